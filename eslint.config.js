@@ -1,0 +1,13 @@
+import neostandard from 'neostandard'
+
+export default [
+  ...neostandard({ ts: true, noJsx: true, ignores: ['dist', '.tap'] }),
+  {
+    files: ['**/*.ts'],
+    rules: {
+      // TypeScript checks it, and a schema and its type share one name.
+      '@typescript-eslint/no-redeclare': 'off',
+      '@typescript-eslint/no-explicit-any': 'error'
+    }
+  }
+]

@@ -1,0 +1,113 @@
+/**
+ * What the compiler makes: plain frozen data with functions in it, free of I/O and of Fastify, so that one compiled
+ * route can be mounted on a Fastify instance and in a tenant's router alike.
+ */
+import type { Statement } from '../database/engine.js'
+
+/** The verified claims of the caller. */
+export interface Claims {
+  readonly sub: string
+  readonly role?: string
+  readonly tenant_id?: string
+  readonly email?: string
+  readonly permissions?: readonly string[]
+  readonly [claim: string]: unknown
+}
+
+/** The tenant of a request as templates see it. */
+export interface ScopeTenant {
+  readonly id: string
+  /** What `{{tenant.config.field}}` reaches: the `settings` of the tenant's document. */
+  readonly config: Readonly<Record<string, unknown>>
+}
+
+/** All that templates, expressions and queries of a route may read during one request. */
+export interface Scope {
+  readonly body: unknown
+  readonly params: Readonly<Record<string, unknown>>
+  readonly query: Readonly<Record<string, unknown>>
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly auth: Claims | null
+  readonly tenant: ScopeTenant | null
+  /** Results of the route's earlier queries by alias (or table). */
+  readonly results: Record<string, unknown>
+  /** The caller bypasses field exclusion: role `admin`, or a tenant's own dashboard (SPEC, "Behaviour of route configuration" 2). */
+  readonly fullAccess: boolean
+}
+
+/** Where a template's value comes from (SPEC "Template references", DESIGN 4). */
+export const templateSources = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'steps', 'input', 'payload', 'now', 'uuid'] as const
+export type TemplateSource = typeof templateSources[number]
+
+/** One path that a template or expression reads: `{{auth.tenant_id}}` is `{ source: 'auth', path: ['tenant_id'] }`. */
+export interface Reference {
+  readonly source: TemplateSource
+  readonly path: readonly (string | number)[]
+}
+
+/** A configuration value with its templates compiled. */
+export interface CompiledValue {
+  /** The value never depends on the request: `evaluate` gives the same for any scope. */
+  readonly constant: boolean
+  readonly references: readonly Reference[]
+  /** undefined where a template resolved to nothing. */
+  readonly evaluate: (scope: Scope) => unknown
+}
+
+/** A JSON Schema, as plain data. */
+export type JsonSchema = Readonly<Record<string, unknown>>
+
+/**
+ * What the one JSON text of a query is:
+ * - `page`: `{"data":[...],"pagination":{"limit","offset","total"}}`, always there
+ * - `record`: the record, or no row (the route answers 404)
+ * - `records`: `{"data":[...]}`, always there
+ * - `deletion`: `{"success":true}`, with `"softDeleted":true` where it was soft; no row when none matched (404)
+ */
+export type Answer = 'page' | 'record' | 'records' | 'deletion'
+
+/** A query bound to one request. */
+export interface BoundQuery {
+  readonly statement: Statement
+  readonly values: readonly unknown[]
+  readonly answer: Answer
+}
+
+/** A query of a route, compiled to SQL. */
+export interface CompiledQuery {
+  /** The member of a several-query answer, and the name in `{{results.<key>}}`: the alias, or else the table or collection. */
+  readonly key: string
+  readonly table: string
+  readonly write: boolean
+  /** 201 for those that create, else 200. */
+  readonly status: 200 | 201
+  /** The answer for an object as input; an array as input makes an insert answer `records`. */
+  readonly answer: Answer
+  readonly references: readonly Reference[]
+  /** The JSON Schema of one record of this query, for `/doc`. */
+  readonly record: JsonSchema
+  /** Picks the SQL text that fits the request and binds its values; throws `tenantRequired`, `validationFailed` and `forbidden`. */
+  readonly bind: (scope: Scope) => BoundQuery
+}
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** The parts of a request that are validated. */
+export interface CompiledRequest {
+  /** Schemas for `/doc`; a part without one admits anything. */
+  readonly params?: JsonSchema
+  readonly query?: JsonSchema
+  readonly body?: JsonSchema
+  /**
+   * Checks the three parts, coercing those of `params` and `query` in place (bodies never); throws `validationFailed`
+   * with `details: [{path, message, keyword}]`, the path a JSON Pointer such as `/body/title`.
+   */
+  readonly validate: (request: { params: unknown, query: unknown, body: unknown }) => void
+}
+
+/** How a route's result becomes its body. */
+export type CompiledResponse =
+  /** `response` was a mapping: its value, evaluated with the results in the scope, is the body. */
+  | { readonly kind: 'mapping', readonly value: CompiledValue }
+  /** `response` was a JSON Schema: members that it does not name are left out. */
+  | { readonly kind: 'schema', readonly schema: JsonSchema, readonly serialize: (result: unknown) => string }

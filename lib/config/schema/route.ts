@@ -1,0 +1,82 @@
+/** A declared route (SPEC "Route configuration", DESIGN 3 and 4). */
+import { Type, type Static } from 'typebox'
+import { DocumentQuery, Query } from './query.js'
+
+/** The rules of one field of a body, of the path parameters or of the query string (SPEC "Validation field schema"). */
+export const Field = Type.Cyclic({
+  Field: Type.Object({
+    type: Type.Optional(Type.Enum(['string', 'number', 'integer', 'boolean', 'array', 'object'], { description: 'Default: any type.' })),
+    required: Type.Optional(Type.Boolean({ description: 'The field must be there. Default: false.' })),
+    nullable: Type.Optional(Type.Boolean({ description: 'null is accepted too. Default: false.' })),
+    minLength: Type.Optional(Type.Integer({ minimum: 0, description: 'Characters of a string, items of an array.' })),
+    maxLength: Type.Optional(Type.Integer({ minimum: 0, description: 'Characters of a string, items of an array.' })),
+    minimum: Type.Optional(Type.Number()),
+    maximum: Type.Optional(Type.Number()),
+    enum: Type.Optional(Type.Array(Type.Unknown(), { minItems: 1, description: 'The values that are accepted.' })),
+    format: Type.Optional(Type.Enum(['email', 'uuid', 'date-time', 'date', 'uri'], { description: 'The form of a string.' })),
+    pattern: Type.Optional(Type.String({ description: 'A regular expression that the string matches.' })),
+    items: Type.Optional(Type.Ref('Field')),
+    properties: Type.Optional(Type.Record(Type.String(), Type.Ref('Field'), { description: 'The fields of an object.' })),
+    additionalFields: Type.Optional(Type.Boolean({ description: 'An object may hold fields that `properties` does not name. Default: false.' })),
+    description: Type.Optional(Type.String())
+  }, { additionalProperties: false })
+}, 'Field')
+export type Field = Static<typeof Field>
+
+const FieldMap = (part: string) => Type.Optional(Type.Record(Type.String(), Field, { description: `The fields of the ${part}; others are refused.` }))
+
+export const RequestRules = Type.Object({
+  body: FieldMap('body'),
+  params: FieldMap('path parameters'),
+  query: FieldMap('query string'),
+  additionalFields: Type.Optional(Type.Boolean({ description: 'Admit fields that are not declared. Default: false.' }))
+}, { additionalProperties: false })
+export type RequestRules = Static<typeof RequestRules>
+
+export const RouteCache = Type.Object({
+  enabled: Type.Boolean(),
+  ttl: Type.Optional(Type.Number({ exclusiveMinimum: 0, description: "Seconds. Default: the document's `cache.ttl`." })),
+  varyBy: Type.Optional(Type.Array(Type.String(), { description: 'More template paths that the key holds, such as `query.lang` or `headers.accept-language`.' })),
+  key: Type.Optional(Type.String({ description: 'A template that replaces path and query string in the key; tenant and field exclusion stay in it.' }))
+}, { additionalProperties: false })
+export type RouteCache = Static<typeof RouteCache>
+
+export const RouteRateLimit = Type.Object({
+  max: Type.Integer({ minimum: 1, description: 'Requests a window.' }),
+  windowMs: Type.Integer({ minimum: 1000, description: 'The window, in milliseconds.' }),
+  message: Type.Optional(Type.String({ description: 'The `message` of the 429. Default: "Rate limit exceeded".' }))
+}, { additionalProperties: false })
+export type RouteRateLimit = Static<typeof RouteRateLimit>
+
+export const Transform = Type.Object({
+  fields: Type.Optional(Type.Record(Type.String(), Type.String(), { description: 'Computed fields: CEL over `item` (each record) or `result`.' })),
+  operations: Type.Optional(Type.Array(Type.Object({
+    type: Type.Literal('compute'),
+    fields: Type.Record(Type.String(), Type.String())
+  }, { additionalProperties: false })))
+}, { additionalProperties: false })
+export type Transform = Static<typeof Transform>
+
+export const Route = Type.Object({
+  path: Type.String({ pattern: '^/', description: 'The path; `:name` is a parameter.' }),
+  method: Type.Enum(['get', 'post', 'put', 'patch', 'delete', 'GET', 'POST', 'PUT', 'PATCH', 'DELETE'], { description: 'The HTTP method.' }),
+  description: Type.Optional(Type.String({ description: 'For the documentation.' })),
+  tags: Type.Optional(Type.Array(Type.String(), { description: 'Groups in the documentation.' })),
+  public: Type.Optional(Type.Boolean({ description: 'false: a caller without a token may not name a tenant here. Default: true.' })),
+  requireAuth: Type.Optional(Type.Boolean({ description: 'A token is required. Default: false, or true where `requiredPermissions` are named.' })),
+  authProvider: Type.Optional(Type.String({ description: 'Which tokens are accepted. Default: `jwt`.' })),
+  requiredPermissions: Type.Optional(Type.Array(Type.String(), { description: 'The caller must hold all of them.' })),
+  queries: Type.Optional(Type.Array(Query, { minItems: 1, description: 'Database operations, run in order.' })),
+  firebaseQueries: Type.Optional(Type.Array(DocumentQuery, { minItems: 1, description: 'Document operations, run in order.' })),
+  cache: Type.Optional(RouteCache),
+  rateLimit: Type.Optional(RouteRateLimit),
+  excludeFields: Type.Optional(Type.Array(Type.String(), { description: 'Fields left out of reads and of write inputs; a convenience for a tenant\'s own people, not a wall.' })),
+  request: Type.Optional(RequestRules),
+  response: Type.Optional(Type.Unknown({ description: 'A JSON Schema of the answer (`type` with `properties` or `items`), or a mapping with templates.' })),
+  softDelete: Type.Optional(Type.Object({
+    enabled: Type.Boolean({ description: 'A `delete` marks the row instead of removing it.' }),
+    allowHardDelete: Type.Optional(Type.Boolean({ description: '`?hard=true` removes the row. Default: false.' }))
+  }, { additionalProperties: false })),
+  transform: Type.Optional(Transform)
+}, { additionalProperties: false })
+export type Route = Static<typeof Route>

@@ -1,0 +1,48 @@
+/**
+ * The catalogue: what the application's schema holds. Identifiers in SQL come only from here, never from a caller.
+ */
+
+/** A column of an application table. */
+export interface Column {
+  readonly name: string
+  /** PostgreSQL's type as `format_type` prints it without modifiers: `text`, `uuid`, `timestamp with time zone`, `text[]`, or an enum's name. */
+  readonly type: string
+  readonly notNull: boolean
+  /** The column has a default, or is an identity column. */
+  readonly hasDefault: boolean
+  /** Generated always: it can be read and never written. */
+  readonly generated: boolean
+  /** The labels, where the type is an enum. */
+  readonly labels?: readonly string[]
+}
+
+/** A foreign key of a table: `columns` of this table refer to `referencedColumns` of `referencedTable`, in the same schema. */
+export interface ForeignKey {
+  readonly name: string
+  readonly columns: readonly string[]
+  readonly referencedTable: string
+  readonly referencedColumns: readonly string[]
+}
+
+/** A table or view that routes can name. */
+export interface Table {
+  readonly name: string
+  readonly columns: ReadonlyMap<string, Column>
+  readonly primaryKey: readonly string[]
+  /** Unique constraints and unique indexes without a condition, each as its columns; the primary key is not repeated. */
+  readonly uniqueKeys: readonly (readonly string[])[]
+  readonly foreignKeys: readonly ForeignKey[]
+  /** It has a `tenant_id` column: every query on it carries the request's tenant (DESIGN 3). */
+  readonly tenantScoped: boolean
+  /** It has `deleted` (boolean) and `deleted_at` (timestamp) columns (SPEC, "Soft-delete fields on entities"). */
+  readonly softDelete: boolean
+  /** A view is read only. */
+  readonly view: boolean
+}
+
+/** The application tables of one schema at one moment; frozen, replaced as a whole by a refresh. */
+export interface Catalogue {
+  /** The schema that holds the application's tables, `public` by default. */
+  readonly schema: string
+  readonly tables: ReadonlyMap<string, Table>
+}

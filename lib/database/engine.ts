@@ -1,0 +1,63 @@
+/**
+ * The one interface of the two database engines: PostgreSQL through `pg`, and embedded PostgreSQL (PGlite).
+ */
+import type { Kysely } from 'kysely'
+import type { Catalogue } from './catalogue.js'
+import type { SystemTables } from './system-tables.js'
+
+/** SQL with numbered placeholders. A name makes it a prepared statement, planned once a connection. */
+export interface Statement {
+  readonly text: string
+  readonly name?: string
+}
+
+/** Where statements run: the engine itself, or one transaction of it. */
+export interface Session {
+  /**
+   * Runs a statement that answers at most one row of one text column, and returns that text (compiled queries let
+   * PostgreSQL build the JSON), or null where there was no row.
+   */
+  text (statement: Statement, values: readonly unknown[]): Promise<string | null>
+  /** Runs a statement and returns its rows as objects. */
+  rows<Row extends Record<string, unknown>> (statement: Statement, values?: readonly unknown[]): Promise<Row[]>
+}
+
+/** Whose statements these are: with `rowLevelSecurity` the tenant becomes the transaction's `app.tenant_id`. */
+export interface SessionOptions {
+  /** The tenant of the request; null for the platform. */
+  readonly tenantId: string | null
+}
+
+/** What the engine tells about its connections, for `/metrics` and `/system/info`. */
+export interface EngineStatus {
+  readonly total: number
+  readonly idle: number
+  readonly waiting: number
+}
+
+/**
+ * A database. Errors are already those of the catalogue of errors: `databaseUnavailable`, `databaseBusy`, `conflict`,
+ * `constraintViolated`, `invalidValue`, `schemaChanged`; anything else is a fault of ours and answers 500.
+ */
+export interface Engine {
+  readonly kind: 'postgres' | 'embedded'
+  /** Typed access to the system tables; what `app.db` is. */
+  readonly kysely: Kysely<SystemTables>
+  /** The application's tables as they were at the last refresh. */
+  readonly catalogue: Catalogue
+  /** Reads the catalogue again and tells `onCatalogue` listeners; concurrent calls share one read. */
+  refresh (): Promise<Catalogue>
+  /** Calls back after each refresh that changed something; returns the function that ends it. */
+  onCatalogue (listener: (catalogue: Catalogue) => void): () => void
+  /** One statement outside any transaction (with `rowLevelSecurity`: in one of its own). */
+  text (statement: Statement, values: readonly unknown[], options: SessionOptions): Promise<string | null>
+  /** Runs the work in one transaction: committed when it resolves, rolled back when it rejects. */
+  transaction<T> (options: SessionOptions, work: (session: Session) => Promise<T>): Promise<T>
+  /** The names of migrations, system and declared tables alike, that the database lacks. */
+  pendingMigrations (): Promise<string[]>
+  /** Resolves when the database answers within the time, in milliseconds; rejects with `databaseUnavailable` otherwise. */
+  ping (timeoutMs: number): Promise<void>
+  status (): EngineStatus
+  /** Waits for running statements and closes every connection; may be called twice. */
+  close (): Promise<void>
+}

@@ -1,0 +1,95 @@
+/**
+ * The error catalogue: every failure that leaves the server has one entry here, with its code, status and text.
+ * Codes are unique and never reused; docs/reference/errors.md lists each, and a test keeps the two in step.
+ */
+
+/** What an error carries besides its catalogue entry. */
+export interface ErrorDetails {
+  /** Replaces the catalogue's text; it must say what the caller can do, and hold no SQL, path or secret. */
+  message?: string
+  /** Members added to the body, such as `details`, `retryAfter` or `upgrade`. */
+  extras?: Readonly<Record<string, unknown>>
+  /** Response headers, such as `retry-after`. */
+  headers?: Readonly<Record<string, string>>
+  /** What went wrong inside: logged, never sent. */
+  cause?: unknown
+}
+
+/** An error with an HTTP status, a stable code and a body of the form `{error, message, code, requestId, ...extras}`. */
+export class TenantryError extends Error {
+  readonly code: string
+  readonly statusCode: number
+  /** The body's `error` member: the short name of the status. */
+  readonly title: string
+  readonly extras: Readonly<Record<string, unknown>>
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor (entry: CatalogueEntry, details: ErrorDetails = {}) {
+    super(details.message ?? entry.message, { cause: details.cause })
+    this.name = 'TenantryError'
+    this.code = entry.code
+    this.statusCode = entry.status
+    this.title = entry.title
+    this.extras = details.extras ?? {}
+    this.headers = details.headers ?? {}
+  }
+
+  /** The response body; `requestId` is the caller's reference to the log. */
+  toBody (requestId: string): ErrorBody {
+    return { error: this.title, message: this.message, code: this.code, requestId, ...this.extras }
+  }
+}
+
+/** The JSON body of every error. */
+export interface ErrorBody {
+  error: string
+  message: string
+  code: string
+  requestId: string
+  [extra: string]: unknown
+}
+
+export interface CatalogueEntry {
+  readonly code: string
+  readonly status: number
+  readonly title: string
+  readonly message: string
+}
+
+function entry (code: string, status: number, title: string, message: string): CatalogueEntry {
+  return { code, status, title, message }
+}
+
+/** Every error that the server can answer (SPEC "Errors", DESIGN 12). */
+export const catalogue = {
+  validationFailed: entry('TENANTRY_VALIDATION_FAILED', 400, 'Bad Request', 'Validation failed'),
+  badRequest: entry('TENANTRY_BAD_REQUEST', 400, 'Bad Request', 'The request cannot be read'),
+  invalidValue: entry('TENANTRY_INVALID_VALUE', 400, 'Bad Request', 'A value does not fit its column'),
+  constraintViolated: entry('TENANTRY_CONSTRAINT_VIOLATED', 400, 'Bad Request', 'The record breaks a rule of its table'),
+  tenantRequired: entry('TENANTRY_TENANT_REQUIRED', 400, 'Bad Request', 'This resource belongs to a tenant: send the X-Tenant-ID header or a token with a tenant_id claim'),
+  tenantInvalid: entry('TENANTRY_TENANT_INVALID', 400, 'Bad Request', 'X-Tenant-ID must be 1 to 64 characters of A-Z a-z 0-9 _ -'),
+  tokenMissing: entry('TENANTRY_TOKEN_MISSING', 401, 'Unauthorized', 'No authorization token provided'),
+  tokenInvalid: entry('TENANTRY_TOKEN_INVALID', 401, 'Unauthorized', 'Invalid or expired token'),
+  tokenExpired: entry('TENANTRY_TOKEN_EXPIRED', 401, 'Unauthorized', 'Token expired'),
+  forbidden: entry('TENANTRY_FORBIDDEN', 403, 'Forbidden', 'Insufficient permissions'),
+  tenantMismatch: entry('TENANTRY_TENANT_MISMATCH', 403, 'Forbidden', 'X-Tenant-ID does not match the tenant of the token'),
+  notFound: entry('TENANTRY_NOT_FOUND', 404, 'Not Found', 'Resource not found'),
+  conflict: entry('TENANTRY_CONFLICT', 409, 'Conflict', 'A record with these values exists already'),
+  bodyTooLarge: entry('TENANTRY_BODY_TOO_LARGE', 413, 'Payload Too Large', 'The request body is larger than this server accepts'),
+  mediaTypeUnsupported: entry('TENANTRY_MEDIA_TYPE_UNSUPPORTED', 415, 'Unsupported Media Type', 'Send the body as application/json'),
+  rateLimited: entry('TENANTRY_RATE_LIMITED', 429, 'Too Many Requests', 'Rate limit exceeded'),
+  internal: entry('TENANTRY_INTERNAL', 500, 'Internal Server Error', 'An unexpected error occurred'),
+  schemaChanged: entry('TENANTRY_SCHEMA_CHANGED', 503, 'Service Unavailable', 'The database no longer has what this route needs; its routes are being compiled anew'),
+  databaseUnavailable: entry('TENANTRY_DATABASE_UNAVAILABLE', 503, 'Service Unavailable', 'The database cannot be reached; try again'),
+  databaseBusy: entry('TENANTRY_DATABASE_BUSY', 503, 'Service Unavailable', 'The database is busy; try again'),
+  migrationPending: entry('TENANTRY_MIGRATION_PENDING', 503, 'Service Unavailable', 'The database is not migrated: run "tenantry migrate"'),
+  stopping: entry('TENANTRY_STOPPING', 503, 'Service Unavailable', 'The server is stopping; try again elsewhere')
+} as const satisfies Record<string, CatalogueEntry>
+
+/** The name of a catalogue entry. */
+export type ErrorName = keyof typeof catalogue
+
+/** Makes the error of that name, ready to throw. */
+export function failure (name: ErrorName, details?: ErrorDetails): TenantryError {
+  return new TenantryError(catalogue[name], details)
+}
