@@ -1,0 +1,181 @@
+/**
+ * Real PostgreSQL for tests, from npm: no installation, no container, a second for the first test of a run and some
+ * tens of milliseconds for each database after it. Where PostgreSQL's programs are not installed a test skips and says
+ * which command installs them (with CI=true it fails).
+ */
+import type { Test } from 'tap'
+import type { ClusterOptions, StopMode } from './postgres/cluster.js'
+import { createHash, randomBytes } from 'node:crypto'
+import pg from 'pg'
+import { BinariesMissing } from './postgres/binaries.js'
+import { startPrivateServer } from './postgres/private.js'
+import { sharedServerPort } from './postgres/shared.js'
+
+export type Row = Record<string, unknown>
+
+/** Runs SQL outside of what is under test: to prepare a table, or to look at what was written. */
+export type RunSql = (sql: string, values?: readonly unknown[]) => Promise<Row[]>
+
+export interface DatabaseOptions {
+  /**
+   * SQL that the database starts with. It runs once for all tests that name the same text: each gets a copy of the
+   * database that it made.
+   */
+  readonly sql?: string
+  /**
+   * `superuser` (the default) bypasses row-level security; `owner` is an ordinary role that owns the database and is
+   * bound by policies, as a role in production should be.
+   */
+  readonly role?: 'superuser' | 'owner'
+}
+
+/** A database of one test's own, dropped when the test ends. */
+export interface TestDatabase {
+  readonly name: string
+  readonly connectionString: string
+  /** As the role of `connectionString`. */
+  readonly query: RunSql
+  /** As a superuser, whom no policy hides anything from. */
+  readonly admin: RunSql
+  /** Ends every connection to this database, as a failover does; new ones are accepted. Returns how many there were. */
+  disconnect (): Promise<number>
+}
+
+/** A server of one test's own, removed when the test ends. */
+export interface TestServer {
+  readonly port: number
+  readonly connectionString: string
+  readonly query: RunSql
+  /** `fast` (the default) ends the sessions in order, `immediate` drops them; resolves when the server is gone. */
+  stop (mode?: StopMode): Promise<void>
+  /** Starts it again on the same port, with its data; resolves when it takes connections. */
+  start (): Promise<void>
+  /** A crash: SIGKILL. */
+  kill (): Promise<void>
+}
+
+/** The section `database` of a document. */
+export type DatabaseSection =
+  | { provider: 'postgres', postgres: { connectionString: string } }
+  | { provider: 'embedded' }
+
+const ownerRole = 'tenantry_owner'
+
+/** An empty database (or one that `sql` made) on the server that all tests share. */
+export async function postgresDatabase (t: Test, { sql, role = 'superuser' }: DatabaseOptions = {}): Promise<TestDatabase> {
+  const port = await skipWithoutBinaries(t, sharedServerPort)
+  const name = `test_${randomBytes(8).toString('hex')}`
+  const template = sql === undefined ? 'template1' : await ensureTemplate(port, sql, role)
+  await run(port, 'postgres', `create database ${name} template ${template}${role === 'owner' ? ` owner ${await ensureOwner(port)}` : ''}`)
+  t.teardown(() => run(port, 'postgres', `drop database ${name} with (force)`))
+  const user = role === 'owner' ? ownerRole : 'postgres'
+  return {
+    name,
+    connectionString: address(port, name, user),
+    query: (text, values) => run(port, name, text, values, user),
+    admin: (text, values) => run(port, name, text, values),
+    async disconnect () {
+      const rows = await run(port, 'postgres', 'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name])
+      return rows.length
+    }
+  }
+}
+
+/** A server for tests that stop, start or crash it; takes about two seconds to start. */
+export async function postgresServer (t: Test, options?: ClusterOptions): Promise<TestServer> {
+  const server = await skipWithoutBinaries(t, () => startPrivateServer(options))
+  t.teardown(() => server.remove())
+  return {
+    port: server.port,
+    connectionString: address(server.port, 'postgres', 'postgres'),
+    query: (text, values) => run(server.port, 'postgres', text, values),
+    stop: (mode = 'fast') => server.stop(mode),
+    start: () => server.start(),
+    kill: () => server.stop('kill')
+  }
+}
+
+/**
+ * Runs the same test on each engine, as subtests `postgres` and `embedded` with an empty database each.
+ * TENANTRY_TEST_ENGINE=postgres (or embedded) keeps to one while you work.
+ */
+export async function forEachEngine (t: Test, work: (t: Test, database: DatabaseSection) => Promise<unknown>): Promise<void> {
+  const only = process.env.TENANTRY_TEST_ENGINE
+  if (only === undefined || only === 'postgres') {
+    await t.test('postgres', async t => {
+      const { connectionString } = await postgresDatabase(t)
+      await work(t, { provider: 'postgres', postgres: { connectionString } })
+    })
+  }
+  if (only === undefined || only === 'embedded') {
+    await t.test('embedded', t => work(t, { provider: 'embedded' }))
+  }
+}
+
+async function skipWithoutBinaries<T> (t: Test, start: () => Promise<T>): Promise<T> {
+  try {
+    return await start()
+  } catch (error) {
+    if (!(error instanceof BinariesMissing) || process.env.CI === 'true') throw error
+    t.plan(0, error.message)
+    // The test has ended as skipped; its body must not go on.
+    return await new Promise(() => {})
+  }
+}
+
+function address (port: number, database: string, role: string): string {
+  return `postgres://${role}:${role}@127.0.0.1:${port}/${database}`
+}
+
+/** A connection a call: the tests' own look at the database never holds one of its connections. */
+async function run (port: number, database: string, sql: string, values?: readonly unknown[], role = 'postgres'): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: address(port, database, role) })
+  await client.connect()
+  try {
+    const result = await client.query<Row>(sql, values === undefined ? undefined : [...values])
+    // Several statements in one text have a result each; the last one's rows count.
+    const last = Array.isArray(result) ? result.at(-1) : result
+    return last?.rows ?? []
+  } finally {
+    await client.end()
+  }
+}
+
+async function ensureOwner (port: number): Promise<string> {
+  await underLock(port, 'owner', async client => {
+    const { rowCount } = await client.query('select from pg_roles where rolname = $1', [ownerRole])
+    if (rowCount === 0) await client.query(`create role ${ownerRole} login`)
+  })
+  return ownerRole
+}
+
+async function ensureTemplate (port: number, sql: string, role: 'superuser' | 'owner'): Promise<string> {
+  const name = `template_${createHash('sha256').update(`${role}\0${sql}`).digest('hex').slice(0, 16)}`
+  const owner = role === 'owner' ? await ensureOwner(port) : 'postgres'
+  await underLock(port, name, async client => {
+    const { rowCount } = await client.query('select from pg_database where datname = $1', [name])
+    if (rowCount !== 0) return
+    // It gets its name when it is complete: SQL that fails leaves no half template.
+    const draft = `draft_${randomBytes(8).toString('hex')}`
+    await client.query(`create database ${draft} owner ${owner}`)
+    try {
+      await run(port, draft, sql, undefined, owner)
+      await client.query(`alter database ${draft} rename to ${name}`)
+    } catch (error) {
+      await client.query(`drop database if exists ${draft} with (force)`)
+      throw error
+    }
+  })
+  return name
+}
+
+async function underLock (port: number, key: string, work: (client: pg.Client) => Promise<void>): Promise<void> {
+  const client = new pg.Client({ connectionString: address(port, 'postgres', 'postgres') })
+  await client.connect()
+  try {
+    await client.query('select pg_advisory_lock(hashtext($1))', [key])
+    await work(client)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,148 @@
+/** One PostgreSQL server with a data folder of its own, for tests: quick to start, and nothing in it survives. */
+import type { ChildProcess } from 'node:child_process'
+import type { Binaries } from './binaries.js'
+import { spawn } from 'node:child_process'
+import { chown, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { prepareBinaries } from './binaries.js'
+
+/** How long a server may take to start before it counts as failed; a busy machine takes some seconds. */
+const startTimeoutMs = 60_000
+
+const settings = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  max_connections: '200',
+  shared_buffers: '64MB',
+  // Nothing here outlives a crash, so nothing waits for the disk.
+  fsync: 'off',
+  synchronous_commit: 'off',
+  full_page_writes: 'off',
+  wal_level: 'minimal',
+  max_wal_senders: '0',
+  autovacuum: 'off',
+  jit: 'off',
+  // Not UTC: an answer that depends on the server's time zone fails a test instead of a user.
+  timezone: 'America/New_York'
+}
+
+/** How a server stops: `fast` ends its sessions in order, `immediate` drops them, `kill` is a crash. */
+export type StopMode = 'fast' | 'immediate' | 'kill'
+
+const stopSignals = { fast: 'SIGINT', immediate: 'SIGQUIT', kill: 'SIGKILL' } as const satisfies Record<StopMode, NodeJS.Signals>
+
+export interface ClusterOptions {
+  /** Server settings over those of the tests. */
+  readonly settings?: Readonly<Record<string, string>>
+}
+
+/** A PostgreSQL server. `start` and `stop` may be called in turn; the port stays the same. */
+export class Cluster {
+  readonly port: number
+  readonly #binaries: Binaries
+  readonly #folder: string
+  readonly #settings: Readonly<Record<string, string>>
+  #server: ChildProcess | undefined
+
+  private constructor (port: number, binaries: Binaries, folder: string, options: ClusterOptions) {
+    this.port = port
+    this.#binaries = binaries
+    this.#folder = folder
+    this.#settings = { ...settings, ...options.settings }
+  }
+
+  /** Makes the data folder; the server is not started yet. */
+  static async create (options: ClusterOptions = {}): Promise<Cluster> {
+    const binaries = await prepareBinaries()
+    const folder = await mkdtemp(join(tmpdir(), 'tenantry-postgres-'))
+    const data = join(folder, 'data')
+    await mkdir(data)
+    if (binaries.account !== undefined) {
+      for (const path of [folder, data]) await chown(path, binaries.account.uid, binaries.account.gid)
+    }
+    const cluster = new Cluster(await freePort(), binaries, folder, options)
+    await cluster.#initialise(data)
+    return cluster
+  }
+
+  /** The process id of the running server. */
+  get pid (): number | undefined {
+    return this.#server?.pid
+  }
+
+  connectionString (database: string, role = 'postgres'): string {
+    return `postgres://${role}:${role}@127.0.0.1:${this.port}/${database}`
+  }
+
+  async start (): Promise<void> {
+    if (this.#server !== undefined) return
+    const flags = Object.entries(this.#settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    const server = this.#spawn(this.#binaries.postgres, ['-D', join(this.#folder, 'data'), '-p', String(this.port), ...flags])
+    this.#server = server
+    let log = ''
+    await new Promise<void>((resolve, reject) => {
+      const fail = (): void => reject(new Error(`PostgreSQL did not start\n${log}`))
+      const timer = setTimeout(fail, startTimeoutMs)
+      server.stderr?.setEncoding('utf8').on('data', (text: string) => {
+        log = (log + text).slice(-4000)
+        if (!log.includes('ready to accept connections')) return
+        clearTimeout(timer)
+        resolve()
+      })
+      server.once('error', reject)
+      server.once('exit', () => {
+        clearTimeout(timer)
+        if (this.#server === server) this.#server = undefined
+        fail()
+      })
+      // After the start the log still has to be read, or a full pipe would stop the server.
+      server.once('spawn', () => server.stdout?.resume())
+    })
+  }
+
+  async stop (mode: StopMode = 'fast'): Promise<void> {
+    const server = this.#server
+    if (server === undefined) return
+    const exited = new Promise<void>(resolve => server.once('exit', () => resolve()))
+    server.kill(stopSignals[mode])
+    await exited
+  }
+
+  /** Stops the server and deletes its data. */
+  async remove (): Promise<void> {
+    await this.stop('immediate')
+    await rm(this.#folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+
+  async #initialise (data: string): Promise<void> {
+    const flags = ['--auth=trust', '--username=postgres', '--encoding=UTF8', '--locale=C', '--no-sync', '--no-instructions']
+    const initdb = this.#spawn(this.#binaries.initdb, [`--pgdata=${data}`, ...flags])
+    let log = ''
+    initdb.stdout?.resume()
+    initdb.stderr?.setEncoding('utf8').on('data', (text: string) => { log += text })
+    await new Promise<void>((resolve, reject) => {
+      initdb.once('error', reject)
+      initdb.once('exit', code => code === 0 ? resolve() : reject(new Error(`initdb failed\n${log}`)))
+    })
+  }
+
+  #spawn (program: string, args: readonly string[]): ChildProcess {
+    return spawn(program, args, {
+      ...this.#binaries.account,
+      cwd: this.#folder,
+      env: { ...process.env, LC_ALL: 'C', LC_MESSAGES: 'C' },
+      stdio: ['ignore', 'pipe', 'pipe']
+    })
+  }
+}
+
+async function freePort (): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise(resolve => server.close(resolve))
+  if (address === null || typeof address === 'string') throw new Error('no free port')
+  return address.port
+}

@@ -1,0 +1,90 @@
+/**
+ * A process of its own that keeps one PostgreSQL server for the tests and ends it with its last user, so that nothing
+ * leaks, whatever becomes of the tests. Two kinds:
+ * - shared (started detached): test processes hold a connection to it; `idleMs` after the last one closed, it ends
+ * - private (forked, with an IPC channel): it does what the test asks, and ends when the test's process does
+ */
+import type { Socket } from 'node:net'
+import type { ClusterOptions, StopMode } from './cluster.js'
+import { createServer } from 'node:net'
+import { writeFile } from 'node:fs/promises'
+import { Cluster } from './cluster.js'
+
+/** What a test asks of its private server. */
+export type Order = { readonly id: number } & ({ readonly order: 'start' } | { readonly order: 'stop', readonly mode: StopMode })
+/** The answer to an order; the first one, with id 0, tells the port. */
+export interface Report { readonly id: number, readonly port: number, readonly pid: number | undefined, readonly error?: string }
+
+const [kind, argument = ''] = process.argv.slice(2)
+if (kind === 'shared') await keepShared(argument)
+if (kind === 'private') await keepPrivate(JSON.parse(argument))
+
+async function keepShared (stateFile: string): Promise<void> {
+  const idleMs = 60_000
+  const clients = new Set<Socket>()
+  let leave = false
+  let timer: NodeJS.Timeout
+  const cluster = await startCluster({})
+
+  const watch = (): void => {
+    clearTimeout(timer)
+    if (clients.size === 0) timer = setTimeout(end, leave ? 0 : idleMs)
+  }
+  const end = async (): Promise<void> => {
+    server.close()
+    await cluster.remove()
+    process.exit(0)
+  }
+  const server = createServer(socket => {
+    clients.add(socket)
+    clearTimeout(timer)
+    socket.setEncoding('utf8')
+    // The end of a test run says so: the server then goes with the last client.
+    socket.on('data', text => { leave ||= String(text).includes('leave') })
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => {
+      clients.delete(socket)
+      watch()
+    })
+    socket.write(`${JSON.stringify({ port: cluster.port })}\n`)
+  })
+  server.listen(0, '127.0.0.1', async () => {
+    const address = server.address()
+    if (address === null || typeof address === 'string') throw new Error('no address')
+    await writeFile(stateFile, JSON.stringify({ keeperPort: address.port }))
+    watch()
+  })
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, end)
+}
+
+async function keepPrivate (options: ClusterOptions): Promise<void> {
+  const cluster = await startCluster(options)
+  const report = (id: number, error?: string): void => {
+    const facts = { id, port: cluster.port, pid: cluster.pid }
+    process.send?.(error === undefined ? facts : { ...facts, error })
+  }
+  const end = async (): Promise<void> => {
+    await cluster.remove()
+    process.exit(0)
+  }
+  process.on('message', async (order: Order) => {
+    try {
+      await (order.order === 'start' ? cluster.start() : cluster.stop(order.mode))
+      report(order.id)
+    } catch (error) {
+      report(order.id, String(error))
+    }
+  })
+  process.once('disconnect', end)
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, end)
+  report(0)
+}
+
+async function startCluster (options: ClusterOptions): Promise<Cluster> {
+  const cluster = await Cluster.create(options)
+  await cluster.start().catch(async (error: unknown) => {
+    await cluster.remove()
+    throw error
+  })
+  return cluster
+}

@@ -1,0 +1,59 @@
+/** A PostgreSQL server of one test's own, to stop, start and crash at will. */
+import type { ClusterOptions, StopMode } from './cluster.js'
+import type { Order, Report } from './keeper.js'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { findNativeFolder } from './binaries.js'
+import { keeperEnvironment } from './shared.js'
+
+type OrderBody = { order: 'start' } | { order: 'stop', mode: StopMode }
+
+export interface PrivateServer {
+  readonly port: number
+  /** Starts the server again on the same port; resolves when it takes connections. */
+  start (): Promise<void>
+  /** Resolves when the server is gone. */
+  stop (mode: StopMode): Promise<void>
+  /** Stops the server, deletes its data and ends its keeper. */
+  remove (): Promise<void>
+}
+
+/** Starts a server that lives no longer than this process. */
+export async function startPrivateServer (options: ClusterOptions = {}): Promise<PrivateServer> {
+  await findNativeFolder()
+  const keeper = fork(fileURLToPath(new URL('keeper.ts', import.meta.url)), ['private', JSON.stringify(options)], {
+    execArgv: ['--import', import.meta.resolve('tsx')],
+    env: keeperEnvironment(),
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc']
+  })
+  const waiting = new Map<number, { resolve: (report: Report) => void, reject: (error: Error) => void }>()
+  const answer = (id: number): Promise<Report> => new Promise((resolve, reject) => waiting.set(id, { resolve, reject }))
+  keeper.on('message', (report: Report) => {
+    const caller = waiting.get(report.id)
+    waiting.delete(report.id)
+    if (report.error === undefined) caller?.resolve(report)
+    else caller?.reject(new Error(report.error))
+  })
+  const exited = once(keeper, 'exit').then(() => {
+    for (const { reject } of waiting.values()) reject(new Error('the keeper of the PostgreSQL server ended'))
+    waiting.clear()
+  })
+  let lastId = 0
+  const send = async (body: OrderBody): Promise<void> => {
+    const order: Order = { id: ++lastId, ...body }
+    const done = answer(order.id)
+    keeper.send(order)
+    await done
+  }
+  const { port } = await answer(0)
+  return {
+    port,
+    start: () => send({ order: 'start' }),
+    stop: mode => send({ order: 'stop', mode }),
+    async remove () {
+      if (keeper.connected) keeper.disconnect()
+      await exited
+    }
+  }
+}

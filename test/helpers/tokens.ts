@@ -1,0 +1,54 @@
+/** JSON Web Tokens for tests, made by a signer that has nothing to do with the code that verifies them. */
+import type { Algorithm } from 'fast-jwt'
+import { generateKeyPairSync } from 'node:crypto'
+import { createSigner } from 'fast-jwt'
+
+/** A `jwt.secret` for test documents. */
+export const testSecret = 'a secret of the tests, longer than 32 characters'
+
+export interface TokenClaims {
+  sub?: string
+  role?: string
+  tenant_id?: string
+  email?: string
+  permissions?: readonly string[]
+  [claim: string]: unknown
+}
+
+export interface TokenOptions {
+  /** The secret or private key (PEM); default `testSecret`. */
+  key?: string
+  /** Default HS256 for a secret; `none` makes an unsigned token. */
+  algorithm?: Algorithm
+  /** Seconds from now, 3600 by default; negative makes an expired token. */
+  expiresIn?: number
+  /** JOSE header members, such as `kid`. */
+  header?: Record<string, string>
+}
+
+/** Signs a token; `sub` is `user-1` where the claims name none. */
+export function signToken (claims: TokenClaims = {}, { key = testSecret, algorithm = 'HS256', expiresIn = 3600, header }: TokenOptions = {}): string {
+  const now = Math.floor(Date.now() / 1000)
+  const payload = { sub: 'user-1', iat: Math.min(now, now + expiresIn), exp: now + expiresIn, ...claims }
+  if (algorithm === 'none') return `${encode({ alg: 'none', typ: 'JWT' })}.${encode(payload)}.`
+  const sign = createSigner({ algorithm, key, ...(header === undefined ? {} : { header: { alg: algorithm, ...header } }) })
+  return sign(payload)
+}
+
+/** The request headers of a caller with such a token. */
+export function bearer (claims?: TokenClaims, options?: TokenOptions): { authorization: string } {
+  return { authorization: `Bearer ${signToken(claims, options)}` }
+}
+
+/** A fresh key pair in PEM, for documents with `jwt.publicKey` and for keys that nobody trusts. */
+export function keyPair (algorithm: 'RS256' | 'ES256'): { publicKey: string, privateKey: string } {
+  const publicKeyEncoding = { type: 'spki', format: 'pem' } as const
+  const privateKeyEncoding = { type: 'pkcs8', format: 'pem' } as const
+  return algorithm === 'RS256'
+    ? generateKeyPairSync('rsa', { modulusLength: 2048, publicKeyEncoding, privateKeyEncoding })
+    : generateKeyPairSync('ec', { namedCurve: 'P-256', publicKeyEncoding, privateKeyEncoding })
+}
+
+function encode (value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url')
+}
