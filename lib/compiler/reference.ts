@@ -1,0 +1,146 @@
+/** What a path in a template may name, and the closures that read it from a request's scope. */
+import type { Env } from '../config/index.js'
+import type { FaultList } from '../config/faults.js'
+import type { PathNode } from './template-parser.js'
+import type { Reference, Scope, TemplateSource } from './types.js'
+import { randomUUID } from 'node:crypto'
+import { nearest } from '../config/faults.js'
+import { templateSources } from './types.js'
+
+/** What a value is compiled against. */
+export interface TemplateContext {
+  readonly faults: FaultList
+  /** The sources that exist where the value stands. */
+  readonly sources: ReadonlySet<TemplateSource>
+  /** What `{{env.NAME}}` may see; a tenant's document gets a narrowed one. */
+  readonly env: Env
+  /** The parameters that the route's path declares; without it any name is accepted. */
+  readonly params?: ReadonlySet<string>
+  /** The names of the results of earlier queries; without it any name is accepted. */
+  readonly results?: ReadonlySet<string>
+  /** The text is a tenant's: what has no bound on its cost is refused. Default: false. */
+  readonly bounded?: boolean
+  /** Where the value goes, if a secret must never go there: "a response". */
+  readonly secretsRefusedIn?: string
+}
+
+export type Reader = (scope: Scope) => unknown
+
+/**
+ * The reference that a path is, or undefined after a fault was added. `env` is checked here and read by the caller,
+ * since it is a constant.
+ */
+export function resolvePath (node: PathNode, pointer: string, context: TemplateContext): Reference | undefined {
+  const { faults } = context
+  const source = templateSources.find((known) => known === node.source)
+  if (source === undefined) {
+    const suggestion = nearest(node.source, context.sources)
+    faults.add(pointer, `\`${node.text}\` names no source of templates: ${sourceNames(context)}`, suggestion)
+    return undefined
+  }
+  if (source === 'secret' && context.secretsRefusedIn !== undefined) {
+    faults.add(pointer, `\`${node.text}\`: a secret cannot be used in ${context.secretsRefusedIn}`)
+    return undefined
+  }
+  if (!context.sources.has(source)) {
+    faults.add(pointer, source === 'secret'
+      ? `\`${node.text}\`: secrets are not in this version yet`
+      : `\`${node.text}\`: there is no \`${source}\` here; ${sourceNames(context)}`)
+    return undefined
+  }
+  const isFunction = source === 'now' || source === 'uuid'
+  if (isFunction !== node.call || (isFunction && node.path.length > 0)) {
+    faults.add(pointer, isFunction ? `\`${node.text}\` is written \`${source}()\`` : `\`${node.text}\`: \`${source}\` is no function`)
+    return undefined
+  }
+  const reference: Reference = Object.freeze({ source, path: Object.freeze(source === 'headers' ? lowerFirst(node.path) : [...node.path]) })
+  return checkMember(reference, node.text, pointer, context) ? reference : undefined
+}
+
+/** A closure that reads the reference: own members only, undefined for whatever is not there. */
+export function compileReader (reference: Reference): Reader {
+  const { source, path } = reference
+  if (source === 'now') return () => new Date().toISOString()
+  if (source === 'uuid') return () => randomUUID()
+  const root = rootReader(source)
+  const [first, second] = path
+  // Nearly every path has one or two members: those skip the loop.
+  if (first === undefined) return (scope) => root(scope) ?? undefined
+  if (path.length === 1) return oneMemberReader(source, root, first)
+  if (path.length === 2 && second !== undefined) return (scope) => member(member(root(scope), first), second)
+  return (scope) => {
+    let value = root(scope)
+    for (const name of path) {
+      value = member(value, name)
+      if (value === undefined) return undefined
+    }
+    return value
+  }
+}
+
+/** An own member of an object, or an item of an array; nothing else has members, and nothing is inherited. */
+export function member (value: unknown, name: string | number): unknown {
+  if (!isRecord(value) || !Object.hasOwn(value, name)) return undefined
+  // An array owns `length` too, which is no part of its JSON.
+  return name === 'length' && Array.isArray(value) ? undefined : value[name]
+}
+
+function isRecord (value: unknown): value is Readonly<Record<string | number, unknown>> {
+  return typeof value === 'object' && value !== null
+}
+
+function oneMemberReader (source: TemplateSource, root: Reader, name: string | number): Reader {
+  switch (source) {
+    case 'body': return (scope) => member(scope.body, name)
+    case 'params': return (scope) => Object.hasOwn(scope.params, name) ? scope.params[name] : undefined
+    case 'query': return (scope) => Object.hasOwn(scope.query, name) ? scope.query[name] : undefined
+    case 'auth': return (scope) => scope.auth !== null && Object.hasOwn(scope.auth, name) ? scope.auth[name] : undefined
+    default: return (scope) => member(root(scope), name)
+  }
+}
+
+function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid'>): Reader {
+  switch (source) {
+    case 'body': return (scope) => scope.body
+    case 'params': return (scope) => scope.params
+    case 'query': return (scope) => scope.query
+    case 'headers': return (scope) => scope.headers
+    case 'auth': return (scope) => scope.auth
+    case 'tenant': return (scope) => scope.tenant
+    case 'results': return (scope) => scope.results
+    // None of these is in a Scope: env is a constant, the others come with secrets, workflows and webhooks.
+    case 'env': case 'secret': case 'steps': case 'input': case 'payload':
+      throw new Error(`no reader for the template source ${source}`)
+  }
+}
+
+function checkMember ({ source, path }: Reference, text: string, pointer: string, { faults, params, results }: TemplateContext): boolean {
+  const first = path[0] === undefined ? undefined : String(path[0])
+  if (source === 'env' && path.length !== 1) {
+    faults.add(pointer, `\`${text}\`: an environment setting is written \`env.NAME\``)
+    return false
+  }
+  if (first === undefined) return true
+  if (source === 'params' && params !== undefined && !params.has(first)) {
+    faults.add(pointer, `\`${text}\`: the path has no parameter "${first}"`, nearest(first, params))
+    return false
+  }
+  if (source === 'results' && results !== undefined && !results.has(first)) {
+    faults.add(pointer, `\`${text}\`: no query before this one makes a result "${first}"`, nearest(first, results))
+    return false
+  }
+  if (source === 'tenant' && first !== 'id' && first !== 'config') {
+    faults.add(pointer, `\`${text}\`: a tenant has \`tenant.id\` and \`tenant.config\``, nearest(first, ['id', 'config']))
+    return false
+  }
+  return true
+}
+
+/** Header names are case-insensitive, and Node gives them in lower case. */
+function lowerFirst ([first, ...rest]: readonly (string | number)[]): (string | number)[] {
+  return first === undefined ? [] : [String(first).toLowerCase(), ...rest]
+}
+
+function sourceNames ({ sources }: TemplateContext): string {
+  return `known are ${[...sources].map((source) => source === 'now' || source === 'uuid' ? `${source}()` : source).join(', ')}`
+}

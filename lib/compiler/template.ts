@@ -1,0 +1,227 @@
+/** Templates in configuration values (SPEC "Template references", DESIGN 4), compiled to closures. */
+import type { CompiledValue, Reference, Scope } from './types.js'
+import type { Reader, TemplateContext } from './reference.js'
+import type { LiteralNode, PathNode, Segment, TemplateNode } from './template-parser.js'
+import { pointerTo } from '../config/faults.js'
+import { compileReader, resolvePath } from './reference.js'
+import { hasTemplate, parseTemplate, TemplateSyntaxError } from './template-parser.js'
+
+export type { TemplateContext } from './reference.js'
+
+const maxTemplates = 1000 // in one value
+const maxDepth = 32 // objects and arrays within each other
+
+/** A compiled part: a constant, or a closure. */
+type Part = { readonly constant: true, readonly value: unknown } | { readonly constant: false, readonly read: Reader }
+
+interface Compilation {
+  readonly context: TemplateContext
+  readonly references: Reference[]
+  templates: number
+}
+
+/**
+ * Compiles any JSON value with templates in it. A value that is one template keeps its type; inside a longer string it
+ * is text (nothing for what is missing or null, JSON for objects). Members that resolve to nothing are left out of
+ * objects and are null in arrays. Faults go to the context's list; the value that is then returned is undefined.
+ * What a template resolves to is never read as a template again.
+ */
+export function compileValue (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
+  const compilation: Compilation = { context, references: [], templates: 0 }
+  const part = compilePart(value, pointer, compilation, 0)
+  if (compilation.templates > maxTemplates) context.faults.add(pointer, `a value holds at most ${maxTemplates} templates; this one has ${compilation.templates}`)
+  return finish(part, compilation.references)
+}
+
+/** Compiles one string; the same as compileValue, for where only text can stand. */
+export function compileTemplate (text: string, pointer: string, context: TemplateContext): CompiledValue {
+  return compileValue(text, pointer, context)
+}
+
+/** Text of a value inside a longer string. */
+export function toText (value: unknown): string {
+  switch (typeof value) {
+    case 'string': return value
+    case 'undefined': return ''
+    case 'object': return value === null ? '' : value instanceof Date ? value.toISOString() : JSON.stringify(value)
+    default: return String(value)
+  }
+}
+
+const nothing: Part = { constant: true, value: undefined }
+
+function finish (part: Part, references: readonly Reference[]): CompiledValue {
+  if (!part.constant) return Object.freeze({ constant: false, references: Object.freeze(references), evaluate: part.read })
+  const { value } = part
+  return Object.freeze({ constant: true, references: Object.freeze(references), evaluate: () => value })
+}
+
+function compilePart (value: unknown, pointer: string, compilation: Compilation, depth: number): Part {
+  const { faults } = compilation.context
+  switch (typeof value) {
+    case 'string': return compileText(value, pointer, compilation)
+    case 'number': case 'boolean': case 'undefined': return { constant: true, value }
+    case 'object': break
+    default:
+      faults.add(pointer, `a ${typeof value} is no JSON value`)
+      return nothing
+  }
+  if (value === null) return { constant: true, value }
+  if (depth === maxDepth) {
+    faults.add(pointer, `objects and arrays nest at most ${maxDepth} deep`)
+    return nothing
+  }
+  if (Array.isArray(value)) {
+    return arrayOf(value.map((item, index) => compilePart(item, pointerTo(pointer, index), compilation, depth + 1)))
+  }
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null) {
+    faults.add(pointer, 'only plain objects are JSON values')
+    return nothing
+  }
+  const members: [string, Part][] = []
+  for (const [name, item] of Object.entries(value)) {
+    const at = pointerTo(pointer, name)
+    if (name === '__proto__') faults.add(at, 'no member can be named "__proto__"')
+    else if (name.includes('{{')) faults.add(at, 'the name of a member is no template')
+    else members.push([name, compilePart(item, at, compilation, depth + 1)])
+  }
+  return objectOf(members)
+}
+
+function arrayOf (items: readonly Part[]): Part {
+  if (items.every((item) => item.constant)) {
+    return { constant: true, value: Object.freeze(items.map((item) => item.value ?? null)) }
+  }
+  const readers = items.map(readerOf)
+  return { constant: false, read: (scope) => readers.map((read) => read(scope) ?? null) }
+}
+
+function objectOf (members: readonly (readonly [string, Part])[]): Part {
+  const present = members.filter(([, part]) => !part.constant || part.value !== undefined)
+  const constants: Record<string, unknown> = {}
+  for (const [name, part] of present) if (part.constant) constants[name] = part.value
+  if (present.every(([, part]) => part.constant)) return { constant: true, value: Object.freeze(constants) }
+
+  const names = present.map(([name]) => name)
+  const readers = present.map(([, part]) => readerOf(part))
+  return {
+    constant: false,
+    read: (scope) => {
+      const result: Record<string, unknown> = {}
+      for (let index = 0; index < names.length; index++) {
+        const value = readers[index]!(scope)
+        if (value !== undefined) result[names[index]!] = value
+      }
+      return result
+    }
+  }
+}
+
+function readerOf (part: Part): Reader {
+  if (!part.constant) return part.read
+  const { value } = part
+  return () => value
+}
+
+function compileText (text: string, pointer: string, compilation: Compilation): Part {
+  if (!hasTemplate(text)) return { constant: true, value: text }
+  let segments: Segment[]
+  try {
+    segments = parseTemplate(text)
+  } catch (error) {
+    if (!(error instanceof TemplateSyntaxError)) throw error
+    compilation.context.faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
+    return nothing
+  }
+  compilation.templates += segments.filter((segment) => typeof segment !== 'string').length
+  // Past the bound nothing more is compiled; compileValue reports it once.
+  if (compilation.templates > maxTemplates) return nothing
+  const [only] = segments
+  if (segments.length === 1 && only !== undefined && typeof only !== 'string') return compileTemplateNode(only, pointer, compilation)
+  return textOf(segments.map((segment) => typeof segment === 'string' ? { constant: true, value: segment } : compileTemplateNode(segment, pointer, compilation)))
+}
+
+function textOf (parts: readonly Part[]): Part {
+  const folded: (string | Reader)[] = []
+  for (const part of parts) {
+    const last = folded.at(-1)
+    if (!part.constant) folded.push(part.read)
+    else if (typeof last === 'string') folded[folded.length - 1] = last + toText(part.value)
+    else folded.push(toText(part.value))
+  }
+  if (folded.every((piece) => typeof piece === 'string')) return { constant: true, value: folded.join('') }
+  const [first, second] = folded
+  if (folded.length === 2 && typeof first === 'string' && typeof second === 'function') {
+    return { constant: false, read: (scope) => first + toText(second(scope)) }
+  }
+  return {
+    constant: false,
+    read: (scope) => {
+      let text = ''
+      for (const piece of folded) text += typeof piece === 'string' ? piece : toText(piece(scope))
+      return text
+    }
+  }
+}
+
+/** `a || b`: the first that is not missing, null or the empty string; when all are, the last as it is. */
+function compileTemplateNode ({ alternatives }: TemplateNode, pointer: string, compilation: Compilation): Part {
+  const readers: Reader[] = []
+  for (const [index, alternative] of alternatives.entries()) {
+    const last = index === alternatives.length - 1
+    const part = compileAlternative(alternative, pointer, compilation, last)
+    if (!part.constant) {
+      readers.push(part.read)
+    } else if (last || isPresent(part.value)) {
+      // A constant that is always taken: what stands after it never is.
+      if (readers.length === 0) return part
+      readers.push(readerOf(part))
+      break
+    }
+  }
+  return { constant: false, read: chain(readers) }
+}
+
+function compileAlternative (node: PathNode | LiteralNode, pointer: string, compilation: Compilation, last: boolean): Part {
+  if (node.kind === 'literal') return { constant: true, value: node.value }
+  const { context } = compilation
+  const reference = resolvePath(node, pointer, context)
+  if (reference === undefined) return nothing
+  if (reference.source === 'env') return { constant: true, value: environmentValue(String(reference.path[0]), pointer, context, last) }
+  if (!compilation.references.some((known) => sameReference(known, reference))) compilation.references.push(reference)
+  return { constant: false, read: compileReader(reference) }
+}
+
+function environmentValue (name: string, pointer: string, { env, faults }: TemplateContext, required: boolean): string | undefined {
+  const value = Object.hasOwn(env, name) ? env[name] : undefined
+  if (value === undefined && required) faults.add(pointer, `the environment setting ${name} is not set; set it, or give a default: \`{{env.${name} || 'default'}}\``)
+  return value
+}
+
+function chain (readers: readonly Reader[]): Reader {
+  const [first, second] = readers
+  if (first !== undefined && readers.length === 1) return first
+  if (first !== undefined && second !== undefined && readers.length === 2) {
+    return (scope) => {
+      const value = first(scope)
+      return isPresent(value) ? value : second(scope)
+    }
+  }
+  return (scope: Scope) => {
+    let value: unknown
+    for (const read of readers) {
+      value = read(scope)
+      if (isPresent(value)) break
+    }
+    return value
+  }
+}
+
+function isPresent (value: unknown): boolean {
+  return value !== undefined && value !== null && value !== ''
+}
+
+function sameReference (left: Reference, right: Reference): boolean {
+  return left.source === right.source && left.path.length === right.path.length && left.path.every((name, index) => name === right.path[index])
+}
