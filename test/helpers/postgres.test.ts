@@ -25,7 +25,7 @@ test('an owner is bound by the policies of its own tables', async t => {
 })
 
 test('a database is gone after its test', async t => {
-  let connectionString = ''
+  let { connectionString } = await postgresDatabase(t)
   await t.test('uses one', async t => {
     connectionString = (await postgresDatabase(t)).connectionString
   })
@@ -55,6 +55,7 @@ test('a private server stops, crashes and comes back on its port with its data',
 })
 
 test('each engine runs as a subtest', async t => {
+  await postgresDatabase(t)
   const seen: string[] = []
   await forEachEngine(t, async (t, database) => {
     t.ok(database.provider)

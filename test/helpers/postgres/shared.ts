@@ -2,11 +2,11 @@
  * The one PostgreSQL server that all test processes of a run share: the first that needs it starts its keeper, the
  * others find it, and a single test file that a developer runs finds the one of a minute ago.
  */
+import type { Socket } from 'node:net'
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { openSync, closeSync } from 'node:fs'
 import { mkdir, readFile, rm, stat } from 'node:fs/promises'
-import type { Socket } from 'node:net'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,6 +23,7 @@ const here = fileURLToPath(new URL('.', import.meta.url))
 const identity = createHash('sha256').update(`${here}\0${process.getuid?.() ?? ''}`).digest('hex').slice(0, 12)
 const folder = join(tmpdir(), `tenantry-test-${identity}`)
 const stateFile = join(folder, 'state.json')
+const logFile = join(folder, 'keeper.log')
 const lockFolder = join(folder, 'starting')
 
 let shared: Promise<number> | undefined
@@ -59,8 +60,6 @@ async function joinOrStart (): Promise<number> {
   }
   throw new Error(`PostgreSQL for the tests did not start within ${startTimeoutMs / 1000} s: see ${logFile}`)
 }
-
-const logFile = join(folder, 'keeper.log')
 
 async function joinKeeper (): Promise<{ socket: Socket, port: number } | null> {
   const state = await readFile(stateFile, 'utf8').then(JSON.parse, () => null)
