@@ -73,12 +73,19 @@ export interface BoundQuery {
   readonly answer: Answer
 }
 
+/** Why a statement answered no row, where it could have: there is no such record, or (upsert) it is another tenant's. */
+export type Missing = 'notFound' | 'conflict'
+
 /** A query of a route, compiled to SQL. */
 export interface CompiledQuery {
   /** The member of a several-query answer, and the name in `{{results.<key>}}`: the alias, or else the table or collection. */
   readonly key: string
   readonly table: string
   readonly write: boolean
+  /** The query or one of its embeds reads or writes a tenant-scoped table. */
+  readonly tenantScoped: boolean
+  /** The error that a route answers where the statement gives no row. */
+  readonly missing: Missing
   /** 201 for those that create, else 200. */
   readonly status: 200 | 201
   /** The answer for an object as input; an array as input makes an insert answer `records`. */

@@ -1,0 +1,181 @@
+/**
+ * Compiles one declared route into plain frozen data: what it demands of a caller, what it validates, the statements
+ * it runs and how their texts become the body. Mounted by plugins/config-routes; nothing here knows Fastify.
+ */
+import type { Catalogue } from '../database/catalogue.js'
+import type { Env } from '../config/index.js'
+import type { FaultList } from '../config/faults.js'
+import type { Pagination } from '../config/schema/root.js'
+import type { Route, RouteRateLimit } from '../config/schema/route.js'
+import type { CompiledQuery, CompiledRequest, CompiledResponse, Method, Reference, Scope, TemplateSource } from './types.js'
+import type { CacheTarget } from './cache-key.js'
+import type { CompiledTransform } from './transform.js'
+import type { RouteDocumentation } from './documentation.js'
+import { pointerTo } from '../config/faults.js'
+import { compileCacheKey } from './cache-key.js'
+import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
+import { compileRequest } from './request.js'
+import { compileResponse } from './response.js'
+import { compileTransform } from './transform.js'
+import { documentRoute } from './documentation.js'
+
+/** The template sources of a configured route in this version. */
+const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'now', 'uuid'])
+
+/** What a route is compiled against. */
+export interface RouteContext {
+  readonly faults: FaultList
+  readonly catalogue: Catalogue
+  readonly env: Env
+  readonly pagination: Pagination
+  /** Tables without `tenant_id` that a tenant's own document may read (`tenancy.sharedTables`). */
+  readonly sharedTables: ReadonlySet<string>
+  /** Whose document the route stands in. */
+  readonly origin: 'platform' | 'tenant'
+  /** The document's `cache`: no route is cached where it is off; `ttl` in seconds for routes that name none. */
+  readonly cache: { readonly enabled: boolean, readonly ttl: number }
+}
+
+export interface CompiledCache {
+  readonly ttlMs: number
+  readonly key: (scope: Scope, target: CacheTarget) => string
+}
+
+/** A route, ready to serve. */
+export interface CompiledRoute {
+  /** Method and path as declared: `GET /articles/:id`. */
+  readonly id: string
+  readonly method: Method
+  readonly path: string
+  readonly requireAuth: boolean
+  /** A caller without a token may name the tenant by header. */
+  readonly publicTenant: boolean
+  readonly permissions: readonly string[]
+  readonly rateLimit: RouteRateLimit | null
+  readonly request: CompiledRequest
+  readonly cache: CompiledCache | null
+  readonly queries: readonly CompiledQuery[]
+  /** A query reads or writes a tenant-scoped table. */
+  readonly tenantScoped: boolean
+  /** One of several queries writes: all of them run in one transaction. */
+  readonly transaction: boolean
+  /** A later query, the transform or the response reads `results`: texts of queries are parsed. */
+  readonly readsResults: boolean
+  readonly status: 200 | 201
+  readonly transform: CompiledTransform | null
+  readonly response: CompiledResponse | null
+  readonly documentation: RouteDocumentation
+}
+
+/** Compiles a route; null when faults were added to the context's list. */
+export function compileRoute (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
+  const { faults } = context
+  const before = faults.faults.length
+  const params = pathParameters(route.path)
+  const queries = compileQueries(route, pointer, context, params)
+  const request = compileRequest(route.request, `${pointer}/request`, faults, {
+    params,
+    paginated: queries.some((query) => query.answer === 'page'),
+    hardDelete: route.softDelete?.allowHardDelete === true,
+    linearPatterns: context.origin === 'tenant'
+  })
+  const values = {
+    faults,
+    sources: routeSources,
+    env: context.env,
+    params: new Set(params),
+    results: new Set(queries.map((query) => query.key)),
+    bounded: context.origin === 'tenant'
+  }
+  const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, values)
+  const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, values)
+  const references = [
+    ...queries.flatMap((query) => query.references),
+    ...transform?.references ?? [],
+    ...response?.kind === 'mapping' ? response.value.references : []
+  ]
+  const cache = compileCache(route, references, pointer, context, values)
+  const method = methodOf(route)
+  if (faults.faults.length > before) return null
+
+  const compiled = {
+    id: `${method} ${route.path}`,
+    method,
+    path: route.path,
+    requireAuth: route.requireAuth ?? (route.requiredPermissions?.length ?? 0) > 0,
+    publicTenant: route.public ?? true,
+    permissions: Object.freeze([...route.requiredPermissions ?? []]),
+    rateLimit: route.rateLimit ?? null,
+    request,
+    cache,
+    queries: Object.freeze(queries),
+    tenantScoped: queries.some((query) => query.tenantScoped),
+    transaction: queries.length > 1 && queries.some((query) => query.write),
+    readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
+    status: queries.length === 1 ? queries[0]!.status : 200,
+    transform,
+    response
+  } as const
+  return Object.freeze({ ...compiled, documentation: documentRoute(route, compiled) })
+}
+
+/** The names of the `:name` parameters of a path, in order. */
+export function pathParameters (path: string): string[] {
+  return path.split('/').filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1))
+}
+
+function methodOf (route: Route): Method {
+  switch (route.method) {
+    case 'get': case 'GET': return 'GET'
+    case 'post': case 'POST': return 'POST'
+    case 'put': case 'PUT': return 'PUT'
+    case 'patch': case 'PATCH': return 'PATCH'
+    case 'delete': case 'DELETE': return 'DELETE'
+  }
+}
+
+/** Table queries first, then document queries; each sees the results of those before it. */
+function compileQueries (route: Route, pointer: string, context: RouteContext, params: readonly string[]): CompiledQuery[] {
+  const compiled: CompiledQuery[] = []
+  const keys = new Set<string>()
+  const queryContext = (): QueryContext => ({
+    faults: context.faults,
+    sources: routeSources,
+    env: context.env,
+    params: new Set(params),
+    results: new Set(keys),
+    catalogue: context.catalogue,
+    pagination: context.pagination,
+    excludeFields: route.excludeFields ?? [],
+    softDelete: route.softDelete,
+    sharedTables: context.sharedTables,
+    origin: context.origin
+  })
+  const take = (query: CompiledQuery | null, at: string) => {
+    if (query === null) return
+    if (keys.has(query.key)) context.faults.add(at, `two queries answer under the name "${query.key}": give one of them an \`alias\``)
+    keys.add(query.key)
+    compiled.push(query)
+  }
+  for (const [index, query] of (route.queries ?? []).entries()) {
+    const at = pointerTo(pointer, 'queries', index)
+    take(compileQuery(query, at, queryContext()), at)
+  }
+  for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
+    const at = pointerTo(pointer, 'firebaseQueries', index)
+    take(compileDocumentQuery(query, at, queryContext()), at)
+  }
+  return compiled
+}
+
+function compileCache (route: Route, references: readonly Reference[], pointer: string, context: RouteContext, values: Parameters<typeof compileCacheKey>[3]): CompiledCache | null {
+  if (route.cache?.enabled !== true || !context.cache.enabled) return null
+  if (methodOf(route) !== 'GET') {
+    context.faults.add(`${pointer}/cache`, 'only a `get` route can be cached')
+    return null
+  }
+  return {
+    ttlMs: (route.cache.ttl ?? context.cache.ttl) * 1000,
+    key: compileCacheKey(route.cache, references, `${pointer}/cache`, values)
+  }
+}

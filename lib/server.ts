@@ -1,0 +1,59 @@
+/** Assembles the server: the one file of lib/ that knows the plugins. */
+import type { FastifyInstance, FastifyServerOptions } from 'fastify'
+import Fastify from 'fastify'
+import { checkConfig, isChecked, type Config, type ConfigInput, type Env } from './config/index.js'
+import auth from '../plugins/auth/index.js'
+import cache from '../plugins/cache/index.js'
+import configRoutes from '../plugins/config-routes/index.js'
+import conventions from '../plugins/conventions.js'
+import database from '../plugins/database.js'
+import health from '../plugins/health.js'
+import migration from '../plugins/migration/index.js'
+import openapi from '../plugins/openapi/index.js'
+import rateLimit from '../plugins/rate-limit/index.js'
+import requestLog from '../plugins/request-log.js'
+import stop from '../plugins/stop.js'
+import tenancy from '../plugins/tenancy.js'
+import { requestIds } from './request-id.js'
+
+/** What the document does not say. */
+export interface ServerOptions {
+  /** What `{{env.NAME}}`, JWT_SECRET and the other settings are read from. Default: the process's environment. */
+  readonly env?: Env
+  /** Fastify's `logger`. Default: pino at the level that LOG_LEVEL names, `info` without one. */
+  readonly logger?: FastifyServerOptions['logger']
+}
+
+/**
+ * Turns a document into a Fastify server. It is returned at once and routes register through the plugin queue, so
+ * both `createServer(config).listen({ port })` and `await createServer(config)` work.
+ *
+ * Throws a ConfigError that holds every fault of the document; `ready` rejects with one where the document names a
+ * table or column that the database lacks, and with `databaseUnavailable` where there is no database.
+ */
+export function createServer (document: ConfigInput | Config, options: ServerOptions = {}): FastifyInstance {
+  const env = options.env ?? process.env
+  const config = isChecked(document) ? document : checkConfig(document, { env })
+  const app = Fastify({
+    logger: options.logger ?? { level: env.LOG_LEVEL ?? 'info' },
+    disableRequestLogging: true,
+    genReqId: requestIds(),
+    bodyLimit: config.server.bodyLimit,
+    trustProxy: config.server.trustProxy,
+    ...stop.serverOptions
+  })
+
+  app.register(conventions, { root: true })
+  app.register(requestLog)
+  app.register(stop)
+  app.register(database, { ...config.database, tables: config.tables, migrate: config.migrate })
+  app.register(auth, { jwt: config.jwt })
+  app.register(tenancy, config.tenancy)
+  app.register(rateLimit, config.rateLimit)
+  app.register(cache, config.cache)
+  app.register(openapi)
+  app.register(health)
+  app.register(migration)
+  app.register(configRoutes, { ...config, env })
+  return app
+}

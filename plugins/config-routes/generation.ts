@@ -1,0 +1,68 @@
+/**
+ * The compiled routes that serve at this moment. When the database's tables change they are compiled anew off the
+ * request path and swapped in one step; a request that has begun finishes on the routes it began with.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Route } from '../../lib/config/schema/route.js'
+import type { Catalogue } from '../../lib/database/catalogue.js'
+import type { Engine } from '../../lib/database/engine.js'
+import { FaultList, formatFault } from '../../lib/config/faults.js'
+import { compileRoute, type CompiledRoute, type RouteContext } from '../../lib/compiler/route.js'
+import { failure } from '../../lib/errors.js'
+
+const recheckAfter = 1000 // ms between looks at a database whose migration is pending
+
+export type GenerationContext = Omit<RouteContext, 'faults' | 'catalogue'>
+
+/** The routes of one document against one database. */
+export interface Generation {
+  /** The routes as they were compiled first, in the order of the document. */
+  readonly routes: readonly CompiledRoute[]
+  /** The route that serves now; throws `schemaChanged` for one that the database no longer fits. */
+  route (index: number): CompiledRoute
+  /** Resolves at once on a migrated database; throws `migrationPending` on another, looking again once a second. */
+  migrated (): true | Promise<true>
+  close (): void
+}
+
+/** Compiles every route; a ConfigError holds the faults of all of them. */
+export async function createGeneration (declared: readonly Route[], context: GenerationContext, engine: Engine, log: FastifyBaseLogger): Promise<Generation> {
+  const faults = new FaultList()
+  const compile = (route: Route, index: number, catalogue: Catalogue, list: FaultList) =>
+    compileRoute(route, `/routes/${index}`, { ...context, catalogue, faults: list })
+
+  let current = declared.map((route, index) => compile(route, index, engine.catalogue, faults))
+  faults.throwIfAny()
+  const routes = current.filter((route) => route !== null)
+  let pending = (await engine.pendingMigrations()).length > 0
+  let lookedAt = Date.now()
+
+  const end = engine.onCatalogue((catalogue) => {
+    current = declared.map((route, index) => {
+      const list = new FaultList()
+      const compiled = compile(route, index, catalogue, list)
+      for (const fault of list.faults) log.error(`the database no longer fits a route: ${formatFault(fault)}`)
+      return compiled
+    })
+  })
+
+  async function lookAgain (): Promise<true> {
+    if (Date.now() - lookedAt < recheckAfter) throw failure('migrationPending')
+    lookedAt = Date.now()
+    if ((await engine.pendingMigrations()).length > 0) throw failure('migrationPending')
+    await engine.refresh()
+    pending = false
+    return true
+  }
+
+  return {
+    routes,
+    route (index) {
+      const route = current[index]
+      if (route === null || route === undefined) throw failure('schemaChanged')
+      return route
+    },
+    migrated: () => pending ? lookAgain() : true,
+    close: end
+  }
+}
