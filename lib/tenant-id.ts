@@ -1,0 +1,7 @@
+/** The form of a tenant's id (DESIGN 5). */
+const tenantId = /^[A-Za-z0-9_-]{1,64}$/
+
+/** 1 to 64 characters of `A-Z a-z 0-9 _ -`. */
+export function isTenantId (value: unknown): value is string {
+  return typeof value === 'string' && tenantId.test(value)
+}

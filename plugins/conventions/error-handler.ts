@@ -1,0 +1,68 @@
+/** Turns whatever a request threw into an error of the catalogue, logs it, and answers with its body. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { STATUS_CODES } from 'node:http'
+import { catalogue, failure, TenantryError, type ErrorName } from '../../lib/errors.js'
+
+/** Fastify's error handler, and its `frameworkErrors`: what fails before a route is found (a malformed URL). */
+export function answerError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const error = toTenantryError(thrown)
+  if (error.statusCode >= 500) request.log.error({ err: error }, error.message)
+  else request.log.debug({ err: error }, error.message)
+  reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))
+}
+
+/** The members that errors of Fastify, of its plugins and of `http-errors` carry. */
+interface ForeignError {
+  code?: unknown
+  statusCode?: unknown
+  expose?: unknown
+  message?: unknown
+  validation?: unknown
+  validationContext?: unknown
+}
+
+/**
+ * The catalogue's error for anything that was thrown. Only Fastify's own errors keep their 4xx status, and errors that
+ * say themselves that their message is for the caller (`expose`); a client's 401 from some other service is a 500 here.
+ */
+export function toTenantryError (thrown: unknown): TenantryError {
+  if (thrown instanceof TenantryError) return thrown
+  const error: ForeignError = typeof thrown === 'object' && thrown !== null ? thrown : {}
+  if (Array.isArray(error.validation)) {
+    return failure('validationFailed', { extras: { details: detailsOf(error.validation, error.validationContext) } })
+  }
+  const { statusCode, message } = error
+  if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
+    if (typeof error.code === 'string' && error.code.startsWith('FST_')) return entryFor(statusCode, undefined, thrown)
+    if (error.expose === true && typeof message === 'string') return entryFor(statusCode, message, thrown)
+  }
+  return failure('internal', { cause: thrown })
+}
+
+const nameByStatus: Readonly<Record<number, ErrorName>> = {
+  400: 'badRequest',
+  401: 'tokenInvalid',
+  403: 'forbidden',
+  404: 'notFound',
+  409: 'conflict',
+  413: 'bodyTooLarge',
+  415: 'mediaTypeUnsupported',
+  429: 'rateLimited'
+}
+
+function entryFor (status: number, message: string | undefined, cause: unknown): TenantryError {
+  const name = nameByStatus[status]
+  const details = message === undefined ? { cause } : { message, cause }
+  if (name !== undefined) return failure(name, details)
+  const title = STATUS_CODES[status] ?? catalogue.badRequest.title
+  return new TenantryError({ ...catalogue.badRequest, status, title }, details)
+}
+
+/** Ajv's errors as `details`: the path is a JSON Pointer into the request, such as `/body/title`. */
+function detailsOf (validation: readonly unknown[], context: unknown): Record<string, unknown>[] {
+  const part = context === 'querystring' ? 'query' : String(context)
+  return validation.map((fault: unknown) => {
+    const { instancePath, message, keyword } = Object(fault)
+    return { path: `/${part}${String(instancePath ?? '')}`, message: String(message), keyword: String(keyword) }
+  })
+}

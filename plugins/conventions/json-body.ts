@@ -1,0 +1,66 @@
+/** The parser of JSON bodies: bounded in depth, and without keys that reach a prototype. */
+import type { FastifyBodyParser, FastifyInstance } from 'fastify'
+import { failure } from '../../lib/errors.js'
+
+const maxDepth = 64 // arrays and objects inside each other; what walks a body (validators, templates) may recurse
+
+const quote = 0x22
+const backslash = 0x5c
+
+export function createJsonParser (app: FastifyInstance): FastifyBodyParser<string> {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  return (request, text, done) => {
+    if (text.length === 0) {
+      // A DELETE without a body often carries the content type that the client sends with everything.
+      if (request.method === 'DELETE') done(null, undefined)
+      else done(failure('badRequest', { message: 'The body is empty: send JSON, or leave out the Content-Type header' }))
+      return
+    }
+    if (deeperThan(text, maxDepth)) {
+      done(failure('badRequest', { message: `The body is nested deeper than ${maxDepth} levels` }))
+      return
+    }
+    parse(request, text, (error, body) => {
+      if (error === null) done(null, body)
+      else done(failure('badRequest', { message: isJson(text) ? 'The body holds a key that is not accepted: "__proto__" or "constructor"' : 'The body is not valid JSON' }))
+    })
+  }
+}
+
+/** Counts brackets outside strings; says nothing on whether the text is JSON. */
+export function deeperThan (text: string, limit: number): boolean {
+  if (text.length <= limit) return false
+  let depth = 0
+  for (let index = 0; index < text.length; index++) {
+    switch (text.charCodeAt(index)) {
+      case quote:
+        index = endOfString(text, index)
+        break
+      case 0x5b: case 0x7b: // [ {
+        if (++depth > limit) return true
+        break
+      case 0x5d: case 0x7d: // ] }
+        depth--
+    }
+  }
+  return false
+}
+
+/** The index of the quote that ends the string, or the text's length. */
+function endOfString (text: string, start: number): number {
+  for (let index = start + 1; index < text.length; index++) {
+    const char = text.charCodeAt(index)
+    if (char === quote) return index
+    if (char === backslash) index++
+  }
+  return text.length
+}
+
+function isJson (text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,22 @@
+/**
+ * The way of a request before its body is read: identity -> tenant -> rate limit -> permission. Each of these plugins
+ * adds its step to the routes that ask for it; the steps keep this order whatever the order of registration.
+ */
+import type { onRequestHookHandler, RouteOptions } from 'fastify'
+
+const steps = ['identity', 'tenant', 'rate-limit', 'permission'] as const
+export type Step = typeof steps[number]
+
+/** The hooks that are steps. A route's other hooks run after them. */
+const rankOf = new WeakMap<onRequestHookHandler, number>()
+
+/** Adds a step to a route's `onRequest` hooks, unless the route has that step already (as an automatic HEAD route may). */
+export function addStep (route: RouteOptions, step: Step, hook: onRequestHookHandler): void {
+  const rank = steps.indexOf(step)
+  const hooks = route.onRequest === undefined ? [] : [route.onRequest].flat()
+  if (hooks.some((other) => rankOf.get(other) === rank)) return
+  rankOf.set(hook, rank)
+  const place = hooks.findIndex((other) => (rankOf.get(other) ?? steps.length) > rank)
+  hooks.splice(place === -1 ? hooks.length : place, 0, hook)
+  route.onRequest = hooks
+}
