@@ -76,6 +76,13 @@ export function parseTemplate (text: string): Segment[] {
   return segments
 }
 
+/** Reads the one template that opens at a position, and says where it ends; throws TemplateSyntaxError. */
+export function parseTemplateAt (text: string, opening: number): { readonly node: TemplateNode, readonly end: number } {
+  const scanner = new Scanner(text, opening + 2)
+  const node = scanner.template()
+  return { node, end: scanner.position }
+}
+
 /** Reads a path that stands alone, without braces, such as `query.lang`; throws TemplateSyntaxError. */
 export function parsePath (text: string): PathNode {
   const scanner = new Scanner(text, 0)

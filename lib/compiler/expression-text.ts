@@ -1,0 +1,106 @@
+/**
+ * The text of an expression as a document holds it, made into CEL: templates become variables, `===` becomes `==`.
+ * Positions in the CEL text can be told in those of the document.
+ */
+import { parseTemplateAt, TemplateSyntaxError, type TemplateNode } from './template-parser.js'
+
+/** A template in an expression, by the variable that took its place. */
+export interface ExpressionTemplate {
+  readonly variable: string
+  /** The template as written, with its braces. */
+  readonly text: string
+  readonly node: TemplateNode
+  /** It stood in a string literal: its value is text. */
+  readonly asText: boolean
+}
+
+export interface CelText {
+  readonly text: string
+  readonly templates: readonly ExpressionTemplate[]
+  /** The position in the document's text of a position in the CEL text. */
+  readonly origin: (position: number) => number
+}
+
+/** The variables that take the place of templates begin like this; no name of the document may. */
+export const variablePrefix = '__'
+
+/** Rewrites an expression; throws TemplateSyntaxError. */
+export function toCel (source: string): CelText {
+  const output = new Output()
+  const templates: ExpressionTemplate[] = []
+  let position = 0
+
+  const takeTemplate = (asText: boolean): string => {
+    const { node, end } = parseTemplateAt(source, position)
+    const variable = `${variablePrefix}t${templates.length}`
+    templates.push({ variable, text: source.slice(position, end), node, asText })
+    position = end
+    return variable
+  }
+
+  const takeString = (quote: string) => {
+    const start = position
+    const isPlain = !/[rRbB]/.test(source.charAt(start - 1)) && quote.length === 1
+    const pieces: string[] = []
+    let piece = ''
+    for (position += quote.length; !source.startsWith(quote, position);) {
+      if (position >= source.length) throw new TemplateSyntaxError(`the string that starts with ${quote} is not closed`, start)
+      if (source.startsWith('{{', position)) {
+        if (!isPlain) throw new TemplateSyntaxError('a template cannot stand in a raw, bytes or triple-quoted string', position)
+        if (piece !== '') pieces.push(quote + piece + quote)
+        piece = ''
+        pieces.push(takeTemplate(true))
+        continue
+      }
+      const length = source.charAt(position) === '\\' ? 2 : 1
+      piece += source.slice(position, position + length)
+      position += length
+    }
+    position += quote.length
+    if (piece !== '' || pieces.length === 0) pieces.push(quote + piece + quote)
+    output.replace(pieces.length === 1 ? pieces.join('') : `(${pieces.join(' + ')})`, start)
+  }
+
+  while (position < source.length) {
+    const character = source.charAt(position)
+    if (character === '"' || character === "'") {
+      const triple = character.repeat(3)
+      takeString(source.startsWith(triple, position) ? triple : character)
+    } else if (source.startsWith('{{', position)) {
+      const start = position
+      output.replace(takeTemplate(false), start)
+    } else if (source.startsWith('===', position) || source.startsWith('!==', position)) {
+      output.replace(source.slice(position, position + 2), position)
+      position += 3
+    } else if (source.startsWith('//', position)) {
+      const end = source.indexOf('\n', position)
+      position = end === -1 ? source.length : end
+    } else {
+      output.copy(character, position)
+      position++
+    }
+  }
+  return { text: output.text, templates, origin: (at) => output.origin(at) }
+}
+
+/** Text that grows, and remembers where each of its parts came from. */
+class Output {
+  text = ''
+  readonly #parts: { readonly start: number, readonly source: number, readonly copied: boolean }[] = []
+
+  copy (text: string, source: number): void {
+    this.#parts.push({ start: this.text.length, source, copied: true })
+    this.text += text
+  }
+
+  replace (text: string, source: number): void {
+    this.#parts.push({ start: this.text.length, source, copied: false })
+    this.text += text
+  }
+
+  origin (position: number): number {
+    const part = this.#parts.findLast(({ start }) => start <= position)
+    if (part === undefined) return 0
+    return part.copied ? part.source + position - part.start : part.source
+  }
+}

@@ -1,0 +1,207 @@
+/** Finds in the syntax tree of an expression the paths that variables stand for, and refuses what it may not do. */
+import type { ASTNode } from '@marcbachmann/cel-js'
+import type { CelText, ExpressionTemplate } from './expression-text.js'
+import type { Reader, TemplateContext } from './reference.js'
+import type { PathNode } from './template-parser.js'
+import type { Reference, Scope } from './types.js'
+import { nearest } from '../config/faults.js'
+import { variablePrefix } from './expression-text.js'
+import { compileReader, member, resolvePath } from './reference.js'
+import { compileTemplate, toText } from './template.js'
+
+/** Never gives undefined: what is missing is null. */
+export type ExpressionReader = (scope: Scope, locals: Readonly<Record<string, unknown>>) => unknown
+
+/** A range of the CEL text and the variable that takes its place. */
+export interface Variable {
+  readonly name: string
+  readonly start: number
+  readonly end: number
+  readonly read: ExpressionReader
+}
+
+/** Calls that loop over a list, or that name a value so that it can be doubled again and again. */
+const macros: ReadonlySet<string> = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind'])
+const typeNames: ReadonlySet<string> = new Set(['bool', 'bytes', 'double', 'int', 'list', 'map', 'null_type', 'string', 'type', 'uint', 'google'])
+const maxDurationText = 64 // characters
+
+type Path = readonly (string | number)[]
+
+/** Collects the variables and references of an expression; faults go to the context's list. */
+export function collectVariables (ast: ASTNode, cel: CelText, pointer: string, context: TemplateContext, locals: readonly string[]): { variables: Variable[], references: Reference[] } {
+  const collector = new Collector(cel, pointer, context, locals)
+  collector.walk(ast, new Set())
+  return { variables: collector.variables, references: collector.references }
+}
+
+class Collector {
+  readonly variables: Variable[] = []
+  readonly references: Reference[] = []
+  readonly #cel: CelText
+  readonly #pointer: string
+  readonly #context: TemplateContext
+  readonly #locals: ReadonlySet<string>
+  readonly #templates: ReadonlyMap<string, ExpressionTemplate>
+
+  constructor (cel: CelText, pointer: string, context: TemplateContext, locals: readonly string[]) {
+    this.#cel = cel
+    this.#pointer = pointer
+    this.#context = context
+    this.#locals = new Set(locals)
+    this.#templates = new Map(cel.templates.map((template) => [template.variable, template]))
+  }
+
+  /** `bound` are the names that macros around the node give to items. */
+  walk (node: ASTNode, bound: ReadonlySet<string>): void {
+    switch (node.op) {
+      case 'value': return
+      case 'id': return this.#identifier(node, bound)
+      case '.': case '[]': return this.#access(node, bound)
+      case 'call': return this.#call(node, node.args[0], node.args[1], bound)
+      case 'rcall': return this.#method(node, node.args[0], node.args[1], node.args[2], bound)
+      case 'list': return node.args.forEach((item) => this.walk(item, bound))
+      case 'map': return node.args.flat().forEach((item) => this.walk(item, bound))
+      case '!_': case '-_': return this.walk(node.args, bound)
+      case '?:': return node.args.forEach((item) => this.walk(item, bound))
+      case '.?': case '[?]': return this.#fault(node, 'optional access is not known here; a path that leads nowhere is null anyway')
+      case '||': case '&&': case '==': case '!=': case 'in': case '+': case '-': case '*': case '/': case '%': case '<': case '<=': case '>': case '>=':
+        return node.args.forEach((item) => this.walk(item, bound))
+    }
+  }
+
+  #identifier (node: ASTNode & { op: 'id' }, bound: ReadonlySet<string>): void {
+    if (bound.has(node.args)) return
+    if (!this.#take(node, node.args, []) && !typeNames.has(node.args)) this.#unknown(node, node.args)
+  }
+
+  #access (node: ASTNode & { op: '.' | '[]' }, bound: ReadonlySet<string>): void {
+    const chain = chainOf(node, this.#cel.text)
+    if (chain !== null && !bound.has(chain.root)) {
+      if (!this.#take(node, chain.root, chain.path) && !typeNames.has(chain.root)) this.#unknown(node, chain.root)
+      return
+    }
+    this.walk(node.args[0], bound)
+    if (node.op === '[]') this.walk(node.args[1], bound)
+  }
+
+  #call (node: ASTNode, name: string, args: readonly ASTNode[], bound: ReadonlySet<string>): void {
+    const [argument] = args
+    if (name === 'has' && argument !== undefined) {
+      const chain = chainOf(argument, this.#cel.text)
+      if (chain !== null && !bound.has(chain.root)) {
+        if (!this.#take(node, chain.root, chain.path, (value) => value !== undefined)) this.#unknown(argument, chain.root)
+        return
+      }
+    }
+    if ((name === 'now' || name === 'uuid') && args.length === 0) {
+      this.#takeSource(node, { kind: 'path', source: name, path: [], call: true, text: `${name}()` })
+      return
+    }
+    // Its parser takes cubic time on a long text, so that no text of a request may reach it.
+    if (name === 'duration' && !(argument?.op === 'value' && typeof argument.args === 'string' && argument.args.length <= maxDurationText)) {
+      this.#fault(node, `\`duration()\` takes a string literal of at most ${maxDurationText} characters`)
+    }
+    args.forEach((item) => this.walk(item, bound))
+  }
+
+  #method (node: ASTNode, name: string, receiver: ASTNode, args: readonly ASTNode[], bound: ReadonlySet<string>): void {
+    const isMacro = macros.has(name)
+    if (this.#context.bounded === true && (isMacro || name === 'matches')) {
+      return this.#fault(node, `\`${name}()\` is not allowed in a tenant's document, since its cost has no bound`)
+    }
+    // A pattern is the document's, never a caller's.
+    if (name === 'matches' && args[0]?.op !== 'value') this.#fault(node, '`matches()` takes its pattern as a string literal')
+    if (!(name === 'bind' && receiver.op === 'id' && receiver.args === 'cel')) this.walk(receiver, bound)
+    const [variable, ...rest] = args
+    if (isMacro && variable?.op === 'id') {
+      const inner = new Set([...bound, variable.args])
+      rest.forEach((item) => this.walk(item, inner))
+    } else {
+      args.forEach((item) => this.walk(item, bound))
+    }
+  }
+
+  /** Makes a variable of a path from a local, a template or a source; false where the root is none of them. */
+  #take (node: ASTNode, root: string, path: Path, finish: (value: unknown) => unknown = (value) => value ?? null): boolean {
+    const template = this.#templates.get(root)
+    if (template !== undefined) {
+      this.#add(node, this.#templateReader(template, path), finish)
+      return true
+    }
+    if (root.startsWith(variablePrefix)) return false
+    if (this.#locals.has(root)) {
+      const [first, second] = path
+      if (first === undefined) this.#add(node, (_scope, locals) => locals[root], finish)
+      else if (second === undefined) this.#add(node, (_scope, locals) => member(locals[root], first), finish)
+      else this.#add(node, (_scope, locals) => follow(locals[root], path), finish)
+      return true
+    }
+    if (root === 'now' || root === 'uuid' || ![...this.#context.sources, 'secret'].some((source) => source === root)) return false
+    this.#takeSource(node, { kind: 'path', source: root, path, call: false, text: [root, ...path].join('.') }, finish)
+    return true
+  }
+
+  #takeSource (node: ASTNode, path: PathNode, finish: (value: unknown) => unknown = (value) => value ?? null): void {
+    const reference = resolvePath(path, this.#pointer, this.#context)
+    if (reference === undefined) return
+    if (reference.source === 'env') {
+      const value = this.#templateReader({ variable: '', text: `{{env.${String(reference.path[0])}}}`, node: { alternatives: [path] }, asText: false }, [])
+      return this.#add(node, value, finish)
+    }
+    this.references.push(reference)
+    this.#add(node, compileReader(reference), finish)
+  }
+
+  #templateReader (template: ExpressionTemplate, path: Path): Reader {
+    const local = template.node.alternatives.find((alternative) => alternative.kind === 'path' && this.#locals.has(alternative.source))
+    if (local?.kind === 'path') {
+      this.#context.faults.add(this.#pointer, `\`${template.text}\`: write \`${local.text}\` without braces here`)
+      return () => undefined
+    }
+    const value = compileTemplate(template.text, this.#pointer, this.#context)
+    this.references.push(...value.references)
+    const { evaluate } = value
+    if (template.asText) return (scope) => path.length === 0 ? toText(evaluate(scope)) : undefined
+    return path.length === 0 ? evaluate : (scope) => follow(evaluate(scope), path)
+  }
+
+  #add (node: ASTNode, read: ExpressionReader, finish: (value: unknown) => unknown): void {
+    const name = `${variablePrefix}v${this.variables.length}`
+    this.variables.push({ name, start: node.range.start, end: node.range.end, read: (scope, locals) => finish(read(scope, locals)) })
+  }
+
+  #unknown (node: ASTNode, name: string): void {
+    const known = [...this.#locals, ...this.#context.sources]
+    this.#fault(node, `nothing is named \`${name}\` here; known are ${known.join(', ')}`, nearest(name, known))
+  }
+
+  #fault (node: ASTNode, message: string, suggestion?: string): void {
+    this.#context.faults.add(this.#pointer, `${message} (at character ${this.#cel.origin(node.range.start) + 1})`, suggestion)
+  }
+}
+
+/** `a.b["c"][0]` as its root and members; null for anything else, such as an index that is computed. */
+function chainOf (node: ASTNode, text: string): { root: string, path: Path } | null {
+  // The range of `(a).b` begins inside its parentheses: such a chain is left to CEL.
+  if (text.slice(node.range.start, node.range.end).includes(')')) return null
+  const path: (string | number)[] = []
+  let at: ASTNode = node
+  for (;;) {
+    if (at.op === 'id') return { root: at.args, path: path.reverse() }
+    if (at.op === '.') {
+      path.push(at.args[1])
+    } else if (at.op === '[]' && at.args[1].op === 'value') {
+      const index = at.args[1].args
+      if (typeof index === 'string') path.push(index)
+      else if (typeof index === 'bigint') path.push(Number(index))
+      else return null
+    } else {
+      return null
+    }
+    at = at.args[0]
+  }
+}
+
+function follow (value: unknown, path: Path): unknown {
+  return path.reduce<unknown>((found, name) => member(found, name), value)
+}
