@@ -1,0 +1,73 @@
+/** The database of the benchmark: PostgreSQL from npm, tuned as a small production server is, and its table. */
+import pg from 'pg'
+import { Cluster } from '../test/helpers/postgres/cluster.js'
+
+/** Rows of the table, spread evenly over the tenants. */
+export const rowCount = 10_000
+export const tenantCount = 10
+
+export const tenants: readonly string[] = Array.from({ length: tenantCount }, (_, index) => `tenant-${index}`)
+
+/** The title of the rows that the insert case adds: they are removed after each of its rounds. */
+export const insertedTitle = 'A row of the insert case'
+
+const settings = {
+  shared_buffers: '256MB',
+  effective_cache_size: '1GB',
+  work_mem: '8MB',
+  max_connections: '60',
+  random_page_cost: '1.1',
+  timezone: 'UTC'
+}
+
+export interface BenchDatabase {
+  readonly connectionString: string
+  /** Some ids of each tenant's rows. */
+  readonly ids: ReadonlyMap<string, readonly string[]>
+  /** Takes away what the insert case added, so that every round meets the same table. */
+  reset (): Promise<void>
+  stop (): Promise<void>
+}
+
+export async function startDatabase (): Promise<BenchDatabase> {
+  const cluster = await Cluster.create({ settings })
+  await cluster.start()
+  const client = new pg.Client({ connectionString: cluster.connectionString('postgres') })
+  await client.connect()
+  await client.query(`
+    create table articles (
+      id uuid primary key default gen_random_uuid(),
+      tenant_id text not null,
+      title text not null,
+      body text not null,
+      status text not null default 'draft',
+      views integer not null default 0,
+      created_at timestamptz not null default now()
+    )`)
+  await client.query(`
+    insert into articles (tenant_id, title, body, status, views, created_at)
+    select 'tenant-' || n % ${tenantCount},
+      'Article number ' || n,
+      left(repeat('Some text of article "' || n || '", with a line
+break. ', 6), 200),
+      (array['draft', 'pending_review', 'published'])[1 + n % 3],
+      n % 1000,
+      timestamptz '2026-01-01' + n * interval '1 minute' + n % 1000 * interval '1 millisecond'
+    from generate_series(1, ${rowCount}) n`)
+  await client.query('create index on articles (tenant_id, created_at desc, id)')
+  await client.query('vacuum (analyze, freeze) articles')
+  const { rows } = await client.query<{ tenant_id: string, ids: string[] }>(`
+    select tenant_id, (array_agg(id::text order by created_at))[1:200] as ids from articles group by tenant_id`)
+  return {
+    connectionString: cluster.connectionString('postgres'),
+    ids: new Map(rows.map(row => [row.tenant_id, row.ids])),
+    async reset () {
+      await client.query('delete from articles where title = $1', [insertedTitle])
+      await client.query('vacuum (analyze) articles')
+    },
+    async stop () {
+      await client.end()
+      await cluster.remove()
+    }
+  }
+}

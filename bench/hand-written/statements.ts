@@ -1,0 +1,9 @@
+/** The statements of the hand-written server: named, so that PostgreSQL plans each once a connection. */
+const columns = 'id, tenant_id, title, body, status, views, created_at'
+
+export const statements = {
+  read: { name: 'read', text: `select ${columns} from articles where tenant_id = $1 and id = $2` },
+  list: { name: 'list', text: `select ${columns} from articles where tenant_id = $1 order by created_at desc, id limit $2 offset $3` },
+  count: { name: 'count', text: 'select count(*)::int as total from articles where tenant_id = $1' },
+  insert: { name: 'insert', text: `insert into articles (tenant_id, title, body, status, views) values ($1, $2, $3, $4, $5) returning ${columns}` }
+}

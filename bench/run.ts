@@ -1,0 +1,116 @@
+/**
+ * `npm run bench`: tenantry beside the server written by hand, in one run: the same PostgreSQL, table, pool and load.
+ * Rounds alternate between the servers; ratios are medians over the rounds. Options:
+ *   --rounds N         rounds of each case (default 5)
+ *   --seconds N        seconds of load on each server in a round (default 5)
+ *   --connections N    connections of the load (default 32)
+ *   --case TEXT        only the cases whose name holds the text
+ *   --subject NAME     the measured server (default tenantry); hand-written measures the noise of the machine
+ */
+import { parseArgs } from 'node:util'
+import { cpus } from 'node:os'
+import { testSecret } from '../test/helpers/tokens.js'
+import { checkAgreement } from './agreement.js'
+import { createCases, type Case } from './cases.js'
+import { rowCount, startDatabase, tenantCount, type BenchDatabase } from './database.js'
+import { markdownTable, medianOf, ratio, type Measurement } from './statistics.js'
+import { startLoad, startSubject, type Load, type Subject } from './subject.js'
+
+const baseName = 'hand-written'
+const warmUpSeconds = 2
+
+const { values: options } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '5' },
+    connections: { type: 'string', default: '32' },
+    case: { type: 'string', default: '' },
+    subject: { type: 'string', default: 'tenantry' }
+  }
+})
+const [rounds, seconds, connections] = [options.rounds, options.seconds, options.connections].map(Number)
+if (!(rounds !== undefined && rounds > 0) || !(seconds !== undefined && seconds > 0) || !(connections !== undefined && connections > 0)) throw new Error('--rounds, --seconds and --connections are numbers above 0')
+
+const database = await startDatabase()
+const load = startLoad()
+const subjects: Subject[] = []
+try {
+  const settings = { connectionString: database.connectionString, jwtSecret: testSecret }
+  const base = await startSubject(baseName, settings)
+  subjects.push(base)
+  const subject = await startSubject(options.subject, settings)
+  subjects.push(subject)
+  const cases = createCases(database)
+  const differing = await checkAgreement(base.url, subject.url, cases)
+  await database.reset()
+  const results = await measure(cases.filter(({ name }) => name.includes(options.case)), base, subject)
+  await print(results, base, subject, differing)
+} finally {
+  for (const process of [...subjects, load]) await process.stop()
+  await database.stop()
+}
+
+interface Result {
+  readonly measured: Case
+  readonly base: Measurement[]
+  readonly subject: Measurement[]
+}
+
+async function measure (cases: readonly Case[], base: Subject, subject: Subject): Promise<Result[]> {
+  const results = cases.map((measured): Result => ({ measured, base: [], subject: [] }))
+  for (const { measured } of results) {
+    for (const server of [base, subject]) await round(measured, server, database, load, warmUpSeconds)
+  }
+  for (let index = 0; index < Number(rounds); index++) {
+    for (const result of results) {
+      // Who goes first changes, so that neither always meets the warmer machine.
+      const order = index % 2 === 0 ? [base, subject] : [subject, base]
+      for (const server of order) {
+        const list = server === base ? result.base : result.subject
+        list.push(await round(result.measured, server, database, load, Number(seconds)))
+      }
+    }
+    console.error(`round ${index + 1} of ${rounds}`)
+  }
+  return results
+}
+
+async function round (measured: Case, server: Subject, database: BenchDatabase, load: Load, seconds: number): Promise<Measurement> {
+  const before = await server.usage()
+  const report = await load.run({ url: server.url, requests: measured.requests, connections: Number(connections), seconds })
+  const after = await server.usage()
+  if (report.errors + report.refused > 0) throw new Error(`${server.name}, ${measured.name}: ${report.errors} errors, ${report.refused} refused`)
+  if (measured.writes === true) await database.reset()
+  return { ...report, cpu: (after.cpu - before.cpu) / report.count }
+}
+
+async function print (results: readonly Result[], base: Subject, subject: Subject, differing: readonly string[]): Promise<void> {
+  console.log(`PostgreSQL with ${rowCount} rows of ${tenantCount} tenants, ${connections} connections, ${rounds} rounds of ${seconds} s, Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}\n`)
+  const row = (name: string, server: string, rounds: readonly Measurement[]): string[] => [
+    name, server, Math.round(medianOf(rounds, 'requestsPerSecond')).toString(), medianOf(rounds, 'p50').toFixed(2), medianOf(rounds, 'p99').toFixed(2), medianOf(rounds, 'cpu').toFixed(1)
+  ]
+  console.log(markdownTable(
+    ['case', 'server', 'requests/s', 'p50 ms', 'p99 ms', 'server CPU µs/request'],
+    results.flatMap(({ measured, ...rounds }) => [row(measured.name, base.name, rounds.base), row('', subject.name, rounds.subject)])
+  ))
+  console.log(`\nRatios of ${subject.name} to ${base.name}: the median of the rounds (lowest to highest).\n`)
+  console.log(markdownTable(
+    ['case', 'requests/s', 'asked', 'CPU a request', 'asked', 'p99'],
+    results.map(({ measured: { name, target }, ...rounds }) => [
+      name, formatRatio(ratio(rounds.subject, rounds.base, 'requestsPerSecond')), `≥ ${target.throughput.toFixed(1)}`,
+      formatRatio(ratio(rounds.subject, rounds.base, 'cpu')), target.cpu === undefined ? '' : `≤ ${target.cpu.toFixed(1)}`,
+      formatRatio(ratio(rounds.subject, rounds.base, 'p99'))
+    ])
+  ))
+  const [baseUsage, subjectUsage] = [await base.usage(), await subject.usage()]
+  console.log(`\nMemory after load: ${base.name} ${megabytes(baseUsage.rss)}, ${subject.name} ${megabytes(subjectUsage.rss)}, ratio ${(subjectUsage.rss / baseUsage.rss).toFixed(2)}`)
+  if (differing.length > 0) console.log(`\nHeaders that only one of them sends: ${differing.join(', ')}`)
+}
+
+function formatRatio ({ median, low, high }: ReturnType<typeof ratio>): string {
+  return `${median.toFixed(2)} (${low.toFixed(2)} to ${high.toFixed(2)})`
+}
+
+function megabytes (bytes: number): string {
+  return `${Math.round(bytes / 1024 / 1024)} MB`
+}

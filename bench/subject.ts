@@ -1,0 +1,78 @@
+/** The measured servers and the load, as child processes that answer over IPC. */
+import type { ChildProcess } from 'node:child_process'
+import type { LoadOrder, LoadReport } from './load.js'
+import type { ServerMessage, ServerSettings, Usage } from './server-process.js'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+
+export interface Subject {
+  readonly name: string
+  readonly url: string
+  usage (): Promise<Usage>
+  stop (): Promise<void>
+}
+
+export interface Load {
+  run (order: LoadOrder): Promise<LoadReport>
+  stop (): Promise<void>
+}
+
+/** Starts the server of bench/<name>/server.ts. */
+export async function startSubject (name: string, settings: ServerSettings): Promise<Subject> {
+  const child = start(`${name}/server.ts`, [JSON.stringify(settings)])
+  const ready: ServerMessage = await answer(child)
+  if (ready.kind !== 'ready') throw new Error(`${name} did not start`)
+  return {
+    name,
+    url: `http://127.0.0.1:${ready.port}`,
+    async usage () {
+      const report = answer<ServerMessage>(child)
+      child.send('usage')
+      const message = await report
+      if (message.kind !== 'usage') throw new Error(`${name} did not answer`)
+      return message
+    },
+    stop: () => stop(child)
+  }
+}
+
+export function startLoad (): Load {
+  const child = start('load.ts', [])
+  return {
+    async run (order) {
+      const report = answer<LoadReport>(child)
+      child.send(order)
+      return await report
+    },
+    stop: () => stop(child)
+  }
+}
+
+function start (file: string, args: string[]): ChildProcess {
+  return fork(fileURLToPath(new URL(file, import.meta.url)), args, {
+    execArgv: ['--import', import.meta.resolve('tsx')],
+    env: { ...process.env, NODE_ENV: 'production' }
+  })
+}
+
+async function answer<Message> (child: ChildProcess): Promise<Message> {
+  const given = new AbortController()
+  const ended = once(child, 'exit', { signal: given.signal }).then(() => { throw new Error('a process of the benchmark ended') })
+  // When the answer came first, the wait for the end is aborted, which is no failure.
+  ended.catch(() => {})
+  const message = once(child, 'message', { signal: given.signal }).then(([message]) => message)
+  message.catch(() => {})
+  try {
+    return await Promise.race([message, ended])
+  } finally {
+    given.abort()
+  }
+}
+
+async function stop (child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null) return
+  const exited = once(child, 'exit')
+  child.disconnect()
+  await exited
+}
