@@ -7,6 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { STATUS_CODES } from 'node:http'
 import { failure } from '../lib/errors.js'
+import { validatorCompiler } from '../lib/validation.js'
 import { answerError } from './conventions/error-handler.js'
 import { createJsonParser } from './conventions/json-body.js'
 
@@ -38,6 +39,7 @@ export async function conventions (app: FastifyInstance, options: ConventionsOpt
   if (equipped.has(app)) return
   equipped.add(app)
   app.setErrorHandler(answerError)
+  app.setValidatorCompiler(validatorCompiler)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'string' }, createJsonParser(app))
   if (app.getSchema(errorSchemaId) === undefined) app.addSchema(errorSchema)

@@ -1,12 +1,17 @@
 /** Turns whatever a request threw into an error of the catalogue, logs it, and answers with its body. */
+import type { ErrorObject } from 'ajv'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { STATUS_CODES } from 'node:http'
 import { catalogue, failure, TenantryError, type ErrorName } from '../../lib/errors.js'
+import { validationError, type RequestPart } from '../../lib/validation.js'
+
+const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
 
 /** Fastify's error handler, and its `frameworkErrors`: what fails before a route is found (a malformed URL). */
 export function answerError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const error = toTenantryError(thrown)
-  if (error.statusCode >= 500) request.log.error({ err: error }, error.message)
+  const alarming = error.statusCode >= 500 && error.code !== catalogue.stopping.code
+  if (alarming) request.log.error({ err: error }, error.message)
   else request.log.debug({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))
 }
@@ -28,9 +33,7 @@ interface ForeignError {
 export function toTenantryError (thrown: unknown): TenantryError {
   if (thrown instanceof TenantryError) return thrown
   const error: ForeignError = typeof thrown === 'object' && thrown !== null ? thrown : {}
-  if (Array.isArray(error.validation)) {
-    return failure('validationFailed', { extras: { details: detailsOf(error.validation, error.validationContext) } })
-  }
+  if (isValidation(error.validation)) return validationError(error.validation, partOf(error.validationContext))
   const { statusCode, message } = error
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     if (typeof error.code === 'string' && error.code.startsWith('FST_')) return entryFor(statusCode, undefined, thrown)
@@ -58,11 +61,13 @@ function entryFor (status: number, message: string | undefined, cause: unknown):
   return new TenantryError({ ...catalogue.badRequest, status, title }, details)
 }
 
-/** Ajv's errors as `details`: the path is a JSON Pointer into the request, such as `/body/title`. */
-function detailsOf (validation: readonly unknown[], context: unknown): Record<string, unknown>[] {
-  const part = context === 'querystring' ? 'query' : String(context)
-  return validation.map((fault: unknown) => {
-    const { instancePath, message, keyword } = Object(fault)
-    return { path: `/${part}${String(instancePath ?? '')}`, message: String(message), keyword: String(keyword) }
+/** The errors of a route that keeps Fastify's own validator. */
+function isValidation (value: unknown): value is readonly ErrorObject[] {
+  return Array.isArray(value) && value.every((fault: unknown) => {
+    return typeof fault === 'object' && fault !== null && 'keyword' in fault && 'instancePath' in fault && 'params' in fault
   })
+}
+
+function partOf (context: unknown): RequestPart {
+  return requestParts.find((part) => part === context) ?? 'body'
 }
