@@ -1,0 +1,124 @@
+/** One field of a field map (SPEC "Validation field schema") as JSON Schema. */
+import type { Field } from '../config/schema/route.js'
+import type { FaultList } from '../config/faults.js'
+import type { JsonSchema } from './types.js'
+import { pointerTo } from '../config/faults.js'
+import { patternCost } from './pattern.js'
+
+export interface FieldContext {
+  readonly faults: FaultList
+  readonly linearPatterns: boolean
+}
+
+type FieldType = NonNullable<Field['type']>
+
+const maxDepth = 32 // objects and arrays within each other
+const patternedLength = 1000 // characters that a tenant's pattern is tried on, where the field sets no maxLength
+
+/** Which types each rule is for; a rule on another type would never do anything. */
+const applicable = {
+  minLength: ['string', 'array'],
+  maxLength: ['string', 'array'],
+  minimum: ['number', 'integer'],
+  maximum: ['number', 'integer'],
+  format: ['string'],
+  pattern: ['string'],
+  items: ['array'],
+  properties: ['object'],
+  additionalFields: ['object']
+} as const satisfies Partial<Record<keyof Field, readonly FieldType[]>>
+
+/** The schema of a map of fields; `open` admits others. */
+export function objectSchema (fields: Readonly<Record<string, Field>>, open: boolean, pointer: string, context: FieldContext, depth: number): JsonSchema {
+  const properties: Record<string, JsonSchema> = {}
+  for (const [name, field] of Object.entries(fields)) {
+    if (name === '__proto__') context.faults.add(pointerTo(pointer, name), 'no field can be named "__proto__"')
+    else properties[name] = fieldSchema(field, pointerTo(pointer, name), context, depth + 1)
+  }
+  const required = Object.keys(properties).filter((name) => fields[name]?.required === true)
+  return {
+    type: 'object',
+    properties,
+    ...(required.length > 0 && { required }),
+    ...(!open && { additionalProperties: false })
+  }
+}
+
+/** The schema of one field. */
+export function fieldSchema (field: Field, pointer: string, context: FieldContext, depth: number): JsonSchema {
+  const { faults } = context
+  if (depth > maxDepth) {
+    faults.add(pointer, `fields nest at most ${maxDepth} deep`)
+    return {}
+  }
+  checkRules(field, pointer, faults)
+  const { type, nullable = false } = field
+  const isArray = type === 'array'
+  const isText = type === 'string' || type === undefined
+  return {
+    ...(type !== undefined && { type: nullable ? [type, 'null'] : type }),
+    ...(field.description !== undefined && { description: field.description }),
+    ...(field.enum !== undefined && { enum: nullable && !field.enum.includes(null) ? [...field.enum, null] : field.enum }),
+    ...(field.minimum !== undefined && { minimum: field.minimum }),
+    ...(field.maximum !== undefined && { maximum: field.maximum }),
+    ...(isText && { ...(field.minLength !== undefined && { minLength: field.minLength }), ...(field.maxLength !== undefined && { maxLength: field.maxLength }) }),
+    ...((isArray || type === undefined) && { ...(field.minLength !== undefined && { minItems: field.minLength }), ...(field.maxLength !== undefined && { maxItems: field.maxLength }) }),
+    ...(field.format !== undefined && { format: field.format }),
+    ...(field.pattern !== undefined && patternSchema(field.pattern, field.maxLength, pointer, context)),
+    ...(field.items !== undefined && { items: fieldSchema(field.items, `${pointer}/items`, context, depth + 1) }),
+    ...(field.properties !== undefined && withoutType(objectSchema(field.properties, field.additionalFields === true, `${pointer}/properties`, context, depth)))
+  }
+}
+
+function withoutType ({ type: _type, ...rest }: JsonSchema): JsonSchema {
+  return rest
+}
+
+function patternSchema (pattern: string, maxLength: number | undefined, pointer: string, { faults, linearPatterns }: FieldContext): JsonSchema {
+  const at = `${pointer}/pattern`
+  try {
+    new RegExp(pattern, 'u').test('')
+  } catch (error) {
+    faults.add(at, `no regular expression: ${error instanceof Error ? error.message : String(error)}`)
+    return {}
+  }
+  if (!linearPatterns) return { pattern }
+  const limit = Math.min(maxLength ?? patternedLength, patternedLength)
+  const objection = patternCost(pattern, limit)
+  if (objection !== null) faults.add(at, objection)
+  // A longer text is refused before the pattern is tried on it.
+  return { maxLength: limit, if: { maxLength: limit }, then: { pattern } }
+}
+
+function checkRules (field: Field, pointer: string, faults: FaultList): void {
+  const { type } = field
+  if (type !== undefined) {
+    for (const [rule, types] of Object.entries(applicable)) {
+      if (Object.hasOwn(field, rule) && !types.some((known) => known === type)) {
+        faults.add(`${pointer}/${rule}`, `\`${rule}\` is for ${types.join(' or ')}, and this field is ${type === 'integer' || type === 'array' || type === 'object' ? 'an' : 'a'} ${type}`)
+      }
+    }
+    for (const [index, value] of (field.enum ?? []).entries()) {
+      if (!hasType(value, type) && !(value === null && field.nullable === true)) faults.add(pointerTo(pointer, 'enum', index), `the value is no ${type}, and would never be accepted`)
+    }
+  } else if (field.additionalFields !== undefined && field.properties === undefined) {
+    faults.add(`${pointer}/additionalFields`, '`additionalFields` goes with `properties`')
+  }
+  checkRange(field.minLength, field.maxLength, `${pointer}/minLength`, faults)
+  checkRange(field.minimum, field.maximum, `${pointer}/minimum`, faults)
+}
+
+function checkRange (least: number | undefined, most: number | undefined, pointer: string, faults: FaultList): void {
+  if (least !== undefined && most !== undefined && least > most) faults.add(pointer, `${least} is over the maximum of ${most}: nothing would be accepted`)
+}
+
+function hasType (value: unknown, type: FieldType): boolean {
+  switch (type) {
+    case 'integer': return Number.isInteger(value)
+    case 'array': return Array.isArray(value)
+    case 'object': return typeof value === 'object' && value !== null && !Array.isArray(value)
+    case 'string': return typeof value === 'string'
+    case 'number': return typeof value === 'number'
+    case 'boolean': return typeof value === 'boolean'
+  }
+}

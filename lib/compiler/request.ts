@@ -1,0 +1,121 @@
+/** Validation of a declared route's requests: SPEC's field maps become JSON Schemas and one check of the three parts. */
+import type { ErrorObject } from 'ajv'
+import type { Field, RequestRules } from '../config/schema/route.js'
+import type { CompiledRequest, JsonSchema } from './types.js'
+import { nearest, pointerTo, type FaultList } from '../config/faults.js'
+import { failure } from '../errors.js'
+import { compileValidator, errorDetails, type ErrorDetail, type PartValidator, type RequestPart } from '../validation.js'
+import { objectSchema, type FieldContext } from './request-field.js'
+
+/** What a request's rules are compiled for. */
+export interface RequestRoute {
+  /** The parameters of the path, in order. */
+  readonly params: readonly string[]
+  /** The answer is a page: the query string knows `limit` and `offset`. */
+  readonly paginated: boolean
+  /** The query string knows `hard`. */
+  readonly hardDelete: boolean
+  /** Patterns are a tenant's: only those are accepted that cost little on any text. Default: false. */
+  readonly linearPatterns?: boolean
+  /** An array is accepted as the body, each of its items by the rules of the body. Default: true. */
+  readonly bulk?: boolean
+}
+
+const maxInteger = 2_147_483_647 // of `limit` and `offset`: what PostgreSQL's integer holds
+const maxDetails = 50
+
+/**
+ * Compiles the rules of a route. Declared parts admit declared fields only, unless `additionalFields` is true; parts
+ * that are not declared admit anything. Params and query strings are coerced in place, bodies never. A body is
+ * required where one of its fields is.
+ */
+export function compileRequest (rules: RequestRules | undefined, pointer: string, faults: FaultList, route: RequestRoute): CompiledRequest {
+  const context: FieldContext = { faults, linearPatterns: route.linearPatterns === true }
+  const open = rules?.additionalFields === true
+  const before = faults.faults.length
+  const params = paramsSchema(rules?.params, `${pointer}/params`, context, route.params)
+  const query = querySchema(rules?.query, `${pointer}/query`, context, open, route)
+  const body = rules?.body === undefined ? undefined : objectSchema(rules.body, open, `${pointer}/body`, context, 0)
+  // A schema with a fault in it may be none: the document is refused anyway.
+  const checks = faults.faults.length > before ? [] : [partCheck(params, 'params'), partCheck(query, 'query'), bodyCheck(body, route.bulk !== false)]
+  return Object.freeze({
+    ...(params !== undefined && { params }),
+    ...(query !== undefined && { query }),
+    ...(body !== undefined && { body: route.bulk === true ? { anyOf: [body, { type: 'array', items: body }] } : body }),
+    validate: validateAll(checks.filter((check) => check !== null))
+  })
+}
+
+interface Parts { readonly params: unknown, readonly query: unknown, readonly body: unknown }
+
+/** Null where the part is right. */
+type Check = (request: Parts) => readonly ErrorDetail[] | null
+
+function validateAll (checks: readonly Check[]): CompiledRequest['validate'] {
+  return (request) => {
+    let details: ErrorDetail[] | undefined
+    for (const check of checks) {
+      const found = check(request)
+      if (found !== null) details = [...details ?? [], ...found]
+    }
+    if (details !== undefined) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
+  }
+}
+
+function paramsSchema (map: RequestRules['params'], pointer: string, context: FieldContext, names: readonly string[]): JsonSchema | undefined {
+  for (const name of Object.keys(map ?? {})) {
+    if (!names.includes(name)) context.faults.add(pointerTo(pointer, name), 'the path has no parameter of this name', nearest(name, names))
+  }
+  if (names.length === 0) return undefined
+  const text: Field = { type: 'string' }
+  const fields = Object.fromEntries(names.map((name) => [name, { ...map !== undefined && Object.hasOwn(map, name) ? map[name] : text, required: true }]))
+  return objectSchema(fields, true, pointer, context, 0)
+}
+
+function querySchema (map: RequestRules['query'], pointer: string, context: FieldContext, open: boolean, route: RequestRoute): JsonSchema | undefined {
+  const known: Record<string, Field> = {}
+  if (route.paginated) {
+    known['limit'] = { type: 'integer', minimum: 0, maximum: maxInteger, description: 'Records a page.' }
+    known['offset'] = { type: 'integer', minimum: 0, maximum: maxInteger, description: 'Records to skip.' }
+  }
+  if (route.hardDelete) known['hard'] = { type: 'boolean', description: 'Remove the record instead of marking it.' }
+  const fields = { ...known, ...map }
+  if (map === undefined && Object.keys(fields).length === 0) return undefined
+  return objectSchema(fields, open || map === undefined, pointer, context, 0)
+}
+
+function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query'): Check | null {
+  if (schema === undefined || admitsAllText(schema)) return null
+  const validate = compileValidator(schema, part)
+  return (request) => {
+    const errors = validate(request[part])
+    return errors === null ? null : errorDetails(errors, part)
+  }
+}
+
+/** Path parameters without rules are strings, which they always are. */
+function admitsAllText ({ properties, additionalProperties }: JsonSchema): boolean {
+  return additionalProperties !== false && Object.values(Object(properties)).every((property) => JSON.stringify(property) === '{"type":"string"}')
+}
+
+function bodyCheck (schema: JsonSchema | undefined, bulk: boolean): Check | null {
+  if (schema === undefined) return null
+  const validate = compileValidator(schema, 'body')
+  const isRequired = Array.isArray(schema['required'])
+  let validateItems: PartValidator | undefined
+  return ({ body }) => {
+    if (body === undefined || body === null) {
+      return isRequired ? [{ path: '/body', message: 'is required: send a JSON object', keyword: 'required' }] : null
+    }
+    if (bulk && Array.isArray(body)) {
+      // Made for the first array: most routes never see one.
+      validateItems ??= compileValidator({ type: 'array', items: schema }, 'body')
+      return detailsOf(validateItems(body), 'body')
+    }
+    return detailsOf(validate(body), 'body')
+  }
+}
+
+function detailsOf (errors: readonly ErrorObject[] | null, part: RequestPart): ErrorDetail[] | null {
+  return errors === null ? null : errorDetails(errors, part)
+}

@@ -1,0 +1,203 @@
+import t from 'tap'
+import type { RequestRules } from '../../../lib/config/schema/route.js'
+import { FaultList } from '../../../lib/config/faults.js'
+import { compileRequest, type RequestRoute } from '../../../lib/compiler/request.js'
+import { TenantryError } from '../../../lib/errors.js'
+
+const plain: RequestRoute = { params: [], paginated: false, hardDelete: false }
+
+function compile (rules: RequestRules | undefined, route: Partial<RequestRoute> = {}) {
+  const faults = new FaultList()
+  const compiled = compileRequest(rules, '/request', faults, { ...plain, ...route })
+  faults.throwIfAny()
+  return compiled
+}
+
+function faultsOf (rules: RequestRules | undefined, route: Partial<RequestRoute> = {}): string[] {
+  const faults = new FaultList()
+  compileRequest(rules, '/request', faults, { ...plain, ...route })
+  return faults.faults.map(({ pointer, message, suggestion }) => `${pointer} ${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`)
+}
+
+/** The details of the refusal as `path: message`, or nothing. */
+function refusal (rules: RequestRules | undefined, request: { params?: unknown, query?: unknown, body?: unknown }, route: Partial<RequestRoute> = {}): string[] {
+  try {
+    compile(rules, route).validate({ params: {}, query: {}, body: undefined, ...request })
+    return []
+  } catch (error) {
+    if (!(error instanceof TenantryError) || error.code !== 'TENANTRY_VALIDATION_FAILED' || !Array.isArray(error.extras['details'])) throw error
+    return error.extras['details'].map(({ path, message }) => `${path}: ${message}`)
+  }
+}
+
+t.test('each rule refuses what it must, saying what to do', async (t) => {
+  const body: RequestRules['body'] = {
+    title: { type: 'string', required: true, minLength: 2, maxLength: 5 },
+    status: { type: 'string', enum: ['draft', 'published'] },
+    count: { type: 'integer', minimum: 1, maximum: 10 },
+    price: { type: 'number' },
+    on: { type: 'boolean' },
+    mail: { type: 'string', format: 'email' },
+    id: { type: 'string', format: 'uuid' },
+    at: { type: 'string', format: 'date-time' },
+    day: { type: 'string', format: 'date' },
+    link: { type: 'string', format: 'uri' },
+    slug: { type: 'string', pattern: '^[a-z]+$' },
+    tags: { type: 'array', minLength: 1, maxLength: 2, items: { type: 'string' } },
+    note: { type: 'string', nullable: true },
+    kind: { type: 'string', nullable: true, enum: ['a'] },
+    address: { type: 'object', properties: { city: { type: 'string', required: true } } },
+    loose: { type: 'object', properties: { a: { type: 'string' } }, additionalFields: true },
+    any: {}
+  }
+  const refused = (fields: Record<string, unknown>) => refusal({ body }, { body: { title: 'abc', ...fields } })
+  t.strictSame(refused({}), [])
+  t.strictSame(refusal({ body }, { body: {} }), ['/body/title: is required'])
+  t.strictSame(refused({ title: 'a' }), ['/body/title: must have at least 2 characters'])
+  t.strictSame(refused({ title: 'abcdef' }), ['/body/title: must have at most 5 characters'])
+  t.strictSame(refused({ title: 5 }), ['/body/title: must be a string'])
+  t.strictSame(refused({ title: null }), ['/body/title: must be a string'])
+  t.strictSame(refused({ status: 'x' }), ['/body/status: must be one of draft, published'])
+  t.strictSame(refused({ count: 0 }), ['/body/count: must be at least 1'])
+  t.strictSame(refused({ count: 11 }), ['/body/count: must be at most 10'])
+  t.strictSame(refused({ count: 1.5 }), ['/body/count: must be an integer'])
+  t.strictSame(refused({ count: '5' }), ['/body/count: must be an integer'], 'bodies are never coerced')
+  t.strictSame(refused({ price: '1.5' }), ['/body/price: must be a number'])
+  t.strictSame(refused({ on: 'true' }), ['/body/on: must be true or false'])
+  t.strictSame(refused({ mail: 'nobody' }), ['/body/mail: must be an e-mail address'])
+  t.strictSame(refused({ id: '1-2' }), ['/body/id: must be a UUID'])
+  t.strictSame(refused({ at: 'yesterday' }), ['/body/at: must be a date and time such as 2026-01-31T12:00:00Z'])
+  t.strictSame(refused({ day: '2026-02-30' }), ['/body/day: must be a date such as 2026-01-31'])
+  t.strictSame(refused({ link: 'a b' }), ['/body/link: must be an absolute URI'])
+  t.strictSame(refused({ slug: 'A1' }), ['/body/slug: must match the pattern ^[a-z]+$'])
+  t.strictSame(refused({ tags: [] }), ['/body/tags: must have at least 1 item'])
+  t.strictSame(refused({ tags: ['a', 'b', 'c'] }), ['/body/tags: must have at most 2 items'])
+  t.strictSame(refused({ tags: ['a', 1] }), ['/body/tags/1: must be a string'])
+  t.strictSame(refused({ note: null, kind: null, any: [1, null, {}] }), [])
+  t.strictSame(refused({ note: 1 }), ['/body/note: must be a string or null'])
+  t.strictSame(refused({ address: {} }), ['/body/address/city: is required'])
+  t.strictSame(refused({ address: { city: 'x', zip: 1 } }), ['/body/address/zip: "zip" is not a known field'])
+  t.strictSame(refused({ loose: { a: 'x', zip: 1 } }), [])
+  t.strictSame(refused({ titl: 1 }), ['/body/titl: "titl" is not a known field, did you mean "title"?'])
+  t.strictSame(refused({ mail: 'a@b.example', id: '7f1e0d0a-0b5e-4d49-9d3b-1d9b6f7c0e11', at: '2026-01-31T12:00:00Z', day: '2026-01-31', link: 'https://a.example/b', slug: 'abc' }), [])
+})
+
+t.test('all errors of all parts come in one answer', async (t) => {
+  t.strictSame(refusal({
+    params: { id: { type: 'integer' } },
+    query: { number: { type: 'integer' } },
+    body: { first: { type: 'string', required: true }, second: { type: 'string' } }
+  }, { params: { id: 'x' }, query: { number: 'y', zoo: '1' }, body: { second: 1, other: 2 } }, { params: ['id'] }), [
+    '/params/id: must be an integer',
+    '/query/zoo: "zoo" is not a known field',
+    '/query/number: must be an integer',
+    '/body/first: is required',
+    '/body/other: "other" is not a known field',
+    '/body/second: must be a string'
+  ])
+})
+
+t.test('params and query strings are coerced in place', async (t) => {
+  const request = compile({
+    params: { id: { type: 'integer' } },
+    query: { n: { type: 'integer' }, b: { type: 'boolean' }, p: { type: 'number' }, tags: { type: 'array', items: { type: 'string' } }, ids: { type: 'array', items: { type: 'integer' } }, s: { type: 'string' } }
+  }, { params: ['id', 'name'] })
+  const params = { id: '5', name: '7' }
+  const query = { n: '12', b: 'true', p: '1.5', tags: 'one', ids: ['1', '2'], s: '9' }
+  request.validate({ params, query, body: undefined })
+  t.strictSame(params, { id: 5, name: '7' }, 'a parameter without a rule stays text')
+  t.strictSame(query, { n: 12, b: true, p: 1.5, tags: ['one'], ids: [1, 2], s: '9' })
+  for (const wrong of [{ n: '1.5' }, { n: '' }, { n: ['1', '2'] }, { n: 'Infinity' }, { b: 'yes' }, { p: 'NaN' }, { p: 'Infinity' }, { s: ['a', 'b'] }]) {
+    t.throws(() => request.validate({ params: { id: '1', name: 'x' }, query: { ...wrong }, body: undefined }), JSON.stringify(wrong))
+  }
+})
+
+t.test('a paginated route knows limit and offset, one with hard deletion knows hard', async (t) => {
+  const query: RequestRules['query'] = { q: { type: 'string' } }
+  const values: Record<string, unknown> = { limit: '5', offset: '10', other: 'x' }
+  compile(undefined, { paginated: true }).validate({ params: {}, query: values, body: undefined })
+  t.strictSame(values, { limit: 5, offset: 10, other: 'x' }, 'a query string that is not declared is open')
+  for (const route of [{ paginated: true }, { paginated: true, hardDelete: true }]) {
+    for (const wrong of ['-1', 'abc', '1.5', '2147483648', '1e30', '']) {
+      t.match(refusal(undefined, { query: { limit: wrong } }, route), [/^\/query\/limit: must be/], `limit=${wrong}`)
+      t.match(refusal({ query }, { query: { offset: wrong } }, route), [/^\/query\/offset: must be/], `offset=${wrong}`)
+    }
+  }
+  t.strictSame(refusal({ query }, { query: { limit: '1', q: 'x' } }, { paginated: true }), [])
+  t.match(refusal({ query }, { query: { limit: '1' } }), [/not a known field/], 'a route without pages does not')
+  t.match(refusal({ query }, { query: { limt: '1' } }, { paginated: true }), [/did you mean "limit"/])
+  t.match(refusal({ query: { limit: { type: 'integer', maximum: 5 } } }, { query: { limit: '6' } }, { paginated: true }), [/at most 5/], 'a declared rule is kept')
+  const hard: Record<string, unknown> = { hard: 'true' }
+  compile(undefined, { hardDelete: true }).validate({ params: {}, query: hard, body: undefined })
+  t.strictSame(hard, { hard: true })
+})
+
+t.test('what is not declared is open; additionalFields opens the rest', async (t) => {
+  t.strictSame(refusal(undefined, { query: { a: '1' }, body: { b: 1 } }), [])
+  t.strictSame(refusal({ body: { a: {} } }, { query: { x: '1' }, body: { a: 1 } }), [])
+  t.strictSame(refusal({ additionalFields: true, body: { a: {} }, query: { b: {} } }, { query: { x: '1' }, body: { y: 1 } }), [])
+  t.match(refusal({ body: {} }, { body: { y: 1 } }), [/not a known field/], 'an empty map declares a body without fields')
+})
+
+t.test('a body is required where one of its fields is', async (t) => {
+  const required: RequestRules = { body: { a: { required: true } } }
+  t.strictSame(refusal(required, {}), ['/body: is required: send a JSON object'])
+  t.strictSame(refusal(required, { body: null }), ['/body: is required: send a JSON object'])
+  t.strictSame(refusal({ body: { a: {} } }, {}), [])
+  t.strictSame(refusal({ body: { a: {} } }, { body: 'text' }), ['/body: must be an object'])
+})
+
+t.test('an array as the body has each of its items checked', async (t) => {
+  const rules: RequestRules = { body: { title: { type: 'string', required: true } } }
+  t.strictSame(refusal(rules, { body: [{ title: 'a' }, { title: 'b' }] }), [])
+  t.strictSame(refusal(rules, { body: [{ title: 'a' }, {}, { title: 1 }, 5] }), ['/body/1/title: is required', '/body/2/title: must be a string', '/body/3: must be an object'])
+  t.strictSame(refusal(rules, { body: [{ title: 'a' }] }, { bulk: false }), ['/body: must be an object'])
+})
+
+t.test('details are bounded, and a large wrong body is told its first error', async (t) => {
+  const rules: RequestRules = { body: { title: { type: 'string', required: true } } }
+  t.equal(refusal(rules, { body: Array.from({ length: 60 }, () => ({})) }).length, 50)
+  t.equal(refusal(rules, { body: Array.from({ length: 100_000 }, () => 1) }).length, 1)
+  const [unknown] = refusal(rules, { body: { title: 'a', ['x'.repeat(100_000)]: 1 } })
+  t.ok(unknown !== undefined && unknown.length < 400, 'a name that a caller sent is shortened')
+})
+
+t.test('names of the prototype are fields like any other', async (t) => {
+  t.match(refusal({ body: { a: {} } }, { body: { constructor: 1, toString: 2 } }), [/"constructor" is not/, /"toString" is not/])
+  t.match(refusal({ body: { constructor: { required: true } } }, { body: {} }), [/constructor: is required/])
+})
+
+t.test('faults in the rules', async (t) => {
+  t.match(faultsOf({ params: { idd: {} } }, { params: ['id'] }), [/^\/request\/params\/idd .*no parameter.*\[id\]$/])
+  t.match(faultsOf({ body: { a: { type: 'string', pattern: '(' } } }), [/^\/request\/body\/a\/pattern no regular expression/])
+  t.match(faultsOf({ body: { a: { type: 'number', minLength: 1 } } }), [/minLength.*is for string or array/])
+  t.match(faultsOf({ body: { a: { type: 'integer', format: 'email' } } }), [/format.*an integer/])
+  t.match(faultsOf({ body: { a: { type: 'string', items: {} } } }), [/items/])
+  t.match(faultsOf({ body: { a: { type: 'integer', enum: ['1'] } } }), [/enum\/0/])
+  t.match(faultsOf({ body: { a: { minLength: 3, maxLength: 2 } } }), [/nothing would be accepted/])
+  let deep: NonNullable<RequestRules['body']>[string] = { type: 'string' }
+  for (let depth = 0; depth < 40; depth++) deep = { type: 'array', items: deep }
+  t.match(faultsOf({ body: { a: deep } }), [/at most 32 deep/])
+})
+
+t.test("a tenant's pattern has a bounded cost", async (t) => {
+  const compiled = (pattern: string, more: object = {}) => faultsOf({ body: { a: { type: 'string', pattern, ...more } } }, { linearPatterns: true })
+  for (const pattern of ['^[a-z]+$', '^\\d{4}-\\d{2}-\\d{2}$', '^(draft|published|[0-9]{3})$', '^[a-z0-9]+@[a-z]+$', '^(?:ab)+$', '^a{1,5}b?$', '[a-z]+', '^(?<year>\\d{4})$', '^[(*+]+$', '^\\(a\\)$']) {
+    t.strictSame(compiled(pattern), [], pattern)
+  }
+  for (const pattern of ['^(a+)+$', '^(a|a)*$', '^(a|b)+$', '^(a?){30}$', '^((a{2,3})b)*$', `^${'a?'.repeat(40)}${'a'.repeat(40)}$`, `^${'(a|a)'.repeat(40)}$`, 'a+a+b', '^a*a*a*a*b$', '(?=a)b', '(a)\\1', '(?<n>a)\\k<n>', `^${'a'.repeat(600)}$`]) {
+    t.equal(compiled(pattern).length, 1, pattern)
+  }
+  t.strictSame(compiled('^[a-z]+\\.[a-z]+\\.[a-z]+$', { maxLength: 40 }), [], 'shorter texts allow more repeats')
+  const rules: RequestRules = { body: { a: { type: 'string', pattern: '^[a-z]+$', maxLength: 20 } } }
+  t.strictSame(refusal(rules, { body: { a: 'A' } }, { linearPatterns: true }), ['/body/a: must match the pattern ^[a-z]+$'])
+  t.strictSame(refusal(rules, { body: { a: 'a'.repeat(21) } }, { linearPatterns: true }), ['/body/a: must have at most 20 characters'])
+})
+
+t.test('schemas for the documentation', async (t) => {
+  const { params, query, body } = compile({ body: { a: { type: 'string', required: true, description: 'An a.' } } }, { params: ['id'], paginated: true })
+  t.strictSame(params, { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] })
+  t.match(query, { properties: { limit: { type: 'integer', minimum: 0 }, offset: { type: 'integer' } }, additionalProperties: undefined })
+  t.strictSame(body, { type: 'object', properties: { a: { type: 'string', description: 'An a.' } }, required: ['a'], additionalProperties: false })
+  t.strictSame(Object.keys(compile(undefined)), ['validate'])
+})
