@@ -1,0 +1,98 @@
+/** Reads the application's tables from PostgreSQL's own catalogue. */
+import type { Catalogue, Column, ForeignKey, Table } from './catalogue.js'
+import type { ConstraintReader } from './failures.js'
+import type { Session } from './engine.js'
+
+/** What one reading found. */
+export interface Reading {
+  readonly catalogue: Catalogue
+  readonly constraints: ConstraintReader
+}
+
+interface Row extends Record<string, unknown> {
+  name: string
+  view: boolean
+  columns: Column[]
+  keys: { name: string, type: 'p' | 'u', columns: string[] }[]
+  /** Unique ones that no constraint has made; `plain` without a condition or an expression. */
+  indexes: { name: string, columns: string[], plain: boolean }[]
+  foreign_keys: ForeignKey[]
+  checks: { name: string, columns: string[] }[]
+}
+
+/**
+ * Tables, partitioned tables, views, materialized and foreign tables. Partitions are no tables of their own, and what an
+ * extension brought is not the application's.
+ */
+const text = `
+select c.relname as name, c.relkind in ('v', 'm') as view,
+  (select coalesce(json_agg(json_build_object(
+      'name', a.attname,
+      'type', case when t.typtype = 'd' then format_type(t.typbasetype, null) else format_type(a.atttypid, null) end,
+      'notNull', a.attnotnull or t.typnotnull,
+      'hasDefault', (a.atthasdef and a.attgenerated = '') or a.attidentity <> '' or t.typdefault is not null,
+      'generated', a.attgenerated <> '' or a.attidentity = 'a',
+      'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e
+                 where e.enumtypid = case when t.typtype = 'd' then t.typbasetype else t.oid end)
+    ) order by a.attnum), '[]')
+    from pg_attribute a join pg_type t on t.oid = a.atttypid
+    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
+  (select coalesce(json_agg(json_build_object('name', k.conname, 'type', k.contype, 'columns', names.list) order by k.conname), '[]')
+    from pg_constraint k, lateral (
+      select json_agg(a.attname order by u.place) as list from unnest(k.conkey) with ordinality u(attnum, place)
+      join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum) names
+    where k.conrelid = c.oid and k.contype in ('p', 'u')) as keys,
+  (select coalesce(json_agg(json_build_object('name', x.relname, 'columns', names.list,
+      'plain', i.indisvalid and i.indimmediate and i.indpred is null and i.indexprs is null) order by x.relname), '[]')
+    from pg_index i join pg_class x on x.oid = i.indexrelid, lateral (
+      select coalesce(json_agg(a.attname order by u.place), '[]') as list from unnest(i.indkey) with ordinality u(attnum, place)
+      join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum where u.place <= i.indnkeyatts) names
+    where i.indrelid = c.oid and i.indisunique
+      and not exists (select from pg_constraint k where k.conindid = i.indexrelid and k.contype in ('p', 'u'))) as indexes,
+  (select coalesce(json_agg(json_build_object('name', k.conname, 'columns', here.list, 'referencedTable', r.relname, 'referencedColumns', there.list) order by k.conname), '[]')
+    from pg_constraint k join pg_class r on r.oid = k.confrelid and r.relnamespace = c.relnamespace, lateral (
+      select json_agg(a.attname order by u.place) as list from unnest(k.conkey) with ordinality u(attnum, place)
+      join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum) here, lateral (
+      select json_agg(a.attname order by u.place) as list from unnest(k.confkey) with ordinality u(attnum, place)
+      join pg_attribute a on a.attrelid = k.confrelid and a.attnum = u.attnum) there
+    where k.conrelid = c.oid and k.contype = 'f' and not r.relispartition) as foreign_keys,
+  (select coalesce(json_agg(json_build_object('name', k.conname, 'columns', names.list)), '[]')
+    from pg_constraint k, lateral (
+      select coalesce(json_agg(a.attname order by u.place), '[]') as list from unnest(k.conkey) with ordinality u(attnum, place)
+      join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum) names
+    where k.conrelid = c.oid and k.contype in ('c', 'x')) as checks
+from pg_class c
+where c.relnamespace = (select oid from pg_namespace where nspname = $1)
+  and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
+  and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+order by c.relname`
+
+export async function readCatalogue (session: Pick<Session, 'rows'>, schema: string): Promise<Reading> {
+  const rows = await session.rows<Row>({ text }, [schema])
+  const constraints = new Map(rows.map((row) => [row.name, new Map(
+    [...row.keys, ...row.indexes, ...row.foreign_keys, ...row.checks].map(({ name, columns }) => [name, columns])
+  )]))
+  return {
+    catalogue: Object.freeze({ schema, tables: new Map(rows.map((row) => [row.name, tableOf(row)])) }),
+    constraints: { columnsOf: (table, constraint) => constraints.get(table)?.get(constraint) }
+  }
+}
+
+function tableOf (row: Row): Table {
+  const columns = new Map(row.columns.map((column) => [column.name, columnOf(column)]))
+  const primaryKey = row.keys.find(({ type }) => type === 'p')?.columns ?? []
+  return Object.freeze({
+    name: row.name,
+    columns,
+    primaryKey,
+    uniqueKeys: [...row.keys.filter(({ type }) => type === 'u').map(({ columns }) => columns), ...row.indexes.filter(({ plain }) => plain).map(({ columns }) => columns)],
+    foreignKeys: row.foreign_keys,
+    tenantScoped: columns.has('tenant_id'),
+    softDelete: columns.get('deleted')?.type === 'boolean' && /^timestamp/.test(columns.get('deleted_at')?.type ?? ''),
+    view: row.view
+  })
+}
+
+function columnOf ({ labels, ...column }: Column & { labels?: readonly string[] | null }): Column {
+  return Object.freeze(labels === null || labels === undefined ? column : { ...column, labels })
+}

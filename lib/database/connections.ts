@@ -1,0 +1,46 @@
+/** What both engines give to the one implementation above them: a pool of pg clients, and how sessions on it are set up. */
+import type { Pool } from 'pg'
+
+export interface Connections {
+  readonly kind: 'postgres' | 'embedded'
+  readonly pool: Pool
+  readonly settings: SessionSettings
+  /** Closes what is below the pool; called once, when the pool has ended. */
+  close (): Promise<void>
+}
+
+export interface SessionSettings {
+  /** Give statements their names, so that each connection plans them once. Not through a transaction pooler. */
+  readonly prepared: boolean
+  /** Each statement and transaction has its tenant in `app.tenant_id`. */
+  readonly rowLevelSecurity: boolean
+  /**
+   * Settings of each transaction, where a connection cannot keep its own: behind a transaction pooler two transactions
+   * of one client may run on two sessions. Empty where `pool` sets them once a connection.
+   */
+  readonly transaction: Readonly<Record<string, string>>
+}
+
+/** The value of `app.tenant_id` that sees the rows of every tenant; no tenant's id, which has no `*`. */
+export const everyTenant = '*'
+
+/** Settings of a session or a transaction (PostgreSQL "Client Connection Defaults"). */
+export function settingsOf (statementTimeoutMs: number): Record<string, string> {
+  return {
+    timezone: 'UTC',
+    statement_timeout: String(statementTimeoutMs),
+    // A transaction is of one request; one that stands still holds locks and a connection.
+    idle_in_transaction_session_timeout: String(statementTimeoutMs),
+    'app.tenant_id': everyTenant
+  }
+}
+
+/** SQL that makes the settings those of the session. */
+export function setSession (settings: Readonly<Record<string, string>>): string {
+  return `select ${Object.entries(settings).map(([name, value]) => `set_config('${name}', '${value}', false)`).join(', ')}`
+}
+
+/** SQL that makes the settings those of the transaction, with their values as parameters. */
+export function setTransaction (names: readonly string[]): string {
+  return `select ${names.map((name, index) => `set_config('${name}', $${index + 1}, true)`).join(', ')}`
+}

@@ -1,0 +1,81 @@
+/** Embedded PostgreSQL: PGlite, in this process, driven through pg so that values are the same as with a server. */
+import { mkdir, rm, stat, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import type { Connections } from './connections.js'
+import { PGlite, type PGliteOptions } from '@electric-sql/pglite'
+import { createPgConfig } from '@electric-sql/pglite/node-postgres'
+import { vector } from '@electric-sql/pglite-pgvector'
+import pg from 'pg'
+import { setSession, settingsOf } from './connections.js'
+import { takeLock } from './embedded-lock.js'
+import { preparedData, savePreparedData } from './embedded-prepared.js'
+
+/** The document's `embedded` section. */
+export interface EmbeddedOptions {
+  /**
+   * The folder of the data, made where it is missing. One process at a time may use it. What is acknowledged survives
+   * the end of the process in any way, not the loss of power. Default: the data is in memory and ends with the process.
+   */
+  readonly dbPath?: string | undefined
+}
+
+/** One session serves everything in turn, so waiting is ordinary; beyond this the caller is told that the database is busy. */
+const acquireTimeoutMs = 5000
+const statementTimeoutMs = 30_000 // PGlite knows the setting and does not act on it
+
+/** Opens the folder, or a database in memory. Throws where another process uses the folder. */
+export async function connectEmbedded ({ dbPath }: EmbeddedOptions = {}): Promise<Connections> {
+  if (dbPath === undefined) return onDatabase(await createDatabase('memory://'), async () => {})
+  const folder = resolve(dbPath)
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const unlock = await takeLock(folder)
+  try {
+    return onDatabase(await openFolder(folder), unlock)
+  } catch (error) {
+    await unlock()
+    throw error
+  }
+}
+
+async function openFolder (folder: string): Promise<PGlite> {
+  const data = join(folder, 'data')
+  const unfinished = join(folder, 'data.unfinished')
+  // A folder whose first start was cut off has no rows to lose: it was never opened.
+  if (await exists(unfinished)) await rm(data, { recursive: true, force: true })
+  if (await exists(join(data, 'PG_VERSION')) && !await exists(unfinished)) return PGlite.create(data, { extensions: { vector } })
+  await writeFile(unfinished, '')
+  const database = await createDatabase(data)
+  await rm(unfinished)
+  return database
+}
+
+async function createDatabase (dataDir: string): Promise<PGlite> {
+  const prepared = await preparedData()
+  const options: PGliteOptions = { extensions: { vector } }
+  const database = await PGlite.create(dataDir, prepared === null ? options : { ...options, loadDataDir: prepared })
+  if (prepared === null) await savePreparedData(database)
+  return database
+}
+
+function onDatabase (database: PGlite, closed: () => Promise<void>): Connections {
+  const settings = settingsOf(statementTimeoutMs)
+  return {
+    kind: 'embedded',
+    pool: new pg.Pool({
+      ...createPgConfig(database),
+      max: 1,
+      connectionTimeoutMillis: acquireTimeoutMs,
+      idleTimeoutMillis: 0,
+      onConnect: async (client) => { await client.query(setSession(settings)) }
+    }),
+    settings: { prepared: true, rowLevelSecurity: false, transaction: {} },
+    async close () {
+      await database.close()
+      await closed()
+    }
+  }
+}
+
+async function exists (path: string): Promise<boolean> {
+  return stat(path).then(() => true, () => false)
+}

@@ -1,0 +1,37 @@
+/** How JavaScript values become parameters of a statement, in PostgreSQL's text format. */
+
+/** A parameter as it goes over the wire. */
+export type Parameter = string | Buffer | null
+
+/**
+ * Encodes one value: undefined and null are NULL, dates are ISO 8601 in UTC, arrays are PostgreSQL arrays (not JSON),
+ * other objects are JSON.
+ */
+export function encodeValue (value: unknown): Parameter {
+  if (typeof value === 'string') return value
+  if (value === null || value === undefined) return null
+  if (typeof value !== 'object') return String(value)
+  if (value instanceof Buffer) return value
+  if (value instanceof Date) return value.toISOString()
+  if (Array.isArray(value)) return encodeArray(value)
+  return JSON.stringify(value)
+}
+
+/** Encodes the values of a statement. */
+export function encodeValues (values: readonly unknown[]): Parameter[] {
+  const encoded = new Array<Parameter>(values.length)
+  for (let index = 0; index < values.length; index++) encoded[index] = encodeValue(values[index])
+  return encoded
+}
+
+function encodeArray (items: readonly unknown[]): string {
+  return `{${items.map(encodeItem).join(',')}}`
+}
+
+function encodeItem (item: unknown): string {
+  if (Array.isArray(item)) return encodeArray(item)
+  const encoded = encodeValue(item)
+  if (encoded === null) return 'NULL'
+  const text = typeof encoded === 'string' ? encoded : `\\x${encoded.toString('hex')}`
+  return `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
+}

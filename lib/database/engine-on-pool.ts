@@ -1,0 +1,208 @@
+/** The engine above both kinds of connections. */
+import type { PoolClient } from 'pg'
+import type { Catalogue } from './catalogue.js'
+import type { Connections } from './connections.js'
+import type { Engine, EngineStatus, Session, SessionOptions, Statement } from './engine.js'
+import type { SystemTables } from './system-tables.js'
+import { Kysely } from 'kysely'
+import { readCatalogue, type Reading } from './catalogue-reader.js'
+import { withDeclared, type DeclaredTables } from './declared-tables.js'
+import { TextExchange } from './exchange.js'
+import { databaseUnavailable, isRetryable, isStalePlan, translate } from './failures.js'
+import { createDialect } from './kysely-dialect.js'
+import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
+
+const maxRetries = 3 // of a serialization failure or a deadlock
+const refreshPauseMs = 1000 // between refreshes that failing statements ask for
+
+/** What the engine needs besides its connections. */
+export interface PoolEngineOptions {
+  readonly schema: string
+  readonly declared: DeclaredTables
+  /** Told about connections that broke while idle, and refreshes that failed. */
+  readonly warn: (error: unknown, message: string) => void
+  readonly pendingMigrations: (engine: Engine) => Promise<string[]>
+}
+
+export function createPoolEngine (connections: Connections, options: PoolEngineOptions): Engine {
+  const { pool, settings } = connections
+  const preludes = createPreludes(settings)
+  const listeners = new Set<(catalogue: Catalogue) => void>()
+  let reading: Reading = { catalogue: withDeclared({ schema: options.schema, tables: new Map() }, options.declared), constraints: { columnsOf: () => undefined } }
+  let fingerprint = ''
+  let refreshing: Promise<Catalogue> | null = null
+  let refreshAsked: NodeJS.Timeout | null = null
+  let lastAsked = 0
+  let closing: Promise<void> | null = null
+  let running = 0
+  let idle: (() => void) | null = null
+
+  pool.on('error', (error) => options.warn(error, 'a database connection broke while it was idle'))
+  // A connection that breaks while a transaction holds it reports to whoever uses it next; an unheard event would end the process.
+  pool.on('connect', (client) => client.on('error', () => {}))
+
+  /** The error for the caller; a statement that the tables no longer fit starts a refresh. */
+  function fail (error: unknown): unknown {
+    const translated = translate(error, reading.constraints)
+    if (translated instanceof Error && 'code' in translated && translated.code === 'TENANTRY_SCHEMA_CHANGED') askForRefresh()
+    return translated
+  }
+
+  function askForRefresh (): void {
+    if (refreshAsked !== null || closing !== null) return
+    const wait = Math.max(0, lastAsked + refreshPauseMs - Date.now())
+    refreshAsked = setTimeout(() => {
+      refreshAsked = null
+      lastAsked = Date.now()
+      refresh().catch((error: unknown) => options.warn(error, 'the tables of the database could not be read again'))
+    }, wait)
+    refreshAsked.unref()
+  }
+
+  function acquire (done: (error: unknown, client: PoolClient | null) => void): void {
+    if (closing !== null) return done(databaseUnavailable(), null)
+    running++
+    pool.connect((error, client) => {
+      if (client === undefined) {
+        finished()
+        return done(fail(error), null)
+      }
+      done(null, client)
+    })
+  }
+
+  function release (client: PoolClient): void {
+    client.release()
+    finished()
+  }
+
+  function finished (): void {
+    if (--running === 0 && idle !== null) idle()
+  }
+
+  function acquired (): Promise<PoolClient> {
+    return new Promise((resolve, reject) => acquire((error, client) => client === null ? reject(error) : resolve(client)))
+  }
+
+  function text (statement: Statement, values: readonly unknown[], { tenantId }: SessionOptions): Promise<string | null> {
+    return new Promise((resolve, reject) => {
+      const step = stepOf(statement, values, settings)
+      const prelude = preludes(tenantId)
+      const steps = prelude.length === 0 ? [step] : [...prelude, step]
+      let attempts = 0
+      const attempt = (): void => acquire((fault, client) => {
+        if (client === null) return reject(fault)
+        client.query(new TextExchange(steps, (error, value) => {
+          release(client)
+          if (error === null) return resolve(value)
+          if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
+          reject(fail(error))
+        }))
+      })
+      attempt()
+    })
+  }
+
+  async function transaction<T> ({ tenantId }: SessionOptions, work: (session: Session) => Promise<T>): Promise<T> {
+    for (let attempts = 0; ; attempts++) {
+      const client = await acquired()
+      let fault: unknown
+      const session = new TransactionSession(client, settings, preludes(tenantId), (error) => {
+        fault ??= error
+        return fail(error)
+      })
+      try {
+        const result = await work(session)
+        await session.commit()
+        return result
+      } catch (error) {
+        // Where even this fails the connection is gone, and the transaction with it.
+        await session.rollback().catch(() => {})
+        if (attempts < maxRetries && (isRetryable(fault ?? error) || isStalePlan(fault))) continue
+        throw fail(error)
+      } finally {
+        release(client)
+      }
+    }
+  }
+
+  /** Statements of the server itself, each on its own. */
+  const own: Pick<Session, 'rows'> = {
+    async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+      const client = await acquired()
+      try {
+        const { rows } = await runRows(client, [...preludes(undefined), stepOf(statement, values, settings)])
+        return rows as Row[]
+      } catch (error) {
+        throw fail(error)
+      } finally {
+        release(client)
+      }
+    }
+  }
+
+  function refresh (): Promise<Catalogue> {
+    refreshing ??= read().finally(() => { refreshing = null })
+    return refreshing
+  }
+
+  async function read (): Promise<Catalogue> {
+    const found = await readCatalogue(own, options.schema)
+    const print = JSON.stringify([...found.catalogue.tables.values()].map((table) => ({ ...table, columns: [...table.columns.values()] })))
+    if (print === fingerprint) return reading.catalogue
+    const first = fingerprint === ''
+    fingerprint = print
+    reading = { catalogue: withDeclared(found.catalogue, options.declared), constraints: found.constraints }
+    if (!first) for (const listener of listeners) notify(listener)
+    return reading.catalogue
+  }
+
+  function notify (listener: (catalogue: Catalogue) => void): void {
+    try {
+      listener(reading.catalogue)
+    } catch (error) {
+      options.warn(error, 'a listener for changed tables failed')
+    }
+  }
+
+  const kysely = new Kysely<SystemTables>({ dialect: createDialect({ acquire: acquired, release, settings, preludes, translate: fail }) })
+
+  const engine: Engine = {
+    kind: connections.kind,
+    kysely,
+    get catalogue () { return reading.catalogue },
+    refresh,
+    onCatalogue (listener) {
+      listeners.add(listener)
+      return () => { listeners.delete(listener) }
+    },
+    text,
+    transaction,
+    pendingMigrations: () => options.pendingMigrations(engine),
+    async ping (timeoutMs) {
+      let timer: NodeJS.Timeout | undefined
+      const late = new Promise<never>((_resolve, reject) => { timer = setTimeout(() => reject(databaseUnavailable()), timeoutMs) })
+      try {
+        await Promise.race([own.rows({ text: 'select 1' }), late])
+      } catch (error) {
+        throw databaseUnavailable(error)
+      } finally {
+        clearTimeout(timer)
+      }
+    },
+    status: (): EngineStatus => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
+    close () {
+      closing ??= close()
+      return closing
+    }
+  }
+
+  async function close (): Promise<void> {
+    if (refreshAsked !== null) clearTimeout(refreshAsked)
+    if (running > 0) await new Promise<void>((resolve) => { idle = resolve })
+    await pool.end()
+    await connections.close()
+  }
+
+  return engine
+}

@@ -1,0 +1,172 @@
+/**
+ * One statement on the wire. pg accepts any object that speaks the protocol; these send less than its own queries do:
+ * no description of a result whose form is known, no event emitter, and what must run before a statement (the tenant of
+ * its transaction) goes in the same round trip.
+ */
+import type { Connection, Submittable } from 'pg'
+import type { Parameter } from './encode.js'
+import pg from 'pg'
+import { isStalePlan } from './failures.js'
+
+/** Statements that one connection keeps prepared; beyond it the oldest is closed, since each holds memory in the server. */
+const maxPrepared = 2000
+
+/** A statement with its parameters. */
+export interface Step {
+  readonly text: string
+  readonly name?: string | undefined
+  readonly values: Parameter[]
+}
+
+/** What a statement answered. */
+export interface RowsResult {
+  readonly rows: Record<string, unknown>[]
+  /** The command tag, such as `UPDATE 3` or `ROLLBACK`. */
+  readonly tag: string
+}
+
+/** Names that a connection has prepared, with their text. */
+const preparedOn = new WeakMap<Connection, Map<string, string>>()
+
+/**
+ * Sends the steps in one batch up to one Sync: they are one transaction, unless one of them says otherwise. The results
+ * of all but the last are dropped.
+ */
+abstract class Exchange implements Submittable {
+  private readonly steps: readonly Step[]
+  private readonly describe: boolean
+  private waitingFor: number
+  private parsed: Map<string, string> | undefined
+  private newNames: string[] | undefined
+  protected tag = ''
+
+  constructor (steps: readonly Step[], describe: boolean) {
+    this.steps = steps
+    this.describe = describe
+    this.waitingFor = steps.length
+  }
+
+  protected abstract row (fields: (string | null)[]): void
+  protected abstract settle (error: unknown): void
+
+  submit (connection: Connection): void {
+    const { steps } = this
+    connection.stream.cork?.()
+    try {
+      for (let index = 0; index < steps.length; index++) this.send(connection, steps[index]!, index === steps.length - 1)
+      connection.sync()
+    } finally {
+      connection.stream.uncork?.()
+    }
+  }
+
+  private send (connection: Connection, { text, name = '', values }: Step, last: boolean): void {
+    if (name === '') {
+      connection.parse({ name, text, types: [] }, true)
+    } else {
+      let prepared = preparedOn.get(connection)
+      if (prepared === undefined) preparedOn.set(connection, prepared = new Map())
+      this.parsed = prepared
+      if (prepared.get(name) !== text) this.prepare(connection, prepared, name, text)
+    }
+    connection.bind({ statement: name, values }, true)
+    if (last && this.describe) connection.describe({ type: 'P', name: '' }, true)
+    connection.execute(null, true)
+  }
+
+  private prepare (connection: Connection, prepared: Map<string, string>, name: string, text: string): void {
+    // The name may still hold another text, or this one after an error: closing what is not there is no error.
+    connection.close({ type: 'S', name }, true)
+    connection.parse({ name, text, types: [] }, true)
+    const oldest = prepared.size < maxPrepared ? undefined : prepared.keys().next().value
+    if (oldest !== undefined) {
+      prepared.delete(oldest)
+      connection.close({ type: 'S', name: oldest }, true)
+    }
+    prepared.set(name, text)
+    this.newNames = [...this.newNames ?? [], name]
+  }
+
+  // What follows is called by pg's client.
+
+  handleRowDescription (_message: { fields: { name: string, dataTypeID: number }[] }): void {}
+
+  handleDataRow (message: { fields: (string | null)[] }): void {
+    if (this.waitingFor === 1) this.row(message.fields)
+  }
+
+  handleCommandComplete (message: { text: string }): void {
+    if (--this.waitingFor === 0) this.tag = message.text
+  }
+
+  handleEmptyQuery (): void {}
+  handlePortalSuspended (): void {}
+  handleCopyInResponse (): void {}
+  handleCopyData (): void {}
+
+  handleError (error: unknown): void {
+    // Whether the server got as far as preparing is not known: the next use prepares anew.
+    for (const name of this.newNames ?? []) this.parsed?.delete(name)
+    if (isStalePlan(error)) for (const { name } of this.steps) if (name !== undefined) this.parsed?.delete(name)
+    this.settle(error)
+  }
+
+  handleReadyForQuery (): void {
+    this.settle(null)
+  }
+}
+
+/** Answers at most one row of one text column: the first field of the last row, or null without a row. */
+export class TextExchange extends Exchange {
+  private value: string | null = null
+  private readonly done: (error: unknown, value: string | null) => void
+
+  constructor (steps: readonly Step[], done: (error: unknown, value: string | null) => void) {
+    super(steps, false)
+    this.done = done
+  }
+
+  protected row (fields: (string | null)[]): void {
+    this.value = fields[0] ?? null
+  }
+
+  protected settle (error: unknown): void {
+    this.done(error, this.value)
+  }
+}
+
+/** Answers rows as objects, with values as pg parses them. */
+export class RowsExchange extends Exchange {
+  private names: string[] = []
+  private parsers: ((text: string) => unknown)[] = []
+  private readonly rows: Record<string, unknown>[] = []
+  private fault: unknown = null
+  private readonly done: (error: unknown, result: RowsResult) => void
+
+  constructor (steps: readonly Step[], done: (error: unknown, result: RowsResult) => void) {
+    super(steps, true)
+    this.done = done
+  }
+
+  override handleRowDescription ({ fields }: { fields: { name: string, dataTypeID: number }[] }): void {
+    this.names = fields.map(({ name }) => name)
+    this.parsers = fields.map(({ dataTypeID }) => pg.types.getTypeParser(dataTypeID, 'text'))
+  }
+
+  protected row (fields: (string | null)[]): void {
+    const row: Record<string, unknown> = {}
+    try {
+      for (let index = 0; index < fields.length; index++) {
+        const field = fields[index] ?? null
+        row[this.names[index]!] = field === null ? null : this.parsers[index]!(field)
+      }
+    } catch (error) {
+      this.fault ??= error
+    }
+    this.rows.push(row)
+  }
+
+  protected settle (error: unknown): void {
+    this.done(error ?? this.fault, { rows: this.rows, tag: this.tag })
+  }
+}

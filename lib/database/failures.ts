@@ -1,0 +1,99 @@
+/**
+ * What goes wrong in a database, as errors of the catalogue. Nothing of SQL, of values or of other rows is in them: the
+ * driver's error is their `cause`, for the log.
+ */
+import { failure, TenantryError, type ErrorDetails } from '../errors.js'
+
+/** Seconds after which a caller may try again; the database is looked for at once, so the shortest that HTTP can say. */
+const retryAfter = { 'retry-after': '1' }
+
+/** Constraints of the application's tables: what an error names by its constraint, told by its columns. */
+export interface ConstraintReader {
+  columnsOf (table: string, constraint: string): readonly string[] | undefined
+}
+
+/** The SQLSTATE of an error that the database itself reported. */
+export function sqlStateOf (error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined
+  return /^[0-9A-Z]{5}$/.test(error.code) && 'severity' in error ? error.code : undefined
+}
+
+/** A serialization failure or a deadlock: the same work may succeed when it is tried again. */
+export function isRetryable (error: unknown): boolean {
+  const state = sqlStateOf(error)
+  return state === '40001' || state === '40P01'
+}
+
+/** A prepared statement no longer fits the tables, or is gone: nothing has run, and preparing it anew helps. */
+export function isStalePlan (error: unknown): boolean {
+  const state = sqlStateOf(error)
+  // 0A000 is "feature not supported" in general; from here it is about a prepared statement that was fine before.
+  return state === '26000' || (state === '0A000' && fieldOf(error, 'routine') === 'RevalidateCachedQuery')
+}
+
+/** The catalogue's error for what a driver threw; anything unknown is returned as it is, and answers 500. */
+export function translate (error: unknown, constraints: ConstraintReader): unknown {
+  if (error instanceof TenantryError) return error
+  const state = sqlStateOf(error)
+  if (state !== undefined) return translateState(state, error, constraints)
+  if (!(error instanceof Error)) return error
+  if (error.message === 'timeout exceeded when trying to connect') return failure('databaseBusy', { headers: retryAfter, cause: error })
+  return isLost(error) ? databaseUnavailable(error) : error
+}
+
+/** The database cannot be reached. */
+export function databaseUnavailable (cause?: unknown): TenantryError {
+  return failure('databaseUnavailable', { headers: retryAfter, cause })
+}
+
+function translateState (state: string, cause: unknown, constraints: ConstraintReader): unknown {
+  if (isStalePlan(cause)) return failure('schemaChanged', { headers: retryAfter, cause })
+  switch (state) {
+    case '23505': return failure('conflict', constraintDetails(cause, constraints, 'unique', (columns) => `another record has the same ${columns}`))
+    case '23503': return failure('constraintViolated', constraintDetails(cause, constraints, 'foreignKey', (columns, table) => `the reference by ${columns} of ${table} would lead nowhere`))
+    case '23514': return failure('constraintViolated', constraintDetails(cause, constraints, 'check', (columns) => `${columns} breaks a rule of the table`))
+    case '23P01': return failure('constraintViolated', constraintDetails(cause, constraints, 'exclusion', (columns) => `${columns} collides with another record`))
+    case '23502': return failure('constraintViolated', requiredDetails(cause))
+    case '42P01': case '42703': return failure('schemaChanged', { headers: retryAfter, cause })
+    case '57014': case '40001': case '40P01': case '55P03': return failure('databaseBusy', { headers: retryAfter, cause })
+    case '21000': return failure('invalidValue', { cause })
+    case '25P03': case '25006': case '3D000': return databaseUnavailable(cause)
+  }
+  switch (state.slice(0, 2)) {
+    case '22': return failure('invalidValue', { cause })
+    case '53': return failure('databaseBusy', { headers: retryAfter, cause })
+    case '08': case '28': case '57': case '58': return databaseUnavailable(cause)
+    default: return cause
+  }
+}
+
+/** Errors of the socket, and those of pg's client and pool about connections that are gone, which have no code. */
+function isLost (error: Error): boolean {
+  if ('code' in error && typeof error.code === 'string' && /^E[A-Z_]+$/.test(error.code) && 'syscall' in error) return true
+  // Node reports a host with several addresses, none of which answers, as one error that holds the others.
+  if (error instanceof AggregateError) return error.errors.some((one) => one instanceof Error && isLost(one))
+  return /^Connection terminated|^Client (has encountered a connection error|was closed)|^timeout expired$|^Cannot use a pool after/.test(error.message)
+}
+
+type Message = (columns: string, table: string) => string
+
+function constraintDetails (cause: unknown, constraints: ConstraintReader, keyword: string, message: Message): ErrorDetails {
+  const table = fieldOf(cause, 'table')
+  const constraint = fieldOf(cause, 'constraint')
+  const columns = table === undefined || constraint === undefined ? undefined : constraints.columnsOf(table, constraint)
+  if (table === undefined || columns === undefined || columns.length === 0) return { cause }
+  const text = message(columns.join(', '), table)
+  return { cause, extras: { details: columns.map((column) => ({ path: `/${column}`, message: text, keyword })) } }
+}
+
+function requiredDetails (cause: unknown): ErrorDetails {
+  const column = fieldOf(cause, 'column')
+  if (column === undefined) return { cause }
+  return { cause, extras: { details: [{ path: `/${column}`, message: `${column} must have a value`, keyword: 'required' }] } }
+}
+
+/** One of the fields that PostgreSQL puts into an error; names are in fields of their own since its texts are translated. */
+function fieldOf (error: unknown, field: 'table' | 'column' | 'constraint' | 'routine'): string | undefined {
+  const value: unknown = error instanceof Error ? Object.getOwnPropertyDescriptor(error, field)?.value : undefined
+  return typeof value === 'string' ? value : undefined
+}

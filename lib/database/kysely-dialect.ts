@@ -1,0 +1,92 @@
+/** kysely on the engine's pool: the same sessions, the same errors, one pool. */
+import type { PoolClient } from 'pg'
+import type { SessionSettings } from './connections.js'
+import { PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type CompiledQuery, type DatabaseConnection, type Dialect, type Driver, type QueryResult, type TransactionSettings } from 'kysely'
+import { runRows, stepOf, type Preludes } from './session.js'
+
+export interface DialectOptions {
+  /** A connection that nobody else has. */
+  readonly acquire: () => Promise<PoolClient>
+  readonly release: (client: PoolClient) => void
+  readonly settings: SessionSettings
+  readonly preludes: Preludes
+  readonly translate: (error: unknown) => unknown
+}
+
+export function createDialect (options: DialectOptions): Dialect {
+  return {
+    createAdapter: () => new PostgresAdapter(),
+    createDriver: () => new PoolDriver(options),
+    createIntrospector: (db) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler()
+  }
+}
+
+class PoolDriver implements Driver {
+  private readonly options: DialectOptions
+
+  constructor (options: DialectOptions) {
+    this.options = options
+  }
+
+  async acquireConnection (): Promise<PoolConnection> {
+    return new PoolConnection(await this.options.acquire(), this.options)
+  }
+
+  async releaseConnection (connection: PoolConnection): Promise<void> {
+    this.options.release(connection.client)
+  }
+
+  async beginTransaction (connection: PoolConnection, { isolationLevel, accessMode }: TransactionSettings): Promise<void> {
+    const modes = [isolationLevel && `isolation level ${isolationLevel}`, accessMode].filter(Boolean).join(', ')
+    await connection.begin(`begin ${modes}`)
+  }
+
+  async commitTransaction (connection: PoolConnection): Promise<void> {
+    await connection.end('commit')
+  }
+
+  async rollbackTransaction (connection: PoolConnection): Promise<void> {
+    await connection.end('rollback')
+  }
+
+  async init (): Promise<void> {}
+  async destroy (): Promise<void> {}
+}
+
+class PoolConnection implements DatabaseConnection {
+  readonly client: PoolClient
+  private readonly options: DialectOptions
+  private inTransaction = false
+
+  constructor (client: PoolClient, options: DialectOptions) {
+    this.client = client
+    this.options = options
+  }
+
+  async begin (text: string): Promise<void> {
+    await this.run([{ text, values: [] }, ...this.options.preludes(undefined), { text: 'select', values: [] }])
+    this.inTransaction = true
+  }
+
+  async end (text: string): Promise<void> {
+    this.inTransaction = false
+    await this.run([{ text, values: [] }])
+  }
+
+  async executeQuery<R> ({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    const step = stepOf({ text: sql }, parameters, this.options.settings)
+    const { rows, tag } = await this.run(this.inTransaction ? [step] : [...this.options.preludes(undefined), step])
+    const affected = /^(?:INSERT 0|UPDATE|DELETE|MERGE) (\d+)$/.exec(tag)?.[1]
+    // The type of the rows is kysely's, which wrote the statement.
+    return { rows: rows as R[], ...affected !== undefined && { numAffectedRows: BigInt(affected) } }
+  }
+
+  async * streamQuery<R> (): AsyncIterableIterator<QueryResult<R>> {
+    throw new Error('rows are not streamed: read them in pages')
+  }
+
+  private run (steps: Parameters<typeof runRows>[1]): ReturnType<typeof runRows> {
+    return runRows(this.client, steps).catch((error: unknown) => { throw this.options.translate(error) })
+  }
+}

@@ -1,0 +1,102 @@
+/** Statements on one connection. */
+import type { ClientBase } from 'pg'
+import type { Parameter } from './encode.js'
+import type { Session, Statement } from './engine.js'
+import { setTransaction, type SessionSettings } from './connections.js'
+import { encodeValues } from './encode.js'
+import { RowsExchange, TextExchange, type RowsResult, type Step } from './exchange.js'
+import { isTenantId } from '../tenant-id.js'
+
+/** Makes the steps that go before a statement, or before the first one of a transaction. */
+export type Preludes = (tenantId: string | null | undefined) => readonly Step[]
+
+/** `undefined` is the server itself, which sees every tenant's rows; null is a request of no tenant. */
+export function createPreludes ({ rowLevelSecurity, transaction }: SessionSettings): Preludes {
+  const names = Object.keys(transaction)
+  const values = Object.values(transaction)
+  const own: readonly Step[] = names.length === 0 ? [] : [{ text: setTransaction(names), values }]
+  if (!rowLevelSecurity) return () => own
+
+  const scopedNames = names.length === 0 ? ['app.tenant_id'] : names
+  const text = setTransaction(scopedNames)
+  const name = names.length === 0 ? 'tenantry_tenant' : undefined
+  const scope = (tenantId: string): readonly Step[] => [{
+    text, name, values: scopedNames.map((setting): Parameter => setting === 'app.tenant_id' ? tenantId : transaction[setting] ?? null)
+  }]
+  // No row has an empty tenant but those of the platform itself.
+  const platform = scope('')
+  return (tenantId) => {
+    if (tenantId === undefined) return own
+    if (tenantId === null) return platform
+    if (!isTenantId(tenantId)) throw new Error('not the id of a tenant')
+    return scope(tenantId)
+  }
+}
+
+export function stepOf ({ text, name }: Statement, values: readonly unknown[], { prepared }: SessionSettings): Step {
+  return { text, name: prepared ? name : undefined, values: encodeValues(values) }
+}
+
+export function runText (client: ClientBase, steps: readonly Step[]): Promise<string | null> {
+  return new Promise((resolve, reject) => {
+    client.query(new TextExchange(steps, (error, value) => error === null ? resolve(value) : reject(error)))
+  })
+}
+
+export function runRows (client: ClientBase, steps: readonly Step[]): Promise<RowsResult> {
+  return new Promise((resolve, reject) => {
+    client.query(new RowsExchange(steps, (error, result) => error === null ? resolve(result) : reject(error)))
+  })
+}
+
+/** A transaction: `begin` and the tenant go along with the first statement. */
+export class TransactionSession implements Session {
+  private readonly client: ClientBase
+  private readonly settings: SessionSettings
+  private readonly translate: (error: unknown) => unknown
+  private prelude: readonly Step[]
+  private ended = false
+
+  constructor (client: ClientBase, settings: SessionSettings, prelude: readonly Step[], translate: (error: unknown) => unknown) {
+    this.client = client
+    this.settings = settings
+    this.translate = translate
+    this.prelude = [{ text: 'begin', values: [] }, ...prelude]
+  }
+
+  async text (statement: Statement, values: readonly unknown[]): Promise<string | null> {
+    const steps = this.steps(statement, values)
+    return runText(this.client, steps).catch((error: unknown) => { throw this.translate(error) })
+  }
+
+  async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    const steps = this.steps(statement, values)
+    const { rows } = await runRows(this.client, steps).catch((error: unknown) => { throw this.translate(error) })
+    // What a statement answers is known to who wrote it and to nobody else.
+    return rows as Row[]
+  }
+
+  /** Rejects where the transaction cannot be committed, since one of its statements failed. */
+  async commit (): Promise<void> {
+    this.ended = true
+    if (!this.begun) return
+    const { tag } = await runRows(this.client, [{ text: 'commit', values: [] }])
+    if (tag !== 'COMMIT') throw new Error('a statement of the transaction failed and its error was ignored: nothing was committed')
+  }
+
+  async rollback (): Promise<void> {
+    this.ended = true
+    if (this.begun) await runRows(this.client, [{ text: 'rollback', values: [] }])
+  }
+
+  private get begun (): boolean {
+    return this.prelude.length === 0
+  }
+
+  private steps (statement: Statement, values: readonly unknown[]): Step[] {
+    if (this.ended) throw new Error('the transaction has ended')
+    const steps = [...this.prelude, stepOf(statement, values, this.settings)]
+    this.prelude = []
+    return steps
+  }
+}
