@@ -1,0 +1,123 @@
+/** How JSON values become values of a column, and which do not fit. */
+import type { Column } from '../../database/catalogue.js'
+
+/** The value does not fit the column. */
+export const unfit = Symbol('unfit')
+
+/** What columns of a type hold, as far as JSON can tell. */
+export type Kind = 'text' | 'integer' | 'decimal' | 'boolean' | 'json' | 'array' | 'vector'
+
+const kinds: Readonly<Record<string, Kind>> = {
+  smallint: 'integer',
+  integer: 'integer',
+  bigint: 'integer',
+  numeric: 'decimal',
+  real: 'decimal',
+  'double precision': 'decimal',
+  boolean: 'boolean',
+  json: 'json',
+  jsonb: 'json',
+  vector: 'vector',
+  halfvec: 'vector'
+}
+
+const integerBounds: Readonly<Record<string, number>> = { smallint: 32_767, integer: 2_147_483_647, bigint: Number.MAX_SAFE_INTEGER }
+
+/** PostgreSQL's own limit of an array's dimensions. */
+const maxDimensions = 6
+
+/** What a column of this type holds; every type that is not known here is written and read as text. */
+export function kindOf (type: string): Kind {
+  if (type.endsWith('[]')) return 'array'
+  return Object.hasOwn(kinds, type) ? kinds[type]! : 'text'
+}
+
+/** The type of an array's items. */
+export function itemType (type: string): string {
+  return type.slice(0, -2)
+}
+
+/** Makes the value that is bound from a JSON value other than null; `unfit` where there is none. */
+export type Encoder = (value: unknown) => unknown
+
+/** The encoder of a column's values. */
+export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): Encoder {
+  switch (kindOf(type)) {
+    case 'json': return (value) => JSON.stringify(value)
+    case 'boolean': return encodeBoolean
+    case 'decimal': return encodeDecimal
+    case 'integer': return integerEncoder(integerBounds[type] ?? Number.MAX_SAFE_INTEGER)
+    case 'vector': return (value) => Array.isArray(value) && value.every((item) => typeof item === 'number') ? JSON.stringify(value) : unfit
+    case 'array': return arrayEncoder(encoderOf({ type: itemType(type), ...(labels !== undefined && { labels }) }), kindOf(itemType(type)) === 'json' ? 0 : maxDimensions - 1)
+    case 'text': return labels === undefined ? encodeText : labelEncoder(new Set(labels))
+  }
+}
+
+/** The encoder of a list of a column's values: an array, or text with commas between the items. */
+export function listEncoder (column: Pick<Column, 'type' | 'labels'>): Encoder {
+  const encodeItems = arrayEncoder(encoderOf(column))
+  return (value) => {
+    if (typeof value === 'string') return encodeItems(value === '' ? [] : value.split(',').map((item) => item.trim()))
+    return encodeItems(Array.isArray(value) ? value.filter((item) => item !== null) : [value])
+  }
+}
+
+/** What a column takes, for messages: "an integer". */
+export function describeType ({ type, labels }: Pick<Column, 'type' | 'labels'>): string {
+  if (labels !== undefined && !type.endsWith('[]')) return `one of ${labels.map((label) => `"${label}"`).join(', ')}`
+  switch (kindOf(type)) {
+    case 'integer': return `an integer (${type})`
+    case 'decimal': return 'a number'
+    case 'boolean': return 'true or false'
+    case 'array': return `an array (${type})`
+    case 'vector': return 'an array of numbers'
+    case 'json': return 'any JSON value'
+    case 'text': return type === 'text' ? 'a text' : `a text (${type})`
+  }
+}
+
+function encodeText (value: unknown): unknown {
+  switch (typeof value) {
+    case 'string': return value
+    case 'number': case 'boolean': return String(value)
+    default: return unfit
+  }
+}
+
+function labelEncoder (labels: ReadonlySet<string>): Encoder {
+  return (value) => typeof value === 'string' && labels.has(value) ? value : unfit
+}
+
+function encodeBoolean (value: unknown): unknown {
+  if (typeof value === 'boolean') return value
+  return value === 'true' || value === 'false' ? value === 'true' : unfit
+}
+
+function encodeDecimal (value: unknown): unknown {
+  if (typeof value === 'number') return Number.isFinite(value) ? value : unfit
+  return typeof value === 'string' && value.length <= 400 && /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i.test(value) ? value : unfit
+}
+
+function integerEncoder (bound: number): Encoder {
+  return (value) => {
+    if (typeof value === 'number') return Number.isInteger(value) && Math.abs(value) <= bound + (value < 0 ? 1 : 0) ? value : unfit
+    // A bigint beyond what a JSON number holds comes as text; PostgreSQL tells when even that is too large.
+    return typeof value === 'string' && /^[+-]?\d{1,19}$/.test(value) && (bound > 2_147_483_647 || Math.abs(Number(value)) <= bound + 1) ? value : unfit
+  }
+}
+
+/** An array's items; `depth` further levels of arrays in arrays, which PostgreSQL takes for the same type. */
+function arrayEncoder (encode: Encoder, depth = 0): Encoder {
+  const encodeNested = depth === 0 ? encode : arrayEncoder(encode, depth - 1)
+  return (value) => {
+    if (!Array.isArray(value)) return unfit
+    const items = new Array<unknown>(value.length)
+    for (let index = 0; index < value.length; index++) {
+      const item: unknown = value[index]
+      const encoded = item === null ? null : Array.isArray(item) ? encodeNested(item) : encode(item)
+      if (encoded === unfit) return unfit
+      items[index] = encoded
+    }
+    return items
+  }
+}

@@ -1,0 +1,124 @@
+/** One comparison of a column with a value. */
+import type { Column } from '../../database/catalogue.js'
+import type { Operator } from '../../config/schema/query.js'
+import type { Comparison, ComparisonFilter, Condition } from './filter.js'
+import type { QueryContext } from './context.js'
+import { pointerTo } from '../../config/faults.js'
+import { describeType, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
+import { compileFilterValue, type FilterValue, noScope } from './filter-value.js'
+import { columnOf } from './identifiers.js'
+import { refuse, requestPath } from './request-path.js'
+import type { Binder } from './sql.js'
+
+/** Operators of which the column stands left and the value, as the column's type, right. */
+const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
+
+/** Types that `like` works on as they are; others are compared by their text. */
+const textTypes = new Set(['text', 'character varying', 'character', 'citext', 'name'])
+
+/** Compiles a comparison; undefined after a fault was added. */
+export function compileComparison (column: Column, filter: ComparisonFilter, pointer: string, context: QueryContext, valuePointer = pointerTo(pointer, 'value')): Comparison | undefined {
+  const operator = filter.operator ?? 'eq'
+  const before = context.faults.faults.length
+  checkOperator(operator, column, pointerTo(pointer, 'operator'), context)
+  const value = compileFilterValue(filter, pointer, context, valuePointer)
+  if (value === undefined || context.faults.faults.length > before) return undefined
+  const condition = operator === 'is' ? compileIs(column, value) : compileOperator(operator, column, value)
+  if (value.value.constant) checkConstant(value, operator === 'is' ? isEncoder(column) : encoderFor(operator, column), operator, column, valuePointer, context)
+  const { references } = value.value
+  return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
+}
+
+function checkOperator (operator: Operator, { name, type }: Column, pointer: string, { faults }: QueryContext): void {
+  const kind = kindOf(type)
+  const isRange = /range$/.test(type)
+  if (type === 'json' && operator !== 'is') faults.add(pointer, `the column "${name}" is of type json, which PostgreSQL cannot compare: make it jsonb`)
+  else if (operator === 'in' && kind === 'array') faults.add(pointer, `"${name}" is an array (${type}): use \`contains\` or \`overlaps\``)
+  else if (operator === 'contains' && kind !== 'array' && type !== 'jsonb' && !isRange) faults.add(pointer, `\`contains\` needs an array, jsonb or range column; "${name}" is ${type}`)
+  else if (operator === 'overlaps' && kind !== 'array' && !isRange) faults.add(pointer, `\`overlaps\` needs an array or range column; "${name}" is ${type}`)
+}
+
+function compileOperator (operator: Exclude<Operator, 'is'>, column: Column, value: FilterValue): Condition {
+  const bind = binderOf(value, encoderFor(operator, column), operator, column)
+  return (alias, placeholders) => {
+    const left = columnOf(alias, column.name)
+    switch (operator) {
+      case 'like':
+      case 'ilike': return `${textTypes.has(column.type) ? left : `${left}::text`} ${operator} ${placeholders.add(bind, 'text')}`
+      case 'in': return `${left} = any(${placeholders.add(bind, `${column.type}[]`)})`
+      case 'contains': return `${left} @> ${placeholders.add(bind, column.type)}`
+      case 'overlaps': return `${left} && ${placeholders.add(bind, column.type)}`
+      default: return `${left} ${symbols[operator]} ${placeholders.add(bind, column.type)}`
+    }
+  }
+}
+
+function encoderFor (operator: Exclude<Operator, 'is'>, column: Column): Encoder {
+  switch (operator) {
+    case 'like':
+    case 'ilike': return encoderOf({ type: 'text' })
+    case 'in': return listEncoder(column)
+    case 'contains':
+    case 'overlaps': return kindOf(column.type) === 'array' ? listEncoder({ ...column, type: itemType(column.type) }) : encoderOf(column)
+    default: return encoderOf(column)
+  }
+}
+
+/** Nothing binds null, which no comparison is true for. */
+function binderOf ({ read, value }: FilterValue, encode: Encoder, operator: Operator, column: Column): Binder {
+  const path = requestPath(value, `/${column.name}`)
+  return (scope) => {
+    const given = read(scope)
+    if (given === undefined || given === null) return null
+    const encoded = encode(given)
+    if (encoded === unfit) throw refuse({ path, message: misfit(operator, column), keyword: 'type' })
+    return encoded
+  }
+}
+
+function misfit (operator: Operator, column: Column): string {
+  switch (operator) {
+    case 'like':
+    case 'ilike': return `the column "${column.name}" is compared with a text`
+    case 'in': return `the column "${column.name}" is compared with a list, each item ${describeType(column)}`
+    case 'is': return `the column "${column.name}" is compared with ${column.type === 'boolean' ? 'null, true, false or "unknown"' : 'null'}`
+    default: return `the column "${column.name}" takes ${describeType(column)}`
+  }
+}
+
+function checkConstant ({ read }: FilterValue, encode: Encoder, operator: Operator, column: Column, pointer: string, { faults }: QueryContext): void {
+  if (encode(read(noScope)) === unfit) faults.add(pointer, misfit(operator, column))
+}
+
+const isValues: ReadonlyMap<unknown, string> = new Map<unknown, string>([[null, 'null'], ['null', 'null'], [true, 'true'], ['true', 'true'], [false, 'false'], ['false', 'false'], ['unknown', 'unknown']])
+
+function isEncoder ({ type }: Column): Encoder {
+  return (value) => {
+    const word = isValues.get(value)
+    return word === undefined || (type !== 'boolean' && word !== 'null') ? unfit : word
+  }
+}
+
+/** `is` knows null as a value; only what is missing matches nothing. */
+function compileIs (column: Column, value: FilterValue): Condition {
+  const encode = isEncoder(column)
+  if (value.value.constant) {
+    const word = encode(value.read(noScope))
+    return (alias) => `${columnOf(alias, column.name)} is ${String(word)}`
+  }
+  const path = requestPath(value.value, `/${column.name}`)
+  const bind: Binder = (scope) => {
+    const given = value.read(scope)
+    if (given === undefined) return undefined
+    const word = encode(given)
+    if (word === unfit) throw refuse({ path, message: misfit('is', column), keyword: 'type' })
+    return word
+  }
+  return (alias, placeholders) => {
+    const left = columnOf(alias, column.name)
+    const word = placeholders.add(bind, 'text')
+    // A word that is missing gives null, which stays null under a `not`.
+    if (column.type !== 'boolean') return `case ${word} when 'null' then ${left} is null end`
+    return `case ${word} when 'true' then ${left} is true when 'false' then ${left} is false when 'null' then ${left} is null when 'unknown' then ${left} is null end`
+  }
+}

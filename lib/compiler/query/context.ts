@@ -1,0 +1,53 @@
+/** What queries are compiled against, and which tables they may name. */
+import type { Catalogue, Column, Table } from '../../database/catalogue.js'
+import type { TemplateContext } from '../template.js'
+import { nearest } from '../../config/faults.js'
+
+/** What a query is compiled against, besides what templates are. */
+export interface QueryContext extends TemplateContext {
+  readonly catalogue: Catalogue
+  readonly pagination: { readonly defaultLimit: number, readonly maxLimit: number, readonly defaultOffset: number }
+  /** The route's excluded fields; the query's own are added to them. */
+  readonly excludeFields: readonly string[]
+  /** The route's soft delete. */
+  readonly softDelete?: { readonly enabled: boolean, readonly allowHardDelete?: boolean } | undefined
+  /** Tables without `tenant_id` that a tenant's own document may read. */
+  readonly sharedTables: ReadonlySet<string>
+  /** Whose document the query stands in. */
+  readonly origin: 'platform' | 'tenant'
+}
+
+/** The table of that name, or undefined after a fault was added: unknown, not a tenant's to use, or a view that is written. */
+export function findTable (name: string, pointer: string, context: QueryContext, write: boolean): Table | undefined {
+  const { catalogue, faults } = context
+  const table = catalogue.tables.get(name)
+  if (table === undefined) {
+    faults.add(pointer, `there is no table "${name}" in the schema "${catalogue.schema}"`, nearest(name, visibleTables(context)))
+    return undefined
+  }
+  if (!isVisible(table, context)) {
+    faults.add(pointer, `the table "${name}" has no tenant_id column: a tenant's route cannot use it unless the platform lists it in \`tenancy.sharedTables\``)
+    return undefined
+  }
+  if (!write) return table
+  if (table.view) faults.add(pointer, `"${name}" is a view: it can only be read`)
+  else if (context.origin === 'tenant' && !table.tenantScoped) faults.add(pointer, `the table "${name}" is shared by all tenants: a tenant's route can only read it`)
+  else return table
+  return undefined
+}
+
+/** Whether a route of this origin may know the table. */
+export function isVisible (table: Table, { origin, sharedTables }: QueryContext): boolean {
+  return origin === 'platform' || table.tenantScoped || sharedTables.has(table.name)
+}
+
+function visibleTables (context: QueryContext): string[] {
+  return [...context.catalogue.tables.values()].filter((table) => isVisible(table, context)).map((table) => table.name)
+}
+
+/** The column of that name, or undefined after a fault was added. */
+export function findColumn (table: Table, name: string, pointer: string, { faults }: QueryContext): Column | undefined {
+  const column = table.columns.get(name)
+  if (column === undefined) faults.add(pointer, `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))
+  return column
+}

@@ -1,0 +1,66 @@
+/** The SQL of a record's members: columns, and embedded tables as correlated subqueries that PostgreSQL makes JSON of. */
+import type { Table } from '../../database/catalogue.js'
+import type { Pairs, Relation } from './relation.js'
+import type { Field, Selection } from './selection.js'
+import { columnOf, quote, tableName } from './identifiers.js'
+import { rowConditions, where } from './scope.js'
+import type { Placeholders } from './sql.js'
+
+/** What the SQL of a record needs besides its fields. */
+export interface Rendering {
+  readonly schema: string
+  readonly placeholders: Placeholders
+}
+
+/** The select list for the rows that an alias names. */
+export function selectList ({ fields }: Selection, alias: string, rendering: Rendering): string {
+  return fields.map((field) => member(field, alias, rendering)).join(', ')
+}
+
+/** Whether a record has members of other tables. */
+export function hasEmbeds ({ fields }: Selection): boolean {
+  return fields.some((field) => field.kind !== 'column')
+}
+
+function member (field: Field, alias: string, rendering: Rendering): string {
+  switch (field.kind) {
+    case 'column': {
+      const column = columnOf(alias, field.column.name)
+      return field.name === field.column.name ? column : `${column} as ${quote(field.name)}`
+    }
+    case 'embed': return `(${embedded(field.selection, field.relation, alias, rendering)}) as ${quote(field.name)}`
+    case 'count': return `(${counted(field.relation, alias, rendering)}) as ${quote(field.name)}`
+  }
+}
+
+function embedded (selection: Selection, relation: Relation, outer: string, rendering: Rendering): string {
+  const { placeholders } = rendering
+  const [row, inner] = [placeholders.alias(), placeholders.alias()]
+  const rows = `select ${selectList(selection, inner, rendering)} ${rowsOf(relation, outer, inner, rendering)}`
+  if (!relation.many) return `select row_to_json(${row}.*) from (${rows}) ${row}`
+  return `select coalesce(json_agg(row_to_json(${row}.*)), '[]') from (${rows}${keyOrder(relation.table, inner)}) ${row}`
+}
+
+function counted (relation: Relation, outer: string, rendering: Rendering): string {
+  const inner = rendering.placeholders.alias()
+  return `select json_build_array(json_build_object('count', count(*))) ${rowsOf(relation, outer, inner, rendering)}`
+}
+
+/** `from ... where ...`: the embedded rows of one outer row, of its tenant and not deleted like all others. */
+function rowsOf (relation: Relation, outer: string, inner: string, { schema, placeholders }: Rendering): string {
+  const from = ` from ${tableName(schema, relation.table)} ${inner}`
+  const scope = rowConditions(relation.table, inner, placeholders)
+  if (relation.junction === undefined) return `${from}${where([...equal(relation.on, outer, inner), ...scope])}`.trimStart()
+  const middle = placeholders.alias()
+  const join = ` join ${tableName(schema, relation.junction.table)} ${middle} on ${equal(relation.junction.on, middle, inner).join(' and ')}`
+  const conditions = [...equal(relation.on, outer, middle), ...rowConditions(relation.junction.table, middle, placeholders), ...scope]
+  return `${from}${join}${where(conditions)}`.trimStart()
+}
+
+function equal (pairs: Pairs, left: string, right: string): string[] {
+  return pairs.map(([leftColumn, rightColumn]) => `${columnOf(right, rightColumn)} = ${columnOf(left, leftColumn)}`)
+}
+
+function keyOrder (table: Table, alias: string): string {
+  return table.primaryKey.length === 0 ? '' : ` order by ${table.primaryKey.map((column) => columnOf(alias, column)).join(', ')}`
+}

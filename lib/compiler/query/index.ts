@@ -1,0 +1,59 @@
+/**
+ * Compiles the queries of a route to SQL (DESIGN 3). PostgreSQL makes the JSON: each statement answers at most one row
+ * with one text, the whole body of its kind of answer.
+ */
+import type { Query } from '../../config/schema/query.js'
+import type { CompiledQuery, Reference } from '../types.js'
+import type { CompiledOperation } from './operation.js'
+import type { Subject } from './subject.js'
+import { type QueryContext, findTable } from './context.js'
+import { compileInsert } from './insert-operation.js'
+import { checkMembers } from './operation.js'
+import { recordSchema } from './record-schema.js'
+import { compileSelect } from './select-operation.js'
+import { compileSubject } from './subject.js'
+import { compileDelete, compileUpdate } from './update-operation.js'
+
+export type { QueryContext } from './context.js'
+export { compileDocumentQuery } from './document.js'
+
+const operations = {
+  select: compileSelect,
+  insert: compileInsert,
+  update: compileUpdate,
+  upsert: compileInsert,
+  delete: compileDelete
+} as const satisfies Record<Query['operation'], (subject: Subject) => CompiledOperation | undefined>
+
+/** Compiles a query on a table; null after faults were added to the context's list. */
+export function compileQuery (query: Query, pointer: string, context: QueryContext): CompiledQuery | null {
+  const { faults } = context
+  const before = faults.faults.length
+  checkMembers(query, pointer, context)
+  if (query.table === undefined) {
+    faults.add(pointer, 'a query needs a `table`')
+    return null
+  }
+  const table = findTable(query.table, `${pointer}/table`, context, query.operation !== 'select')
+  const subject = table === undefined ? undefined : compileSubject(query, table, pointer, context)
+  const operation = subject === undefined ? undefined : operations[query.operation](subject)
+  if (subject === undefined || operation === undefined || faults.faults.length > before) return null
+  return Object.freeze({
+    key: query.alias ?? query.table,
+    table: query.table,
+    write: query.operation !== 'select',
+    tenantScoped: subject.tenantScoped || operation.tenantScoped === true,
+    missing: operation.missing,
+    status: query.operation === 'insert' ? 201 : 200,
+    answer: operation.answer,
+    references: Object.freeze(uniqueReferences(operation.references)),
+    record: recordSchema(subject.reduced),
+    bind: operation.bind
+  })
+}
+
+/** Each reference once. */
+export function uniqueReferences (references: readonly Reference[]): Reference[] {
+  const known = new Map(references.map((reference) => [JSON.stringify([reference.source, ...reference.path]), reference]))
+  return [...known.values()]
+}

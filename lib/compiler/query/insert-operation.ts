@@ -1,0 +1,133 @@
+/** `insert` and `upsert`: from the configured `data` or the body to a statement. */
+import type { Table } from '../../database/catalogue.js'
+import type { BoundQuery, Reference, Scope } from '../types.js'
+import type { FixedColumn, InsertParts } from './insert.js'
+import type { CompiledOperation } from './operation.js'
+import type { Subject } from './subject.js'
+import type { InputRow, WriteInput } from './write-input.js'
+import { nearest, pointerTo } from '../../config/faults.js'
+import { compileValue } from '../template.js'
+import { describeType, encoderOf, unfit } from './column-value.js'
+import { findColumn } from './context.js'
+import { tenantKeys } from './foreign-keys.js'
+import { writeInsert } from './insert.js'
+import { refuse, requestPath } from './request-path.js'
+import { asValues, keyValues } from './row-key.js'
+import type { Binder, Input } from './sql.js'
+import { compileVariants, type Switch, writeOnce } from './statement.js'
+import { compileInput } from './write-input.js'
+
+/** PostgreSQL takes 65,535 parameters; a few are the statement's own. */
+const maxValues = 65_000
+
+/** Compiles the operation; undefined after faults were added. */
+export function compileInsert (subject: Subject): CompiledOperation | undefined {
+  const { query, table, pointer, context, excluded, selection, accessSwitches } = subject
+  const before = context.faults.faults.length
+  const input = compileInput(query.data, table, pointer, context, { excluded, many: true })
+  const { columns: fixed, references } = fixedColumns(subject)
+  const conflict = query.operation === 'upsert' ? conflictColumns(query.onConflict, table, pointer, subject) : undefined
+  if (input === undefined || context.faults.faults.length > before) return undefined
+
+  const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)
+  const varying = switches.filter((_, index) => !input.always.has(input.columns[index]!.column.name))
+  const partsFor = (on: ReadonlySet<Switch>): InsertParts => ({
+    written: { table, catalogue: context.catalogue, selection: selection(on) },
+    input,
+    switches,
+    fixed,
+    ...(conflict !== undefined && { conflict })
+  })
+  const one = compileVariants([...accessSwitches, ...varying], (placeholders, on) => writeInsert(partsFor(on), { kind: 'one' }, placeholders, on))
+  const many = input.dynamic
+    ? compileVariants([...accessSwitches, ...varying], (placeholders, on) => writeInsert(partsFor(on), { kind: 'json' }, placeholders, on))
+    : one
+
+  const bind = (scope: Scope): BoundQuery => {
+    const read = input.read(scope)
+    if (!read.many) {
+      const { statement, values } = one(scope, { row: read.rows[0]!.bound, rows: '', count: 1 })
+      return { statement, values, answer: 'record' }
+    }
+    const row = presence(read.rows, input)
+    if (!mixesDefaults(read.rows, row, input)) {
+      const { statement, values } = many(scope, { row, rows: rowsAsJson(read.rows, input), count: read.rows.length })
+      return { statement, values, answer: 'records' }
+    }
+    const on = new Set([...accessSwitches, ...varying].filter((each) => each(scope, { row, rows: '', count: 0 })))
+    if (read.rows.length * row.length > maxValues) throw refuse({ path: '', message: `must hold at most ${maxValues} values when its records have different fields`, keyword: 'maxItems' })
+    const { statement, values } = writeOnce((placeholders) => writeInsert(partsFor(on), { kind: 'each', rows: read.rows }, placeholders, on), scope, { row, rows: '', count: read.rows.length })
+    return { statement, values, answer: 'records' }
+  }
+  return {
+    answer: 'record',
+    missing: conflict === undefined ? 'notFound' : 'conflict',
+    references: [...input.references, ...references],
+    tenantScoped: tenantKeys(table, context.catalogue).length > 0,
+    bind
+  }
+}
+
+/** The key that `id` or the filters of an upsert give: values of its row, whatever the data says. */
+function fixedColumns ({ query, table, pointer, context }: Subject): { columns: FixedColumn[], references: Reference[] } {
+  const given = [
+    ...query.id === undefined ? [] : keyValues(query.id, table, pointerTo(pointer, 'id'), context),
+    ...query.operation === 'upsert' ? asValues(query.filters ?? [], pointerTo(pointer, 'filters'), context) : []
+  ]
+  const columns: FixedColumn[] = []
+  const references: Reference[] = []
+  for (const { column: name, value: configured, pointer: at } of given) {
+    const column = findColumn(table, name, at, context)
+    if (column === undefined) continue
+    const value = compileValue(configured, at, context)
+    references.push(...value.references)
+    const encode = encoderOf(column)
+    const path = requestPath(value, `/${name}`)
+    const bind: Binder = (scope) => {
+      const found = value.evaluate(scope)
+      const encoded = found === undefined || found === null ? unfit : encode(found)
+      if (encoded === unfit) throw refuse({ path, message: `the column "${name}" takes ${describeType(column)}`, keyword: 'type' })
+      return encoded
+    }
+    columns.push({ column, bind })
+  }
+  return { columns, references }
+}
+
+function conflictColumns (named: readonly string[] | undefined, table: Table, pointer: string, { context }: Subject): readonly string[] | undefined {
+  const { faults } = context
+  const at = pointerTo(pointer, 'onConflict')
+  if (named === undefined) {
+    if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key: name the unique columns in \`onConflict\``)
+    return table.primaryKey
+  }
+  for (const [index, name] of named.entries()) {
+    if (!table.columns.has(name)) faults.add(pointerTo(at, index), `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))
+  }
+  const keys = [table.primaryKey, ...table.uniqueKeys]
+  if (!keys.some((key) => key.length === named.length && key.every((column) => named.includes(column)))) {
+    faults.add(at, `no primary key or unique constraint of "${table.name}" has these columns; it has ${keys.filter((key) => key.length > 0).map((key) => `(${key.join(', ')})`).join(', ') || 'none'}`)
+  }
+  return named
+}
+
+/** Which columns any of the rows has. */
+function presence (rows: readonly InputRow[], { columns }: WriteInput): readonly unknown[] {
+  return columns.map((_, index) => rows.some(({ json }) => json[index] !== undefined) ? true : undefined)
+}
+
+/** Whether a column has a value in one row and takes its default in another: one list of columns then does not fit all. */
+function mixesDefaults (rows: readonly InputRow[], row: readonly unknown[], { columns }: WriteInput): boolean {
+  if (row.every((each) => each === undefined)) return true
+  return columns.some(({ column }, index) => column.hasDefault && row[index] === true && rows.some(({ json }) => json[index] === undefined))
+}
+
+function rowsAsJson (rows: readonly InputRow[], { columns }: WriteInput): Input['rows'] {
+  return JSON.stringify(rows.map(({ json }) => {
+    const record: Record<string, unknown> = Object.create(null)
+    for (let index = 0; index < columns.length; index++) {
+      if (json[index] !== undefined) record[columns[index]!.column.name] = json[index]
+    }
+    return record
+  }))
+}

@@ -1,0 +1,101 @@
+/** `insert` and `upsert`: one row, or many at once. */
+import type { Column } from '../../database/catalogue.js'
+import type { Binder, Placeholders } from './sql.js'
+import type { Switch } from './statement.js'
+import type { InputRow, WriteInput } from './write-input.js'
+import type { Form, Written } from './write.js'
+import { tenantKeys } from './foreign-keys.js'
+import { columnOf, quote, tableName, castType } from './identifiers.js'
+import { rowConditions, tenantColumn, tenantPlaceholder, where } from './scope.js'
+import { answerWritten } from './write.js'
+
+/** A column whose value the query gives for every row: the key of an upsert. */
+export interface FixedColumn {
+  readonly column: Column
+  readonly bind: Binder
+}
+
+export interface InsertParts {
+  readonly written: Omit<Written, 'keys'>
+  readonly input: WriteInput
+  /** On where the request has a value for the column of that place. */
+  readonly switches: readonly Switch[]
+  readonly fixed: readonly FixedColumn[]
+  /** The columns by which an upsert finds an existing row. */
+  readonly conflict?: readonly string[]
+}
+
+/** One row's values are bound one by one; those of many rows as one JSON text, or each by itself where defaults are mixed in. */
+export type Rows = { readonly kind: 'one' } | { readonly kind: 'json' } | { readonly kind: 'each', readonly rows: readonly InputRow[] }
+
+/** Writes the statement for the columns that are on. */
+export function writeInsert (parts: InsertParts, rows: Rows, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const { written: { table, catalogue }, input, fixed, conflict } = parts
+  const alias = placeholders.alias()
+  const given = input.columns.flatMap(({ column }, index) => {
+    const isFixed = fixed.some((each) => each.column === column)
+    return !isFixed && (input.always.has(column.name) || on.has(parts.switches[index]!)) ? [{ column, index }] : []
+  })
+  const columns = [
+    ...(table.tenantScoped ? [{ name: tenantColumn, value: tenantPlaceholder(table, placeholders) }] : []),
+    ...fixed.map(({ column, bind }) => ({ name: column.name, value: placeholders.add(bind, column.type) }))
+  ]
+  const names = [...columns.map(({ name }) => name), ...given.map(({ column }) => column.name)]
+  const source = sourceOf(columns.map(({ value }) => value), given, rows, placeholders)
+  // A list of columns cannot be empty; any column will do where each row takes its default.
+  const target = names.length > 0 ? names : rows.kind === 'one' ? [] : [input.columns[0]!.column.name]
+  const list = target.length === 0 ? '' : ` (${target.map(quote).join(', ')})`
+  const insert = `insert into ${tableName(catalogue.schema, table)} as ${alias}${list} ${source}${conflict === undefined ? '' : onConflict(parts, conflict, names, alias, placeholders)}`
+
+  const keys = tenantKeys(table, catalogue).filter((key) => key.columns.some((column) => names.includes(column) || table.columns.get(column)?.hasDefault === true))
+  const form: Form = rows.kind === 'one'
+    ? { kind: 'record', unique: true }
+    : { kind: 'records', ...(conflict !== undefined && { expected: placeholders.add(bindCount, 'bigint') }) }
+  return answerWritten(insert, alias, { ...parts.written, keys }, form, placeholders)
+}
+
+const bindCount: Binder = (_scope, input) => input.count
+const bindRows: Binder = (_scope, input) => input.rows
+
+interface GivenColumn { readonly column: Column, readonly index: number }
+
+function sourceOf (leading: readonly string[], given: readonly GivenColumn[], rows: Rows, placeholders: Placeholders): string {
+  switch (rows.kind) {
+    case 'one': {
+      const values = [...leading, ...given.map(({ column, index }) => placeholders.add(rowBinder(index), column.type))]
+      return values.length === 0 ? 'default values' : `values (${values.join(', ')})`
+    }
+    case 'json': {
+      const definition = given.map(({ column }) => `${quote(column.name)} ${castType(column.type)}`).join(', ')
+      const values = [...leading, ...given.map(({ column }) => columnOf('x', column.name))]
+      return given.length === 0
+        ? `select ${values.join(', ')} from json_array_elements(${placeholders.add(bindRows, 'json')})`
+        : `select ${values.join(', ')} from json_to_recordset(${placeholders.add(bindRows, 'json')}) as x(${definition})`
+    }
+    case 'each': return `values ${rows.rows.map((row) => tuple(leading, given, row, placeholders)).join(', ')}`
+  }
+}
+
+function tuple (leading: readonly string[], given: readonly GivenColumn[], { bound }: InputRow, placeholders: Placeholders): string {
+  const values = given.map(({ column, index }) => bound[index] === undefined ? 'default' : placeholders.add(() => bound[index], column.type))
+  return `(${[...leading, ...values].join(', ') || 'default'})`
+}
+
+const rowBinders: Binder[] = []
+
+/** The same function for the same place, so that a value has one placeholder. */
+export function rowBinder (index: number): Binder {
+  const known = rowBinders[index]
+  if (known !== undefined) return known
+  const binder: Binder = (_scope, { row }) => row[index]
+  rowBinders[index] = binder
+  return binder
+}
+
+/** Another tenant's row, or a deleted one, is left as it is: the statement then answers no row. */
+function onConflict ({ written: { table } }: InsertParts, conflict: readonly string[], names: readonly string[], alias: string, placeholders: Placeholders): string {
+  const changed = names.filter((name) => !conflict.includes(name) && !(table.tenantScoped && name === tenantColumn))
+  // Without a change there would be no row to answer.
+  const set = (changed.length > 0 ? changed : conflict.slice(0, 1)).map((name) => `${quote(name)} = excluded.${quote(name)}`)
+  return ` on conflict (${conflict.map(quote).join(', ')}) do update set ${set.join(', ')}${where(rowConditions(table, alias, placeholders))}`
+}

@@ -1,0 +1,37 @@
+/** What the compilation of one operation gives, and which members of a query an operation knows. */
+import type { Query } from '../../config/schema/query.js'
+import type { Answer, CompiledQuery, Missing, Reference } from '../types.js'
+import type { QueryContext } from './context.js'
+import { pointerTo } from '../../config/faults.js'
+
+/** The part of a compiled query that depends on its operation. */
+export interface CompiledOperation {
+  readonly answer: Answer
+  readonly missing: Missing
+  readonly references: readonly Reference[]
+  /** The write looks at rows of tenants beyond those of its own table. */
+  readonly tenantScoped?: boolean
+  readonly bind: CompiledQuery['bind']
+}
+
+/** Members that an operation has no use for, and why. A member that does nothing is never ignored in silence. */
+const refused = {
+  select: { data: 'a `select` writes nothing', onConflict: 'only an `upsert` has conflicts' },
+  insert: { filters: 'an `insert` has no rows to filter', order: 'an `insert` has no order', limit: 'an `insert` has no pages', offset: 'an `insert` has no pages', onConflict: 'only an `upsert` has conflicts: make it one' },
+  update: { order: 'an `update` has no order', limit: 'an `update` changes all rows that match', offset: 'an `update` changes all rows that match', onConflict: 'only an `upsert` has conflicts' },
+  upsert: { order: 'an `upsert` has no order', limit: 'an `upsert` has no pages', offset: 'an `upsert` has no pages' },
+  delete: { data: 'a `delete` writes nothing', select: 'a `delete` answers no record', order: 'a `delete` has no order', limit: 'a `delete` removes all rows that match', offset: 'a `delete` removes all rows that match', onConflict: 'only an `upsert` has conflicts' }
+} as const satisfies Record<Query['operation'], Partial<Record<keyof Query, string>>>
+
+/** Adds a fault for each member that the operation has no use for. */
+export function checkMembers (query: Query, pointer: string, { faults }: QueryContext): void {
+  for (const [member, reason] of Object.entries(refused[query.operation])) {
+    if (Object.hasOwn(query, member)) faults.add(pointerTo(pointer, member), reason)
+  }
+  const isOne = query.single === true || query.id !== undefined
+  if (query.operation === 'select' && isOne && query.offset !== undefined) faults.add(pointerTo(pointer, 'offset'), 'a `select` of one record has no pages')
+  const changes = query.operation === 'update' || query.operation === 'delete'
+  if (changes && query.id === undefined && (query.filters ?? []).length === 0) {
+    faults.add(pointer, `\`${query.operation}\` without \`filters\` or \`id\` would ${query.operation === 'update' ? 'change' : 'delete'} every row: say which rows`)
+  }
+}

@@ -1,0 +1,66 @@
+/** `select`: a page of records, or one. */
+import type { Query } from '../../config/schema/query.js'
+import type { Table } from '../../database/catalogue.js'
+import type { QueryContext } from './context.js'
+import type { CompiledFilters } from './filter.js'
+import type { Selection } from './selection.js'
+import { pointerTo } from '../../config/faults.js'
+import { selectList, hasEmbeds } from './embed.js'
+import { writeConditions } from './filter.js'
+import { tableName } from './identifiers.js'
+import { compileOrder, compilePage, type Page } from './page.js'
+import { rowConditions, where } from './scope.js'
+import type { Placeholders } from './sql.js'
+import type { Switch } from './statement.js'
+
+/** What a statement that reads rows is written from. */
+export interface ReadParts {
+  readonly table: Table
+  readonly schema: string
+  readonly filters: CompiledFilters
+  readonly selection: (on: ReadonlySet<Switch>) => Selection
+  readonly order: (alias: string) => string
+}
+
+/** The order and the page of a `select`, with its faults. */
+export function compileListing (query: Query, table: Table, pointer: string, context: QueryContext): { order: (alias: string) => string, page: Page } {
+  return {
+    order: compileOrder(query.order, table, pointerTo(pointer, 'order'), context),
+    page: compilePage(query, pointer, context)
+  }
+}
+
+/** `{"data":[...],"pagination":{...}}` of the rows that match. */
+export function writePage (parts: ReadParts, page: Page, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const limit = placeholders.add(page.limit, 'bigint')
+  const offset = placeholders.add(page.offset, 'bigint')
+  const rows = rowsOf(parts, ` limit ${limit} offset ${offset}`, placeholders, on)
+  const counted = placeholders.alias()
+  const total = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, placeholders, on))}`
+  return `select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), ',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":', (${total}), '}}') from (${rows}) r`
+}
+
+/** One record: the first in the order. */
+export function writeRecord (parts: ReadParts, unique: boolean, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  return `select row_to_json(r.*)::text from (${rowsOf(parts, unique ? '' : ' limit 1', placeholders, on)}) r`
+}
+
+/** `{"data":[...]}` of all rows that match. */
+export function writeRecords (parts: ReadParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  return `select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), '}') from (${rowsOf(parts, '', placeholders, on)}) r`
+}
+
+/** The rows with their members. Embeds are made outside of the limit: of the rows that are answered, not of those that are skipped. */
+function rowsOf (parts: ReadParts, limit: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const { schema, table, order } = parts
+  const selection = parts.selection(on)
+  const alias = placeholders.alias()
+  const ordered = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, placeholders, on))}${order(alias)}${limit}`
+  if (limit === '' || !hasEmbeds(selection)) return `select ${selectList(selection, alias, { schema, placeholders })} ${ordered}`
+  const outer = placeholders.alias()
+  return `select ${selectList(selection, outer, { schema, placeholders })} from (select ${alias}.* ${ordered}) ${outer}`
+}
+
+function conditionsOf ({ table, filters }: ReadParts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
+  return [...writeConditions(filters, alias, placeholders, on), ...rowConditions(table, alias, placeholders)]
+}

@@ -1,0 +1,47 @@
+/** The JSON Schema of a record, for `/doc`: what PostgreSQL's JSON of each type looks like. */
+import type { Column } from '../../database/catalogue.js'
+import type { JsonSchema } from '../types.js'
+import type { Field, Selection } from './selection.js'
+import { itemType, kindOf } from './column-value.js'
+
+/** Formats of types that are text in JSON. A timestamp without a time zone has none: `date-time` demands a zone. */
+const formats: Readonly<Record<string, string>> = { uuid: 'uuid', 'timestamp with time zone': 'date-time', date: 'date' }
+
+/** The schema of records with these members. */
+export function recordSchema ({ fields }: Selection): JsonSchema {
+  return {
+    type: 'object',
+    properties: Object.fromEntries(fields.map((field) => [field.name, fieldSchema(field)])),
+    required: fields.map(({ name }) => name)
+  }
+}
+
+function fieldSchema (field: Field): JsonSchema {
+  switch (field.kind) {
+    case 'column': return columnSchema(field.column)
+    case 'embed': {
+      const record = recordSchema(field.selection)
+      return field.relation.many ? { type: 'array', items: record } : { ...record, type: ['object', 'null'] }
+    }
+    case 'count': return { type: 'array', items: { type: 'object', properties: { count: { type: 'integer' } }, required: ['count'] } }
+  }
+}
+
+/** The schema of a column's values. */
+export function columnSchema (column: Column): JsonSchema {
+  const schema = valueSchema(column.type, column.labels)
+  if (column.notNull || schema.type === undefined) return schema
+  return { ...schema, type: [schema.type, 'null'], ...(Array.isArray(schema.enum) && { enum: [...schema.enum, null] }) }
+}
+
+function valueSchema (type: string, labels: readonly string[] | undefined): JsonSchema {
+  switch (kindOf(type)) {
+    case 'integer': return { type: 'integer' }
+    case 'decimal': return { type: 'number' }
+    case 'boolean': return { type: 'boolean' }
+    case 'json': return {}
+    case 'array': return { type: 'array', items: valueSchema(itemType(type), labels) }
+    case 'vector': return { type: 'string' }
+    case 'text': return { type: 'string', ...(labels !== undefined && { enum: labels }), ...(Object.hasOwn(formats, type) && { format: formats[type] }) }
+  }
+}

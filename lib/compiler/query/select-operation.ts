@@ -1,0 +1,30 @@
+/** `select`: a page, or one record. */
+import type { CompiledOperation } from './operation.js'
+import type { Subject } from './subject.js'
+import { compileListing, type ReadParts, writePage, writeRecord } from './read.js'
+import { isOneRow } from './row-key.js'
+import { noInput } from './sql.js'
+import { compileVariants } from './statement.js'
+
+/** Compiles the operation; undefined after faults were added. */
+export function compileSelect ({ query, table, pointer, context, selection, accessSwitches, filters }: Subject): CompiledOperation | undefined {
+  const before = context.faults.faults.length
+  const { order, page } = compileListing(query, table, pointer, context)
+  if (context.faults.faults.length > before) return undefined
+  const parts: ReadParts = { table, schema: context.catalogue.schema, filters, selection, order }
+  const one = query.single === true || query.id !== undefined
+  const unique = isOneRow(filters, table)
+  const variants = compileVariants([...accessSwitches, ...filters.switches], (placeholders, on) => one
+    ? writeRecord(unique ? { ...parts, order: () => '' } : parts, unique, placeholders, on)
+    : writePage(parts, page, placeholders, on))
+  const answer = one ? 'record' : 'page'
+  return {
+    answer,
+    missing: 'notFound',
+    references: one ? filters.references : [...filters.references, ...page.references],
+    bind: (scope) => {
+      const { statement, values } = variants(scope, noInput)
+      return { statement, values, answer }
+    }
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * The syntax of `select`, as PostgREST has it: `id, alias:column, reviews(*, users!author_id(name)), tasks(count)`.
+ * Names that hold other characters than letters, digits and `_` stand in double quotes, a quote in them doubled.
+ */
+
+/** One item of a `select`; `items` are those between the parentheses of an embed. */
+export interface SelectItem {
+  /** The column or table, `*` for every column. */
+  readonly name: string
+  /** The name of the member in the answer, where it is given. */
+  readonly alias?: string
+  /** After `!`: the foreign key that an embed follows. */
+  readonly hint?: string
+  readonly items?: readonly SelectItem[]
+  /** The text of the item, for faults. */
+  readonly text: string
+}
+
+/** The text is no `select`; the message says what was expected, and where. */
+export class SelectSyntaxError extends Error {}
+
+/** Tables within tables, the outermost not counted. */
+export const maxSelectDepth = 5
+const maxItems = 500 // in one select
+
+const bareName = /[\p{L}\p{N}_$-]+/uy
+
+/** Parses a `select`; throws SelectSyntaxError. */
+export function parseSelect (text: string): SelectItem[] {
+  return new SelectParser(text).parse()
+}
+
+class SelectParser {
+  #position = 0
+  #count = 0
+
+  constructor (private readonly text: string) {}
+
+  parse (): SelectItem[] {
+    const items = this.#list(0)
+    if (this.#position < this.text.length) throw this.#expected('`,` or the end')
+    return items
+  }
+
+  #list (depth: number): SelectItem[] {
+    const items = [this.#item(depth)]
+    while (this.#take(',')) items.push(this.#item(depth))
+    return items
+  }
+
+  #item (depth: number): SelectItem {
+    if (++this.#count > maxItems) throw new SelectSyntaxError(`a select holds at most ${maxItems} items`)
+    this.#skipSpace()
+    const start = this.#position
+    if (this.#take('*')) return { name: '*', text: '*' }
+    let name = this.#name()
+    let alias: string | undefined
+    if (this.#take(':')) [alias, name] = [name, this.#name()]
+    const hint = this.#take('!') ? this.#name() : undefined
+    const items = this.#take('(') ? this.#embedded(depth + 1) : undefined
+    if (hint !== undefined && items === undefined) throw this.#expected('`(` after the foreign key')
+    return {
+      name,
+      ...(alias !== undefined && { alias }),
+      ...(hint !== undefined && { hint }),
+      ...(items !== undefined && { items }),
+      text: this.text.slice(start, this.#position).trim()
+    }
+  }
+
+  #embedded (depth: number): SelectItem[] {
+    if (depth > maxSelectDepth) throw new SelectSyntaxError(`tables are embedded at most ${maxSelectDepth} deep`)
+    const items = this.#list(depth)
+    if (!this.#take(')')) throw this.#expected('`,` or `)`')
+    return items
+  }
+
+  #name (): string {
+    this.#skipSpace()
+    if (this.text[this.#position] === '"') return this.#quotedName()
+    bareName.lastIndex = this.#position
+    const name = bareName.exec(this.text)?.[0]
+    if (name === undefined) throw this.#expected('a name')
+    this.#position += name.length
+    return name
+  }
+
+  #quotedName (): string {
+    const quoted = /"((?:[^"]|"")+)"/y
+    quoted.lastIndex = this.#position
+    const match = quoted.exec(this.text)
+    if (match === null) throw this.#expected('a name that ends with `"`')
+    this.#position += match[0].length
+    return match[1]!.replaceAll('""', '"')
+  }
+
+  #take (character: string): boolean {
+    this.#skipSpace()
+    if (this.text[this.#position] !== character) return false
+    this.#position++
+    return true
+  }
+
+  #skipSpace (): void {
+    while (this.#position < this.text.length && this.text[this.#position]!.trim() === '') this.#position++
+  }
+
+  #expected (what: string): SelectSyntaxError {
+    const found = this.#position < this.text.length ? `\`${this.text[this.#position]}\`` : 'the end'
+    return new SelectSyntaxError(`expected ${what} at character ${this.#position + 1}, found ${found}`)
+  }
+}

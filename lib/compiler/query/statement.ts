@@ -1,0 +1,77 @@
+/**
+ * Statements by variant. What a request leaves out (an optional filter, a column of the data, excluded fields) changes
+ * the text; each combination is written once, when the first request needs it.
+ */
+import type { Statement } from '../../database/engine.js'
+import type { Scope } from '../types.js'
+import { createHash } from 'node:crypto'
+import { type Binder, type Input, Placeholders } from './sql.js'
+
+/**
+ * Named variants of one query. Each is planned on every connection and stays there, so a caller must not be able to
+ * make more of them by leaving out members in ever new ways; later ones run without a name.
+ */
+export const maxVariants = 64
+
+/** Decides for one request whether a part of the statement is in it. */
+export type Switch = (scope: Scope, input: Input) => boolean
+
+/** Writes the text with the parts whose switches are on. */
+export type Writer = (placeholders: Placeholders, on: ReadonlySet<Switch>) => string
+
+export interface Bound {
+  readonly statement: Statement
+  readonly values: readonly unknown[]
+}
+
+interface Variant {
+  readonly statement: Statement
+  readonly binders: readonly Binder[]
+}
+
+/** The function that picks the variant for a request and binds its values. */
+export function compileVariants (switches: readonly Switch[], write: Writer): (scope: Scope, input: Input) => Bound {
+  if (switches.length === 0) {
+    const { statement, binders } = writeVariant(write, new Set(), true)
+    return (scope, input) => ({ statement, values: bindAll(binders, scope, input) })
+  }
+  const named = new Map<string, Variant>()
+  const unnamed = new Map<string, Variant>()
+  return (scope, input) => {
+    let key = ''
+    for (let index = 0; index < switches.length; index++) key += switches[index]!(scope, input) ? '1' : '0'
+    let variant = named.get(key) ?? unnamed.get(key)
+    if (variant === undefined) {
+      const on = new Set(switches.filter((_, index) => key[index] === '1'))
+      variant = writeVariant(write, on, named.size < maxVariants)
+      if (variant.statement.name === undefined && unnamed.size === maxVariants) unnamed.clear()
+      const held = variant.statement.name === undefined ? unnamed : named
+      held.set(key, variant)
+    }
+    return { statement: variant.statement, values: bindAll(variant.binders, scope, input) }
+  }
+}
+
+/** A statement that is written anew for each request, so it has no name. */
+export function writeOnce (write: Writer, scope: Scope, input: Input): Bound {
+  const { statement, binders } = writeVariant(write, new Set(), false)
+  return { statement, values: bindAll(binders, scope, input) }
+}
+
+/** The same text has the same name in every query, and no other text has it: 128 bits of a hash. */
+export function statementName (text: string): string {
+  return `t_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`
+}
+
+function writeVariant (write: Writer, on: ReadonlySet<Switch>, named: boolean): Variant {
+  const placeholders = new Placeholders()
+  const text = write(placeholders, on)
+  const statement = named ? { text, name: statementName(text) } : { text }
+  return { statement: Object.freeze(statement), binders: placeholders.binders }
+}
+
+function bindAll (binders: readonly Binder[], scope: Scope, input: Input): unknown[] {
+  const values = new Array<unknown>(binders.length)
+  for (let index = 0; index < binders.length; index++) values[index] = binders[index]!(scope, input)
+  return values
+}

@@ -1,0 +1,69 @@
+/** What every operation on a table starts from: its table, filters, and the members of its records. */
+import type { Query } from '../../config/schema/query.js'
+import type { Table } from '../../database/catalogue.js'
+import type { QueryContext } from './context.js'
+import type { Switch } from './statement.js'
+import { nearest, pointerTo } from '../../config/faults.js'
+import { type CompiledFilters, compileFilters } from './filter.js'
+import { withKey } from './row-key.js'
+import { compileSelection, hasField, namesOf, type Selection, tablesOf, withoutFields } from './selection.js'
+
+/** A query's table with what is known of it before its operation is looked at. */
+export interface Subject {
+  readonly query: Query
+  readonly table: Table
+  readonly pointer: string
+  readonly context: QueryContext
+  /** Excluded fields: the route's and the query's. */
+  readonly excluded: ReadonlySet<string>
+  /** All members of a record, as callers with full access see it. */
+  readonly full: Selection
+  /** Without the excluded fields. */
+  readonly reduced: Selection
+  /** On where the caller has full access; none where nothing that a record holds is excluded. */
+  readonly accessSwitches: readonly Switch[]
+  /** The members of a record for the switches of a request. */
+  readonly selection: (on: ReadonlySet<Switch>) => Selection
+  readonly filters: CompiledFilters
+  /** A record is read from a table of tenants. */
+  readonly tenantScoped: boolean
+}
+
+const hasFullAccess: Switch = (scope) => scope.fullAccess
+
+/** Compiles what all operations share; undefined after faults were added. */
+export function compileSubject (query: Query, table: Table, pointer: string, context: QueryContext): Subject | undefined {
+  const before = context.faults.faults.length
+  const full = compileSelection(query.select, table, pointerTo(pointer, 'select'), context)
+  const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []])
+  if (full !== undefined) checkExcluded(query, full, pointer, context)
+  // An upsert's filters and the id of a write that creates are values, not conditions.
+  const creates = query.operation === 'insert' || query.operation === 'upsert'
+  const own = compileFilters(creates ? [] : query.filters, table, pointerTo(pointer, 'filters'), context)
+  const filters = query.id === undefined || creates ? own : withKey(own, query.id, table, pointerTo(pointer, 'id'), context)
+  if (full === undefined || context.faults.faults.length > before) return undefined
+
+  const isReduced = hasField(full, excluded)
+  const reduced = isReduced ? withoutFields(full, excluded) : full
+  return {
+    query,
+    table,
+    pointer,
+    context,
+    excluded,
+    full,
+    reduced,
+    accessSwitches: isReduced ? [hasFullAccess] : [],
+    selection: (on) => on.has(hasFullAccess) ? full : reduced,
+    filters,
+    tenantScoped: tablesOf(full).some((each) => each.tenantScoped)
+  }
+}
+
+/** A misspelt field would be answered to everybody. The route's fields may belong to another of its queries. */
+function checkExcluded ({ excludeFields }: Query, selection: Selection, pointer: string, { faults }: QueryContext): void {
+  const known = namesOf(selection)
+  for (const [index, name] of (excludeFields ?? []).entries()) {
+    if (!known.has(name)) faults.add(pointerTo(pointer, 'excludeFields', index), `no record of "${selection.table.name}" has a field "${name}"`, nearest(name, known))
+  }
+}

@@ -1,0 +1,88 @@
+/** `update` and `delete`: of the rows that the filters or the key name. */
+import type { Scope } from '../types.js'
+import type { CompiledOperation } from './operation.js'
+import type { Subject } from './subject.js'
+import { pointerTo } from '../../config/faults.js'
+import { failure } from '../../errors.js'
+import { tenantKeys } from './foreign-keys.js'
+import { writeRecord, writeRecords } from './read.js'
+import { isOneRow } from './row-key.js'
+import { noInput } from './sql.js'
+import { compileVariants, type Switch } from './statement.js'
+import { compileInput } from './write-input.js'
+import { writeDelete, writeUpdate } from './update.js'
+
+/** Compiles an `update`; undefined after faults were added. */
+export function compileUpdate (subject: Subject): CompiledOperation | undefined {
+  const { query, table, pointer, context, excluded, selection, accessSwitches, filters } = subject
+  const input = compileInput(query.data, table, pointer, context, { excluded, many: false })
+  if (!checkFilters(subject) || input === undefined) return undefined
+
+  const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)
+  const varying = switches.filter((_, index) => !input.always.has(input.columns[index]!.column.name))
+  const unique = isOneRow(filters, table)
+  const one = unique || query.single === true
+  const variants = compileVariants([...accessSwitches, ...filters.switches, ...varying], (placeholders, on) => {
+    const written = { table, catalogue: context.catalogue, selection: selection(on) }
+    const form = one ? { kind: 'record', unique } as const : { kind: 'records' } as const
+    const text = writeUpdate({ written, input, switches, filters, form }, placeholders, on)
+    if (text !== undefined) return text
+    // Nothing to set: the rows are answered as they are.
+    const parts = { table, schema: context.catalogue.schema, filters, selection, order: () => '' }
+    return one ? writeRecord(parts, unique, placeholders, on) : writeRecords(parts, placeholders, on)
+  })
+  const answer = one ? 'record' : 'records'
+  return {
+    answer,
+    missing: 'notFound',
+    references: [...filters.references, ...input.references],
+    tenantScoped: tenantKeys(table, context.catalogue).length > 0,
+    bind: (scope) => {
+      const [row] = input.read(scope).rows
+      const { statement, values } = variants(scope, { row: row!.bound, rows: '', count: 1 })
+      return { statement, values, answer }
+    }
+  }
+}
+
+/** Compiles a `delete`; undefined after faults were added. */
+export function compileDelete (subject: Subject): CompiledOperation | undefined {
+  const { table, pointer, context, filters } = subject
+  const soft = context.softDelete?.enabled === true
+  const allowHard = context.softDelete?.allowHardDelete === true
+  if (soft && !table.softDelete) {
+    const missing = [['deleted', 'boolean'], ['deleted_at', 'timestamptz']].filter(([name]) => !table.columns.has(name!))
+    const reason = missing.length > 0
+      ? `"${table.name}" lacks ${missing.map(([name, type]) => `the column "${name}" (${type})`).join(' and ')}`
+      : `the columns of "${table.name}" are not "deleted" (boolean) and "deleted_at" (timestamptz)`
+    context.faults.add(pointer, `the route's \`softDelete\` marks rows as deleted, but ${reason}`)
+    return undefined
+  }
+  if (!checkFilters(subject)) return undefined
+
+  const isSoft: Switch = (scope) => !asksForHard(scope)
+  const variants = compileVariants(soft && allowHard ? [...filters.switches, isSoft] : filters.switches, (placeholders, on) =>
+    writeDelete({ written: { table, catalogue: context.catalogue }, filters }, soft && (!allowHard || on.has(isSoft)), placeholders, on))
+  return {
+    answer: 'deletion',
+    missing: 'notFound',
+    references: filters.references,
+    bind: (scope) => {
+      if (soft && !allowHard && asksForHard(scope)) throw failure('forbidden', { message: 'This route does not allow hard=true' })
+      const { statement, values } = variants(scope, noInput)
+      return { statement, values, answer: 'deletion' }
+    }
+  }
+}
+
+/** `?hard=true`; a route that validates its query string has it as a boolean. */
+function asksForHard ({ query }: Scope): boolean {
+  return query.hard === true || query.hard === 'true'
+}
+
+/** A caller must not change every row by leaving out what an optional filter reads. */
+function checkFilters ({ query, pointer, context, filters }: Subject): boolean {
+  if (filters.always) return true
+  context.faults.add(pointerTo(pointer, 'filters'), `every filter of this \`${query.operation}\` is optional: without them it would reach every row`)
+  return false
+}

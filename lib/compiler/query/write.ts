@@ -1,0 +1,42 @@
+/** What every write has in common: how the written rows become the answer. */
+import type { Catalogue, ForeignKey, Table } from '../../database/catalogue.js'
+import type { Selection } from './selection.js'
+import { hasEmbeds, selectList } from './embed.js'
+import { raise, referencesOwnTenant } from './foreign-keys.js'
+import { where } from './scope.js'
+import type { Placeholders } from './sql.js'
+
+/** The rows that a write answers. */
+export interface Written {
+  readonly table: Table
+  readonly catalogue: Catalogue
+  readonly selection: Selection
+  /** Foreign keys that the statement sets, of which the tenant is checked. */
+  readonly keys: readonly ForeignKey[]
+}
+
+/** How many rows are answered, and in which form. */
+export type Form =
+  | { readonly kind: 'record', readonly unique: boolean }
+  /** `expected`: a placeholder of the number of rows; with fewer the statement fails and writes nothing. */
+  | { readonly kind: 'records', readonly expected?: string }
+
+/** Wraps `insert ...` or `update ...` (without `returning`) in a statement that answers the written rows. */
+export function answerWritten (write: string, alias: string, written: Written, form: Form, placeholders: Placeholders): string {
+  const { table, catalogue, selection, keys } = written
+  const rendering = { schema: catalogue.schema, placeholders }
+  const plain = keys.length === 0 && !hasEmbeds(selection)
+  const returning = plain ? selectList(selection, alias, rendering) || 'null' : `${alias}.*`
+  const w = placeholders.alias()
+  const rows = plain
+    ? 'w'
+    : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, table, catalogue, 'w', w, placeholders))})`
+  const record = plain && selection.fields.length === 0 ? "'{}'::json" : 'row_to_json(r.*)'
+  return `with w as (${write} returning ${returning}) ${answer(rows, record, form)}`
+}
+
+function answer (rows: string, record: string, form: Form): string {
+  if (form.kind === 'record') return `select ${record}::text from ${rows} r${form.unique ? '' : ' limit 1'}`
+  const complete = form.expected === undefined ? '' : `, case when count(*) = ${form.expected} then '' else ${raise("''")} end`
+  return `select concat('{"data":', coalesce(json_agg(${record})::text, '[]'), '}'${complete}) from ${rows} r`
+}
