@@ -6,19 +6,21 @@ import type { FastifyInstance } from 'fastify'
 import type { ConfigRoutesOptions } from './options.js'
 import fp from 'fastify-plugin'
 import conventions from '../conventions.js'
+import { requireDecorator } from '../requirement.js'
 import { requirePlugins } from './requirements.js'
 import { createGeneration } from './generation.js'
 import { serveRoute, type Serving } from './serve.js'
 
 /** Compiles the routes against the database and mounts them; throws a ConfigError that holds every fault. */
 export async function configRoutes (app: FastifyInstance, options: ConfigRoutesOptions): Promise<void> {
+  requireDecorator(app, 'engine', 'database', 'config-routes')
   await app.register(conventions)
   const generation = await createGeneration(options.routes, {
-    env: options.env ?? {},
-    pagination: options.pagination,
+    env: options.env ?? process.env,
+    pagination: options.pagination ?? { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 },
     sharedTables: new Set(options.tenancy?.sharedTables),
     origin: 'platform',
-    cache: options.cache
+    cache: options.cache ?? { enabled: true, ttl: 60 }
   }, app.engine, app.log)
   app.addHook('onClose', async () => generation.close())
   requirePlugins(app, generation.routes)
@@ -35,7 +37,7 @@ export async function configRoutes (app: FastifyInstance, options: ConfigRoutesO
       config: {
         access: route.requireAuth ? 'user' : 'open',
         publicTenant: route.publicTenant,
-        rateLimit: route.rateLimit ?? undefined,
+        ...(route.rateLimit !== null && { rateLimitRule: route.rateLimit }),
         openapi: route.documentation
       },
       handler: async (request, reply) => {

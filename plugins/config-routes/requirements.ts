@@ -1,19 +1,13 @@
 /** What the compiled routes need of other plugins, said at start and not at the first request. */
 import type { FastifyInstance } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
+import { requireDecorator } from '../requirement.js'
 
-/** Throws an error that names the plugin to register, and why. */
+/** Throws an error that names the plugin to register. */
 export function requirePlugins (app: FastifyInstance, routes: readonly CompiledRoute[]): void {
-  const need = (decorator: string, plugin: string, because: string) => {
-    if (!app.hasDecorator(decorator) && !app.hasRequestDecorator(decorator)) {
-      throw new Error(`${because}: register the plugin "tenantry/plugins/${plugin}" before "tenantry/plugins/config-routes"`)
-    }
-  }
-  need('rateLimit', 'rate-limit', 'configured routes count requests')
-  const guarded = routes.find((route) => route.requireAuth || route.permissions.length > 0)
-  if (guarded !== undefined) need('auth', 'auth', `the route ${guarded.id} needs a token`)
-  const scoped = routes.find((route) => route.tenantScoped)
-  if (scoped !== undefined) need('tenant', 'tenancy', `the route ${scoped.id} uses a tenant-scoped table`)
-  const cached = routes.find((route) => route.cache !== null)
-  if (cached !== undefined) need('cache', 'cache', `the route ${cached.id} is cached`)
+  const need = (decorator: string, plugin: string) => requireDecorator(app, decorator, plugin, 'config-routes')
+  need('rateLimiter', 'rate-limit')
+  if (routes.some((route) => route.requireAuth || route.permissions.length > 0)) need('auth', 'auth')
+  if (routes.some((route) => route.tenantScoped)) need('tenant', 'tenancy')
+  if (routes.some((route) => route.cache !== null)) need('cache', 'cache')
 }
