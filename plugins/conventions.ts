@@ -19,7 +19,7 @@ export interface ConventionsOptions {
 /** The id of the schema of error bodies; `/doc` shows it as the component `Error`. */
 export const errorSchemaId = 'TenantryError'
 
-const errorSchema = {
+export const errorSchema = {
   $id: errorSchemaId,
   type: 'object',
   description: 'The body of every error.',

@@ -1,0 +1,65 @@
+/** What a route says of itself for `/doc`. */
+import type { FastifySchema, RouteOptions } from 'fastify'
+import type { JsonSchema } from '../../lib/compiler/types.js'
+
+declare module 'fastify' {
+  interface FastifySchema {
+    hide?: boolean
+    deprecated?: boolean
+    tags?: readonly string[]
+    description?: string
+    summary?: string
+    consumes?: readonly string[]
+    produces?: readonly string[]
+    security?: ReadonlyArray<{ [securityLabel: string]: readonly string[] }>
+    operationId?: string
+  }
+  interface FastifyContextConfig {
+    /**
+     * Documentation in place of the route's `schema`, for routes that do not validate by it; a function is asked each
+     * time the document is composed, and false leaves the route out.
+     */
+    openapi?: Documentation | (() => Documentation) | false
+  }
+}
+
+/** The members of a route schema that the document is made from; parts of the request are JSON Schemas. */
+export interface Documentation {
+  readonly summary?: string
+  readonly description?: string
+  readonly tags?: readonly string[]
+  /** Default: made from method and path. Made unique where it is not. */
+  readonly operationId?: string
+  readonly deprecated?: boolean
+  readonly hide?: boolean
+  readonly params?: unknown
+  readonly querystring?: unknown
+  readonly headers?: unknown
+  readonly body?: unknown
+  /** Schemas by status (`200`, `2xx`, `default`); a `description` in one describes the answer. */
+  readonly response?: unknown
+  /** Statuses that answer with the body of errors, beyond those that `access` implies. */
+  readonly errors?: readonly number[]
+  /** Default: as the route's `access` has it. */
+  readonly security?: readonly JsonSchema[]
+  /** Media types of the body. Default: application/json. */
+  readonly consumes?: readonly string[]
+  /** Media types of the answers. Default: application/json. */
+  readonly produces?: readonly string[]
+}
+
+/** A route as it was registered, for the document. */
+export interface DocumentedRoute {
+  readonly methods: readonly string[]
+  readonly url: string
+  readonly config: RouteOptions['config']
+  readonly schema: FastifySchema | undefined
+}
+
+/** null where the route stays out of the document. */
+export function documentationOf ({ config, schema }: DocumentedRoute): Documentation | null {
+  const own = config?.openapi
+  if (own === false) return null
+  const documentation: Documentation = (typeof own === 'function' ? own() : own) ?? schema ?? {}
+  return documentation.hide === true ? null : documentation
+}

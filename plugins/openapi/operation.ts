@@ -1,0 +1,114 @@
+/** One Operation Object (OpenAPI 3.1) from the documentation of a route. */
+import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { Documentation, DocumentedRoute } from './documentation.js'
+import { STATUS_CODES } from 'node:http'
+import { isSchema, toSchemaObject, type ComponentNames } from './schema.js'
+import { parametersOf } from './path.js'
+
+/** What an operation is made with. */
+export interface OperationContext {
+  readonly names: ComponentNames
+  /** Callers may name a tenant by X-Tenant-ID. */
+  readonly tenancy: boolean
+}
+
+const defaultMedia = ['application/json']
+const errorContent = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } }
+
+/** Without its `operationId`, which only the whole document can make unique. */
+export function toOperation (route: DocumentedRoute, documentation: Documentation, template: string, context: OperationContext): JsonSchema {
+  const { summary, description, tags, deprecated, body } = documentation
+  const parameters = parameterObjects(route, documentation, template, context)
+  const security = documentation.security ?? impliedSecurity(route)
+  return {
+    ...(summary !== undefined && { summary }),
+    ...(description !== undefined && { description }),
+    ...(tags !== undefined && tags.length > 0 && { tags }),
+    ...(deprecated === true && { deprecated }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body !== undefined && body !== null && { requestBody: requestBody(body, documentation, context) }),
+    responses: responses(route, documentation, context),
+    ...(security !== undefined && { security })
+  }
+}
+
+function parameterObjects (route: DocumentedRoute, { params, querystring, headers }: Documentation, template: string, { names, tenancy }: OperationContext): unknown[] {
+  const pathSchemas = propertiesOf(params)
+  const path = parametersOf(template).map((name) => {
+    return parameterObject('path', name, pathSchemas[name === 'wildcard' ? '*' : name] ?? { type: 'string' }, true, names)
+  })
+  const other = (['query', 'header'] as const).flatMap((place) => {
+    const schema = place === 'query' ? querystring : headers
+    const required = requiredOf(schema)
+    return Object.entries(propertiesOf(schema)).map(([name, member]) => parameterObject(place, name, member, required.includes(name), names))
+  })
+  const { access } = route.config ?? {}
+  const tenant = tenancy && access !== undefined && access !== 'public' ? [{ $ref: '#/components/parameters/TenantId' }] : []
+  return [...path, ...other, ...tenant]
+}
+
+function parameterObject (place: 'path' | 'query' | 'header', name: string, schema: unknown, required: boolean, names: ComponentNames): JsonSchema {
+  const { description, ...rest } = isSchema(schema) ? schema : {}
+  return {
+    in: place,
+    name,
+    ...(typeof description === 'string' && { description }),
+    required,
+    schema: toSchemaObject(rest, names)
+  }
+}
+
+function propertiesOf (schema: unknown): JsonSchema {
+  return isSchema(schema) && isSchema(schema['properties']) ? schema['properties'] : {}
+}
+
+function requiredOf (schema: unknown): readonly unknown[] {
+  return isSchema(schema) && Array.isArray(schema['required']) ? schema['required'] : []
+}
+
+function requestBody (body: unknown, { consumes = defaultMedia }: Documentation, { names }: OperationContext): JsonSchema {
+  return { required: true, content: contentOf(consumes, toSchemaObject(body, names)) }
+}
+
+function contentOf (media: readonly string[], schema: unknown): JsonSchema {
+  return Object.fromEntries(media.map((type) => [type, { schema }]))
+}
+
+function responses (route: DocumentedRoute, documentation: Documentation, { names }: OperationContext): JsonSchema {
+  const { response, errors = [], produces = defaultMedia } = documentation
+  const told: Record<string, unknown> = {}
+  for (const status of [...impliedErrors(route, documentation), ...errors]) {
+    told[status] = { description: STATUS_CODES[status] ?? 'Error', content: errorContent }
+  }
+  for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) {
+    const status = /^[1-5]xx$/i.test(key) ? key.toUpperCase() : key
+    const { description = STATUS_CODES[status] ?? 'Answer', ...rest } = isSchema(schema) ? schema : {}
+    const empty = rest['type'] === 'null'
+    told[status] = { description, ...(!empty && { content: contentOf(produces, toSchemaObject(rest, names)) }) }
+  }
+  const successful = Object.keys(told).some((status) => /^([123]|default)/.test(status))
+  return successful ? told : { 200: { description: 'Success' }, ...told }
+}
+
+/** What identity, tenant, rate limit and validation may answer, on routes that they act on. */
+function impliedErrors ({ config }: DocumentedRoute, { params, querystring, body }: Documentation): number[] {
+  const { access, rateLimitRule } = config ?? {}
+  if (access === undefined) return []
+  const validates = [params, querystring, body].some((part) => part !== undefined)
+  return [
+    ...validates || access !== 'public' ? [400] : [],
+    ...access === 'public' ? [] : [401, 403],
+    ...rateLimitRule === false ? [] : [429],
+    500
+  ]
+}
+
+/** undefined leaves it to the reader, for routes that are none of ours. */
+function impliedSecurity ({ config }: DocumentedRoute): readonly JsonSchema[] | undefined {
+  switch (config?.access) {
+    case undefined: return undefined
+    case 'public': return []
+    case 'open': return [{}, { bearer: [] }]
+    default: return [{ bearer: [] }]
+  }
+}

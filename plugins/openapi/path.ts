@@ -1,0 +1,21 @@
+/** Paths of routes as OpenAPI writes them. */
+
+// A name, the pattern that may follow it (one level of groups inside), and the mark of an optional parameter.
+const parameter = /:(\w+)(?:\((?:[^()]|\([^()]*\))*\))?\??/g
+
+/** `/articles/:id/*` -> `/articles/{id}/{wildcard}`. */
+export function toTemplate (url: string): string {
+  const path = url.replace(/::/g, '\0').replace(parameter, '{$1}').replace('*', '{wildcard}').replaceAll('\0', ':')
+  return path === '' ? '/' : path
+}
+
+/** The names of a template's parameters. */
+export function parametersOf (template: string): string[] {
+  return Array.from(template.matchAll(/\{(\w+)\}/g), ([, name = '']) => name)
+}
+
+/** A name for an operation, from method and path: `GET /articles/{id}/reviews` -> `getArticlesByIdReviews`. */
+export function operationName (method: string, template: string): string {
+  const words = template.replace(/\{(\w+)\}/g, ' by $1 ').split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
+  return method.toLowerCase() + (words.length === 0 ? 'Root' : words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join(''))
+}
