@@ -1,8 +1,232 @@
+/**
+ * Document-style queries (SPEC `firebaseQueries`) on the SQL database: collections of JSON objects in
+ * `tenantry.documents`, each tenant's apart; those of requests without a tenant have an empty tenant.
+ */
 import type { DocumentQuery } from '../../config/schema/query.js'
-import type { CompiledQuery } from '../types.js'
+import type { Answer, BoundQuery, CompiledQuery, JsonSchema, Reference, Scope } from '../types.js'
 import type { QueryContext } from './context.js'
+import { pointerTo } from '../../config/faults.js'
+import { compileValue } from '../template.js'
+import { compileDocumentData, type DocumentData } from './document-data.js'
+import { compileFieldComparison, fieldOf } from './document-field.js'
+import { type CompiledFilters, compileConditions, writeConditions } from './filter.js'
+import { noScope } from './filter-value.js'
+import { columnOf } from './identifiers.js'
+import { compilePage, direction, type Page } from './page.js'
+import { refuse, requestPath } from './request-path.js'
+import { where } from './scope.js'
+import { type Binder, type Input, noInput, type Placeholders } from './sql.js'
+import { compileVariants, type Switch } from './statement.js'
+import { uniqueReferences } from './unique-references.js'
 
-export function compileDocumentQuery (_query: DocumentQuery, pointer: string, context: QueryContext): CompiledQuery | null {
-  context.faults.add(pointer, 'document queries are not in this version yet')
-  return null
+const documents = '"tenantry"."documents"'
+const maxIdLength = 512 // characters; PostgreSQL's index takes some 2,700 bytes
+
+/** The schema of a document: its id, and whatever fields it has. */
+const documentSchema: JsonSchema = Object.freeze({ type: 'object', properties: { id: { type: 'string' } }, required: ['id'], additionalProperties: true })
+
+type Operation = DocumentQuery['operation']
+type Member = 'docId' | 'filters' | 'data' | 'order' | 'limit' | 'offset'
+
+/** What each operation needs, and what it may have besides. */
+const members = {
+  get: { required: ['docId'], optional: [] },
+  query: { required: [], optional: ['filters', 'order', 'limit', 'offset'] },
+  create: { required: [], optional: ['docId', 'data'] },
+  add: { required: [], optional: ['data'] },
+  set: { required: ['docId'], optional: ['data'] },
+  update: { required: ['docId'], optional: ['data'] },
+  delete: { required: ['docId'], optional: [] }
+} as const satisfies Record<Operation, { required: readonly Member[], optional: readonly Member[] }>
+
+const answers = { get: 'record', query: 'page', create: 'record', add: 'record', set: 'record', update: 'record', delete: 'deletion' } as const satisfies Record<Operation, Answer>
+
+/** The parts that statements of documents are written from. */
+interface Parts {
+  readonly collection: Binder
+  readonly id: Binder | undefined
+  readonly excluded: readonly string[]
+  readonly filters: CompiledFilters
+  readonly order: (alias: string) => string
+  readonly page: Page
+}
+
+/** Compiles a query on a collection; null after faults were added to the context's list. */
+export function compileDocumentQuery (query: DocumentQuery, pointer: string, context: QueryContext): CompiledQuery | null {
+  const { faults } = context
+  const before = faults.faults.length
+  const { operation, collection } = query
+  checkMembers(query, pointer, context)
+  if (collection === undefined) faults.add(pointer, 'a document query needs a `collection`')
+  else if (collection === '' || collection.length > 255 || collection.includes('{{') || collection.includes('\0')) faults.add(pointerTo(pointer, 'collection'), 'expected a name of 1 to 255 characters, without templates')
+  if (operation === 'delete' && context.softDelete?.enabled === true) faults.add(pointer, "documents have no `deleted` field of the database: the route's `softDelete` cannot apply")
+
+  const excluded = [...new Set([...context.excludeFields, ...query.excludeFields ?? []])]
+  const id = query.docId === undefined ? undefined : compileId(query.docId, pointerTo(pointer, 'docId'), context)
+  const writes = operation !== 'get' && operation !== 'query' && operation !== 'delete'
+  const creates = operation === 'create' || operation === 'add'
+  const data = writes ? compileDocumentData(query.data, pointerTo(pointer, 'data'), context, { excluded: new Set(excluded), many: creates }) : undefined
+  const parts: Parts = {
+    collection: () => collection,
+    id: id?.bind,
+    excluded,
+    filters: compileConditions(query.filters ?? [], pointerTo(pointer, 'filters'), context, (filter, at) => compileFieldComparison(filter, at, context)),
+    order: compileOrder(query.order, pointerTo(pointer, 'order'), context),
+    page: compilePage(query, pointer, context)
+  }
+  if (collection === undefined || faults.faults.length > before || (writes && data === undefined)) return null
+
+  const references = [...id?.references ?? [], ...data?.references ?? [], ...parts.filters.references, ...parts.page.references]
+  return Object.freeze({
+    key: query.alias ?? collection,
+    table: collection,
+    write: operation !== 'get' && operation !== 'query',
+    tenantScoped: true,
+    missing: 'notFound',
+    status: creates ? 201 : 200,
+    answer: answers[operation],
+    references: Object.freeze(uniqueReferences(references)),
+    record: documentSchema,
+    bind: data === undefined ? bindRead(operation, parts) : bindWrite(operation, parts, data, id)
+  })
+}
+
+function checkMembers (query: DocumentQuery, pointer: string, { faults }: QueryContext): void {
+  const { required, optional }: { required: readonly Member[], optional: readonly Member[] } = members[query.operation]
+  for (const member of ['docId', 'filters', 'data', 'order', 'limit', 'offset'] as const) {
+    const isThere = Object.hasOwn(query, member)
+    if (required.includes(member) && !isThere) faults.add(pointer, `\`${query.operation}\` needs a \`${member}\`${query.operation === 'get' ? '; `query` reads many documents' : ''}`)
+    if (isThere && !required.includes(member) && !optional.includes(member)) faults.add(pointerTo(pointer, member), `\`${query.operation}\` has no use for it`)
+  }
+}
+
+interface DocumentId {
+  readonly references: readonly Reference[]
+  /** null where the request has none. */
+  readonly read: (scope: Scope) => string | null
+  readonly bind: Binder
+}
+
+function compileId (configured: unknown, pointer: string, context: QueryContext): DocumentId {
+  const value = compileValue(configured, pointer, context)
+  const path = requestPath(value, '/docId')
+  const read = (scope: Scope): string | null => {
+    const given = value.evaluate(scope)
+    if (given === undefined || given === null) return null
+    if ((typeof given !== 'string' && typeof given !== 'number') || given === '' || String(given).length > maxIdLength) {
+      throw refuse({ path, message: `the id of a document is a text of 1 to ${maxIdLength} characters`, keyword: 'type' })
+    }
+    return String(given)
+  }
+  if (value.constant) {
+    const id = value.evaluate(noScope)
+    if (typeof id !== 'string' || id === '') context.faults.add(pointer, 'expected the id of a document, or a template')
+  }
+  return { references: value.references, read, bind: read }
+}
+
+function compileOrder (order: DocumentQuery['order'], pointer: string, context: QueryContext): (alias: string) => string {
+  const keys = order === undefined ? [] : Array.isArray(order) ? order : [order]
+  const fields = keys.flatMap((key, index) => {
+    const field = fieldOf(key.column, Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column'), context)
+    return field === undefined ? [] : [{ key, field }]
+  })
+  const last = keys.at(-1)?.ascending === false ? ' desc' : ''
+  return (alias) => ` order by ${[...fields.map(({ key, field }) => `${field(alias)}${direction(key)}`), `${columnOf(alias, 'id')}${last}`].join(', ')}`
+}
+
+const hasFullAccess: Switch = (scope) => scope.fullAccess
+const bindTenantOrNone: Binder = (scope) => scope.tenant?.id ?? ''
+
+function tenantAndCollection ({ collection }: Parts, placeholders: Placeholders): [string, string] {
+  return [placeholders.add(bindTenantOrNone, 'text'), placeholders.add(collection, 'text')]
+}
+
+/** The document with its id; the id is the one of the row, whatever the fields say. */
+function recordOf ({ excluded }: Parts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const [data, id] = [columnOf(alias, 'data'), `jsonb_build_object('id', ${columnOf(alias, 'id')})`]
+  if (excluded.length === 0 || on.has(hasFullAccess)) return `(${data} || ${id})`
+  const names = placeholders.add(excludedBinder(excluded), 'text[]')
+  return `((${data} || ${id}) - ${names})`
+}
+
+const excludedBinders = new WeakMap<readonly string[], Binder>()
+
+/** One binder for one list, so that it has one placeholder in a statement. */
+function excludedBinder (excluded: readonly string[]): Binder {
+  const known = excludedBinders.get(excluded)
+  if (known !== undefined) return known
+  const binder: Binder = () => excluded
+  excludedBinders.set(excluded, binder)
+  return binder
+}
+
+function conditionsOf (parts: Parts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const [tenant, collection] = tenantAndCollection(parts, placeholders)
+  const conditions = [`${columnOf(alias, 'tenant_id')} = ${tenant}`, `${columnOf(alias, 'collection')} = ${collection}`]
+  if (parts.id !== undefined) conditions.push(`${columnOf(alias, 'id')} = ${placeholders.add(parts.id, 'text')}`)
+  return where([...conditions, ...writeConditions(parts.filters, alias, placeholders, on)])
+}
+
+function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
+  const switches = [...parts.filters.switches, ...parts.excluded.length > 0 && operation !== 'delete' ? [hasFullAccess] : []]
+  const variants = compileVariants(switches, (placeholders, on) => {
+    switch (operation) {
+      case 'delete': return `delete from ${documents} d${conditionsOf(parts, 'd', placeholders, on)} returning '{"success":true}'`
+      case 'query': return writePage(parts, placeholders, on)
+      default: return `select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
+    }
+  })
+  const answer = answers[operation]
+  return (scope) => {
+    const { statement, values } = variants(scope, noInput)
+    return { statement, values, answer }
+  }
+}
+
+function writePage (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const limit = placeholders.add(parts.page.limit, 'bigint')
+  const offset = placeholders.add(parts.page.offset, 'bigint')
+  const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}${parts.order('d')} limit ${limit} offset ${offset}`
+  const total = `select count(*) from ${documents} c${conditionsOf(parts, 'c', placeholders, on)}`
+  return `select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', placeholders, on)})::text, '[]'), ',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":', (${total}), '}}') from (${rows}) r`
+}
+
+const bindJson: Binder = (_scope, { rows }) => rows
+
+function bindWrite (operation: Operation, parts: Parts, data: DocumentData, id: DocumentId | undefined): (scope: Scope) => BoundQuery {
+  const hasId: Switch = (scope) => id !== undefined && id.read(scope) !== null
+  const access = parts.excluded.length > 0 ? [hasFullAccess] : []
+  const one = compileVariants(operation === 'create' && id !== undefined ? [hasId, ...access] : access, (placeholders, on) =>
+    operation === 'update' ? writeUpdate(parts, placeholders, on) : writeInsert(parts, operation === 'set' || on.has(hasId), operation === 'set', placeholders, on))
+  const many = compileVariants(access, (placeholders, on) => writeInsertMany(parts, placeholders, on))
+
+  return (scope) => {
+    const own = id?.read(scope) ?? null
+    const { documents, many: isMany } = data.read(scope, own)
+    if (isMany && own !== null) throw refuse({ path: '/body', message: 'must be an object: one id is one document', keyword: 'type' })
+    if (operation === 'set' && own === null) throw refuse({ path: '/docId', message: 'the id of the document is missing', keyword: 'required' })
+    const input: Input = { row: [], rows: JSON.stringify(isMany ? documents : documents[0]), count: documents.length }
+    const { statement, values } = isMany ? many(scope, input) : one(scope, input)
+    return { statement, values, answer: isMany ? 'records' : 'record' }
+  }
+}
+
+function writeInsert (parts: Parts, withId: boolean, replaces: boolean, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const [tenant, collection] = tenantAndCollection(parts, placeholders)
+  const id = withId && parts.id !== undefined ? placeholders.add(parts.id, 'text') : 'gen_random_uuid()::text'
+  const conflict = replaces ? ' on conflict (tenant_id, collection, id) do update set data = excluded.data, updated_at = now()' : ''
+  return `insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${placeholders.add(bindJson, 'jsonb')})${conflict} returning ${recordOf(parts, 'd', placeholders, on)}::text`
+}
+
+function writeInsertMany (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const [tenant, collection] = tenantAndCollection(parts, placeholders)
+  const insert = `insert into ${documents} as d (tenant_id, collection, id, data) select ${tenant}, ${collection}, gen_random_uuid()::text, e.value from jsonb_array_elements(${placeholders.add(bindJson, 'jsonb')}) e returning d.id, d.data`
+  return `with w as (${insert}) select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'w', placeholders, on)})::text, '[]'), '}') from w`
+}
+
+/** Merges the fields at the top level; those that are not named stay. */
+function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const conditions = conditionsOf(parts, 'd', placeholders, on)
+  return `update ${documents} d set data = d.data || ${placeholders.add(bindJson, 'jsonb')}, updated_at = now()${conditions} returning ${recordOf(parts, 'd', placeholders, on)}::text`
 }

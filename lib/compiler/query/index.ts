@@ -3,7 +3,7 @@
  * with one text, the whole body of its kind of answer.
  */
 import type { Query } from '../../config/schema/query.js'
-import type { CompiledQuery, Reference } from '../types.js'
+import type { CompiledQuery } from '../types.js'
 import type { CompiledOperation } from './operation.js'
 import type { Subject } from './subject.js'
 import { type QueryContext, findTable } from './context.js'
@@ -12,6 +12,7 @@ import { checkMembers } from './operation.js'
 import { recordSchema } from './record-schema.js'
 import { compileSelect } from './select-operation.js'
 import { compileSubject } from './subject.js'
+import { uniqueReferences } from './unique-references.js'
 import { compileDelete, compileUpdate } from './update-operation.js'
 
 export type { QueryContext } from './context.js'
@@ -50,10 +51,4 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     record: recordSchema(subject.reduced),
     bind: operation.bind
   })
-}
-
-/** Each reference once. */
-export function uniqueReferences (references: readonly Reference[]): Reference[] {
-  const known = new Map(references.map((reference) => [JSON.stringify([reference.source, ...reference.path]), reference]))
-  return [...known.values()]
 }

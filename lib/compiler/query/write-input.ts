@@ -101,7 +101,7 @@ function configuredInput (data: Readonly<Record<string, unknown>>, table: Table,
 }
 
 /** Excluded fields are taken out of the body before `data` reads it (SPEC, "Behaviour of route configuration" 1). */
-function isExcludedInput (name: string, { references }: CompiledValue, excluded: ReadonlySet<string>): boolean {
+export function isExcludedInput (name: string, { references }: CompiledValue, excluded: ReadonlySet<string>): boolean {
   return references.some(({ source, path }) => source === 'body' && (excluded.has(name) || excluded.has(String(path[0]))))
 }
 

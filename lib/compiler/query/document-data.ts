@@ -1,0 +1,55 @@
+/** What a write of documents takes from the request. */
+import type { CompiledValue, Reference, Scope } from '../types.js'
+import type { QueryContext } from './context.js'
+import { pointerTo } from '../../config/faults.js'
+import { compileValue } from '../template.js'
+import { noScope } from './filter-value.js'
+import { refuse, requestPath } from './request-path.js'
+import { isExcludedInput, isRecord, maxRows } from './write-input.js'
+
+type Fields = Readonly<Record<string, unknown>>
+
+export interface DocumentData {
+  /** The documents without their `id`, and whether the input was an array; throws `validationFailed`. */
+  readonly read: (scope: Scope, id: string | null) => { readonly documents: readonly Fields[], readonly many: boolean }
+  readonly references: readonly Reference[]
+}
+
+/** Compiles the `data` of a write; undefined after a fault was added. */
+export function compileDocumentData (data: unknown, pointer: string, context: QueryContext, options: { excluded: ReadonlySet<string>, many: boolean }): DocumentData | undefined {
+  const before = context.faults.faults.length
+  const value = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
+  if (context.faults.faults.length > before) return undefined
+  if (value.constant && !isRecord(value.evaluate(noScope)) && !(options.many && Array.isArray(value.evaluate(noScope)))) {
+    context.faults.add(pointer, 'expected an object with the fields, or a template')
+    return undefined
+  }
+  const dropped = droppedFields(data, value, pointer, context, options.excluded)
+  const path = requestPath(value, '')
+
+  const readOne = (given: unknown, at: string, id: string | null, fullAccess: boolean): Fields => {
+    if (!isRecord(given)) throw refuse({ path: at, message: options.many ? 'must be an object, or an array of objects' : 'must be an object', keyword: 'type' })
+    const hasId = Object.hasOwn(given, 'id')
+    if (hasId && given.id !== id) throw refuse({ path: pointerTo(at, 'id'), message: 'the id of a document is not one of its fields: it is given by the path, or by the server', keyword: 'readOnly' })
+    if (!hasId && (fullAccess || dropped.size === 0)) return given
+    const isKept = ([name]: [string, unknown]): boolean => name !== 'id' && (fullAccess || !dropped.has(name))
+    return Object.fromEntries(Object.entries(given).filter(isKept))
+  }
+
+  return {
+    references: value.references,
+    read: (scope, id) => {
+      const given = value.evaluate(scope)
+      if (!options.many || !Array.isArray(given)) return { documents: [readOne(given, path, id, scope.fullAccess)], many: false }
+      if (given.length > maxRows) throw refuse({ path, message: `must hold at most ${maxRows} records`, keyword: 'maxItems' })
+      return { documents: given.map((each, index) => readOne(each, pointerTo(path, index), null, scope.fullAccess)), many: true }
+    }
+  }
+}
+
+/** Excluded fields that the body gives, directly or through the configured members. */
+function droppedFields (data: unknown, value: CompiledValue, pointer: string, context: QueryContext, excluded: ReadonlySet<string>): ReadonlySet<string> {
+  if (!isRecord(data)) return value.references.some(({ source }) => source === 'body') ? excluded : new Set()
+  const names = Object.entries(data).filter(([name, member]) => isExcludedInput(name, compileValue(member, pointerTo(pointer, name), context), excluded))
+  return new Set(names.map(([name]) => name))
+}

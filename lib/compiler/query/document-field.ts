@@ -1,0 +1,119 @@
+/** Fields of a document by their path, and comparisons of them: typed by the value, as JSON has types. */
+import type { Operator } from '../../config/schema/query.js'
+import type { Column } from '../../database/catalogue.js'
+import type { QueryContext } from './context.js'
+import type { Comparison, ComparisonFilter, Condition } from './filter.js'
+import type { Binder } from './sql.js'
+import { pointerTo } from '../../config/faults.js'
+import { compileComparison } from './comparison.js'
+import { compileFilterValue, type FilterValue, noScope } from './filter-value.js'
+import { columnOf } from './identifiers.js'
+import { refuse, requestPath } from './request-path.js'
+
+/** The id of a document, which stands beside its fields. */
+export const idColumn: Column = { name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false }
+
+/** At most eight names of letters, digits, `_` and `-`, with dots between them: safe inside a quoted literal. */
+const fieldPath = /^[A-Za-z_][\w-]{0,62}(\.[A-Za-z_][\w-]{0,62}){0,7}$/
+
+const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
+
+/** A field as SQL: its JSON, or with `text` the text of it; undefined after a fault was added. */
+export function fieldOf (path: string, pointer: string, { faults }: QueryContext): ((alias: string, text?: boolean) => string) | undefined {
+  if (!fieldPath.test(path)) {
+    faults.add(pointer, `"${path}" is no field: expected letters, digits, \`_\` and \`-\`, with \`.\` between the names of a path`)
+    return undefined
+  }
+  if (path === 'id') return (alias, text) => text === true ? columnOf(alias, 'id') : `to_jsonb(${columnOf(alias, 'id')})`
+  const names = path.split('.').map((name) => `'${name}'`)
+  const last = names.pop()!
+  return (alias, text) => [columnOf(alias, 'data'), ...names].join(' -> ') + (text === true ? ' ->> ' : ' -> ') + last
+}
+
+/** Compiles a comparison of a document's field; undefined after a fault was added. */
+export function compileFieldComparison (filter: ComparisonFilter, pointer: string, context: QueryContext): Comparison | undefined {
+  if (filter.column === 'id') return compileComparison(idColumn, filter, pointer, context)
+  const before = context.faults.faults.length
+  const field = fieldOf(filter.column, pointerTo(pointer, 'column'), context)
+  const value = compileFilterValue(filter, pointer, context)
+  if (field === undefined || value === undefined || context.faults.faults.length > before) return undefined
+  const operator = filter.operator ?? 'eq'
+  if (value.value.constant && encode(value.read(noScope), operator) === undefined) {
+    context.faults.add(pointerTo(pointer, 'value'), expectations[operator] ?? 'expected a value')
+    return undefined
+  }
+  const { references } = value.value
+  const condition = conditionOf(operator, (alias, text) => `(${field(alias, text)})`, binderOf(value, operator, filter.column))
+  return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
+}
+
+function conditionOf (operator: Operator, field: (alias: string, text?: boolean) => string, bind: Binder): Condition {
+  return (alias, placeholders) => {
+    const left = field(alias)
+    switch (operator) {
+      case 'eq':
+      case 'neq': return `${left} ${symbols[operator]} ${placeholders.add(bind, 'jsonb')}`
+      case 'gt':
+      case 'gte':
+      case 'lt':
+      case 'lte': {
+        const value = placeholders.add(bind, 'jsonb')
+        // JSON of different types has an order too, which nobody means.
+        return `(jsonb_typeof(${left}) = jsonb_typeof(${value}) and ${left} ${symbols[operator]} ${value})`
+      }
+      case 'like':
+      case 'ilike': return `${field(alias, true)} ${operator} ${placeholders.add(bind, 'text')}`
+      // A field that is not there is null in JSON.
+      case 'is': return `coalesce(${left}, 'null') = ${placeholders.add(bind, 'jsonb')}`
+      case 'in': return `${left} = any(${placeholders.add(bind, 'jsonb[]')})`
+      case 'contains': return `${left} @> ${placeholders.add(bind, 'jsonb')}`
+      case 'overlaps': {
+        const values = placeholders.add(bind, 'jsonb[]')
+        const items = `jsonb_array_elements(case jsonb_typeof(${left}) when 'array' then ${left} else '[]' end)`
+        return `case when ${values} is not null then exists (select from ${items} e where e.value = any(${values})) end`
+      }
+    }
+  }
+}
+
+const expectations: Partial<Record<Operator, string>> = {
+  like: 'expected a text',
+  ilike: 'expected a text',
+  is: 'expected null, true, false or "unknown"'
+}
+
+function binderOf ({ read, value }: FilterValue, operator: Operator, name: string): Binder {
+  const path = requestPath(value, `/${name}`)
+  return (scope) => {
+    const given = read(scope)
+    if (given === undefined || (given === null && operator !== 'is')) return null
+    const encoded = encode(given, operator)
+    if (encoded === undefined) throw refuse({ path, message: `the field "${name}": ${expectations[operator] ?? 'expected a value'}`, keyword: 'type' })
+    return encoded
+  }
+}
+
+/** The value as its operator binds it; undefined where it does not fit. */
+function encode (value: unknown, operator: Operator): string | string[] | undefined {
+  switch (operator) {
+    case 'like':
+    case 'ilike': return typeof value === 'object' ? undefined : String(value)
+    case 'is': return isWord(value)
+    case 'in':
+    case 'overlaps': return listOf(value).map((item) => JSON.stringify(item))
+    default: return JSON.stringify(value)
+  }
+}
+
+function isWord (value: unknown): string | undefined {
+  if (value === 'unknown') return 'null'
+  const word = String(value)
+  return word === 'null' || word === 'true' || word === 'false' ? word : undefined
+}
+
+/** An array, or text with commas between the items. */
+function listOf (value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  if (typeof value === 'string') return value === '' ? [] : value.split(',').map((item) => item.trim())
+  return [value]
+}
