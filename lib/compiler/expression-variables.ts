@@ -27,16 +27,17 @@ const maxDurationText = 64 // characters
 
 type Path = readonly (string | number)[]
 
-/** Collects the variables and references of an expression; faults go to the context's list. */
-export function collectVariables (ast: ASTNode, cel: CelText, pointer: string, context: TemplateContext, locals: readonly string[]): { variables: Variable[], references: Reference[] } {
+/** Collects the variables, references and locals of an expression; faults go to the context's list. */
+export function collectVariables (ast: ASTNode, cel: CelText, pointer: string, context: TemplateContext, locals: readonly string[]): { variables: Variable[], references: Reference[], locals: Set<string> } {
   const collector = new Collector(cel, pointer, context, locals)
   collector.walk(ast, new Set())
-  return { variables: collector.variables, references: collector.references }
+  return { variables: collector.variables, references: collector.references, locals: collector.usedLocals }
 }
 
 class Collector {
   readonly variables: Variable[] = []
   readonly references: Reference[] = []
+  readonly usedLocals = new Set<string>()
   readonly #cel: CelText
   readonly #pointer: string
   readonly #context: TemplateContext
@@ -130,6 +131,7 @@ class Collector {
     }
     if (root.startsWith(variablePrefix)) return false
     if (this.#locals.has(root)) {
+      this.usedLocals.add(root)
       const [first, second] = path
       if (first === undefined) this.#add(node, (_scope, locals) => locals[root], finish)
       else if (second === undefined) this.#add(node, (_scope, locals) => member(locals[root], first), finish)

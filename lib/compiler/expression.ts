@@ -40,6 +40,8 @@ environment.registerFunction('uuid(): string', () => '')
 /** An expression, ready to run. */
 export interface CompiledExpression {
   readonly references: readonly Reference[]
+  /** The locals that it reads. */
+  readonly locals: ReadonlySet<string>
   /**
    * The value as JSON: numbers for integers, ISO 8601 text for timestamps, null for what is no number. Throws where
    * the operands do not fit (`null + 1`, `'a' > 1`), an index is out of bounds, or the result is over 1 MB of text.
@@ -61,9 +63,9 @@ export function compileExpression (text: string, pointer: string, context: Templ
   const before = faults.faults.length
   const parsed = parse(text, pointer, context)
   if (parsed === null) return null
-  const { variables, references } = collectVariables(parsed.ast, parsed.cel, pointer, context, locals)
+  const { variables, references, locals: used } = collectVariables(parsed.ast, parsed.cel, pointer, context, locals)
   if (faults.faults.length > before) return null
-  return Object.freeze({ references: Object.freeze(references), evaluate: compileVariables(parsed.cel.text, variables) })
+  return Object.freeze({ references: Object.freeze(references), locals: used, evaluate: compileVariables(parsed.cel.text, variables) })
 }
 
 function parse (text: string, pointer: string, { faults }: TemplateContext): { ast: ASTNode, cel: CelText } | null {

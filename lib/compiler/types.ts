@@ -114,7 +114,7 @@ export interface CompiledRequest {
 
 /** How a route's result becomes its body. */
 export type CompiledResponse =
-  /** `response` was a mapping: its value, evaluated with the results in the scope, is the body. */
-  | { readonly kind: 'mapping', readonly value: CompiledValue }
+  /** `response` was a mapping: its value, evaluated with the results in the scope, is the body; `serialize` writes it as JSON. */
+  | { readonly kind: 'mapping', readonly value: CompiledValue, readonly serialize: (scope: Scope) => string }
   /** `response` was a JSON Schema: members that it does not name are left out. */
   | { readonly kind: 'schema', readonly schema: JsonSchema, readonly serialize: (result: unknown) => string }

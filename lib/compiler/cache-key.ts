@@ -1,0 +1,62 @@
+/** Keys of cached answers (DESIGN 4): whoever would get another answer gets another key. */
+import type { RouteCache } from '../config/schema/route.js'
+import type { Reader, TemplateContext } from './reference.js'
+import type { Reference, Scope, TemplateSource } from './types.js'
+import { createHash } from 'node:crypto'
+import { pointerTo } from '../config/faults.js'
+import { compileReader } from './reference.js'
+import { compileValue } from './template.js'
+
+/** What is asked for: the path without and the query string after the question mark. */
+export interface CacheTarget {
+  readonly method: string
+  readonly path: string
+  readonly query: string
+}
+
+const maxLength = 1024 // characters; a longer key is its SHA-256
+
+/** What a route can read that neither tenant, path nor query string tells. */
+const callerSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['auth', 'headers', 'body'])
+
+/** Known before a request's queries run, and the same for the same request. */
+const keySources: readonly TemplateSource[] = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant']
+
+/**
+ * Makes the key of a route. It holds the tenant, whether fields are excluded, the method, path and sorted query
+ * string, the claims and headers that the route's references read, and `varyBy`. `cache.key`, a template, replaces
+ * path and query string; `route`, such as `GET /articles/:id`, keeps the keys of two routes apart all the same.
+ */
+export function compileCacheKey (cache: RouteCache, references: readonly Reference[], pointer: string, context: TemplateContext, route = ''): (scope: Scope, target: CacheTarget) => string {
+  const within: TemplateContext = { ...context, sources: new Set(keySources.filter((source) => context.sources.has(source))), secretsRefusedIn: 'a cache key' }
+  const readers: Reader[] = references.filter(({ source }) => callerSources.has(source)).map(compileReader)
+  for (const [index, path] of (cache.varyBy ?? []).entries()) {
+    const template = path.includes('{{') ? path : `{{${path}}}`
+    readers.push(compileValue(template, pointerTo(pointer, 'varyBy', index), within).evaluate)
+  }
+  const custom = cache.key === undefined ? undefined : compileValue(cache.key, `${pointer}/key`, within).evaluate
+
+  return (scope, target) => {
+    const parts: unknown[] = [scope.tenant?.id ?? 0, scope.fullAccess ? 1 : 0, target.method]
+    if (custom === undefined) parts.push(target.path, sortedQuery(target.query))
+    else parts.push(route, encoded(custom(scope)))
+    for (const read of readers) parts.push(encoded(read(scope)))
+    // JSON quotes what stands in the parts, so that no two lists of parts have one text.
+    const key = JSON.stringify(parts)
+    return key.length <= maxLength ? key : `sha256:${createHash('sha256').update(key).digest('hex')}`
+  }
+}
+
+/** Nothing at all is another value than null. */
+function encoded (value: unknown): unknown {
+  return value === undefined ? 0 : [value]
+}
+
+/** Sorted by name; equal names keep their order, which a list of values depends on. */
+function sortedQuery (query: string): string {
+  if (!query.includes('&')) return query
+  const pairs = query.split('&').map((text) => ({ text, name: text.split('=', 1)[0] ?? '' }))
+  // Names can be written in several ways then, and sorting could put equal ones in another order.
+  if (pairs.some(({ name }) => /[%+]/.test(name))) return query
+  return pairs.sort((left, right) => left.name < right.name ? -1 : left.name > right.name ? 1 : 0).map(({ text }) => text).join('&')
+}

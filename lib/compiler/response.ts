@@ -1,0 +1,53 @@
+/** How a route's result becomes its body: a schema that filters it, or a mapping of its own (DESIGN 3). */
+import type { CompiledResponse, JsonSchema } from './types.js'
+import type { TemplateContext } from './reference.js'
+import { nearest, pointerTo, type FaultList } from '../config/faults.js'
+import { isEnvelope, isRecord } from './answer.js'
+import { compileMapping } from './mapping.js'
+import { compileProjection, isResponseSchema, type Projection } from './response-schema.js'
+import { compileValue } from './template.js'
+
+/**
+ * Compiles `response`. A schema (`type` with `properties` or `items`) describes the whole answer, so that a list is
+ * `{type: 'object', properties: {data: {...}, pagination: {...}}}`; one that describes an array or a single record is
+ * applied to each of `data` of a list, whose envelope stays. Anything else is a mapping, with `results` in reach.
+ * Null after faults.
+ */
+export function compileResponse (response: unknown, pointer: string, context: TemplateContext): CompiledResponse | null {
+  const { faults } = context
+  const before = faults.faults.length
+  const within: TemplateContext = { ...context, secretsRefusedIn: 'a response' }
+  if (isResponseSchema(response)) {
+    refuseSecrets(response, pointer, faults, 'a response')
+    const projection = compileProjection(response, pointer, faults)
+    if (faults.faults.length > before) return null
+    return Object.freeze({ kind: 'schema', schema: response, serialize: serializer(response, projection) })
+  }
+  const meant = nearSchema(response)
+  if (meant !== undefined) faults.add(`${pointer}/type`, 'a schema has the `type` of JSON that it describes', meant)
+  const value = compileValue(response, pointer, within)
+  if (faults.faults.length > before) return null
+  return Object.freeze({ kind: 'mapping', value, serialize: compileMapping(response, within) })
+}
+
+/** Adds a fault for each text in a value that names a secret: for what leaves the server as it stands, such as a description. */
+export function refuseSecrets (value: unknown, pointer: string, faults: FaultList, where: string): void {
+  if (typeof value === 'string') {
+    if (/\{\{[^}]*\bsecret[:.]/.test(value)) faults.add(pointer, `a secret cannot be used in ${where}`)
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [name, item] of Object.entries(value)) refuseSecrets(item, pointerTo(pointer, name), faults, where)
+  }
+}
+
+/** The type that `{type: 'objekt', properties: {...}}` was meant to have; a mapping may well have other types. */
+function nearSchema (response: unknown): string | undefined {
+  if (!isRecord(response) || typeof response['type'] !== 'string' || !(isRecord(response['properties']) || isRecord(response['items']))) return undefined
+  return nearest(response['type'], ['object', 'array'])
+}
+
+function serializer (schema: JsonSchema, projection: Projection | null): (result: unknown) => string {
+  if (projection === null) return (result) => JSON.stringify(result ?? null)
+  const describesEnvelope = isRecord(schema['properties']) && Object.hasOwn(schema['properties'], 'data')
+  if (describesEnvelope) return (result) => JSON.stringify(projection(result) ?? null)
+  return (result) => JSON.stringify(isEnvelope(result) ? { ...result, data: result.data.map(projection) } : projection(result) ?? null)
+}

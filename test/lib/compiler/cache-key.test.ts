@@ -1,0 +1,88 @@
+import type { RouteCache } from '../../../lib/config/schema/route.js'
+import type { Reference, Scope } from '../../../lib/compiler/types.js'
+import t from 'tap'
+import { FaultList } from '../../../lib/config/faults.js'
+import { compileCacheKey, type CacheTarget } from '../../../lib/compiler/cache-key.js'
+import type { TemplateContext } from '../../../lib/compiler/template.js'
+
+const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, results: {}, fullAccess: false }
+const list: CacheTarget = { method: 'GET', path: '/articles', query: '' }
+
+function context (): TemplateContext {
+  return { faults: new FaultList(), sources: new Set(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'secret', 'now', 'uuid']), env: {} }
+}
+
+function compile (cache: Partial<RouteCache> = {}, references: Reference[] = [], route?: string) {
+  const within = context()
+  const key = compileCacheKey({ enabled: true, ...cache }, references, '/cache', within, route)
+  within.faults.throwIfAny()
+  return (scope: Partial<Scope> = {}, target: Partial<CacheTarget> = {}) => key({ ...empty, ...scope }, { ...list, ...target })
+}
+
+function tenant (id: string) {
+  return { tenant: { id, config: {} } }
+}
+
+t.test('whoever would get another answer gets another key', async (t) => {
+  const key = compile({}, [{ source: 'auth', path: ['role'] }, { source: 'headers', path: ['accept-language'] }, { source: 'params', path: ['id'] }])
+  const keys = [
+    key(),
+    key(tenant('a')), key(tenant('b')), key(tenant('0')), key({ ...tenant('a'), fullAccess: true }),
+    key({}, { path: '/other' }), key({}, { query: 'a=1' }), key({}, { query: 'a=2' }), key({}, { path: '/articles?a=1' }), key({}, { method: 'HEAD' }),
+    key({ auth: { sub: 'x', role: 'editor' } }), key({ auth: { sub: 'x', role: 'null' } }), key({ auth: { sub: 'x', role: '' } }),
+    key({ headers: { 'accept-language': 'de' } }), key({ headers: { 'accept-language': ['de', 'en'] } })
+  ]
+  t.equal(new Set(keys).size, keys.length)
+  t.equal(key({ auth: { sub: 'x', role: 'r' } }), key({ auth: { sub: 'y', role: 'r' } }), 'claims that the route does not read make no difference')
+  t.equal(key(tenant('a')), key(tenant('a')))
+})
+
+t.test('values cannot be moved from one part of a key to the next', async (t) => {
+  const key = compile({ varyBy: ['query.a', 'query.b'] })
+  const pairs = [{ a: 'x', b: 'y' }, { a: 'x","y' }, { a: ['x', 'y'] }, { a: 'x', b: '["y"]' }, { a: '["x"]', b: 'y' }, { b: 'y' }, { a: null, b: 'y' }, { a: 0, b: 'y' }, { a: '0', b: 'y' }]
+  t.equal(new Set(pairs.map((query) => key({ query }))).size, pairs.length)
+})
+
+t.test('the order of a query string makes no difference, the order of one name does', async (t) => {
+  const key = compile()
+  t.equal(key({}, { query: 'b=2&a=1' }), key({}, { query: 'a=1&b=2' }))
+  t.not(key({}, { query: 'a=1&a=2' }), key({}, { query: 'a=2&a=1' }))
+  t.not(key({}, { query: 'a=2&%61=1' }), key({}, { query: '%61=1&a=2' }), 'a name written in two ways')
+})
+
+t.test('varyBy adds paths, with braces or without', async (t) => {
+  const key = compile({ varyBy: ['headers.Accept-Language', '{{auth.sub}}'] })
+  t.not(key({ headers: { 'accept-language': 'de' } }), key({ headers: { 'accept-language': 'en' } }))
+  t.not(key({ auth: { sub: 'a' } }), key({ auth: { sub: 'b' } }))
+})
+
+t.test('a template as the key replaces path and query string, and nothing else', async (t) => {
+  const key = compile({ key: 'article:{{params.id}}' }, [{ source: 'auth', path: ['role'] }], 'GET /articles/:id')
+  const at = { params: { id: '1' } }
+  t.equal(key(at, { query: 'utm=1' }), key(at, { query: 'utm=2' }))
+  t.not(key(at), key({ params: { id: '2' } }))
+  t.not(key({ ...at, ...tenant('a') }), key({ ...at, ...tenant('b') }))
+  t.not(key(at), key({ ...at, fullAccess: true }))
+  t.not(key(at), key({ ...at, auth: { sub: 'x', role: 'r' } }))
+  t.not(key(at), compile({ key: 'article:{{params.id}}' }, [{ source: 'auth', path: ['role'] }], 'GET /articles/:id/full')(at), 'nor are routes mixed')
+})
+
+t.test('a long key is hashed', async (t) => {
+  const key = compile()
+  const long = 'q='.padEnd(5000, 'x')
+  t.match(key({}, { query: long }), /^sha256:[0-9a-f]{64}$/)
+  t.not(key({}, { query: long }), key({}, { query: `${long}y` }))
+  t.ok(key({}, { query: 'q='.padEnd(900, 'x') }).length <= 1024)
+})
+
+t.test('faults', async (t) => {
+  const within = context()
+  compileCacheKey({ enabled: true, key: 'a {{secret:K}}', varyBy: ['qury.lang', 'now()', 'results.a', 'secret.K'] }, [], '/cache', within)
+  t.match(within.faults.faults, [
+    { pointer: '/cache/varyBy/0', suggestion: 'query' },
+    { pointer: '/cache/varyBy/1' },
+    { pointer: '/cache/varyBy/2' },
+    { pointer: '/cache/varyBy/3', message: /secret cannot be used in a cache key/ },
+    { pointer: '/cache/key', message: /secret cannot be used in a cache key/ }
+  ])
+})
