@@ -77,7 +77,8 @@ export function compileRoute (route: Route, pointer: string, context: RouteConte
     params,
     paginated: queries.some((query) => query.answer === 'page'),
     hardDelete: route.softDelete?.allowHardDelete === true,
-    linearPatterns: context.origin === 'tenant'
+    linearPatterns: context.origin === 'tenant',
+    bulk: queries.some((query) => query.status === 201)
   })
   const values = {
     faults,
