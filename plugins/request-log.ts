@@ -2,9 +2,11 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
+const levelsWithInfo = new Set(['info', 'debug', 'trace'])
+
 /** Paths are logged without their query string: it may hold a token. */
 export async function requestLog (app: FastifyInstance): Promise<void> {
-  if (!app.log.isLevelEnabled?.('info')) return
+  if (!levelsWithInfo.has(app.log.level)) return
   app.addHook('onResponse', (request, reply, done) => {
     request.log.info({
       method: request.method,
