@@ -37,26 +37,39 @@ export function compileCacheKey (cache: RouteCache, references: readonly Referen
   const custom = cache.key === undefined ? undefined : compileValue(cache.key, `${pointer}/key`, within).evaluate
 
   return (scope, target) => {
-    const parts: unknown[] = [scope.tenant?.id ?? 0, scope.fullAccess ? 1 : 0, target.method]
-    if (custom === undefined) parts.push(target.path, sortedQuery(target.query))
-    else parts.push(route, encoded(custom(scope)))
-    for (const read of readers) parts.push(encoded(read(scope)))
-    // JSON quotes what stands in the parts, so that no two lists of parts have one text.
-    const key = JSON.stringify(parts)
+    let key = (scope.fullAccess ? 'f' : 'r') + part(scope.tenant?.id) + part(target.method)
+    key += custom === undefined ? part(target.path) + part(sortedQuery(target.query)) : part(route) + part(custom(scope))
+    for (const read of readers) key += part(read(scope))
     return key.length <= maxLength ? key : `sha256:${createHash('sha256').update(key).digest('hex')}`
   }
 }
 
-/** Nothing at all is another value than null. */
-function encoded (value: unknown): unknown {
-  return value === undefined ? 0 : [value]
+/** One part of a key: its kind and length come first, so that no two lists of parts have one text. */
+function part (value: unknown): string {
+  if (typeof value === 'string') return `"${value.length}:${value}`
+  if (value === undefined) return '-'
+  const text = JSON.stringify(value)
+  return `=${text.length}:${text}`
 }
 
 /** Sorted by name; equal names keep their order, which a list of values depends on. */
 function sortedQuery (query: string): string {
   if (!query.includes('&')) return query
-  const pairs = query.split('&').map((text) => ({ text, name: text.split('=', 1)[0] ?? '' }))
-  // Names can be written in several ways then, and sorting could put equal ones in another order.
-  if (pairs.some(({ name }) => /[%+]/.test(name))) return query
-  return pairs.sort((left, right) => left.name < right.name ? -1 : left.name > right.name ? 1 : 0).map(({ text }) => text).join('&')
+  const pairs = query.split('&')
+  let isSorted = true
+  let last = ''
+  for (const pair of pairs) {
+    const name = nameOf(pair)
+    // Such a name can be written in several ways, and sorting could put two of one name in another order.
+    if (name.includes('%') || name.includes('+')) return query
+    if (name < last) isSorted = false
+    last = name
+  }
+  if (isSorted) return query
+  return pairs.sort((left, right) => nameOf(left) < nameOf(right) ? -1 : nameOf(left) > nameOf(right) ? 1 : 0).join('&')
+}
+
+function nameOf (pair: string): string {
+  const end = pair.indexOf('=')
+  return end === -1 ? pair : pair.slice(0, end)
 }

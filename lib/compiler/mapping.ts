@@ -3,6 +3,7 @@ import type { Scope } from './types.js'
 import type { TemplateContext } from './reference.js'
 import { FaultList } from '../config/faults.js'
 import { isRecord } from './answer.js'
+import { toJsonText } from './json-text.js'
 import { compileValue } from './template.js'
 
 /** Text that never changes, or a writer; undefined where there is nothing to write. */
@@ -63,13 +64,4 @@ function objectOf (members: readonly (readonly [string, Piece])[]): Piece {
     }
     return `${text}}`
   }
-}
-
-// What a JSON string escapes: quotes, backslashes, control characters and lone surrogates.
-const escaped = /["\\\u0000-\u001f\ud800-\udfff]/ // eslint-disable-line no-control-regex
-const shortText = 64 // characters up to which looking first is faster than JSON.stringify
-
-function toJsonText (value: unknown): string | undefined {
-  if (typeof value === 'string') return value.length <= shortText && !escaped.test(value) ? `"${value}"` : JSON.stringify(value)
-  return value === undefined ? undefined : JSON.stringify(value)
 }

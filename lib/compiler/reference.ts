@@ -60,7 +60,7 @@ export function resolvePath (node: PathNode, pointer: string, context: TemplateC
 /** A closure that reads the reference: own members only, undefined for whatever is not there. */
 export function compileReader (reference: Reference): Reader {
   const { source, path } = reference
-  if (source === 'now') return () => new Date().toISOString()
+  if (source === 'now') return now
   if (source === 'uuid') return () => randomUUID()
   const root = rootReader(source)
   const [first, second] = path
@@ -76,6 +76,16 @@ export function compileReader (reference: Reference): Reader {
     }
     return value
   }
+}
+
+let lastTime = NaN
+let lastText = ''
+
+/** ISO 8601 in UTC; the text of a millisecond is made once. */
+function now (): string {
+  const time = Date.now()
+  if (time !== lastTime) [lastTime, lastText] = [time, new Date(time).toISOString()]
+  return lastText
 }
 
 /** An own member of an object, or an item of an array; nothing else has members, and nothing is inherited. */

@@ -27,7 +27,7 @@ const maxDetails = 50
 /**
  * Compiles the rules of a route. Declared parts admit declared fields only, unless `additionalFields` is true; parts
  * that are not declared admit anything. Params and query strings are coerced in place, bodies never. A body is
- * required where one of its fields is.
+ * required where one of its fields is. Each part's validator is made when the first request needs it.
  */
 export function compileRequest (rules: RequestRules | undefined, pointer: string, faults: FaultList, route: RequestRoute): CompiledRequest {
   const context: FieldContext = { faults, linearPatterns: route.linearPatterns === true }
@@ -86,8 +86,10 @@ function querySchema (map: RequestRules['query'], pointer: string, context: Fiel
 
 function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query'): Check | null {
   if (schema === undefined || admitsAllText(schema)) return null
-  const validate = compileValidator(schema, part)
+  let validate: PartValidator | undefined
   return (request) => {
+    // ajv takes a millisecond or two: a thousand routes would take seconds at the start.
+    validate ??= compileValidator(schema, part)
     const errors = validate(request[part])
     return errors === null ? null : errorDetails(errors, part)
   }
@@ -100,8 +102,8 @@ function admitsAllText ({ properties, additionalProperties }: JsonSchema): boole
 
 function bodyCheck (schema: JsonSchema | undefined, bulk: boolean): Check | null {
   if (schema === undefined) return null
-  const validate = compileValidator(schema, 'body')
   const isRequired = Array.isArray(schema['required'])
+  let validate: PartValidator | undefined
   let validateItems: PartValidator | undefined
   return ({ body }) => {
     if (body === undefined || body === null) {
@@ -112,6 +114,7 @@ function bodyCheck (schema: JsonSchema | undefined, bulk: boolean): Check | null
       validateItems ??= compileValidator({ type: 'array', items: schema }, 'body')
       return detailsOf(validateItems(body), 'body')
     }
+    validate ??= compileValidator(schema, 'body')
     return detailsOf(validate(body), 'body')
   }
 }

@@ -5,9 +5,10 @@
 import type { JsonSchema } from './types.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'
 import { isRecord } from './answer.js'
+import { toJsonText } from './json-text.js'
 
-/** Gives the part of a value that a schema names. */
-export type Projection = (value: unknown) => unknown
+/** Writes the part of a JSON value that a schema names as JSON text. */
+export type Writer = (value: unknown) => string
 
 const typeNames: readonly unknown[] = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null']
 const maxDepth = 32
@@ -27,60 +28,73 @@ export function isResponseSchema (response: unknown): response is JsonSchema {
   return types.length > 0 && types.every((name) => typeNames.includes(name)) && (isRecord(properties) || isRecord(items))
 }
 
-/** Compiles a schema; null where it lets everything through. Faults go to the list. */
-export function compileProjection (schema: unknown, pointer: string, faults: FaultList, depth = 0): Projection | null {
-  if (schema === true) return null
+/** Compiles a schema. Faults go to the list. */
+export function compileWriter (schema: unknown, pointer: string, faults: FaultList, depth = 0): Writer {
+  if (schema === true) return writeAll
   if (!isRecord(schema)) {
     faults.add(pointer, 'a schema is an object')
-    return null
+    return writeAll
   }
   if (depth > maxDepth) {
     faults.add(pointer, `schemas nest at most ${maxDepth} deep`)
-    return null
+    return writeAll
   }
   for (const keyword of Object.keys(schema)) {
     if (!keywords.has(keyword)) faults.add(pointerTo(pointer, keyword), 'a response schema knows no such member', nearest(keyword, keywords))
   }
   checkType(schema, pointer, faults)
-  const ofItems = schema['items'] === undefined ? null : compileProjection(schema['items'], `${pointer}/items`, faults, depth + 1)
+  const ofItem = schema['items'] === undefined ? null : compileWriter(schema['items'], `${pointer}/items`, faults, depth + 1)
   const ofRecord = schema['properties'] === undefined ? null : compileProperties(schema, pointer, faults, depth)
-  if (ofItems === null && ofRecord === null) return null
   // A list where the schema has a record (a bulk insert), or the other way round, is held to the same schema.
-  const ofItem = ofItems ?? ofRecord
-  const ofObject = ofRecord ?? ofItems
-  return (value) => {
-    if (Array.isArray(value)) return ofItem === null ? value : value.map(ofItem)
-    if (isRecord(value)) return ofObject === null ? value : ofObject(value)
-    return value
+  const writeItem = ofItem ?? ofRecord
+  const writeRecord = ofRecord ?? ofItem
+  if (writeItem === null || writeRecord === null) return writeAll
+  return function write (value) {
+    if (Array.isArray(value)) return writeItems(value, writeItem)
+    return isRecord(value) ? writeRecord(value) : writeAll(value)
   }
 }
 
-function compileProperties (schema: JsonSchema, pointer: string, faults: FaultList, depth: number): Projection | null {
+/** An array, each item by the writer. */
+export function writeItems (items: readonly unknown[], write: Writer): string {
+  let text = ''
+  for (const item of items) text += text === '' ? write(item) : `,${write(item)}`
+  return `[${text}]`
+}
+
+function writeAll (value: unknown): string {
+  return toJsonText(value) ?? 'null'
+}
+
+function compileProperties (schema: JsonSchema, pointer: string, faults: FaultList, depth: number): Writer {
   const { properties, additionalProperties } = schema
   if (!isRecord(properties)) {
     faults.add(`${pointer}/properties`, '`properties` is an object of schemas')
-    return null
+    return writeAll
   }
-  const names: string[] = []
-  const projections: (Projection | null)[] = []
+  const members: { readonly name: string, readonly key: string, readonly write: Writer }[] = []
   for (const [name, property] of Object.entries(properties)) {
     const at = pointerTo(`${pointer}/properties`, name)
     if (name === '__proto__') faults.add(at, 'no member can be named "__proto__"')
-    names.push(name)
-    projections.push(compileProjection(property, at, faults, depth + 1))
+    members.push({ name, key: `${JSON.stringify(name)}:`, write: compileWriter(property, at, faults, depth + 1) })
   }
+  const declared = new Set(members.map(({ name }) => name))
   const isOpen = additionalProperties === true || isRecord(additionalProperties)
-  return function project (value): unknown {
-    if (Array.isArray(value)) return value.map(project)
-    if (!isRecord(value)) return value
-    const result: Record<string, unknown> = isOpen ? { ...value } : {}
-    for (let index = 0; index < names.length; index++) {
-      const name = names[index]!
+  return function write (value): string {
+    if (Array.isArray(value)) return writeItems(value, write)
+    if (!isRecord(value)) return writeAll(value)
+    let text = ''
+    for (const { name, key, write: writeMember } of members) {
       if (!Object.hasOwn(value, name)) continue
-      const projection = projections[index]!
-      result[name] = projection === null ? value[name] : projection(value[name])
+      text += text === '' ? key : `,${key}`
+      text += writeMember(value[name])
     }
-    return result
+    if (isOpen) {
+      for (const name of Object.keys(value)) {
+        if (!declared.has(name)) text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${writeAll(value[name])}`
+      }
+    }
+    return `{${text}}`
   }
 }
 

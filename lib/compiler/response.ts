@@ -4,7 +4,7 @@ import type { TemplateContext } from './reference.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'
 import { isEnvelope, isRecord } from './answer.js'
 import { compileMapping } from './mapping.js'
-import { compileProjection, isResponseSchema, type Projection } from './response-schema.js'
+import { compileWriter, isResponseSchema, writeItems, type Writer } from './response-schema.js'
 import { compileValue } from './template.js'
 
 /**
@@ -19,9 +19,9 @@ export function compileResponse (response: unknown, pointer: string, context: Te
   const within: TemplateContext = { ...context, secretsRefusedIn: 'a response' }
   if (isResponseSchema(response)) {
     refuseSecrets(response, pointer, faults, 'a response')
-    const projection = compileProjection(response, pointer, faults)
+    const write = compileWriter(response, pointer, faults)
     if (faults.faults.length > before) return null
-    return Object.freeze({ kind: 'schema', schema: response, serialize: serializer(response, projection) })
+    return Object.freeze({ kind: 'schema', schema: response, serialize: serializer(response, write) })
   }
   const meant = nearSchema(response)
   if (meant !== undefined) faults.add(`${pointer}/type`, 'a schema has the `type` of JSON that it describes', meant)
@@ -45,9 +45,12 @@ function nearSchema (response: unknown): string | undefined {
   return nearest(response['type'], ['object', 'array'])
 }
 
-function serializer (schema: JsonSchema, projection: Projection | null): (result: unknown) => string {
-  if (projection === null) return (result) => JSON.stringify(result ?? null)
+function serializer (schema: JsonSchema, write: Writer): Writer {
   const describesEnvelope = isRecord(schema['properties']) && Object.hasOwn(schema['properties'], 'data')
-  if (describesEnvelope) return (result) => JSON.stringify(projection(result) ?? null)
-  return (result) => JSON.stringify(isEnvelope(result) ? { ...result, data: result.data.map(projection) } : projection(result) ?? null)
+  if (describesEnvelope) return write
+  return (result) => {
+    if (!isEnvelope(result)) return write(result)
+    const data = `{"data":${writeItems(result.data, write)}`
+    return result['pagination'] === undefined ? `${data}}` : `${data},"pagination":${JSON.stringify(result['pagination'])}}`
+  }
 }
