@@ -1,6 +1,6 @@
 /** The database of the benchmark: PostgreSQL from npm, tuned as a small production server is, and its table. */
 import pg from 'pg'
-import { Cluster } from '../test/helpers/postgres/cluster.js'
+import { startPrivateServer } from '../test/helpers/postgres/private.js'
 
 /** Rows of the table, spread evenly over the tenants. */
 export const rowCount = 10_000
@@ -30,9 +30,10 @@ export interface BenchDatabase {
 }
 
 export async function startDatabase (): Promise<BenchDatabase> {
-  const cluster = await Cluster.create({ settings })
-  await cluster.start()
-  const client = new pg.Client({ connectionString: cluster.connectionString('postgres') })
+  // Its keeper ends it with this process, however this process ends.
+  const server = await startPrivateServer({ settings })
+  const connectionString = `postgres://postgres:postgres@127.0.0.1:${server.port}/postgres`
+  const client = new pg.Client({ connectionString })
   await client.connect()
   await client.query(`
     create table articles (
@@ -59,7 +60,7 @@ break. ', 6), 200),
   const { rows } = await client.query<{ tenant_id: string, ids: string[] }>(`
     select tenant_id, (array_agg(id::text order by created_at))[1:200] as ids from articles group by tenant_id`)
   return {
-    connectionString: cluster.connectionString('postgres'),
+    connectionString,
     ids: new Map(rows.map(row => [row.tenant_id, row.ids])),
     async reset () {
       await client.query('delete from articles where title = $1', [insertedTitle])
@@ -67,7 +68,7 @@ break. ', 6), 200),
     },
     async stop () {
       await client.end()
-      await cluster.remove()
+      await server.remove()
     }
   }
 }

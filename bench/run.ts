@@ -7,8 +7,8 @@
  *   --case TEXT        only the cases whose name holds the text
  *   --subject NAME     the measured server (default tenantry); hand-written measures the noise of the machine
  */
-import { parseArgs } from 'node:util'
 import { cpus } from 'node:os'
+import { parseArgs } from 'node:util'
 import { testSecret } from '../test/helpers/tokens.js'
 import { checkAgreement } from './agreement.js'
 import { createCases, type Case } from './cases.js'

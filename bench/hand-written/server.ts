@@ -32,7 +32,7 @@ await serve(async ({ connectionString, jwtSecret }) => {
     ajv: { customOptions: { removeAdditional: false } }
   })
   app.addHook('onClose', () => pool.end())
-  await app.register(fastifyJwt, { secret: jwtSecret, verify: { cache: true, algorithms: ['HS256'] } })
+  await app.register(fastifyJwt, { secret: jwtSecret, verify: { cache: true, cacheKeyBuilder: token => token, algorithms: ['HS256'] } })
   await app.register(rateLimit, { global: false, cache: 10_000 })
   const countRequest = app.createRateLimit({
     max: 1_000_000_000,

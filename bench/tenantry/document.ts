@@ -1,0 +1,52 @@
+/** The same API as bench/hand-written, as a document. */
+import { defineConfig } from 'tenantry'
+
+const article = {
+  title: { type: 'string', required: true, minLength: 1, maxLength: 200 },
+  body: { type: 'string', required: true, maxLength: 10_000 },
+  status: { type: 'string', enum: ['draft', 'pending_review', 'published'] },
+  views: { type: 'integer', minimum: 0 }
+} as const
+
+export default defineConfig({
+  databaseProvider: 'postgres',
+  postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: 10 } },
+  migrate: 'auto',
+  jwt: { secret: '{{env.JWT_SECRET}}' },
+  rateLimit: { enabled: true, default: { max: 1_000_000_000, windowMs: 60_000 } },
+  routes: [
+    {
+      path: '/articles/:id',
+      method: 'get',
+      requireAuth: true,
+      request: { params: { id: { type: 'string', format: 'uuid' } } },
+      queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}' }]
+    },
+    {
+      path: '/articles',
+      method: 'get',
+      requireAuth: true,
+      request: { query: {} },
+      queries: [{ table: 'articles', operation: 'select', order: { column: 'created_at', ascending: false } }]
+    },
+    {
+      path: '/articles',
+      method: 'post',
+      requireAuth: true,
+      request: { body: article },
+      queries: [{ table: 'articles', operation: 'insert' }]
+    },
+    {
+      path: '/greetings/:name',
+      method: 'get',
+      requireAuth: true,
+      request: { params: { name: { type: 'string', maxLength: 50 } }, query: { page: { type: 'integer', minimum: 0 } } },
+      response: {
+        message: 'Hello {{params.name}}',
+        tenant: '{{auth.tenant_id}}',
+        caller: { id: '{{auth.sub}}', role: '{{auth.role}}' },
+        page: '{{query.page || 1}}'
+      }
+    }
+  ]
+})

@@ -1,0 +1,68 @@
+/** Programs that tests start as a user would, each in a process of its own. */
+import type { Test } from 'tap'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+// Examples import the package by its name: here it is the source, not what was built last.
+const tsconfig = fileURLToPath(new URL('../../examples/tsconfig.json', import.meta.url))
+
+/** Settings that a developer's shell may hold and that no test wants. */
+const unset = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, DATA_FOLDER: undefined, HOST: undefined, LOG_LEVEL: undefined }
+
+export interface Program {
+  /** What the line `listening on` names. */
+  readonly address: string
+  readonly pid: number
+  /** Standard output and standard error so far. */
+  output (): string
+  /** Sends SIGTERM, or the signal, and resolves with the exit code; null where the signal ended it. */
+  stop (signal?: NodeJS.Signals): Promise<number | null>
+}
+
+/** Starts a TypeScript program on a free port and resolves when it listens; the test's end stops it. */
+export async function startProgram (t: Test, file: string, env: NodeJS.ProcessEnv = {}): Promise<Program> {
+  const { child, output, exited } = launch(t, file, env)
+  const listening = new Promise<string>((resolve) => {
+    const look = () => {
+      const found = /^listening on (\S+)$/m.exec(output())?.[1]
+      if (found !== undefined) resolve(found)
+    }
+    child.stdout.on('data', look)
+  })
+  const address = await Promise.race([listening, exited.then((code) => {
+    throw new Error(`${file} ended with ${code} before it listened:\n${output()}`)
+  })])
+  return {
+    address,
+    pid: child.pid!,
+    output,
+    stop (signal = 'SIGTERM') {
+      child.kill(signal)
+      return exited
+    }
+  }
+}
+
+/** Runs a TypeScript program that is meant to end by itself. */
+export async function runProgram (t: Test, file: string, env: NodeJS.ProcessEnv = {}): Promise<{ code: number | null, output: string }> {
+  const { output, exited } = launch(t, file, env)
+  return { code: await exited, output: output() }
+}
+
+function launch (t: Test, file: string, env: NodeJS.ProcessEnv) {
+  const child = spawn(process.execPath, ['--import', 'tsx', file], {
+    cwd: root,
+    env: { ...process.env, ...unset, PORT: '0', TSX_TSCONFIG_PATH: tsconfig, ...env },
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  let text = ''
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (part: string) => { text += part })
+  const exited = once(child, 'close').then(([code]: (number | null)[]) => code ?? null)
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await exited
+  })
+  return { child, output: () => text, exited }
+}
