@@ -8,6 +8,7 @@ import type { JwtOptions } from './keys.js'
 import fp from 'fastify-plugin'
 import { addStep } from '../pipeline.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
+import { markSeen, refuseEarlierRoutes } from './early-routes.js'
 import { createTokens, tokenInvalid, type Tokens } from './tokens.js'
 
 declare module 'fastify' {
@@ -43,10 +44,12 @@ export async function auth (app: FastifyInstance, options: AuthOptions): Promise
   const identifyAny = createIdentification(tokens, false)
   const identifyUser = createIdentification(tokens, true)
 
+  refuseEarlierRoutes(app)
   app.addHook('onRoute', (route) => {
     const { access, permissions = [] } = route.config ?? {}
     if (access === undefined) return
     if (!accessLevels.includes(access)) throw new Error(`${route.url}: "${access}" is no access level; there are ${accessLevels.join(', ')}`)
+    markSeen(route)
     if (access === 'public') return
     addStep(route, 'identity', access === 'open' ? identifyAny : identifyUser)
     if (access !== 'user' || permissions.length > 0) addPermissionStep(route, access, permissions)

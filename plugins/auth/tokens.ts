@@ -109,7 +109,7 @@ function createTokenSigner (jwt: JwtOptions, { algorithm, signing }: ReturnType<
       ...(issuer !== undefined && { iss: issuer }),
       ...(audience !== undefined && { aud: audience }),
       iat,
-      exp: iat + expiresIn
+      exp: iat + Math.ceil(expiresIn)
     }
     if (claimsOf({ ...payload }) === null) throw new Error('a claim has a wrong form: see `Claims`')
     return sign(payload)

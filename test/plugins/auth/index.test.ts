@@ -1,0 +1,125 @@
+import type { FastifyInstance, RouteOptions } from 'fastify'
+import Fastify from 'fastify'
+import t from 'tap'
+import auth from '../../../plugins/auth/index.js'
+import conventions from '../../../plugins/conventions.js'
+import { bearer, signToken, testSecret } from '../../helpers/tokens.js'
+
+function createApp (config: RouteOptions['config'], hooks: Partial<RouteOptions> = {}): FastifyInstance {
+  const app = Fastify()
+  app.register(conventions)
+  app.register(auth, { jwt: { secret: testSecret } })
+  app.after(() => {
+    app.route({ method: 'GET', url: '/', config, ...hooks, handler: async (request) => ({ auth: request.auth }) })
+    app.post('/', { config, schema: { body: { type: 'object', required: ['title'] } } }, async () => ({}))
+  })
+  return app
+}
+
+t.test('a public route does not look at the token', async (t) => {
+  const response = await createApp({ access: 'public' }).inject({ url: '/', headers: { authorization: 'Bearer nonsense' } })
+  t.equal(response.statusCode, 200)
+  t.same(response.json(), { auth: null })
+})
+
+t.test('an open route takes a caller without a token, and refuses a token that is wrong', async (t) => {
+  const app = createApp({ access: 'open' })
+  t.same((await app.inject('/')).json(), { auth: null })
+  t.match((await app.inject({ url: '/', headers: bearer({ sub: 'u' }) })).json(), { auth: { sub: 'u' } })
+  const wrong = await app.inject({ url: '/', headers: { authorization: 'Bearer nonsense' } })
+  t.equal(wrong.statusCode, 401)
+  t.equal(wrong.headers['www-authenticate'], 'Bearer error="invalid_token"')
+  t.match(wrong.json(), { error: 'Unauthorized', message: 'Invalid or expired token', code: 'TENANTRY_TOKEN_INVALID' })
+})
+
+t.test('a route for users answers 401 without a token, and with one that has expired', async (t) => {
+  const app = createApp({ access: 'user' })
+  const missing = await app.inject('/')
+  t.equal(missing.statusCode, 401)
+  t.equal(missing.headers['www-authenticate'], 'Bearer')
+  t.match(missing.json(), { error: 'Unauthorized', message: 'No authorization token provided', code: 'TENANTRY_TOKEN_MISSING' })
+  const expired = await app.inject({ url: '/', headers: bearer({}, { expiresIn: -60 }) })
+  t.equal(expired.statusCode, 401)
+  t.equal(expired.headers['www-authenticate'], 'Bearer error="invalid_token"')
+  t.match(expired.json(), { message: 'Token expired', code: 'TENANTRY_TOKEN_EXPIRED' })
+})
+
+t.test('the scheme is Bearer in any letter case; other credentials are never taken for none', async (t) => {
+  const app = createApp({ access: 'open' })
+  const status = async (authorization: string) => (await app.inject({ url: '/', headers: { authorization } })).statusCode
+  t.equal(await status(`bearer ${signToken()}`), 200)
+  t.equal(await status(`BEARER   ${signToken()}`), 200)
+  for (const authorization of ['Basic dTpw', signToken(), 'Bearer', 'Bearer ', '', `Bearer ${signToken()} ${signToken()}`, `Token ${signToken()}`]) {
+    t.equal(await status(authorization), 401, authorization.slice(0, 20))
+  }
+})
+
+t.test('roles and permissions are judged before the body is', async (t) => {
+  const app = createApp({ access: 'tenant-admin', permission: 'secrets:write' })
+  const status = async (claims: object, payload: object) => (await app.inject({ method: 'POST', url: '/', headers: bearer({ ...claims }), payload })).statusCode
+  t.equal(await status({ tenant_id: 'acme' }, {}), 403)
+  t.equal(await status({ tenant_id: 'acme', permissions: ['secrets:*'] }, {}), 400)
+  t.equal(await status({ tenant_id: 'acme', role: 'admin' }, { title: 'x' }), 200)
+  const platform = createApp({ access: 'platform-admin' })
+  t.equal((await platform.inject({ url: '/', headers: bearer({ role: 'admin', tenant_id: 'acme' }) })).statusCode, 403)
+  t.equal((await platform.inject({ url: '/', headers: bearer({ role: 'admin' }) })).statusCode, 200)
+})
+
+t.test('every permission that a route declares must be held, on an open route too', async (t) => {
+  for (const access of ['open', 'user'] as const) {
+    const app = createApp({ access, permissions: ['articles:write', 'articles:publish'] })
+    const status = async (permissions: string[]) => (await app.inject({ url: '/', headers: bearer({ permissions }) })).statusCode
+    t.equal((await app.inject('/')).statusCode, 401)
+    t.equal(await status(['articles:write']), 403)
+    t.equal(await status(['articles:publish', 'articles:write']), 200)
+  }
+})
+
+t.test("identity comes before a route's own hooks, and HEAD is guarded like GET", async (t) => {
+  const seen: unknown[] = []
+  const app = createApp({ access: 'user' }, {
+    onRequest: (request, _reply, done) => {
+      seen.push(request.auth?.sub)
+      done()
+    }
+  })
+  await app.inject('/')
+  t.equal((await app.inject({ method: 'HEAD', url: '/' })).statusCode, 401)
+  t.same(seen, [])
+  await app.inject({ url: '/', headers: bearer({ sub: 'u' }) })
+  await app.inject({ method: 'HEAD', url: '/', headers: bearer({ sub: 'u' }) })
+  t.same(seen, ['u', 'u'])
+})
+
+t.test("routes of an embedder's app that declare no access are left alone", async (t) => {
+  const response = await createApp(undefined).inject({ url: '/', headers: { authorization: 'Custom scheme' } })
+  t.same(response.json(), { auth: null })
+})
+
+t.test('no request sees the claims of another', async (t) => {
+  const app = createApp({ access: 'open' })
+  await app.inject({ url: '/', headers: bearer({ sub: 'u' }) })
+  t.same((await app.inject('/')).json(), { auth: null })
+})
+
+t.test('a wrong secret and an unknown access level fail at start', async (t) => {
+  await t.rejects(async () => Fastify().register(auth, { jwt: { secret: 'short' } }).ready(), /\/jwt\/secret: expected at least 32 characters/)
+  const app = Fastify()
+  app.register(auth, {})
+  app.after(() => {
+    t.throws(() => app.get('/', { config: JSON.parse('{"access":"admin"}') }, async () => ({})), /"admin" is no access level; there are public, open/)
+  })
+  await app.ready()
+})
+
+t.test('a route that declares access before the plugin is loaded is not served open', async (t) => {
+  const app = Fastify()
+  app.register(conventions)
+  app.register(auth, { jwt: { secret: testSecret } })
+  app.get('/early', { config: { access: 'user' } }, async () => ({}))
+  app.get('/theirs', async () => ({}))
+  app.register(async (group) => { group.get('/late', { config: { access: 'open' } }, async () => ({})) })
+  t.equal((await app.inject({ url: '/early', headers: bearer() })).statusCode, 500)
+  t.equal((await app.inject('/theirs')).statusCode, 200)
+  t.equal((await app.inject('/late')).statusCode, 200)
+})

@@ -1,0 +1,142 @@
+import { createHmac } from 'node:crypto'
+import t from 'tap'
+import { createTokens } from '../../../plugins/auth/tokens.js'
+import type { JwtOptions } from '../../../plugins/auth/keys.js'
+import { keyPair, signToken, testSecret } from '../../helpers/tokens.js'
+
+const invalid = { code: 'TENANTRY_TOKEN_INVALID', statusCode: 401, message: 'Invalid or expired token' }
+const expired = { code: 'TENANTRY_TOKEN_EXPIRED', statusCode: 401, message: 'Token expired' }
+const other = 'another secret, which is longer than 32 characters'
+const now = () => Math.floor(Date.now() / 1000)
+
+t.test('the claims of a token are read, and cannot be changed by a request that shares them', async (t) => {
+  const { verify } = createTokens({ secret: testSecret })
+  const token = signToken({ sub: 'u', role: 'editor', tenant_id: 'acme', permissions: ['a:b'], extra: { deep: [1] } })
+  const claims = verify(token)
+  t.match(claims, { sub: 'u', role: 'editor', tenant_id: 'acme', permissions: ['a:b'] })
+  t.throws(() => { Object.assign(claims, { role: 'admin' }) }, TypeError)
+  t.throws(() => { Object.assign(Object(claims['extra']).deep, { 0: 2 }) }, TypeError)
+  t.equal(verify(token), claims, 'the second time from memory')
+})
+
+t.test('a token that another key signed, that was changed, or that is none is refused', async (t) => {
+  const { verify } = createTokens({ secret: testSecret })
+  const token = signToken()
+  const [header, , signature] = token.split('.')
+  const forged = `${header}.${Buffer.from('{"sub":"root","role":"admin","exp":9999999999}').toString('base64url')}.${signature}`
+  for (const wrong of [signToken({}, { key: other }), forged, `${token}x`, token.slice(0, -1), '', 'a.b', 'a.b.c', `${header}..`, 'x'.repeat(20_000)]) {
+    t.throws(() => verify(wrong), invalid, wrong.slice(0, 30))
+  }
+})
+
+t.test('the algorithm is never the token\'s choice', async (t) => {
+  const { publicKey, privateKey } = keyPair('RS256')
+  const tokens = createTokens({ publicKey })
+  t.ok(tokens.verify(signToken({}, { key: privateKey, algorithm: 'RS256' })))
+  t.throws(() => tokens.verify(signToken({}, { algorithm: 'none' })), invalid)
+  t.throws(() => tokens.verify(hs256With(publicKey)), invalid, 'HS256 signed with the text of the public key')
+  t.throws(() => tokens.verify(signToken({}, { key: privateKey, algorithm: 'RS384' })), invalid)
+  const shared = createTokens({ secret: testSecret })
+  t.throws(() => shared.verify(signToken({}, { algorithm: 'none' })), invalid)
+  t.throws(() => shared.verify(signToken({}, { algorithm: 'HS512' })), invalid)
+  t.throws(() => shared.verify(signToken({}, { key: privateKey, algorithm: 'RS256' })), invalid)
+})
+
+t.test('ES256 is verified and signed with its pair of keys', async (t) => {
+  const { publicKey, privateKey } = keyPair('ES256')
+  const { sign, verify } = createTokens({ publicKey, privateKey })
+  t.match(verify(sign({ sub: 'u' })), { sub: 'u' })
+  t.throws(() => verify(signToken({}, { key: keyPair('ES256').privateKey, algorithm: 'ES256' })), invalid)
+})
+
+t.test('a token is refused before its time, after it, and where it names no end', async (t) => {
+  const { verify } = createTokens({ secret: testSecret })
+  t.throws(() => verify(signToken({}, { expiresIn: -10 })), expired)
+  t.ok(verify(signToken({}, { expiresIn: -2 })), 'within the tolerance of 5 s')
+  t.throws(() => verify(signToken({ exp: undefined })), invalid)
+  t.throws(() => verify(hs256With(testSecret, { exp: '9999999999' })), invalid)
+  t.throws(() => verify(signToken({ nbf: now() + 60 })), invalid)
+  t.throws(() => verify(signToken({ iat: now() + 60 })), invalid)
+  t.ok(verify(signToken({ nbf: now() + 2, iat: now() + 2 })))
+  t.throws(() => verify(signToken({ exp: now() - 60 }, { key: other })), invalid, 'a forged one is not even expired')
+})
+
+t.test('a token that is remembered expires all the same', async (t) => {
+  let time = Date.now()
+  const { verify } = createTokens({ secret: testSecret }, () => time)
+  const token = signToken({}, { expiresIn: 60 })
+  t.ok(verify(token))
+  time += 64_000
+  t.ok(verify(token), 'within the tolerance')
+  time += 2_000
+  t.throws(() => verify(token), expired)
+  t.throws(() => verify(token), expired)
+})
+
+t.test('claims of a wrong form are refused', async (t) => {
+  const { verify, sign } = createTokens({ secret: testSecret })
+  const wrong = [
+    { sub: '' }, { sub: undefined }, { sub: 7 }, { role: ['admin'] }, { email: {} },
+    { tenant_id: '' }, { tenant_id: null }, { tenant_id: 'a b' }, { tenant_id: 'x'.repeat(65) }, { tenant_id: 'a:b' }, { tenant_id: 7 },
+    { permissions: '*' }, { permissions: [1] }, { permissions: { 0: '*' } }
+  ]
+  for (const claims of wrong) t.throws(() => verify(hs256With(testSecret, claims)), invalid, JSON.stringify(claims))
+  t.throws(() => sign({ sub: 'u', tenant_id: '' }), /wrong form/)
+})
+
+t.test('issuer and audience must be there and be the configured ones', async (t) => {
+  const { verify, sign } = createTokens({ secret: testSecret, issuer: 'us', audience: ['api', 'admin'] })
+  t.ok(verify(sign({ sub: 'u' })))
+  t.ok(verify(signToken({ iss: 'us', aud: 'admin' })))
+  t.ok(verify(signToken({ iss: 'us', aud: ['other', 'api'] })))
+  for (const claims of [{}, { iss: 'us' }, { aud: 'api' }, { iss: 'them', aud: 'api' }, { iss: 'us', aud: 'other' }]) {
+    t.throws(() => verify(signToken(claims)), invalid, JSON.stringify(claims))
+  }
+})
+
+t.test('tokens of a previous secret verify until they expire, and new ones are signed with the current', async (t) => {
+  const { verify, sign } = createTokens({ secret: testSecret, previousSecrets: [other] })
+  t.ok(verify(signToken({}, { key: other })))
+  t.throws(() => verify(signToken({}, { key: other, expiresIn: -60 })), expired)
+  t.throws(() => verify(signToken({}, { key: 'a third secret, that nobody ever knew of here' })), invalid)
+  t.ok(createTokens({ secret: testSecret }).verify(sign({ sub: 'u' })))
+})
+
+t.test('a signed token lives as long as it was told to', async (t) => {
+  const tokens = createTokens({ secret: testSecret, expiresIn: 120 }, () => 1_000_000)
+  t.match(tokens.verify(tokens.sign({ sub: 'u' })), { iat: 1000, exp: 1120 })
+  t.match(tokens.verify(tokens.sign({ sub: 'u' }, { expiresIn: 5 })), { exp: 1005 })
+  const standard = createTokens({ secret: testSecret }, () => 1_000_000)
+  t.match(standard.verify(standard.sign({ sub: 'u' })), { exp: 4600 })
+})
+
+t.test('keys that cannot be used are refused at start, each by its pointer', async (t) => {
+  const rsa = keyPair('RS256')
+  const wrong: [JwtOptions, RegExp][] = [
+    [{}, /\/jwt: expected a `secret` or a `publicKey`/],
+    [{ secret: 'x'.repeat(31) }, /\/jwt\/secret: expected at least 32 characters/],
+    [{ secret: testSecret, previousSecrets: [testSecret, 'short'] }, /\/jwt\/previousSecrets\/1: expected at least 32/],
+    [{ secret: testSecret, publicKey: rsa.publicKey }, /\/jwt\/secret: .*keep one/],
+    [{ publicKey: 'no PEM' }, /\/jwt\/publicKey: expected a public key in PEM/],
+    [{ publicKey: rsa.publicKey, algorithm: 'ES256' }, /\/jwt\/algorithm: the public key is one for RS256/],
+    [{ publicKey: rsa.publicKey, algorithm: 'HS256' }, /\/jwt\/algorithm/],
+    [{ publicKey: rsa.publicKey, privateKey: keyPair('RS256').privateKey }, /\/jwt\/privateKey/],
+    [{ secret: testSecret, algorithm: 'RS256' }, /\/jwt\/publicKey: RS256 tokens are verified with a public key/],
+    [{ secret: testSecret, expiresIn: 0 }, /\/jwt\/expiresIn/]
+  ]
+  for (const [jwt, message] of wrong) t.throws(() => createTokens(jwt), message)
+})
+
+t.test('without keys every token is refused and none is signed', async (t) => {
+  const { verify, sign } = createTokens(undefined)
+  t.throws(() => verify(signToken()), invalid)
+  t.throws(() => sign({ sub: 'u' }), /without a `jwt` section/)
+  t.throws(() => createTokens({ publicKey: keyPair('RS256').publicKey }).sign({ sub: 'u' }), /without `jwt\.privateKey`/)
+})
+
+/** A library does not sign so; an attacker does. */
+function hs256With (key: string, claims: object = {}): string {
+  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const input = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ sub: 'root', exp: now() + 60, ...claims })}`
+  return `${input}.${createHmac('sha256', key).update(input).digest('base64url')}`
+}

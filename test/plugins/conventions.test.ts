@@ -1,0 +1,134 @@
+import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
+import Fastify from 'fastify'
+import t from 'tap'
+import conventions, { errorResponses } from '../../plugins/conventions.js'
+import { failure } from '../../lib/errors.js'
+
+interface LogLine { level: number, msg: string, err?: { message: string, stack: string } }
+
+function createApp (lines: LogLine[] = [], level = 'debug'): FastifyInstance {
+  const app = Fastify({ logger: { level, stream: { write: (line: string) => { lines.push(JSON.parse(line)) } } }, bodyLimit: 10_000 })
+  app.register(conventions, { root: true })
+  app.register(async (group) => {
+    await group.register(conventions)
+    group.post('/items', {
+      schema: {
+        body: { type: 'object', required: ['title'], properties: { title: { type: 'string', minLength: 2 }, count: { type: 'integer' } }, additionalProperties: false },
+        querystring: { type: 'object', properties: { limit: { type: 'integer' } } },
+        response: { 200: { type: 'object', additionalProperties: true }, ...errorResponses(400) }
+      }
+    }, async ({ body, query }) => ({ body, query }))
+    group.post('/any', async ({ body }) => ({ body: body ?? null }))
+    group.delete('/any', async ({ body }) => ({ body: body ?? null }))
+    group.get('/conflict', async () => { throw failure('conflict', { extras: { upgrade: null }, headers: { 'retry-after': '3' } }) })
+    group.get('/bug', async () => { throw new Error('relation "tenantry.users" at /srv/app/db.ts') })
+    group.get('/upstream', async () => { throw Object.assign(new Error('the token of the provider is sk_live_1'), { statusCode: 401 }) })
+    group.get('/teapot', async () => { throw Object.assign(new Error('I am a teapot'), { statusCode: 418, expose: true }) })
+    group.get('/nothing', async () => { throw undefined }) // eslint-disable-line no-throw-literal
+  })
+  return app
+}
+
+function post (app: FastifyInstance, url: string, payload: string, contentType = 'application/json'): Promise<LightMyRequestResponse> {
+  return app.inject({ method: 'POST', url, payload, headers: { 'content-type': contentType } })
+}
+
+t.test('an error of the catalogue is answered with its body, its extras, its headers and the id of the request', async (t) => {
+  const response = await createApp().inject('/conflict')
+  t.equal(response.statusCode, 409)
+  t.equal(response.headers['retry-after'], '3')
+  t.same(response.json(), { error: 'Conflict', message: 'A record with these values exists already', code: 'TENANTRY_CONFLICT', requestId: 'req-1', upgrade: null })
+})
+
+t.test('a wrong request is 400 with details, bodies are not coerced and query strings are', async (t) => {
+  const app = createApp()
+  const wrong = await post(app, '/items?limit=5', '{"title":"a","count":"3","extra":1}')
+  t.equal(wrong.statusCode, 400)
+  t.match(wrong.json(), { error: 'Bad Request', message: 'Validation failed', code: 'TENANTRY_VALIDATION_FAILED' })
+  t.same(wrong.json().details.map((detail: { path: string, keyword: string }) => `${detail.path} ${detail.keyword}`).sort(), ['/body/count type', '/body/extra additionalProperties', '/body/title minLength'])
+  t.match((await post(app, '/items?limit=x', '{"title":"abc"}')).json().details, [{ path: '/query/limit', keyword: 'type' }])
+  t.same((await post(app, '/items?limit=5', '{"title":"abc"}')).json(), { body: { title: 'abc' }, query: { limit: 5 } })
+})
+
+t.test('a body that cannot be read is 400 and says why', async (t) => {
+  const app = createApp()
+  const deep = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
+  const cases: [string, RegExp][] = [
+    ['', /empty/],
+    ['{"a":', /not valid JSON/],
+    ['{"__proto__":{"admin":true}}', /__proto__/],
+    ['{"a":{"constructor":{"prototype":{}}}}', /constructor/],
+    [deep(65), /deeper than 64 levels/],
+    ['{"a":'.repeat(65), /deeper than 64 levels/]
+  ]
+  for (const [payload, message] of cases) {
+    const response = await post(app, '/any', payload)
+    t.equal(response.statusCode, 400, payload.slice(0, 20))
+    t.match(response.json(), { code: 'TENANTRY_BAD_REQUEST', message })
+  }
+  t.equal((await post(app, '/any', deep(64))).statusCode, 200)
+})
+
+t.test('brackets in strings are no depth', async (t) => {
+  const body = { text: '[{'.repeat(100), quoted: '\\"[[', end: '\\' }
+  t.same((await post(createApp(), '/any', JSON.stringify(body))).json(), { body })
+})
+
+t.test('a DELETE that carries a content type and no body is served', async (t) => {
+  const response = await createApp().inject({ method: 'DELETE', url: '/any', headers: { 'content-type': 'application/json' } })
+  t.same(response.json(), { body: null })
+})
+
+t.test('a body over the limit is 413, another media type 415, an unknown path 404', async (t) => {
+  const app = createApp()
+  t.match((await post(app, '/any', JSON.stringify('x'.repeat(20_000)))).json(), { code: 'TENANTRY_BODY_TOO_LARGE', error: 'Payload Too Large' })
+  const plain = await post(app, '/any', 'text', 'text/plain')
+  t.equal(plain.statusCode, 415)
+  t.equal(plain.json().code, 'TENANTRY_MEDIA_TYPE_UNSUPPORTED')
+  const missing = await app.inject('/missing')
+  t.equal(missing.statusCode, 404)
+  t.match(missing.json(), { error: 'Not Found', message: 'Resource not found', code: 'TENANTRY_NOT_FOUND' })
+})
+
+t.test('what is not of the catalogue is 500, tells nothing of itself, and is logged with its cause', async (t) => {
+  const lines: LogLine[] = []
+  const app = createApp(lines)
+  for (const url of ['/bug', '/upstream', '/nothing']) {
+    const response = await app.inject(url)
+    t.equal(response.statusCode, 500, url)
+    t.match(response.json(), { error: 'Internal Server Error', message: 'An unexpected error occurred', code: 'TENANTRY_INTERNAL' })
+    t.notMatch(response.body, /tenantry\.users|srv|sk_live/)
+  }
+  const errors = lines.filter(({ level }) => level === 50)
+  t.equal(errors.length, 3)
+  t.match(errors[0]?.err?.stack, /relation "tenantry\.users"/)
+})
+
+t.test('an error that says that its message is for the caller keeps its status and message', async (t) => {
+  const response = await createApp().inject('/teapot')
+  t.equal(response.statusCode, 418)
+  t.match(response.json(), { error: "I'm a Teapot", message: 'I am a teapot' })
+})
+
+t.test("a caller's mistake is no line at level info", async (t) => {
+  const lines: LogLine[] = []
+  const app = createApp(lines, 'warn')
+  await app.inject('/missing')
+  await post(app, '/any', '{')
+  t.same(lines, [])
+})
+
+t.test("the conventions of a group leave the rest of the embedder's app alone", async (t) => {
+  const app = Fastify()
+  app.register(async (group) => {
+    await group.register(conventions)
+    await group.register(conventions)
+    group.get('/ours', async () => { throw failure('conflict') })
+  })
+  app.post('/theirs', async ({ body }) => body)
+  app.get('/theirs', async () => { throw new Error('shown by Fastify') })
+  t.equal((await app.inject('/ours')).json().code, 'TENANTRY_CONFLICT')
+  t.equal((await post(app, '/theirs', 'text', 'text/plain')).body, 'text')
+  t.equal((await app.inject('/theirs')).json().message, 'shown by Fastify')
+  t.match((await app.inject('/missing')).json().message, /Route GET:\/missing not found/)
+})

@@ -1,0 +1,24 @@
+import t from 'tap'
+import { addressKey } from '../../../plugins/rate-limit/client.js'
+
+t.test('an IPv4 address is itself, however it is written', async (t) => {
+  t.equal(addressKey('10.1.2.3'), '10.1.2.3')
+  t.equal(addressKey('::ffff:10.1.2.3'), '10.1.2.3')
+  t.equal(addressKey('::FFFF:10.1.2.3'), '10.1.2.3')
+})
+
+t.test('IPv6 addresses of one /64 are one client, those of two are two', async (t) => {
+  const key = '2001:db8:0:1::/64'
+  for (const address of ['2001:db8:0:1::1', '2001:db8:0:1:ffff:ffff:ffff:ffff', '2001:0DB8:0000:0001::', '2001:db8::1:0:0:10.1.2.3', '2001:db8:0:1::5%eth0']) {
+    t.equal(addressKey(address), key, address)
+  }
+  t.not(addressKey('2001:db8:0:2::1'), key)
+  t.equal(addressKey('::1'), '0:0:0:0::/64')
+  t.equal(addressKey('fe80::1%lo'), 'fe80:0:0:0::/64')
+})
+
+t.test('what is no address is a client all the same', async (t) => {
+  t.equal(addressKey(undefined), 'unknown')
+  t.equal(addressKey('proxy'), 'proxy')
+  t.equal(addressKey('a:b'), 'a:b')
+})

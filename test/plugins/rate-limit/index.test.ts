@@ -1,0 +1,189 @@
+import type { LimiterStores } from '../../../plugins/rate-limit/limiter.js'
+import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
+import Fastify, { type FastifyInstance, type LightMyRequestResponse } from 'fastify'
+import t from 'tap'
+import auth from '../../../plugins/auth/index.js'
+import conventions from '../../../plugins/conventions.js'
+import rateLimit from '../../../plugins/rate-limit/index.js'
+import { createMemoryStore } from '../../../plugins/rate-limit/store.js'
+import tenancy from '../../../plugins/tenancy.js'
+import { bearer, testSecret } from '../../helpers/tokens.js'
+
+const start = 1_800_000_000_500 // ms
+const [acme, globex] = [bearer({ tenant_id: 'acme' }), bearer({ tenant_id: 'globex' })]
+
+interface Clock { now: number }
+
+function createApp (options: RateLimitPluginOptions, clock: Clock = { now: start }, trustHeader = false): FastifyInstance {
+  const app = Fastify({ trustProxy: true })
+  app.register(conventions)
+  app.register(auth, { jwt: { secret: testSecret } })
+  app.register(tenancy, { trustHeader })
+  app.register(rateLimit, { now: () => clock.now, ...options })
+  app.after(() => {
+    app.get('/a', { config: { access: 'open' } }, async () => ({}))
+    app.get('/b', { config: { access: 'open' } }, async () => ({}))
+    app.post('/b', { config: { access: 'open' }, schema: { body: { type: 'object', required: ['x'] } } }, async () => ({}))
+    app.get('/own', { config: { access: 'open', rateLimitRule: { max: 1, windowMs: 60_000, message: 'Slowly' } } }, async () => ({}))
+    app.get('/own/:id', { config: { access: 'open', rateLimitRule: { max: 1, windowMs: 60_000 } } }, async () => ({}))
+    app.get('/free', { config: { access: 'open', rateLimitRule: false } }, async () => ({}))
+    app.get('/fails', { config: { access: 'open' } }, async (_request, reply) => reply.code(404).send({}))
+    app.get('/theirs', async () => ({}))
+  })
+  return app
+}
+
+function get (app: FastifyInstance, url: string, headers: Record<string, string> = {}): Promise<LightMyRequestResponse> {
+  return app.inject({ url, headers })
+}
+
+async function statuses (app: FastifyInstance, url: string, count: number, headers: Record<string, string> = {}): Promise<number[]> {
+  const all: number[] = []
+  for (let index = 0; index < count; index++) all.push((await get(app, url, headers)).statusCode)
+  return all
+}
+
+t.test('answers tell the limit, and the one beyond it is 429 with the time to wait', async (t) => {
+  const clock = { now: start }
+  const app = createApp({ default: { max: 2, windowMs: 10_000 } }, clock)
+  const headersOf = ({ headers }: LightMyRequestResponse) => ['limit', 'remaining', 'reset'].map((name) => headers[`x-ratelimit-${name}`])
+  t.same(headersOf(await get(app, '/a', acme)), ['2', '1', '1800000011'])
+  clock.now += 4000
+  t.same(headersOf(await get(app, '/a', acme)), ['2', '0', '1800000011'])
+  const refused = await get(app, '/a', acme)
+  t.equal(refused.statusCode, 429)
+  t.same(headersOf(refused), ['2', '0', '1800000011'])
+  t.equal(refused.headers['retry-after'], '6')
+  t.match(refused.json(), { error: 'Too Many Requests', message: 'Rate limit exceeded', code: 'TENANTRY_RATE_LIMITED', retryAfter: 6 })
+  clock.now += 6000
+  t.equal((await get(app, '/a', acme)).statusCode, 200, 'a new window')
+})
+
+t.test('tenants are counted apart, and the users of one together', async (t) => {
+  const app = createApp({ default: { max: 2, windowMs: 10_000 } })
+  t.same(await statuses(app, '/a', 2, acme), [200, 200])
+  t.equal((await get(app, '/a', bearer({ sub: 'colleague', tenant_id: 'acme' }))).statusCode, 429)
+  t.same(await statuses(app, '/a', 2, globex), [200, 200])
+})
+
+t.test("callers without a token are counted by address, and never draw on a tenant's budget", async (t) => {
+  const app = createApp({ default: { max: 2, windowMs: 10_000 } })
+  const from = (address: string) => ({ 'x-forwarded-for': address, 'x-tenant-id': 'acme' })
+  t.same(await statuses(app, '/a', 3, from('10.0.0.1')), [200, 200, 429])
+  t.same(await statuses(app, '/a', 3, from('10.0.0.2')), [200, 200, 429])
+  t.same(await statuses(app, '/a', 3, from('2001:db8::1')), [200, 200, 429])
+  t.same(await statuses(app, '/a', 1, from('2001:db8::2')), [429])
+  t.same(await statuses(app, '/a', 3, acme), [200, 200, 429])
+})
+
+t.test('a platform administrator who names a tenant draws on its address', async (t) => {
+  const app = createApp({ default: { max: 1, windowMs: 10_000 } })
+  t.same(await statuses(app, '/a', 2, { ...bearer({ role: 'admin' }), 'x-tenant-id': 'acme' }), [200, 429])
+  t.same(await statuses(app, '/a', 1, acme), [200])
+})
+
+t.test('behind a gateway that names the tenant, the tenant is counted', async (t) => {
+  const app = createApp({ default: { max: 1, windowMs: 10_000 } }, undefined, true)
+  t.same(await statuses(app, '/a', 2, { 'x-tenant-id': 'acme' }), [200, 429])
+  t.same(await statuses(app, '/a', 2, { 'x-tenant-id': 'globex' }), [200, 429])
+})
+
+t.test("the default is one count for all routes; a route's own rule and an endpoint's have theirs", async (t) => {
+  const app = createApp({
+    default: { max: 2, windowMs: 10_000 },
+    perEndpoint: { 'GET /b': { max: 1 }, '/own': { max: 100 } }
+  })
+  t.same(await statuses(app, '/a', 1, acme), [200])
+  t.same(await statuses(app, '/fails', 2, acme), [404, 429])
+  t.same(await statuses(app, '/b', 2, acme), [200, 429], 'the endpoint')
+  t.same(await statuses(app, '/own', 2, acme), [200, 429], "the route's own goes before the endpoint's")
+  t.same(await statuses(app, '/own/1', 1, acme), [200], 'another route, another count')
+  t.same(await statuses(app, '/own/2', 1, acme), [429], 'the same route')
+})
+
+t.test('an endpoint is named by its path for every method', async (t) => {
+  const app = createApp({ perEndpoint: { '/b': { max: 2, windowMs: 10_000 } } })
+  t.same(await statuses(app, '/b', 2, acme), [200, 200])
+  t.equal((await app.inject({ method: 'POST', url: '/b', headers: acme, payload: {} })).statusCode, 429)
+})
+
+t.test('HEAD draws on the count of GET', async (t) => {
+  const app = createApp({})
+  t.equal((await app.inject({ method: 'HEAD', url: '/own', headers: acme })).statusCode, 200)
+  t.same(await statuses(app, '/own', 1, acme), [429])
+})
+
+t.test('the refusal has the message and the status of its rule', async (t) => {
+  const app = createApp({ default: { max: 1, windowMs: 1000, statusCode: 503, message: 'Busy' } })
+  await statuses(app, '/a', 1)
+  const refused = await get(app, '/a')
+  t.equal(refused.statusCode, 503)
+  t.match(refused.json(), { error: 'Service Unavailable', message: 'Busy', retryAfter: 1 })
+  await statuses(app, '/own', 1)
+  t.equal((await get(app, '/own')).json().message, 'Slowly')
+})
+
+t.test('answers that a rule skips do not count', async (t) => {
+  const successful = createApp({ default: { max: 1, windowMs: 10_000, skipSuccessfulRequests: true } })
+  t.same(await statuses(successful, '/a', 3, acme), [200, 200, 200])
+  t.same(await statuses(successful, '/fails', 2, acme), [404, 429])
+  const failed = createApp({ default: { max: 1, windowMs: 10_000, skipFailedRequests: true } })
+  t.same(await statuses(failed, '/fails', 3, acme), [404, 404, 404])
+  t.same(await statuses(failed, '/a', 2, acme), [200, 429])
+})
+
+t.test('a request is refused before its body is judged, and after its token is', async (t) => {
+  const app = createApp({ default: { max: 1, windowMs: 10_000 } })
+  const send = () => app.inject({ method: 'POST', url: '/b', headers: acme, payload: {} })
+  t.equal((await send()).statusCode, 400)
+  t.equal((await send()).statusCode, 429)
+  t.equal((await get(app, '/a', { authorization: 'Bearer x' })).statusCode, 401)
+})
+
+t.test('without a rule for it, and with rateLimitRule: false, a route is not limited', async (t) => {
+  const app = createApp({ enabled: false, default: { max: 1, windowMs: 10_000 } })
+  t.same(await statuses(app, '/a', 3, acme), [200, 200, 200])
+  t.equal((await get(app, '/a', acme)).headers['x-ratelimit-limit'], undefined)
+  t.same(await statuses(app, '/own', 2, acme), [200, 429], "a route's own rule holds")
+  const on = createApp({ default: { max: 1, windowMs: 10_000 } })
+  t.same(await statuses(on, '/free', 3, acme), [200, 200, 200])
+  t.same(await statuses(on, '/theirs', 3, acme), [200, 200, 200], "an embedder's route")
+})
+
+t.test('the limit without a default in the document is 100 a minute', async (t) => {
+  const response = await get(createApp({}), '/a', acme)
+  t.equal(response.headers['x-ratelimit-limit'], '100')
+  t.equal(response.headers['x-ratelimit-reset'], String(1_800_000_000 + 61))
+})
+
+t.test('a store outside this process is awaited', async (t) => {
+  const memory = createMemoryStore()
+  const remote: LimiterStores['tenants'] = {
+    take: async (...use) => memory.take(...use),
+    giveBack: async (...use) => memory.giveBack(...use)
+  }
+  const app = createApp({ default: { max: 1, windowMs: 10_000, skipFailedRequests: true }, stores: { tenants: remote, addresses: remote } })
+  t.same(await statuses(app, '/a', 2, acme), [200, 429])
+})
+
+t.test('a route that is compiled later is checked by the same limiter', async (t) => {
+  const app = createApp({ default: { max: 2, windowMs: 10_000 } })
+  app.after(() => {
+    app.get('/late/*', { config: { access: 'open', rateLimitRule: false } }, async (request, reply) => {
+      await app.rateLimiter.check(request, reply, { max: 1, windowMs: 10_000 }, 'GET /late/:id')
+      await app.rateLimiter.check(request, reply, null, '')
+      return {}
+    })
+  })
+  t.same(await statuses(app, '/late/1', 2, acme), [200, 429])
+  t.same(await statuses(app, '/a', 2, acme), [200, 429], 'one of the default was drawn')
+})
+
+t.test('the plugin limits alone in a bare app, and warns of an endpoint that is no route', async (t) => {
+  const lines: string[] = []
+  const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => { lines.push(line) } } } })
+  app.register(rateLimit, { perEndpoint: { 'GET /typo': { max: 1, windowMs: 1000 } } })
+  app.after(() => { app.get('/', { config: { rateLimitRule: { max: 1, windowMs: 60_000 } } }, async () => ({})) })
+  t.same(await statuses(app, '/', 2), [200, 429])
+  t.match(lines.join(''), /perEndpoint names \\"GET \/typo\\", which is no route/)
+})
