@@ -12,7 +12,7 @@ import { compileFieldComparison, fieldOf } from './document-field.js'
 import { type CompiledFilters, compileConditions, writeConditions } from './filter.js'
 import { noScope } from './filter-value.js'
 import { columnOf } from './identifiers.js'
-import { compilePage, direction, type Page } from './page.js'
+import { compilePage, direction, type Page, writePagination } from './page.js'
 import { refuse, requestPath } from './request-path.js'
 import { where } from './scope.js'
 import { type Binder, type Input, noInput, type Placeholders } from './sql.js'
@@ -170,13 +170,13 @@ function conditionsOf (parts: Parts, alias: string, placeholders: Placeholders, 
 
 function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
   const switches = [...parts.filters.switches, ...parts.excluded.length > 0 && operation !== 'delete' ? [hasFullAccess] : []]
-  const variants = compileVariants(switches, (placeholders, on) => {
+  const variants = compileVariants(switches, (placeholders, on, literal) => {
     switch (operation) {
       case 'delete': return `delete from ${documents} d${conditionsOf(parts, 'd', placeholders, on)} returning '{"success":true}'`
-      case 'query': return writePage(parts, placeholders, on)
+      case 'query': return writePage(parts, literal, placeholders, on)
       default: return `select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
     }
-  })
+  }, operation === 'query' ? parts.page.literal : undefined)
   const answer = answers[operation]
   return (scope) => {
     const { statement, values } = variants(scope, noInput)
@@ -184,12 +184,11 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
   }
 }
 
-function writePage (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  const limit = placeholders.add(parts.page.limit, 'bigint')
-  const offset = placeholders.add(parts.page.offset, 'bigint')
-  const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}${parts.order('d')} limit ${limit} offset ${offset}`
-  const total = `select count(*) from ${documents} c${conditionsOf(parts, 'c', placeholders, on)}`
-  return `select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', placeholders, on)})::text, '[]'), ',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":', (${total}), '}}') from (${rows}) r`
+function writePage (parts: Parts, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const { clause, pagination, total } = writePagination(parts.page, literal, placeholders)
+  const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}${parts.order('d')}${clause}`
+  const count = `select count(*) from ${documents} c${conditionsOf(parts, 'c', placeholders, on)}`
+  return `select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', placeholders, on)})::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`
 }
 
 const bindJson: Binder = (_scope, { rows }) => rows

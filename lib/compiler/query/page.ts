@@ -9,12 +9,30 @@ import { noScope } from './filter-value.js'
 import { columnOf } from './identifiers.js'
 import { refuse, requestPath } from './request-path.js'
 import { tenantColumn } from './scope.js'
-import type { Binder } from './sql.js'
+import type { Binder, Placeholders } from './sql.js'
+
+/**
+ * Page sizes that have a statement of their own for the start of the list. PostgreSQL plans a statement whose `limit` is a
+ * placeholder anew each time (it cannot know how few rows are wanted), which costs as much as reading a page of them.
+ */
+const usualLimits = [10, 20, 25, 50, 100]
 
 export interface Page {
   readonly limit: Binder
   readonly offset: Binder
   readonly references: readonly Reference[]
+  /** The limit that is written into the text, where the list is read from its start with a usual limit. */
+  readonly literal: (scope: Scope) => number | undefined
+}
+
+/** What a statement says of its page. */
+export interface PageSql {
+  /** ` limit ... offset ...` */
+  readonly clause: string
+  /** Arguments of `concat`: the text from the records to the total. */
+  readonly pagination: string
+  /** The total: counted only where the page does not show it. */
+  readonly total: (count: string) => string
 }
 
 /** The limit and offset of a list: the query string's, else the query's own, else the document's. */
@@ -22,10 +40,35 @@ export function compilePage (query: Pick<Query, 'limit' | 'offset'>, pointer: st
   const { defaultLimit, maxLimit, defaultOffset } = context.pagination
   const limit = compileCount(query.limit, pointerTo(pointer, 'limit'), context)
   const offset = compileCount(query.offset, pointerTo(pointer, 'offset'), context)
+  const readLimit = (scope: Scope): number => Math.min(given(scope, 'limit') ?? limit.read(scope) ?? defaultLimit, maxLimit)
+  const readOffset = (scope: Scope): number => given(scope, 'offset') ?? offset.read(scope) ?? defaultOffset
+  const configured = typeof query.limit === 'number' ? query.limit : defaultLimit
+  const literals = new Set([...usualLimits, Math.min(configured, maxLimit)].filter((each) => each > 0))
   return {
-    limit: (scope) => Math.min(given(scope, 'limit') ?? limit.read(scope) ?? defaultLimit, maxLimit),
-    offset: (scope) => given(scope, 'offset') ?? offset.read(scope) ?? defaultOffset,
-    references: [...limit.references, ...offset.references]
+    limit: readLimit,
+    offset: readOffset,
+    references: [...limit.references, ...offset.references],
+    literal: (scope) => {
+      const asked = readLimit(scope)
+      return literals.has(asked) && readOffset(scope) === 0 ? asked : undefined
+    }
+  }
+}
+
+/** Writes the page, with its limit as it is given or as a placeholder. */
+export function writePagination (page: Page, literal: number | undefined, placeholders: Placeholders): PageSql {
+  if (literal !== undefined) {
+    return {
+      clause: ` limit ${literal}`,
+      pagination: `',"pagination":{"limit":${literal},"offset":0,"total":'`,
+      total: (count) => `case when count(*) < ${literal} then count(*) else (${count}) end`
+    }
+  }
+  const [limit, offset] = [placeholders.add(page.limit, 'bigint'), placeholders.add(page.offset, 'bigint')]
+  return {
+    clause: ` limit ${limit} offset ${offset}`,
+    pagination: `',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":'`,
+    total: (count) => `case when count(*) < ${limit} and (count(*) > 0 or ${offset} = 0) then ${offset} + count(*) else (${count}) end`
   }
 }
 

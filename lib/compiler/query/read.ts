@@ -8,7 +8,7 @@ import { pointerTo } from '../../config/faults.js'
 import { selectList, hasEmbeds } from './embed.js'
 import { writeConditions } from './filter.js'
 import { tableName } from './identifiers.js'
-import { compileOrder, compilePage, type Page } from './page.js'
+import { compileOrder, compilePage, type Page, writePagination } from './page.js'
 import { rowConditions, where } from './scope.js'
 import type { Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
@@ -31,13 +31,12 @@ export function compileListing (query: Query, table: Table, pointer: string, con
 }
 
 /** `{"data":[...],"pagination":{...}}` of the rows that match. */
-export function writePage (parts: ReadParts, page: Page, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  const limit = placeholders.add(page.limit, 'bigint')
-  const offset = placeholders.add(page.offset, 'bigint')
-  const rows = rowsOf(parts, ` limit ${limit} offset ${offset}`, placeholders, on)
+export function writePage (parts: ReadParts, page: Page, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const { clause, pagination, total } = writePagination(page, literal, placeholders)
+  const rows = rowsOf(parts, clause, placeholders, on)
   const counted = placeholders.alias()
-  const total = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, placeholders, on))}`
-  return `select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), ',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":', (${total}), '}}') from (${rows}) r`
+  const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, placeholders, on))}`
+  return `select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`
 }
 
 /** One record: the first in the order. */

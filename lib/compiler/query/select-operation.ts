@@ -14,9 +14,10 @@ export function compileSelect ({ query, table, pointer, context, selection, acce
   const parts: ReadParts = { table, schema: context.catalogue.schema, filters, selection, order }
   const one = query.single === true || query.id !== undefined
   const unique = isOneRow(filters, table)
-  const variants = compileVariants([...accessSwitches, ...filters.switches], (placeholders, on) => one
-    ? writeRecord(unique ? { ...parts, order: () => '' } : parts, unique, placeholders, on)
-    : writePage(parts, page, placeholders, on))
+  const switches = [...accessSwitches, ...filters.switches]
+  const variants = one
+    ? compileVariants(switches, (placeholders, on) => writeRecord(unique ? { ...parts, order: () => '' } : parts, unique, placeholders, on))
+    : compileVariants(switches, (placeholders, on, literal) => writePage(parts, page, literal, placeholders, on), page.literal)
   const answer = one ? 'record' : 'page'
   return {
     answer,

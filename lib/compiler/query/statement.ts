@@ -16,8 +16,8 @@ export const maxVariants = 64
 /** Decides for one request whether a part of the statement is in it. */
 export type Switch = (scope: Scope, input: Input) => boolean
 
-/** Writes the text with the parts whose switches are on. */
-export type Writer = (placeholders: Placeholders, on: ReadonlySet<Switch>) => string
+/** Writes the text with the parts whose switches are on, and with the number that was chosen, if one was. */
+export type Writer = (placeholders: Placeholders, on: ReadonlySet<Switch>, chosen: number | undefined) => string
 
 export interface Bound {
   readonly statement: Statement
@@ -29,21 +29,22 @@ interface Variant {
   readonly binders: readonly Binder[]
 }
 
-/** The function that picks the variant for a request and binds its values. */
-export function compileVariants (switches: readonly Switch[], write: Writer): (scope: Scope, input: Input) => Bound {
-  if (switches.length === 0) {
-    const { statement, binders } = writeVariant(write, new Set(), true)
+/** The function that picks the variant for a request and binds its values; `choose` picks a number that the text holds. */
+export function compileVariants (switches: readonly Switch[], write: Writer, choose?: (scope: Scope) => number | undefined): (scope: Scope, input: Input) => Bound {
+  if (switches.length === 0 && choose === undefined) {
+    const { statement, binders } = writeVariant(write, new Set(), undefined, true)
     return (scope, input) => ({ statement, values: bindAll(binders, scope, input) })
   }
   const named = new Map<string, Variant>()
   const unnamed = new Map<string, Variant>()
   return (scope, input) => {
-    let key = ''
-    for (let index = 0; index < switches.length; index++) key += switches[index]!(scope, input) ? '1' : '0'
+    const chosen = choose?.(scope)
+    let key = chosen === undefined ? '' : String(chosen)
+    for (let index = 0; index < switches.length; index++) key += switches[index]!(scope, input) ? '+' : '-'
     let variant = named.get(key) ?? unnamed.get(key)
     if (variant === undefined) {
-      const on = new Set(switches.filter((_, index) => key[index] === '1'))
-      variant = writeVariant(write, on, named.size < maxVariants)
+      const on = new Set(switches.filter((each) => each(scope, input)))
+      variant = writeVariant(write, on, chosen, named.size < maxVariants)
       if (variant.statement.name === undefined && unnamed.size === maxVariants) unnamed.clear()
       const held = variant.statement.name === undefined ? unnamed : named
       held.set(key, variant)
@@ -54,7 +55,7 @@ export function compileVariants (switches: readonly Switch[], write: Writer): (s
 
 /** A statement that is written anew for each request, so it has no name. */
 export function writeOnce (write: Writer, scope: Scope, input: Input): Bound {
-  const { statement, binders } = writeVariant(write, new Set(), false)
+  const { statement, binders } = writeVariant(write, new Set(), undefined, false)
   return { statement, values: bindAll(binders, scope, input) }
 }
 
@@ -63,9 +64,9 @@ export function statementName (text: string): string {
   return `t_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`
 }
 
-function writeVariant (write: Writer, on: ReadonlySet<Switch>, named: boolean): Variant {
+function writeVariant (write: Writer, on: ReadonlySet<Switch>, chosen: number | undefined, named: boolean): Variant {
   const placeholders = new Placeholders()
-  const text = write(placeholders, on)
+  const text = write(placeholders, on, chosen)
   const statement = named ? { text, name: statementName(text) } : { text }
   return { statement: Object.freeze(statement), binders: placeholders.binders }
 }
