@@ -1,8 +1,23 @@
-/** The tables that a document declares (DESIGN 3, "Declared tables"). */
+/** The tables that a document declares (DESIGN 3, "Declared tables"), worked out to what the database is to hold. */
+import type { ColumnDefinition, TableDefinition, columnTypeNames } from '../config/schema/table.js'
 import type { Catalogue, Column, ForeignKey, Table } from './catalogue.js'
 
-/** Types of columns: PostgreSQL's name for each by its names in a document. */
-export const columnTypes = {
+/** By name. */
+export type DeclaredTables = Readonly<Record<string, TableDefinition>>
+
+/** A declared table as it is to be. */
+export interface WantedTable extends Table {
+  readonly columns: ReadonlyMap<string, WantedColumn>
+  readonly indexes: readonly (readonly string[])[]
+}
+
+export interface WantedColumn extends Column {
+  /** As declared: `uuid()`, `now()` or a literal; undefined without one. */
+  readonly default: unknown
+}
+
+/** PostgreSQL's name of each type, as `format_type` prints it. */
+export const typeNames = {
   text: 'text',
   varchar: 'character varying',
   integer: 'integer',
@@ -29,99 +44,123 @@ export const columnTypes = {
   'numeric[]': 'numeric[]',
   'uuid[]': 'uuid[]',
   'boolean[]': 'boolean[]'
-} as const satisfies Record<string, string>
+} as const satisfies Record<typeof columnTypeNames[number], string>
 
-export type ColumnType = keyof typeof columnTypes
+const tenantColumn = 'tenant_id'
 
-export interface DeclaredColumn {
-  readonly type: ColumnType
-  /** Part of the primary key. Default: false. */
-  readonly primaryKey?: boolean | undefined
-  readonly notNull?: boolean | undefined
-  /** `uuid()`, `now()`, or a literal of the column's type. */
-  readonly default?: unknown
-  /** `table.column` that the value must be found in. */
-  readonly references?: string | undefined
-  readonly unique?: boolean | undefined
-}
-
-export interface DeclaredTable {
-  readonly columns: Readonly<Record<string, DeclaredColumn>>
-  /** Adds `tenant_id text not null`, its index and its policy. */
-  readonly tenantScoped?: boolean | undefined
-  /** Adds `deleted boolean not null default false` and `deleted_at timestamptz`. */
-  readonly softDelete?: boolean | undefined
-  readonly indexes?: readonly (readonly string[])[] | undefined
-  readonly unique?: readonly (readonly string[])[] | undefined
-}
-
-/** By name. */
-export type DeclaredTables = Readonly<Record<string, DeclaredTable>>
-
-/** The columns of a table as declared, with those that `tenantScoped` and `softDelete` add. */
-export function declaredColumns ({ columns, tenantScoped, softDelete }: DeclaredTable): Record<string, DeclaredColumn> {
-  return {
-    ...columns,
-    ...tenantScoped === true && { tenant_id: columns.tenant_id ?? { type: 'text', notNull: true } },
-    ...softDelete === true && { deleted: { type: 'boolean', notNull: true, default: false }, deleted_at: { type: 'timestamptz' } }
+/**
+ * Works the declarations out: columns that `tenantScoped` and `softDelete` add, and what keeps tenants apart. Unique
+ * columns of a tenant-scoped table are unique within a tenant, and a reference between two such tables holds the tenant
+ * too: otherwise one tenant could find out, take or hold on to what another one has.
+ */
+export function wantedTables (declared: DeclaredTables): ReadonlyMap<string, WantedTable> {
+  const wanted = new Map(Object.entries(declared).map(([name, definition]) => [name, wantedTable(name, definition, declared)]))
+  for (const { foreignKeys } of wanted.values()) {
+    for (const { referencedTable, referencedColumns } of foreignKeys) {
+      const target = wanted.get(referencedTable)
+      if (target === undefined || referencedColumns.length < 2 || [target.primaryKey, ...target.uniqueKeys].some((key) => sameColumns(key, referencedColumns))) continue
+      wanted.set(referencedTable, { ...target, uniqueKeys: [...target.uniqueKeys, referencedColumns] })
+    }
   }
+  for (const [name, table] of wanted) wanted.set(name, { ...table, indexes: table.indexes.filter((index) => !hasKeyIndex(table, index)) })
+  return wanted
 }
 
 /** The catalogue as it will be when the migration is done: routes compile although the database still lacks something. */
-export function withDeclared (found: Catalogue, declared: DeclaredTables): Catalogue {
+export function withDeclared (found: Catalogue, wanted: ReadonlyMap<string, WantedTable>): Catalogue {
   const tables = new Map(found.tables)
-  for (const [name, table] of Object.entries(declared)) {
+  for (const [name, table] of wanted) {
     const existing = found.tables.get(name)
-    tables.set(name, existing === undefined ? declaredTable(name, table) : completed(existing, table))
+    tables.set(name, existing === undefined ? Object.freeze(table) : completed(existing, table))
   }
   return Object.freeze({ schema: found.schema, tables })
 }
 
-function declaredTable (name: string, table: DeclaredTable): Table {
-  const columns = declaredColumns(table)
-  const entries = Object.entries(columns)
-  return Object.freeze({
+/** Whether two keys are of the same columns, in whatever order. */
+export function sameColumns (left: readonly string[], right: readonly string[]): boolean {
+  return left.length === right.length && left.every((column) => right.includes(column))
+}
+
+/** A key brings an index of its own, which serves the columns that it begins with. */
+function hasKeyIndex ({ primaryKey, uniqueKeys }: Table, columns: readonly string[]): boolean {
+  return [primaryKey, ...uniqueKeys].some((key) => columns.every((column, place) => key[place] === column))
+}
+
+function wantedTable (name: string, definition: TableDefinition, declared: DeclaredTables): WantedTable {
+  const definitions = columnDefinitions(definition)
+  const columns = new Map(Object.entries(definitions).map(([column, one]) => [column, wantedColumn(column, one)]))
+  const primaryKey = Object.keys(definitions).filter((column) => definitions[column]?.primaryKey)
+  const tenantScoped = isTenantScoped(definition)
+  const within = (key: readonly string[]) => tenantScoped && !key.includes(tenantColumn) ? [tenantColumn, ...key] : [...key]
+  const uniqueKeys = [...Object.keys(definitions).filter((column) => definitions[column]?.unique).map((column) => [column]), ...definition.unique ?? []].map(within)
+  // The order of a tenant's list is that of the primary key.
+  const tenantIndex = [tenantColumn, ...primaryKey.filter((column) => column !== tenantColumn)]
+  return {
     name,
-    columns: new Map(entries.map(([column, definition]) => [column, declaredColumn(column, definition)])),
-    primaryKey: entries.filter(([, { primaryKey }]) => primaryKey).map(([column]) => column),
-    uniqueKeys: declaredUniques(table),
-    foreignKeys: entries.flatMap(([column, { references }]) => references === undefined ? [] : [foreignKeyOf(name, column, references)]),
-    tenantScoped: 'tenant_id' in columns,
-    softDelete: columns.deleted?.type === 'boolean' && (columns.deleted_at?.type ?? '').startsWith('timestamp'),
+    columns,
+    primaryKey,
+    uniqueKeys,
+    foreignKeys: Object.entries(definitions).flatMap(([column, { references }]) => references === undefined ? [] : [foreignKey(name, column, references, tenantScoped, declared)]),
+    indexes: [...tenantScoped ? [tenantIndex] : [], ...definition.indexes ?? []],
+    tenantScoped,
+    softDelete: columns.get('deleted')?.type === 'boolean' && (columns.get('deleted_at')?.type ?? '').startsWith('timestamp'),
     view: false
-  })
+  }
+}
+
+function columnDefinitions ({ columns, tenantScoped, softDelete }: TableDefinition): Record<string, ColumnDefinition> {
+  const definitions: Record<string, ColumnDefinition> = { ...columns }
+  if (tenantScoped === true) definitions.tenant_id ??= { type: 'text', notNull: true }
+  if (softDelete === true) {
+    definitions.deleted ??= { type: 'boolean', notNull: true, default: false }
+    definitions.deleted_at ??= { type: 'timestamptz' }
+  }
+  return definitions
+}
+
+function isTenantScoped ({ columns, tenantScoped }: TableDefinition): boolean {
+  return tenantScoped === true || Object.hasOwn(columns, tenantColumn)
+}
+
+function wantedColumn (name: string, definition: ColumnDefinition): WantedColumn {
+  return {
+    name,
+    type: typeNames[definition.type],
+    notNull: definition.notNull === true || definition.primaryKey === true,
+    hasDefault: definition.default !== undefined && definition.default !== null,
+    default: definition.default,
+    generated: false
+  }
+}
+
+function foreignKey (table: string, column: string, references: string, tenantScoped: boolean, declared: DeclaredTables): ForeignKey {
+  const [referencedTable = '', referencedColumn = ''] = references.split('.')
+  const target = Object.hasOwn(declared, referencedTable) ? declared[referencedTable] : undefined
+  const shared = tenantScoped && target !== undefined && isTenantScoped(target) && column !== tenantColumn && referencedColumn !== tenantColumn
+  return {
+    name: constraintName(table, [column], 'fkey'),
+    columns: shared ? [tenantColumn, column] : [column],
+    referencedTable,
+    referencedColumns: shared ? [tenantColumn, referencedColumn] : [referencedColumn]
+  }
+}
+
+/** A name as PostgreSQL would give it; it keeps 63 bytes of a longer one, so the end, which tells names apart, is kept. */
+export function constraintName (table: string, columns: readonly string[], suffix: string): string {
+  const maxLength = 63
+  const end = `_${suffix}`
+  return `${[table, ...columns].join('_').slice(0, maxLength - end.length)}${end}`
 }
 
 /** An existing table with the columns and references that it lacks. */
-function completed (existing: Table, table: DeclaredTable): Table {
-  const wanted = declaredTable(existing.name, table)
+function completed (existing: Table, wanted: WantedTable): Table {
   const columns = new Map([...wanted.columns, ...existing.columns])
   if (existing.view || columns.size === existing.columns.size) return existing
   return Object.freeze({
     ...existing,
     columns,
-    foreignKeys: [...existing.foreignKeys, ...wanted.foreignKeys.filter(({ columns: [column] }) => column !== undefined && !existing.columns.has(column))],
+    foreignKeys: [...existing.foreignKeys, ...wanted.foreignKeys.filter((key) => key.columns.some((column) => !existing.columns.has(column)))],
     tenantScoped: existing.tenantScoped || wanted.tenantScoped,
     softDelete: existing.softDelete || wanted.softDelete
   })
-}
-
-function declaredColumn (name: string, definition: DeclaredColumn): Column {
-  return Object.freeze({
-    name,
-    type: columnTypes[definition.type],
-    notNull: definition.notNull === true || definition.primaryKey === true,
-    hasDefault: definition.default !== undefined,
-    generated: false
-  })
-}
-
-/** Unique keys of a table, those of single columns first. */
-export function declaredUniques ({ columns, unique = [] }: DeclaredTable): string[][] {
-  return [...Object.entries(columns).filter(([, definition]) => definition.unique).map(([column]) => [column]), ...unique.map((key) => [...key])]
-}
-
-export function foreignKeyOf (table: string, column: string, references: string): ForeignKey {
-  const dot = references.lastIndexOf('.')
-  return { name: `${table}_${column}_fkey`, columns: [column], referencedTable: references.slice(0, dot), referencedColumns: [references.slice(dot + 1)] }
 }

@@ -6,10 +6,12 @@ import type { Engine, EngineStatus, Session, SessionOptions, Statement } from '.
 import type { SystemTables } from './system-tables.js'
 import { Kysely } from 'kysely'
 import { readCatalogue, type Reading } from './catalogue-reader.js'
-import { withDeclared, type DeclaredTables } from './declared-tables.js'
+import { withDeclared, type WantedTable } from './declared-tables.js'
 import { TextExchange } from './exchange.js'
 import { databaseUnavailable, isRetryable, isStalePlan, translate } from './failures.js'
 import { createDialect } from './kysely-dialect.js'
+import { applyMigration, type RunTransaction } from './migrations/apply.js'
+import { planMigration, type PlanOptions } from './migrations/plan.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
 
 const maxRetries = 3 // of a serialization failure or a deadlock
@@ -18,17 +20,16 @@ const refreshPauseMs = 1000 // between refreshes that failing statements ask for
 /** What the engine needs besides its connections. */
 export interface PoolEngineOptions {
   readonly schema: string
-  readonly declared: DeclaredTables
+  readonly wanted: ReadonlyMap<string, WantedTable>
   /** Told about connections that broke while idle, and refreshes that failed. */
   readonly warn: (error: unknown, message: string) => void
-  readonly pendingMigrations: (engine: Engine) => Promise<string[]>
 }
 
 export function createPoolEngine (connections: Connections, options: PoolEngineOptions): Engine {
   const { pool, settings } = connections
   const preludes = createPreludes(settings)
   const listeners = new Set<(catalogue: Catalogue) => void>()
-  let reading: Reading = { catalogue: withDeclared({ schema: options.schema, tables: new Map() }, options.declared), constraints: { columnsOf: () => undefined } }
+  let reading: Reading = { catalogue: withDeclared({ schema: options.schema, tables: new Map() }, options.wanted), constraints: { columnsOf: () => undefined } }
   let fingerprint = ''
   let refreshing: Promise<Catalogue> | null = null
   let refreshAsked: NodeJS.Timeout | null = null
@@ -103,7 +104,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     })
   }
 
-  async function transaction<T> ({ tenantId }: SessionOptions, work: (session: Session) => Promise<T>): Promise<T> {
+  async function transaction<T> (tenantId: string | null | undefined, work: (session: Session) => Promise<T>): Promise<T> {
     for (let attempts = 0; ; attempts++) {
       const client = await acquired()
       let fault: unknown
@@ -152,7 +153,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     if (print === fingerprint) return reading.catalogue
     const first = fingerprint === ''
     fingerprint = print
-    reading = { catalogue: withDeclared(found.catalogue, options.declared), constraints: found.constraints }
+    reading = { catalogue: withDeclared(found.catalogue, options.wanted), constraints: found.constraints }
     if (!first) for (const listener of listeners) notify(listener)
     return reading.catalogue
   }
@@ -164,6 +165,10 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       options.warn(error, 'a listener for changed tables failed')
     }
   }
+
+  const planOptions: PlanOptions = { schema: options.schema, wanted: options.wanted, rowLevelSecurity: settings.rowLevelSecurity }
+  const ownTransaction: RunTransaction = (work) => transaction(undefined, work)
+  const plan = ({ policies = true }: { policies?: boolean } = {}) => ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
 
   const kysely = new Kysely<SystemTables>({ dialect: createDialect({ acquire: acquired, release, settings, preludes, translate: fail }) })
 
@@ -177,8 +182,19 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       return () => { listeners.delete(listener) }
     },
     text,
-    transaction,
-    pendingMigrations: () => options.pendingMigrations(engine),
+    transaction: ({ tenantId }, work) => transaction(tenantId, work),
+    migration: {
+      plan,
+      async apply () {
+        const applied = await applyMigration(ownTransaction, planOptions)
+        if (applied.length > 0) await refresh()
+        return applied
+      }
+    },
+    async pendingMigrations () {
+      const { migrations } = await plan()
+      return migrations.filter(({ required }) => required).map(({ name }) => name)
+    },
     async ping (timeoutMs) {
       let timer: NodeJS.Timeout | undefined
       const late = new Promise<never>((_resolve, reject) => { timer = setTimeout(() => reject(databaseUnavailable()), timeoutMs) })

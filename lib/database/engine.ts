@@ -3,6 +3,7 @@
  */
 import type { Kysely } from 'kysely'
 import type { Catalogue } from './catalogue.js'
+import type { MigrationPlan } from './migrations/plan.js'
 import type { SystemTables } from './system-tables.js'
 
 /** SQL with numbered placeholders. A name makes it a prepared statement, planned once a connection. */
@@ -35,6 +36,18 @@ export interface EngineStatus {
   readonly waiting: number
 }
 
+/** What the database lacks, and how it gets it. */
+export interface Migration {
+  /** `policies: false` plans without row-level security and takes it out of force: for development. Default: true. */
+  plan (options?: { policies?: boolean }): Promise<MigrationPlan>
+  /**
+   * Applies what is lacking, under a lock that all servers of the database share, and reads the catalogue again. Returns
+   * the names of what was applied, in order; none where nothing was lacking. Rejects with `conflict` where the database
+   * refuses a migration, saying why; those before it stay.
+   */
+  apply (): Promise<string[]>
+}
+
 /**
  * A database. Errors are already those of the catalogue of errors: `databaseUnavailable`, `databaseBusy`, `conflict`,
  * `constraintViolated`, `invalidValue`, `schemaChanged`; anything else is a fault of ours and answers 500.
@@ -53,7 +66,8 @@ export interface Engine {
   text (statement: Statement, values: readonly unknown[], options: SessionOptions): Promise<string | null>
   /** Runs the work in one transaction: committed when it resolves, rolled back when it rejects. */
   transaction<T> (options: SessionOptions, work: (session: Session) => Promise<T>): Promise<T>
-  /** The names of migrations, system and declared tables alike, that the database lacks. */
+  readonly migration: Migration
+  /** The names of migrations, system and declared tables alike, that routes wait for; policies count with `rowLevelSecurity`. */
   pendingMigrations (): Promise<string[]>
   /** Resolves when the database answers within the time, in milliseconds; rejects with `databaseUnavailable` otherwise. */
   ping (timeoutMs: number): Promise<void>

@@ -56,7 +56,8 @@ function translateState (state: string, cause: unknown, constraints: ConstraintR
     case '23502': return failure('constraintViolated', requiredDetails(cause))
     case '42P01': case '42703': return failure('schemaChanged', { headers: retryAfter, cause })
     case '57014': case '40001': case '40P01': case '55P03': return failure('databaseBusy', { headers: retryAfter, cause })
-    case '21000': return failure('invalidValue', { cause })
+    // Raised by compiled writes that refer to another tenant's row, and by an upsert that names one row twice.
+    case '21000': return failure('constraintViolated', { cause })
     case '25P03': case '25006': case '3D000': return databaseUnavailable(cause)
   }
   switch (state.slice(0, 2)) {
@@ -81,9 +82,11 @@ function constraintDetails (cause: unknown, constraints: ConstraintReader, keywo
   const table = fieldOf(cause, 'table')
   const constraint = fieldOf(cause, 'constraint')
   const columns = table === undefined || constraint === undefined ? undefined : constraints.columnsOf(table, constraint)
-  if (table === undefined || columns === undefined || columns.length === 0) return { cause }
-  const text = message(columns.join(', '), table)
-  return { cause, extras: { details: columns.map((column) => ({ path: `/${column}`, message: text, keyword })) } }
+  // The tenant is in keys of tenant-scoped tables, and is nothing that a caller sends.
+  const own = columns?.filter((column) => column !== 'tenant_id') ?? []
+  if (table === undefined || own.length === 0) return { cause }
+  const text = message(own.join(', '), table)
+  return { cause, extras: { details: own.map((column) => ({ path: `/${column}`, message: text, keyword })) } }
 }
 
 function requiredDetails (cause: unknown): ErrorDetails {

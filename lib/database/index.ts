@@ -1,8 +1,8 @@
 /** Opens a database. */
 import type { Engine } from './engine.js'
-import type { DeclaredTables } from './declared-tables.js'
 import { connectEmbedded, type EmbeddedOptions } from './embedded.js'
 import { connectPostgres, type PostgresOptions } from './postgres.js'
+import { wantedTables, type DeclaredTables } from './declared-tables.js'
 import { createPoolEngine } from './engine-on-pool.js'
 
 /** What of a logger the engine uses. */
@@ -30,20 +30,43 @@ export interface EngineOptions {
  * the embedded folder.
  */
 export async function createEngine (options: EngineOptions): Promise<Engine> {
-  const { tables = {}, log } = options
-  const connections = options.provider === 'postgres' ? connectPostgres(requirePostgres(options)) : await connectEmbedded(options.embedded)
+  const { provider, tables = {}, migrate = provider === 'embedded' ? 'auto' : 'manual', log } = options
+  const schema = provider === 'postgres' ? options.postgres?.schema ?? 'public' : 'public'
+  if (/^(tenantry|information_schema|pg_.*)$/.test(schema)) throw new Error(`the schema "${schema}" cannot hold the application's tables: choose another postgres.schema`)
+  const connections = provider === 'postgres' ? connectPostgres(requirePostgres(options)) : await connectEmbedded(options.embedded)
   const engine = createPoolEngine(connections, {
-    schema: options.postgres?.schema ?? 'public',
-    declared: tables,
-    warn: (err, message) => log?.warn({ err }, message),
-    pendingMigrations: async () => []
+    schema,
+    wanted: wantedTables(tables),
+    warn: (err, message) => log?.warn({ err }, message)
   })
   try {
+    if (connections.settings.rowLevelSecurity) await refuseBypass(engine)
+    await (migrate === 'auto' ? apply(engine, log) : report(engine, log))
     await engine.refresh()
     return engine
   } catch (error) {
     await engine.close()
     throw error
+  }
+}
+
+async function apply (engine: Engine, log: EngineLog | undefined): Promise<void> {
+  const migrations = await engine.migration.apply()
+  if (migrations.length > 0) log?.info({ migrations }, 'the database was migrated')
+}
+
+async function report (engine: Engine, log: EngineLog | undefined): Promise<void> {
+  const migrations = await engine.pendingMigrations()
+  if (migrations.length > 0) log?.warn({ migrations }, 'the database is not migrated: run "tenantry migrate"')
+}
+
+/** Policies that the role bypasses would keep nobody apart, and nothing would show it. */
+async function refuseBypass (engine: Engine): Promise<void> {
+  const [role] = await engine.transaction({ tenantId: null }, (session) => session.rows<{ name: string, bypasses: boolean }>({
+    text: 'select rolname as name, rolsuper or rolbypassrls as bypasses from pg_roles where rolname = current_user'
+  }))
+  if (role?.bypasses !== false) {
+    throw new Error(`postgres.rowLevelSecurity is on and the database role "${role?.name}" bypasses row-level security: connect as a role without SUPERUSER and BYPASSRLS`)
   }
 }
 

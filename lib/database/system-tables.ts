@@ -6,6 +6,8 @@ type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
 export interface MigrationsTable {
   /** `<nnn>_<description>`. */
   name: string
+  /** Of the server's own tables, or of those that a document declares. */
+  kind: Generated<'system' | 'tables'>
   applied_at: Generated<Timestamp>
 }
 

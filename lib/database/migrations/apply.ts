@@ -1,0 +1,47 @@
+/** Applies what a database lacks. */
+import type { Session } from '../engine.js'
+import { catalogue, failure, TenantryError } from '../../errors.js'
+import { planMigration, recordSql, type PlanOptions, type PlannedMigration } from './plan.js'
+
+/** The key of the advisory lock: any number that no other program is likely to choose. */
+const lockKey = 7_236_815_402
+
+const lockTimeoutMs = 10_000 // for a table that a long statement holds: it fails rather than stop all requests behind it
+
+/** Runs work in one transaction of the server's own, which sees the rows of every tenant. */
+export type RunTransaction = <T> (work: (session: Session) => Promise<T>) => Promise<T>
+
+/**
+ * Applies each migration in a transaction of its own, under a lock that all servers of this database share, planning anew
+ * each time: servers that start together apply each one once. Returns the names in order; none where nothing was lacking.
+ * A migration that fails leaves those before it, and rejects with what the database said about it.
+ */
+export async function applyMigration (transaction: RunTransaction, options: PlanOptions): Promise<string[]> {
+  const applied: PlannedMigration[] = []
+  for (;;) {
+    const migration = await transaction((session) => applyNext(session, options))
+    if (migration === null) return applied.map(({ name }) => name)
+    if (applied.some(({ statements }) => statements.join() === migration.statements.join())) throw new Error(`the migration ${migration.name} was applied and is still lacking`)
+    applied.push(migration)
+  }
+}
+
+async function applyNext (session: Session, options: PlanOptions): Promise<PlannedMigration | null> {
+  await session.rows({ text: "select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)" })
+  await session.rows({ text: 'select pg_advisory_xact_lock($1)' }, [lockKey])
+  const [migration] = (await planMigration(session, options)).migrations
+  if (migration === undefined) return null
+  await session.rows({ text: "select set_config('lock_timeout', $1, true)" }, [String(lockTimeoutMs)])
+  for (const text of [...migration.statements, recordSql(migration)]) {
+    await session.rows({ text }).catch((error: unknown) => { throw refused(migration, error) })
+  }
+  return migration
+}
+
+/** What the database says about a migration names tables, columns and types; it is for who runs the platform. */
+function refused ({ name }: PlannedMigration, error: unknown): unknown {
+  if (error instanceof TenantryError && (error.code === catalogue.databaseBusy.code || error.code === catalogue.databaseUnavailable.code)) return error
+  const reason = error instanceof TenantryError ? error.cause : error
+  if (!(reason instanceof Error) || !('severity' in reason)) return error
+  return failure('conflict', { message: `The migration ${name} cannot be applied: ${reason.message}`, cause: reason })
+}

@@ -1,0 +1,62 @@
+/** What a database holds at one moment, as far as a migration must know. */
+import type { Catalogue } from '../catalogue.js'
+import type { Session } from '../engine.js'
+import type { Security } from './policies.js'
+import { readCatalogue } from '../catalogue-reader.js'
+
+export interface AppliedMigration {
+  readonly name: string
+  readonly kind: 'system' | 'tables'
+}
+
+/** What the catalogue does not tell of a table. */
+export interface TableState extends Security {
+  /** This role may alter the table. */
+  readonly owned: boolean
+  /** Views and foreign tables have no policies. */
+  readonly securable: boolean
+  /** The columns of each index, in order; '' for an expression. */
+  readonly indexes: readonly (readonly string[])[]
+}
+
+export interface Inspection {
+  readonly applied: readonly AppliedMigration[]
+  readonly catalogue: Catalogue
+  readonly states: ReadonlyMap<string, TableState>
+  /** Tables of the `tenantry` schema, with it. */
+  readonly systemTables: ReadonlySet<string>
+}
+
+interface StateRow extends Record<string, unknown>, TableState {
+  name: string
+}
+
+const statesText = `
+select c.relname as name, c.relrowsecurity as enabled, c.relforcerowsecurity as forced, c.relkind in ('r', 'p') as securable,
+  pg_has_role(c.relowner, 'usage') as owned,
+  (select coalesce(json_agg(json_build_object('name', polname, 'permissive', polpermissive)), '[]') from pg_policy where polrelid = c.oid) as policies,
+  (select coalesce(json_agg(names.list), '[]') from pg_index i, lateral (
+      select json_agg(coalesce(a.attname, '') order by u.place) as list from unnest(i.indkey) with ordinality u(attnum, place)
+      left join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum where u.place <= i.indnkeyatts) names
+    where i.indrelid = c.oid and i.indisvalid and i.indpred is null) as indexes
+from pg_class c
+where c.relnamespace = (select oid from pg_namespace where nspname = $1) and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition`
+
+export async function inspect (session: Session, schema: string): Promise<Inspection> {
+  const { catalogue } = await readCatalogue(session, schema)
+  const states = await session.rows<StateRow>({ text: statesText }, [schema])
+  const systemTables = await session.rows<{ name: string }>({ text: "select schemaname || '.' || tablename as name from pg_tables where schemaname = 'tenantry'" })
+  return {
+    applied: await appliedMigrations(session),
+    catalogue,
+    states: new Map(states.map((state) => [state.name, state])),
+    systemTables: new Set(systemTables.map(({ name }) => name))
+  }
+}
+
+/** In the order of application. Throws where there is one that this version does not know. */
+async function appliedMigrations (session: Session): Promise<AppliedMigration[]> {
+  const [found] = await session.rows<{ there: boolean }>({ text: "select to_regclass('tenantry.migrations') is not null as there" })
+  if (found?.there !== true) return []
+  return session.rows<{ name: string, kind: 'system' | 'tables' }>({ text: 'select name, kind from tenantry.migrations order by length(split_part(name, \'_\', 1)), name' })
+}

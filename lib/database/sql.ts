@@ -1,0 +1,17 @@
+/** Names and literals in SQL that is written out: migrations, which take no parameters. */
+
+/** A quoted identifier. */
+export function identifier (name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+/** Several quoted identifiers, with commas. */
+export function identifiers (names: readonly string[]): string {
+  return names.map(identifier).join(', ')
+}
+
+/** A string literal. */
+export function literal (text: string): string {
+  const quoted = `'${text.replaceAll("'", "''")}'`
+  return text.includes('\\') ? `E${quoted.replaceAll('\\', '\\\\')}` : quoted
+}

@@ -1,0 +1,58 @@
+/** The migration endpoints and their schemas (SPEC "Migration and publishing"). */
+import type { FastifyInstance } from 'fastify'
+import type { MigrationService } from './service.js'
+import { Type } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { errorResponses } from '../conventions.js'
+
+const Sql = Type.String({ description: 'SQL for psql: each migration in a transaction, with its record. Empty where nothing is lacking.' })
+
+const Overview = Type.Object({
+  sql: Sql,
+  tables: Type.Array(Type.String(), { description: "The tables that the SQL makes or changes; those of the server's own have their schema." }),
+  instructions: Type.String({ description: 'How to apply it, and what is declared and left as it is.' })
+})
+
+const Status = Type.Object({
+  ready: Type.Boolean({ description: 'The database has what the routes need.' }),
+  tables: Type.Record(Type.String(), Type.Boolean(), { description: 'The tables that the server and the document need, and whether they are there.' })
+})
+
+const QuickFix = Type.Object({
+  sql: Sql,
+  warning: Type.String({ description: 'What goes without row-level security.' })
+})
+
+const Applied = Type.Object({
+  success: Type.Boolean(),
+  applied: Type.Array(Type.String(), { description: 'The names of the migrations that were applied, in order; none where nothing was lacking.' })
+})
+
+const tags = ['Migration']
+const config = { access: 'platform-admin' } as const
+const refusals = [401, 403, 429, 500, 503] as const
+
+export function migrationRoutes (app: FastifyInstance, service: MigrationService, production: boolean): void {
+  app.get('/migration', {
+    config,
+    schema: { tags, summary: 'What the database lacks, as SQL', response: { 200: Overview, ...errorResponses(...refusals) } }
+  }, () => service.overview())
+
+  app.get('/migration/status', {
+    config,
+    schema: { tags, summary: 'Whether the database has what the routes need', response: { 200: Status, ...errorResponses(...refusals) } }
+  }, () => service.status())
+
+  app.get('/migration/quick-fix', {
+    config,
+    schema: { tags, summary: 'What the database lacks, without row-level security: for development, refused in production', response: { 200: QuickFix, ...errorResponses(...refusals) } }
+  }, () => {
+    if (production) throw failure('forbidden', { message: 'SQL without row-level security is not given in production: use GET /migration' })
+    return service.quickFix()
+  })
+
+  app.post('/migration/apply', {
+    config,
+    schema: { tags, summary: 'Apply what the database lacks', response: { 200: Applied, ...errorResponses(...refusals, 409) } }
+  }, async () => ({ success: true, applied: await service.apply() }))
+}

@@ -1,0 +1,42 @@
+/** What the migration endpoints answer (SPEC "Migration and publishing"). */
+import type { Engine } from '../../lib/database/engine.js'
+import type { MigrationPlan } from '../../lib/database/migrations/plan.js'
+import { planSql } from '../../lib/database/migrations/plan.js'
+
+export interface MigrationService {
+  /** What is lacking, as a script. */
+  overview (): Promise<{ sql: string, tables: string[], instructions: string }>
+  /** Whether routes can be served, and which of the needed tables are there. */
+  status (): Promise<{ ready: boolean, tables: Record<string, boolean> }>
+  /** The same script without row-level security. */
+  quickFix (): Promise<{ sql: string, warning: string }>
+  /** Names of what was applied, in order. */
+  apply (): Promise<string[]>
+}
+
+const quickFixWarning = 'For development only: without row-level security nothing but the server itself keeps the rows of tenants apart.'
+
+export function createMigrationService ({ migration }: Pick<Engine, 'migration'>): MigrationService {
+  return {
+    async overview () {
+      const plan = await migration.plan()
+      const tables = [...new Set(plan.migrations.flatMap((one) => one.tables))]
+      return { sql: planSql(plan), tables, instructions: instructionsOf(plan) }
+    },
+    async status () {
+      const { migrations, tables } = await migration.plan()
+      return { ready: !migrations.some(({ required }) => required), tables }
+    },
+    async quickFix () {
+      return { sql: planSql(await migration.plan({ policies: false })), warning: quickFixWarning }
+    },
+    apply: () => migration.apply()
+  }
+}
+
+function instructionsOf ({ migrations, warnings }: MigrationPlan): string {
+  const task = migrations.length === 0
+    ? 'Nothing is lacking.'
+    : `To apply ${migrations.map(({ name }) => name).join(', ')}: run "tenantry migrate", send POST /migration/apply, or run the SQL with psql as the owner of the tables.`
+  return [task, ...warnings.map((warning) => `Note: ${warning}.`)].join('\n')
+}
