@@ -1,5 +1,5 @@
 /** What a path in a template may name, and the closures that read it from a request's scope. */
-import type { Env } from '../config/index.js'
+import type { Env } from '../config/environment.js'
 import type { FaultList } from '../config/faults.js'
 import type { PathNode } from './template-parser.js'
 import type { Reference, Scope, TemplateSource } from './types.js'

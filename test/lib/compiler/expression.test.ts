@@ -66,6 +66,9 @@ t.test('nothing inherited is reached', async (t) => {
   for (const path of ['item.constructor', 'item.__proto__', 'item.list.length', 'item.text.length', 'item["constructor"]["constructor"]']) {
     t.equal(evaluate(path, { item: { list: [1], text: 'a' } }), null, path)
   }
+  for (const text of ['item[query.k]', 'item.list[query.k]', '{"a": 1}[query.k]', 'cel.bind(x, item, x[query.k])', 'timestamp(item.at).constructor', 'timestamp(item.at)[query.k]']) {
+    t.throws(() => evaluate(text, { item: { list: [1], at: '2026-01-02T03:04:05Z' } }, { query: { k: 'constructor' } }), text)
+  }
 })
 
 t.test('a template inside is a reference, never pasted text', async (t) => {
