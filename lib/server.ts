@@ -34,12 +34,13 @@ export interface ServerOptions {
 export function createServer (document: ConfigInput | Config, options: ServerOptions = {}): FastifyInstance {
   const env = options.env ?? process.env
   const config = isChecked(document) ? document : checkConfig(document, { env })
+  const { trustProxy } = config.server
   const app = Fastify({
     logger: options.logger ?? { level: env.LOG_LEVEL ?? 'info' },
     disableRequestLogging: true,
     genReqId: requestIds(),
     bodyLimit: config.server.bodyLimit,
-    trustProxy: config.server.trustProxy,
+    trustProxy: typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy,
     ...stop.serverOptions
   })
 
@@ -51,9 +52,11 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(tenancy, config.tenancy)
   app.register(rateLimit, config.rateLimit)
   app.register(cache, config.cache)
-  app.register(openapi)
-  app.register(health)
-  app.register(migration)
+
+  const { plugins } = config
+  if (plugins.openapi !== false) app.register(openapi)
+  if (plugins.health !== false) app.register(health)
+  if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })
   app.register(configRoutes, { ...config, env })
   return app
 }
