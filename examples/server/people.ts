@@ -1,0 +1,40 @@
+/** Who calls the example. Two tenants, so that it can be seen that neither reaches the other's rows. */
+
+export interface Person {
+  /** The name of the environment setting that a shell keeps the token in. */
+  readonly setting: string
+  readonly description: string
+  /** The claims of the token. */
+  readonly claims: {
+    readonly sub: string
+    readonly tenant_id: string
+    readonly role: string
+    readonly permissions?: readonly string[]
+  }
+}
+
+const authorPermissions = ['articles:write', 'reviews:write']
+const editorPermissions = ['articles:*', 'authors:*', 'reviews:*']
+
+export const people = {
+  author: {
+    setting: 'AUTHOR_TOKEN',
+    description: 'an author of the tenant "harbour": writes, edits and submits articles',
+    claims: { sub: 'ada', tenant_id: 'harbour', role: 'author', permissions: authorPermissions }
+  },
+  editor: {
+    setting: 'EDITOR_TOKEN',
+    description: 'an editor of "harbour": publishes, unpublishes and deletes them too',
+    claims: { sub: 'edith', tenant_id: 'harbour', role: 'editor', permissions: editorPermissions }
+  },
+  administrator: {
+    setting: 'ADMIN_TOKEN',
+    description: 'the administrator of "harbour": everything, internal notes included',
+    claims: { sub: 'alan', tenant_id: 'harbour', role: 'admin' }
+  },
+  stranger: {
+    setting: 'OTHER_TENANT_TOKEN',
+    description: 'an editor of the tenant "orchard", to whom nothing of "harbour" exists',
+    claims: { sub: 'otto', tenant_id: 'orchard', role: 'editor', permissions: editorPermissions }
+  }
+} satisfies Record<string, Person>

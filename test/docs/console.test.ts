@@ -1,0 +1,42 @@
+/** The commands of README and "Getting started" are run as they stand, and answer what stands below them. */
+import t from 'tap'
+import { blocksOf, page, type Page } from './markdown.js'
+import { openShell } from './shell.js'
+
+interface Step {
+  readonly command: string
+  /** `…` stands for anything within a line. */
+  readonly expected: string
+}
+
+/** A `console` block: commands after `$ `, what they print below them. */
+function stepsOf (text: string): Step[] {
+  return text.split(/^\$ /m).slice(1).map((step) => {
+    const [command = '', ...lines] = step.split('\n')
+    return { command, expected: lines.join('\n').trim() }
+  })
+}
+
+function pattern (expected: string): RegExp {
+  return new RegExp(`^${expected.split('…').map((part) => part.replace(/[$()*+.?[\\\]^{|}]/g, '\\$&')).join('[^\\n]*')}$`)
+}
+
+function runs (source: Page, skipped: RegExp): void {
+  t.test(`the commands of ${source.path}`, async (t) => {
+    const blocks = blocksOf(source)
+    const files = blocks.flatMap(({ words, text }) => words.flatMap((word) => word.startsWith('file=') ? [[word.slice(5), text] as const] : []))
+    const shell = await openShell(t, t.testdir(Object.fromEntries(files)))
+    const steps = blocks.filter(({ language }) => language === 'console').flatMap(({ text }) => stepsOf(text)).filter(({ command }) => !skipped.test(command))
+    t.ok(steps.length > 4)
+    for (const { command, expected } of steps) {
+      if (/^npx tenantry start\b/.test(command)) t.match(await shell.start(command), /^listening on /)
+      else if (expected === '') t.equal((await shell.run(command)).code, 0, command)
+      else t.match((await shell.run(command)).output, pattern(expected), command)
+    }
+  })
+}
+
+// A package that is not published yet cannot be installed from here.
+const installing = /^npm /
+runs(page('README.md'), installing)
+runs(page('docs/guides/getting-started.md'), installing)

@@ -1,0 +1,78 @@
+/**
+ * Every JSON document in the documentation is one that the server takes. A block says what it is:
+ * - ```json tenantry             a whole document
+ * - ```json tenantry part        members of a document; with `postgres`, of one on PostgreSQL
+ * - ```json tenantry route       a route, on the tables of the bundled example
+ */
+import type { Test } from 'tap'
+import t from 'tap'
+import { checkConfig } from '../../lib/config/index.js'
+import { createServer } from '../../lib/server.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { testSecret } from '../helpers/tokens.js'
+import { blocksOf, page, pages, type Block } from './markdown.js'
+
+const env = { JWT_SECRET: testSecret, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' }
+const blocks = pages().flatMap(blocksOf)
+const documents = blocks.filter(({ language, words: [mark] }) => language === 'json' && mark === 'tenantry')
+const whole = documents.filter(({ words }) => words[1] === undefined || words[1].startsWith('file='))
+const parts = documents.filter(({ words }) => words[1] === 'part')
+const routes = documents.filter(({ words }) => words[1] === 'route')
+
+const example: Record<string, unknown> = JSON.parse(page('examples/server/tenantry.json').text)
+
+t.test('every marked block is one of the kinds', async (t) => {
+  t.equal(whole.length + parts.length + routes.length, documents.length)
+  t.ok(whole.length > 0 && parts.length > 0 && routes.length > 0)
+})
+
+t.test('a block that looks like a part of a document is marked', async (t) => {
+  const unmarked = blocks.filter(({ language, words, text }) => language === 'json' && words.length === 0 && /"(routes|queries|tables|databaseProvider)"/.test(text))
+  t.strictSame(unmarked.map(({ place }) => place), [])
+})
+
+t.test('blocks that are not marked are JSON too', async (t) => {
+  for (const { place, text } of blocks.filter(({ language }) => language === 'json')) t.doesNotThrow(() => parse({ place, text }), place)
+})
+
+t.test('parts of documents are accepted', async (t) => {
+  for (const part of parts) t.doesNotThrow(() => checkConfig({ jwt: { secret: testSecret }, routes: [], ...parse(part) }, { env }), part.place)
+})
+
+t.test('whole documents are served on the embedded engine', async (t) => {
+  for (const block of whole) await starts(t, block.place, { ...parse(block), databaseProvider: 'embedded', embedded: {} })
+})
+
+t.test('routes are served on the tables of the example', async (t) => {
+  const declared = routes.map((block) => ({ block, route: parse(block) }))
+  for (const { block, route } of declared) {
+    t.doesNotThrow(() => checkConfig({ ...example, routes: [route] }, { env }), block.place)
+  }
+  // One start for all of them; two pages may show the same path.
+  const distinct = declared.map(({ route }, index) => ({ ...route, path: `/${index}${String(route['path'])}` }))
+  await starts(t, 'all routes', { ...example, embedded: {}, routes: distinct })
+})
+
+t.test('the document of the bundled example is served on PostgreSQL too', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const { embedded: _embedded, ...document } = example
+  await starts(t, 'examples/server/tenantry.json', { ...document, databaseProvider: 'postgres', postgres: { connectionString } })
+})
+
+async function starts (t: Test, place: string, document: Record<string, unknown>): Promise<void> {
+  const config = checkConfig(document, { env })
+  const app = createServer(config, { env, logger: false })
+  t.teardown(() => app.close())
+  await t.resolves(Promise.resolve(app.ready()), place)
+  const { statusCode } = await app.inject('/doc')
+  t.equal(statusCode, 200, `${place}: /doc`)
+  await app.close()
+}
+
+function parse ({ place, text }: Pick<Block, 'place' | 'text'>): Record<string, unknown> {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new Error(`${place}: ${String(error)}`)
+  }
+}

@@ -1,0 +1,30 @@
+/** The pages hold together: links lead somewhere, and nothing tells a reader that it is easy. */
+import { existsSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import t from 'tap'
+import { page, pages } from './markdown.js'
+
+/** A heading's anchor as code hosts make it. */
+function anchorsOf (text: string): Set<string> {
+  const prose = text.replace(/^```[^]*?^```$/gm, '')
+  return new Set([...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => heading!.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-')))
+}
+
+t.test('every link within the project leads to a file and a heading', async (t) => {
+  for (const { path, text } of pages()) {
+    const prose = text.replace(/^```[^]*?^```$/gm, '')
+    for (const [, target] of prose.matchAll(/\]\((?!https?:)([^)\s]+)\)/g)) {
+      const [file = '', anchor] = target!.split('#')
+      const found = file === '' ? path : normalize(join(dirname(path), file))
+      if (!existsSync(new URL(`../../${found}`, import.meta.url))) t.fail(`${path}: ${target} does not exist`)
+      else if (anchor !== undefined) t.ok(anchorsOf(page(found).text).has(anchor), `${path}: ${target}`)
+    }
+  }
+})
+
+t.test('no page calls anything easy', async (t) => {
+  for (const { path, text } of pages()) {
+    const words = text.match(/\b(just|easy|easily|simply|simple|obviously)\b/gi)
+    t.equal(words, null, `${path}${words === null ? '' : `: ${words.join(', ')}`}`)
+  }
+})

@@ -1,0 +1,54 @@
+/** Apps that take single plugins, started as they are and used over HTTP. */
+import t from 'tap'
+import { startProgram, type Program } from '../helpers/program.js'
+import { callerOf } from './caller.js'
+
+function lineAfter ({ output }: Program, line: string): string {
+  const lines = output().split('\n')
+  return lines[lines.indexOf(line) + 1] ?? ''
+}
+
+t.test('an app with routes of its own serves declared ones beside them', async (t) => {
+  const program = await startProgram(t, 'examples/embed/index.ts')
+  const anybody = callerOf(program.address)
+  const seller = callerOf(program.address, lineAfter(program, 'a token that may add products:'))
+
+  t.match(await anybody('GET', '/'), { status: 200, body: { shop: 'open' } })
+  t.match(await anybody('POST', '/products', { name: 'Tea', price: 450 }), { status: 401, body: { code: 'TENANTRY_TOKEN_MISSING' } })
+  t.match(await seller('POST', '/products', { name: 'Tea', price: 450 }), { status: 201, body: { name: 'Tea', price: 450 } })
+  t.match(await seller('POST', '/products', { name: 'Tea', price: 450 }), { status: 409, body: { code: 'TENANTRY_CONFLICT' } })
+  t.match(await seller('POST', '/products', { name: 'Rum', price: -1 }), { status: 400, body: { details: [{ path: '/body/price' }] } })
+  const list = await anybody('GET', '/products')
+  t.match(list, { status: 200, body: { data: [{ name: 'Tea' }], pagination: { limit: 20, offset: 0, total: 1 } } })
+  t.equal(list.headers.get('x-ratelimit-limit'), '100')
+
+  t.match(await anybody('GET', '/broken'), { status: 500, body: { problem: 'the shop has a problem' } }, 'its own errors stay its own')
+  t.equal((await anybody('GET', '/')).headers.get('x-ratelimit-limit'), null, 'and its own routes are not counted')
+  const { body: document } = await anybody('GET', '/doc')
+  t.match(document, { openapi: /^3\.1/, info: { title: 'Shop' } })
+  t.ok('/products' in document.paths)
+  t.equal(await program.stop(), 0)
+})
+
+t.test('an app without a database guards and counts its own routes', async (t) => {
+  const program = await startProgram(t, 'examples/plugins/index.ts')
+  const anybody = callerOf(program.address)
+  const observer = callerOf(program.address, lineAfter(program, 'a token:'))
+  const builder = callerOf(program.address, lineAfter(program, 'a token that may add stations:'))
+
+  t.match(await anybody('GET', '/'), { status: 200, body: { weather: 'fair' } })
+  t.match(await anybody('GET', '/me'), { status: 401, body: { code: 'TENANTRY_TOKEN_MISSING' } })
+  t.match(await observer('GET', '/me'), { status: 200, body: { sub: 'sam', role: 'observer' } })
+  t.equal((await observer('POST', '/stations')).status, 403)
+  t.match(await builder('POST', '/stations'), { status: 201, body: { added: true } })
+
+  t.match(await anybody('GET', '/forecast'), { status: 200, body: { details: 'sign in for more' } })
+  t.match(await observer('GET', '/forecast'), { status: 200, body: { details: /noon/ } })
+  t.match(await callerOf(program.address, 'nonsense')('GET', '/forecast'), { status: 401 })
+  await anybody('GET', '/forecast')
+  await anybody('GET', '/forecast')
+  const refused = await anybody('GET', '/forecast')
+  t.equal(refused.status, 429)
+  t.ok(Number(refused.headers.get('retry-after')) > 0)
+  t.equal(await program.stop(), 0)
+})
