@@ -58,7 +58,7 @@ export default {
       comment: 'An example shows what a user writes: it imports the package by its name.',
       severity: 'error',
       from: { path: '^examples/' },
-      to: { path: '^(lib|plugins|bin|test|bench|scripts)/' }
+      to: { path: '^(lib|plugins|bin|test|bench|scripts)/', dependencyTypesNot: ['aliased'] }
     },
     {
       name: 'published-without-dev-dependencies',

@@ -2,13 +2,16 @@
 import type { ConfigInput } from 'tenantry'
 
 type Route = ConfigInput['routes'][number]
+type Fields = NonNullable<NonNullable<Route['request']>['body']>
 
-const body = {
-  title: { type: 'string', required: true, minLength: 1, maxLength: 200 },
+const title = { type: 'string', required: true, minLength: 1, maxLength: 200 } as const
+const status: Fields[string] = { type: 'string', enum: ['draft', 'pending_review', 'published'] }
+const body: Fields = {
+  title,
   body: { type: 'string', required: true, maxLength: 10_000 },
-  status: { type: 'string', enum: ['draft', 'pending_review', 'published'] },
+  status,
   views: { type: 'integer', minimum: 0 }
-} as const
+}
 
 /** A document with so many routes, the kinds in turn. */
 export function documentWith (count: number): ConfigInput {
@@ -31,7 +34,7 @@ function routeOf (index: number): Route {
     { ...common, path: collection, method: 'get', cache: { enabled: true, ttl: 30, varyBy: ['query.status'] }, queries: [{ table: 'articles', operation: 'select', filters: [{ column: 'status', operator: 'eq', value: '{{query.status}}', optional: true }], order: { column: 'created_at', ascending: false } }] },
     { ...common, path: record, method: 'get', request: { params }, excludeFields: ['views'], queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}' }] },
     { ...common, path: collection, method: 'post', request: { body }, rateLimit: { max: 100, windowMs: 60_000 }, queries: [{ table: 'articles', operation: 'insert' }] },
-    { ...common, path: record, method: 'patch', requiredPermissions: ['articles:write'], request: { params, body: { title: body.title, status: body.status } }, queries: [{ table: 'articles', operation: 'update', id: '{{params.id}}' }] },
+    { ...common, path: record, method: 'patch', requiredPermissions: ['articles:write'], request: { params, body: { title, status } }, queries: [{ table: 'articles', operation: 'update', id: '{{params.id}}' }] },
     { ...common, path: record, method: 'delete', request: { params }, queries: [{ table: 'articles', operation: 'delete', id: '{{params.id}}' }] },
     { ...common, path: record, method: 'put', request: { params, body }, queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}', alias: 'before' }, { table: 'articles', operation: 'update', id: '{{params.id}}', alias: 'after', data: { title: '{{body.title}}', body: '{{body.body}}', views: '{{results.before.views}}' } }] },
     { ...common, path: collection, method: 'get', response: { greeting: 'Hello {{auth.sub}}', page: '{{query.page || 1}}', tenant: '{{tenant.id}}' } },

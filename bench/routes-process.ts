@@ -1,6 +1,5 @@
 /** Starts a server with so many routes and tells its parent how long that took and what it holds. */
 import type { ServerSettings } from './server-process.js'
-import { createServer } from 'tenantry'
 import { documentWith } from './declared-routes.js'
 
 /** From `createServer` to `ready`, in milliseconds; memory after a collection of garbage, in bytes. */
@@ -10,6 +9,9 @@ export interface StartReport {
   readonly rss: number
   readonly peak: number
 }
+
+// As it is built for publishing: the name would be the source here.
+const { createServer }: typeof import('tenantry') = await import(new URL('../dist/lib/index.js', import.meta.url).href)
 
 const { connectionString, jwtSecret, count }: ServerSettings & { count: number } = JSON.parse(process.argv[2] ?? '{}')
 const document = documentWith(count)

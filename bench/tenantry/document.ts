@@ -1,14 +1,7 @@
 /** The same API as bench/hand-written, as a document. */
-import { defineConfig } from 'tenantry'
+import type { ConfigInput } from 'tenantry'
 
-const article = {
-  title: { type: 'string', required: true, minLength: 1, maxLength: 200 },
-  body: { type: 'string', required: true, maxLength: 10_000 },
-  status: { type: 'string', enum: ['draft', 'pending_review', 'published'] },
-  views: { type: 'integer', minimum: 0 }
-} as const
-
-export default defineConfig({
+const document: ConfigInput = {
   databaseProvider: 'postgres',
   postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: 10 } },
   migrate: 'auto',
@@ -33,7 +26,14 @@ export default defineConfig({
       path: '/articles',
       method: 'post',
       requireAuth: true,
-      request: { body: article },
+      request: {
+        body: {
+          title: { type: 'string', required: true, minLength: 1, maxLength: 200 },
+          body: { type: 'string', required: true, maxLength: 10_000 },
+          status: { type: 'string', enum: ['draft', 'pending_review', 'published'] },
+          views: { type: 'integer', minimum: 0 }
+        }
+      },
       queries: [{ table: 'articles', operation: 'insert' }]
     },
     {
@@ -49,4 +49,6 @@ export default defineConfig({
       }
     }
   ]
-})
+}
+
+export default document

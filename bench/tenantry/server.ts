@@ -1,7 +1,9 @@
 /** tenantry as it is published, serving the document beside this file. */
-import { createServer } from 'tenantry'
 import { serve } from '../server-process.js'
 import document from './document.js'
+
+// As it is built for publishing: the name would be the source here.
+const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 await serve(async ({ connectionString, jwtSecret }) => {
   const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret }
