@@ -2,8 +2,10 @@
 
 /** One thing that is wrong with a document. */
 export interface Fault {
-  /** JSON Pointer (RFC 6901) to the member. */
+  /** JSON Pointer (RFC 6901) to the member; empty for the document as a whole. */
   readonly pointer: string
+  /** Where there is no pointer yet, because the text cannot be read: file, line and column. */
+  readonly location?: string
   /** What is wrong and what was expected. */
   readonly message: string
   /** The nearest name that would be right: "did you mean". */
@@ -23,8 +25,8 @@ export class ConfigError extends Error {
 }
 
 /** One line for one fault: `/routes/0/methd: unknown member, did you mean "method"?` */
-export function formatFault ({ pointer, message, suggestion }: Fault): string {
-  return `${pointer || '/'}: ${message}${suggestion === undefined ? '' : `, did you mean "${suggestion}"?`}`
+export function formatFault ({ pointer, location, message, suggestion }: Fault): string {
+  return `${location ?? (pointer || '/')}: ${message}${suggestion === undefined ? '' : `, did you mean "${suggestion}"?`}`
 }
 
 /** Collects faults while a document is checked and compiled. */
@@ -46,26 +48,36 @@ export function pointerTo (base: string, ...members: (string | number)[]): strin
   return members.reduce<string>((pointer, member) => `${pointer}/${String(member).replaceAll('~', '~0').replaceAll('/', '~1')}`, base)
 }
 
+const maxWordLength = 64 // letters; a longer word is no slip of the fingers
+
 /** The candidate nearest to a word, for "did you mean": at most a third of its letters differ. */
 export function nearest (word: string, candidates: Iterable<string>): string | undefined {
+  if (word.length > maxWordLength) return undefined
   let best: string | undefined
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1
   for (const candidate of candidates) {
+    if (candidate.length > maxWordLength) continue
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance]
   }
   return best
 }
 
+/** Letters to insert, remove, replace or swap with their neighbour (optimal string alignment). */
 function editDistance (left: string, right: string): number {
-  let row = Array.from({ length: right.length + 1 }, (_, index) => index)
+  let beforeLast: number[] = []
+  let last = Array.from({ length: right.length + 1 }, (_, index) => index)
   for (let i = 1; i <= left.length; i++) {
-    const next = [i]
+    const row = [i]
     for (let j = 1; j <= right.length; j++) {
-      const substitution = row[j - 1]! + (left[i - 1] === right[j - 1] ? 0 : 1)
-      next.push(Math.min(substitution, row[j]! + 1, next[j - 1]! + 1))
+      const same = left[i - 1] === right[j - 1]
+      let distance = Math.min(last[j - 1]! + (same ? 0 : 1), last[j]! + 1, row[j - 1]! + 1)
+      const swapped = i > 1 && j > 1 && left[i - 1] === right[j - 2] && left[i - 2] === right[j - 1]
+      if (swapped) distance = Math.min(distance, beforeLast[j - 2]! + 1)
+      row.push(distance)
     }
-    row = next
+    beforeLast = last
+    last = row
   }
-  return row[right.length]!
+  return last[right.length]!
 }

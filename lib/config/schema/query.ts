@@ -13,7 +13,7 @@ export const Filter = Type.Cyclic({
     Type.Object({
       column: Type.String({ description: 'A column of the table.' }),
       operator: Type.Optional(Operator),
-      value: Type.Optional(Type.Unknown({ description: 'The value, or a template. One that resolves to nothing makes the filter match nothing.' })),
+      value: Type.Optional(Type.Unknown({ text: 'request', description: 'The value, or a template. One that resolves to nothing makes the filter match nothing.' })),
       optional: Type.Optional(Type.Boolean({ description: 'Drop the filter when its value resolves to nothing. Default: false.' }))
     }, { additionalProperties: false }),
     Type.Object({ or: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'One of these must hold.' }) }, { additionalProperties: false }),
@@ -31,20 +31,20 @@ export const Order = Type.Object({
 export type Order = Static<typeof Order>
 
 const Templated = (description: string, bounds: { minimum: number }) => Type.Union([
-  Type.Integer(bounds), Type.String()
+  Type.Integer(bounds), Type.String({ text: 'request' })
 ], { description })
 
 export const Query = Type.Object({
   table: Type.Optional(Type.String({ description: 'An application table or view.' })),
   operation: Type.Enum(['select', 'insert', 'update', 'upsert', 'delete'], { description: 'What is done with the table.' }),
   filters: Type.Optional(Type.Array(Filter, { description: 'Which rows, combined with AND.' })),
-  data: Type.Optional(Type.Unknown({ description: 'The values to write, by column; without it, the validated body. A member that resolves to nothing is left out.' })),
+  data: Type.Optional(Type.Unknown({ text: 'request', description: 'The values to write, by column; without it, the validated body. A member that resolves to nothing is left out.' })),
   select: Type.Optional(Type.String({ description: 'Columns and embedded tables to answer with, such as `id, title, reviews(*, users(name))` or `tasks(count)`. Default: `*`.' })),
   single: Type.Optional(Type.Boolean({ description: 'Answer one record instead of a list; none is 404. Default: false.' })),
   order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the primary key is always the last key.' })),
   limit: Type.Optional(Templated('Rows a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),
   offset: Type.Optional(Templated('Rows to skip when the query string names none.', { minimum: 0 })),
-  id: Type.Optional(Type.Unknown({ description: 'The primary key of one row: the same as a filter on it together with `single`.' })),
+  id: Type.Optional(Type.Unknown({ text: 'request', description: 'The primary key of one row: the same as a filter on it together with `single`.' })),
   onConflict: Type.Optional(Type.Array(Type.String(), { minItems: 1, description: 'The unique columns by which an `upsert` finds an existing row. Default: the primary key.' })),
   alias: Type.Optional(Type.String({ description: 'The name of the result, for `{{results.<alias>}}` and for the answer of several queries. Default: the table.' })),
   excludeFields: Type.Optional(Type.Array(Type.String(), { description: "Fields left out of reads and of write inputs, together with the route's." }))
@@ -54,9 +54,9 @@ export type Query = Static<typeof Query>
 export const DocumentQuery = Type.Object({
   collection: Type.Optional(Type.String({ description: 'The collection of documents.' })),
   operation: Type.Enum(['get', 'query', 'create', 'add', 'set', 'update', 'delete'], { description: 'What is done with the collection.' }),
-  docId: Type.Optional(Type.Unknown({ description: 'The id of one document; `create` without it makes one.' })),
+  docId: Type.Optional(Type.Unknown({ text: 'request', description: 'The id of one document; `create` without it makes one.' })),
   filters: Type.Optional(Type.Array(Filter, { description: 'Which documents, by their fields, combined with AND.' })),
-  data: Type.Optional(Type.Unknown({ description: 'The fields to write; without it, the validated body.' })),
+  data: Type.Optional(Type.Unknown({ text: 'request', description: 'The fields to write; without it, the validated body.' })),
   order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1 })])),
   limit: Type.Optional(Templated('Documents a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),
   offset: Type.Optional(Templated('Documents to skip when the query string names none.', { minimum: 0 })),

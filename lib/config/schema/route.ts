@@ -1,5 +1,8 @@
 /** A declared route (SPEC "Route configuration", DESIGN 3 and 4). */
 import { Type, type Static } from 'typebox'
+import { Integrations } from './planned/integration.js'
+import { RouteMultipart, RouteResourceLimit } from './planned/operation.js'
+import { RouteWebhook, RouteWorkflow } from './planned/workflow.js'
 import { DocumentQuery, Query } from './query.js'
 
 /** The rules of one field of a body, of the path parameters or of the query string (SPEC "Validation field schema"). */
@@ -12,9 +15,9 @@ export const Field = Type.Cyclic({
     maxLength: Type.Optional(Type.Integer({ minimum: 0, description: 'Characters of a string, items of an array.' })),
     minimum: Type.Optional(Type.Number()),
     maximum: Type.Optional(Type.Number()),
-    enum: Type.Optional(Type.Array(Type.Unknown(), { minItems: 1, description: 'The values that are accepted.' })),
+    enum: Type.Optional(Type.Array(Type.Unknown({ text: 'literal' }), { minItems: 1, description: 'The values that are accepted.' })),
     format: Type.Optional(Type.Enum(['email', 'uuid', 'date-time', 'date', 'uri'], { description: 'The form of a string.' })),
-    pattern: Type.Optional(Type.String({ description: 'A regular expression that the string matches.' })),
+    pattern: Type.Optional(Type.String({ text: 'literal', description: 'A regular expression that the string matches.' })),
     items: Type.Optional(Type.Ref('Field')),
     properties: Type.Optional(Type.Record(Type.String(), Type.Ref('Field'), { description: 'The fields of an object.' })),
     additionalFields: Type.Optional(Type.Boolean({ description: 'An object may hold fields that `properties` does not name. Default: false.' })),
@@ -36,8 +39,8 @@ export type RequestRules = Static<typeof RequestRules>
 export const RouteCache = Type.Object({
   enabled: Type.Boolean(),
   ttl: Type.Optional(Type.Number({ exclusiveMinimum: 0, description: "Seconds. Default: the document's `cache.ttl`." })),
-  varyBy: Type.Optional(Type.Array(Type.String(), { description: 'More template paths that the key holds, such as `query.lang` or `headers.accept-language`.' })),
-  key: Type.Optional(Type.String({ description: 'A template that replaces path and query string in the key; tenant and field exclusion stay in it.' }))
+  varyBy: Type.Optional(Type.Array(Type.String({ text: 'request' }), { description: 'More template paths that the key holds, such as `query.lang` or `headers.accept-language`.' })),
+  key: Type.Optional(Type.String({ text: 'request', description: 'A template that replaces path and query string in the key; tenant and field exclusion stay in it.' }))
 }, { additionalProperties: false })
 export type RouteCache = Static<typeof RouteCache>
 
@@ -49,10 +52,10 @@ export const RouteRateLimit = Type.Object({
 export type RouteRateLimit = Static<typeof RouteRateLimit>
 
 export const Transform = Type.Object({
-  fields: Type.Optional(Type.Record(Type.String(), Type.String(), { description: 'Computed fields: CEL over `item` (each record) or `result`.' })),
+  fields: Type.Optional(Type.Record(Type.String(), Type.String({ text: 'request' }), { description: 'Computed fields: CEL over `item` (each record) or `result`.' })),
   operations: Type.Optional(Type.Array(Type.Object({
     type: Type.Literal('compute'),
-    fields: Type.Record(Type.String(), Type.String())
+    fields: Type.Record(Type.String(), Type.String({ text: 'request' }))
   }, { additionalProperties: false })))
 }, { additionalProperties: false })
 export type Transform = Static<typeof Transform>
@@ -72,11 +75,16 @@ export const Route = Type.Object({
   rateLimit: Type.Optional(RouteRateLimit),
   excludeFields: Type.Optional(Type.Array(Type.String(), { description: 'Fields left out of reads and of write inputs; a convenience for a tenant\'s own people, not a wall.' })),
   request: Type.Optional(RequestRules),
-  response: Type.Optional(Type.Unknown({ description: 'A JSON Schema of the answer (`type` with `properties` or `items`), or a mapping with templates.' })),
+  response: Type.Optional(Type.Unknown({ text: 'request', description: 'A JSON Schema of the answer (`type` with `properties` or `items`), or a mapping with templates.' })),
   softDelete: Type.Optional(Type.Object({
     enabled: Type.Boolean({ description: 'A `delete` marks the row instead of removing it.' }),
     allowHardDelete: Type.Optional(Type.Boolean({ description: '`?hard=true` removes the row. Default: false.' }))
   }, { additionalProperties: false })),
-  transform: Type.Optional(Transform)
-}, { additionalProperties: false })
+  transform: Type.Optional(Transform),
+  integrations: Integrations,
+  workflow: RouteWorkflow,
+  multipart: RouteMultipart,
+  webhook: RouteWebhook,
+  resourceLimit: RouteResourceLimit
+}, { additionalProperties: false, description: 'An endpoint.' })
 export type Route = Static<typeof Route>

@@ -1,0 +1,70 @@
+/** Puts a configuration together from the sections of a document, and checks what they mean. */
+import type { Config } from './config.js'
+import type { Env } from './environment.js'
+import type { FaultList } from './faults.js'
+import type { Sections } from './sections.js'
+import { databaseOf, migrateOf, type Provider } from './database.js'
+import { filled } from './filled.js'
+import { checkJwt } from './meaning/jwt.js'
+import { checkRoutes } from './meaning/routes.js'
+import { checkTables } from './meaning/tables.js'
+import { CacheStore } from './schema/cache.js'
+import { Jwt } from './schema/jwt.js'
+import { Pagination } from './schema/pagination.js'
+import { Plugins } from './schema/plugins.js'
+import { RateLimit } from './schema/rate-limit.js'
+import { Root } from './schema/root.js'
+import { Route } from './schema/route.js'
+import { Server } from './schema/server.js'
+import { TableDefinition } from './schema/table.js'
+import { Tenancy } from './schema/tenancy.js'
+
+const defaultLimit = 20 // rows a page (SPEC "Limits" 3)
+
+/** Checks the meaning of each section that could be read; undefined where one could not, which has its fault already. */
+export function assemble (sections: Sections, provider: Provider, env: Env, faults: FaultList): Config | undefined {
+  const database = databaseOf(sections, provider, faults)
+  const jwt = sections.get('jwt', Jwt)
+  if (jwt !== undefined) checkJwt(jwt, faults)
+  const plugins = sections.get('plugins', Plugins)
+  const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
+  const tables = sections.entries('tables', TableDefinition)
+  checkTables(tables, faults)
+  const routes = sections.entries('routes', Route)
+  checkRoutes(routes, { faults, jwt: sections.has('jwt'), off })
+  const pagination = paginationOf(sections, faults)
+  const cache = sections.get('cache', CacheStore)
+  const rateLimit = rateLimitOf(sections)
+  const server = sections.get('server', Server)
+  const tenancy = sections.get('tenancy', Tenancy)
+  const migrate = sections.get('migrate', Root.properties.migrate)
+  if (!database || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy) return undefined
+  return {
+    database,
+    migrate: migrateOf(migrate, provider, env),
+    tables: Object.fromEntries(tables.map(({ name, value }) => [name, value])),
+    ...jwt !== undefined && { jwt: filled(jwt, 'expiresIn') },
+    routes: routes.map((route) => route.value),
+    pagination,
+    cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),
+    rateLimit,
+    server: filled(server, 'bodyLimit', 'trustProxy'),
+    tenancy: filled(tenancy, 'trustHeader', 'sharedTables'),
+    plugins
+  }
+}
+
+function paginationOf (sections: Sections, faults: FaultList): Pagination | undefined {
+  const section = sections.get('pagination', Pagination)
+  if (section === undefined) return undefined
+  const pagination = filled({ ...section, defaultLimit: section.defaultLimit ?? Math.min(defaultLimit, section.maxLimit ?? defaultLimit) }, 'maxLimit', 'defaultOffset')
+  if (pagination.defaultLimit > pagination.maxLimit) faults.add('/pagination/defaultLimit', `expected at most \`maxLimit\`, which is ${pagination.maxLimit}`)
+  return pagination
+}
+
+function rateLimitOf (sections: Sections): RateLimit | undefined {
+  const section = sections.get('rateLimit', RateLimit)
+  if (section === undefined) return undefined
+  const { default: rule, ...rest } = filled(section, 'default')
+  return { ...rest, default: filled(rule, 'max', 'windowMs', 'statusCode', 'skipSuccessfulRequests', 'skipFailedRequests') }
+}

@@ -1,0 +1,75 @@
+/** From a document to a configuration: every fault in one error, or everything in its place. */
+import type { Config } from './config.js'
+import { assemble } from './assemble.js'
+import { providerOf, type Provider } from './database.js'
+import { setting, type Env } from './environment.js'
+import { FaultList } from './faults.js'
+import { toPlain } from './plain.js'
+import { read } from './reader.js'
+import { Root } from './schema/root.js'
+import { Sections } from './sections.js'
+
+export interface CheckOptions {
+  /** What `{{env.NAME}}`, JWT_SECRET, DATABASE_URL and NODE_ENV are read from. Default: the process's environment. */
+  readonly env?: Env | undefined
+}
+
+/** The configurations that were made here, with the environment of each. */
+const checked = new WeakMap<object, Env>()
+
+/**
+ * Checks a document and fills in what it leaves out. The result is frozen. Tables and columns that routes name, their
+ * templates and request rules are judged when they are compiled. Throws a ConfigError that holds every fault.
+ */
+export function checkConfig (document: unknown, { env = process.env }: CheckOptions = {}): Config {
+  const faults = new FaultList()
+  const planned = new Set<string>()
+  const plain = toPlain(document, faults)
+  const given = isObject(plain) ? plain : {}
+  const provider = providerOf(given, env)
+  const value = read(Root, isObject(plain) ? withSettings(plain, provider, env) : plain, '', { faults, env, planned })
+  const sections = new Sections(value, faults.faults.filter((fault) => !planned.has(fault.pointer)))
+  const config = assemble(sections, provider, env, faults)
+  faults.throwIfAny()
+  if (config === undefined) throw new Error('a section of the document is missing without a fault')
+  checked.set(config, env)
+  return deepFreeze(config)
+}
+
+/** The value was returned by checkConfig or loadConfig. */
+export function isChecked (value: unknown): value is Config {
+  return typeof value === 'object' && value !== null && checked.has(value)
+}
+
+/** The environment that a configuration was checked with; that of loadConfig has the settings of `.env` in it. */
+export function environmentOf (config: Config): Env {
+  return checked.get(config) ?? process.env
+}
+
+/** Settings stand in for what the document leaves out, as templates, so that faults in them name the setting. */
+function withSettings (document: Readonly<Record<string, unknown>>, provider: Provider, env: Env): Readonly<Record<string, unknown>> {
+  const result = { ...document }
+  const { [provider]: section = {}, jwt = {} } = document
+  if (provider !== 'embedded' && isObject(section) && section.connectionString === undefined && isSet(env, 'DATABASE_URL')) {
+    result[provider] = { ...section, connectionString: '{{env.DATABASE_URL}}' }
+  }
+  if (isObject(jwt) && jwt.secret === undefined && jwt.publicKey === undefined && (jwt.algorithm ?? 'HS256') === 'HS256' && isSet(env, 'JWT_SECRET')) {
+    result.jwt = { ...jwt, secret: '{{env.JWT_SECRET}}' }
+  }
+  return result
+}
+
+function isSet (env: Env, name: string): boolean {
+  return (setting(env, name) ?? '') !== ''
+}
+
+function isObject (value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function deepFreeze<Value> (value: Value): Value {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  Object.freeze(value)
+  for (const member of Object.values(value)) deepFreeze(member)
+  return value
+}

@@ -1,0 +1,34 @@
+/** A document after the check: defaults filled in, aliases resolved, settings in place of templates, frozen. */
+import type { CacheStore } from './schema/cache.js'
+import type { Embedded, Postgres } from './schema/database.js'
+import type { Jwt } from './schema/jwt.js'
+import type { Pagination } from './schema/pagination.js'
+import type { Plugins } from './schema/plugins.js'
+import type { RateLimit } from './schema/rate-limit.js'
+import type { Route } from './schema/route.js'
+import type { Server } from './schema/server.js'
+import type { Tables } from './schema/table.js'
+import type { Tenancy } from './schema/tenancy.js'
+
+/** Which database, and how it is reached. */
+export interface DatabaseConfig {
+  readonly provider: 'postgres' | 'embedded'
+  /** Of the provider `postgres`. */
+  readonly postgres?: Postgres
+  /** Of the provider `embedded`. */
+  readonly embedded?: Embedded
+}
+
+export interface Config {
+  readonly database: DatabaseConfig
+  readonly migrate: 'auto' | 'manual'
+  readonly tables: Tables
+  readonly jwt?: Jwt
+  readonly routes: Route[]
+  readonly pagination: Pagination
+  readonly cache: CacheStore
+  readonly rateLimit: RateLimit
+  readonly server: Server
+  readonly tenancy: Tenancy
+  readonly plugins: Plugins
+}

@@ -1,0 +1,50 @@
+/** Which database a document means, and where its address comes from. */
+import type { DatabaseConfig } from './config.js'
+import type { Env } from './environment.js'
+import type { Sections } from './sections.js'
+import { setting } from './environment.js'
+import { FaultList } from './faults.js'
+import { read } from './reader.js'
+import { DatabaseProvider, Embedded, Postgres } from './schema/database.js'
+import { filled } from './filled.js'
+
+export type Provider = 'postgres' | 'supabase' | 'embedded'
+
+const PostgresSection = Postgres('PostgreSQL.')
+
+/** The provider that the document names, or else that of the section that it has. */
+export function providerOf (document: Readonly<Record<string, unknown>>, env: Env): Provider {
+  const named = read(DatabaseProvider, document.databaseProvider, '', { faults: new FaultList(), env, planned: new Set() })
+  if (named === 'postgres' || named === 'supabase' || named === 'embedded') return named
+  if (document.postgres !== undefined) return 'postgres'
+  return document.supabase === undefined ? 'embedded' : 'supabase'
+}
+
+/** The normalised section; undefined after a fault. */
+export function databaseOf (sections: Sections, provider: Provider, faults: FaultList): DatabaseConfig | undefined {
+  if (!sections.has('databaseProvider') && sections.has('postgres') && sections.has('supabase')) {
+    faults.add('/databaseProvider', 'missing: the document has the sections `postgres` and `supabase`; name one of them')
+  }
+  if (provider === 'embedded') return { provider, embedded: sections.get('embedded', Embedded) ?? {} }
+  const section = sections.get(provider, PostgresSection)
+  if (section === undefined) {
+    if (!sections.has(provider)) faults.add(`/${provider}/connectionString`, addressMissing)
+    return undefined
+  }
+  if (section.connectionString === undefined) {
+    faults.add(`/${provider}/connectionString`, addressMissing)
+    return undefined
+  }
+  const { pool, ...rest } = filled(section, 'connectionString', 'schema', 'pool', 'preparedStatements', 'rowLevelSecurity')
+  if (rest.schema === 'tenantry' || rest.schema.startsWith('pg_') || rest.schema === 'information_schema') {
+    faults.add(`/${provider}/schema`, `"${rest.schema}" is not the application's own`)
+  }
+  return { provider: 'postgres', postgres: { ...rest, pool: filled(pool, 'max', 'acquireTimeoutMs', 'statementTimeoutMs') } }
+}
+
+const addressMissing = 'missing: expected the address of the database, here or as the setting DATABASE_URL'
+
+/** `auto` outside production; the embedded engine, which nobody else migrates, always. */
+export function migrateOf (named: 'auto' | 'manual' | undefined, provider: Provider, env: Env): 'auto' | 'manual' {
+  return named ?? (provider !== 'embedded' && setting(env, 'NODE_ENV') === 'production' ? 'manual' : 'auto')
+}

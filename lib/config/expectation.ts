@@ -1,0 +1,29 @@
+/** What a schema asks for, in words. */
+import type { SchemaNode } from './schema/annotations.js'
+
+/** Such as `a text`, `an integer`, `one of "auto", "manual"`, `false or an object`. */
+export function describeSchema (node: SchemaNode): string {
+  if (node.anyOf !== undefined) return [...new Set(node.anyOf.map(describeSchema))].join(' or ')
+  if (node.const !== undefined) return JSON.stringify(node.const)
+  if (node.enum !== undefined) {
+    const built = node.enum.filter((value) => typeof value !== 'string' || node.plannedValues?.[value] === undefined)
+    return built.length === 1 ? JSON.stringify(built[0]) : `one of ${built.map((value) => JSON.stringify(value)).join(', ')}`
+  }
+  switch (node.type) {
+    case 'string': return node.expected ?? 'a text'
+    case 'integer': return 'an integer'
+    case 'number': return 'a number'
+    case 'boolean': return 'true or false'
+    case 'array': return 'a list'
+    case 'object': return 'an object'
+    default: return 'a value'
+  }
+}
+
+/** The type of a value, as JSON Schema names it. */
+export function kindOf (value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'array'
+  if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number'
+  return typeof value
+}

@@ -1,0 +1,72 @@
+/** What schemas cannot say of routes. */
+import type { FaultList } from '../faults.js'
+import type { Route } from '../schema/route.js'
+import type { Entry } from '../sections.js'
+import { parsePath, shapeOf, type Segment } from '../path.js'
+import { reservedBy } from '../reserved.js'
+
+export interface RoutesContext {
+  readonly faults: FaultList
+  /** The document says how tokens are verified. */
+  readonly jwt: boolean
+  /** Names of the plugins that the document turns off: their paths are free. */
+  readonly off: ReadonlySet<string>
+}
+
+export function checkRoutes (routes: readonly Entry<Route>[], context: RoutesContext): void {
+  const seen = new Map<string, string>()
+  for (const { pointer, value: route } of routes) {
+    checkPath(route, pointer, seen, context)
+    checkWork(route, pointer, context.faults)
+    checkAccess(route, pointer, context)
+  }
+}
+
+function checkPath (route: Route, pointer: string, seen: Map<string, string>, { faults, off }: RoutesContext): void {
+  const at = `${pointer}/path`
+  const segments = parsePath(route.path)
+  if (typeof segments === 'string') {
+    faults.add(at, segments)
+    return
+  }
+  checkReserved(segments, at, faults, off)
+  const key = `${route.method.toUpperCase()} ${shapeOf(segments)}`
+  const first = seen.get(key)
+  if (first === undefined) seen.set(key, pointer)
+  else faults.add(pointer, `the route ${route.method.toUpperCase()} ${route.path} stands at ${first} already; names of parameters do not tell routes apart`)
+}
+
+function checkReserved (segments: readonly Segment[], at: string, faults: FaultList, off: ReadonlySet<string>): void {
+  const reserved = reservedBy(segments)
+  if (reserved !== undefined && !off.has(reserved.plugin)) faults.add(at, `the path is that of the built-in endpoint ${reserved.path}: choose another one`)
+}
+
+function checkWork (route: Route, pointer: string, faults: FaultList): void {
+  if (route.queries === undefined && route.firebaseQueries === undefined && route.response === undefined) {
+    faults.add(pointer, 'the route does nothing: expected `queries`, `firebaseQueries` or `response`')
+  }
+  for (const [index, query] of (route.queries ?? []).entries()) {
+    if (isBlank(query.table)) faults.add(`${pointer}/queries/${index}/table`, 'missing: expected the table that the query is on')
+  }
+  for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
+    if (isBlank(query.collection)) faults.add(`${pointer}/firebaseQueries/${index}/collection`, 'missing: expected the collection that the query is on')
+  }
+}
+
+function isBlank (name: string | undefined): boolean {
+  return name === undefined || name.trim() === ''
+}
+
+function checkAccess (route: Route, pointer: string, { faults, jwt }: RoutesContext): void {
+  const permissions = (route.requiredPermissions?.length ?? 0) > 0
+  if (route.authProvider !== undefined && route.authProvider !== 'jwt') {
+    faults.add(`${pointer}/authProvider`, `not in this version yet: the external identity provider "${route.authProvider}"; "jwt" is the document's own`)
+  }
+  if (permissions && route.requireAuth === false) {
+    faults.add(`${pointer}/requireAuth`, 'the route names `requiredPermissions`, which only a token can have: leave `requireAuth` out, or true')
+  }
+  if (jwt) return
+  for (const [member, asks] of [['requireAuth', route.requireAuth === true], ['requiredPermissions', permissions]] as const) {
+    if (asks) faults.add(`${pointer}/${member}`, 'no token can be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET')
+  }
+}

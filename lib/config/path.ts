@@ -1,0 +1,42 @@
+/** Paths of routes: plain segments and `:name` parameters. */
+
+/** A path in parts; `parameter` segments have the parameter's name as their text. */
+export interface Segment {
+  readonly kind: 'text' | 'parameter' | 'rest'
+  readonly text: string
+}
+
+const parameterName = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/
+const plainSegment = /^[A-Za-z0-9._~!$&'+,;=@-]+$/
+
+/** Splits a path; a string says what is wrong with it. */
+export function parsePath (path: string): readonly Segment[] | string {
+  if (!path.startsWith('/')) return 'expected a path that starts with "/"'
+  if (path === '/') return []
+  const segments: Segment[] = []
+  const names = new Set<string>()
+  for (const text of path.slice(1).split('/')) {
+    if (text === '') return path.endsWith('/') ? 'a path ends without "/"' : 'a path has no empty segments'
+    if (text === '.' || text === '..') return 'a path has no "." and ".." segments'
+    if (text.includes('*')) return 'a path has no wildcards; `:name` stands for one segment'
+    if (text.startsWith(':')) {
+      const name = text.slice(1)
+      if (!parameterName.test(name)) return `"${text}" is no parameter: expected ":" and a name of letters, digits and underscores`
+      if (names.has(name)) return `the parameter "${text}" stands twice in the path`
+      names.add(name)
+      segments.push({ kind: 'parameter', text: name })
+    } else if (plainSegment.test(text)) {
+      segments.push({ kind: 'text', text })
+    } else if (text.includes(':')) {
+      return `in "${text}" the parameter must be the whole segment`
+    } else {
+      return `"${text}" holds a character that a path does not take as it is`
+    }
+  }
+  return segments
+}
+
+/** What tells paths apart: the names of their parameters do not. */
+export function shapeOf (segments: readonly Segment[]): string {
+  return `/${segments.map((segment) => segment.kind === 'text' ? segment.text : ':').join('/')}`
+}

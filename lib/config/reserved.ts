@@ -1,0 +1,72 @@
+/**
+ * The paths of built-in endpoints, those of later versions too: a document that is accepted today must not lose a route
+ * to the next version.
+ */
+import type { Segment } from './path.js'
+
+/** By the plugin (DESIGN 2) that a document turns off to have the path for itself. */
+const builtIn: Readonly<Record<string, readonly string[]>> = {
+  health: ['/health'],
+  openapi: ['/ui', '/ui/*', '/doc', '/doc/*'],
+  migration: ['/migration', '/migration/status', '/migration/quick-fix', '/migration/apply'],
+  admin: ['/admin/entities/:table', '/admin/entities/:table/:id', '/admin/entities/:table/:id/restore'],
+  agent: [
+    '/agent/health', '/agent/chat', '/agent/embeddings', '/agent/embeddings/document', '/agent/embeddings/document/:id',
+    '/agent/embeddings/documents', '/agent/embeddings/search', '/agent/embeddings/batch', '/agent/mcp/servers', '/agent/mcp/tools',
+    '/agent/mcp/execute', '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status',
+    '/agent/workflow/cancel', '/agent/workflows', '/llm/stream', '/llm/chat', '/llm/models'
+  ],
+  analytics: ['/analytics/summary'],
+  'api-keys': ['/tenant/api-keys', '/tenant/api-keys/:id', '/tenant/api-keys/:id/rotate'],
+  audit: ['/audit'],
+  auth: ['/auth/login', '/auth/register', '/auth/logout', '/auth/logout-all'],
+  billing: ['/billing/plans', '/billing/subscription', '/billing/subscription/sync', '/billing/usage', '/billing/upgrade', '/billing/webhook/payprov', '/webhooks/billing/altprov'],
+  files: ['/files/upload', '/files/:fileId', '/files/download/:bucket/*', '/files/signed-url/:bucket/*', '/files/entity/:entityType/:entityId'],
+  integrations: ['/integrations/:type/:action'],
+  mfa: ['/mfa/setup', '/mfa/verify', '/mfa/enable', '/mfa/disable', '/mfa/status', '/mfa/backup-codes', '/mfa/backup-codes/verify', '/auth/mfa/verify'],
+  publish: ['/publish/init', '/publish/verify', '/publish/entity'],
+  rbac: ['/rbac/roles', '/rbac/roles/:id', '/rbac/permissions', '/rbac/permissions/:id', '/rbac/assign', '/rbac/unassign', '/rbac/users/:id/roles', '/rbac/users/:id/permissions'],
+  realtime: ['/realtime'],
+  'resource-limits': ['/tenant/limits/resources', '/tenant/limits/resources/usage', '/tenant/limits/resources/check', '/tenant/limits/resources/track'],
+  secrets: ['/tenant/secrets', '/tenant/secrets/audit', '/tenant/secrets/rotate', '/tenant/secrets/:key', '/tenant/secrets/:key/rotate'],
+  system: [
+    '/system/info', '/metrics', '/cache/stats', '/cache/keys', '/cache/clear', '/cache/key/:key',
+    '/queue/stats', '/queue/jobs', '/queue/jobs/:id', '/queue/jobs/:id/retry'
+  ],
+  tenancy: ['/tenant/info', '/tenants', '/tenants/:id'],
+  'tenant-billing': ['/billing/tenant/products', '/billing/tenant/checkout', '/billing/tenant/customers', '/billing/tenant/customers/:id/state', '/billing/tenant/subscriptions', '/billing/tenant/subscriptions/:id'],
+  'tenant-config': ['/tenant/config', '/tenant/config/versions'],
+  'tenant-rbac': ['/tenant/rbac', '/tenant/rbac/roles', '/tenant/rbac/roles/:name'],
+  usage: ['/usage/summary', '/usage/history'],
+  webhooks: ['/webhooks/deliveries', '/webhooks/deliveries/:id/redeliver', '/webhooks/secret']
+}
+
+/** A path that a built-in endpoint has. */
+export interface ReservedPath {
+  readonly path: string
+  readonly plugin: string
+  readonly segments: readonly Segment[]
+}
+
+export const reservedPaths: readonly ReservedPath[] = Object.entries(builtIn).flatMap(([plugin, paths]) =>
+  paths.map((path) => ({ path, plugin, segments: path.slice(1).split('/').map(segmentOf) })))
+
+function segmentOf (text: string): Segment {
+  if (text === '*') return { kind: 'rest', text }
+  return text.startsWith(':') ? { kind: 'parameter', text: text.slice(1) } : { kind: 'text', text }
+}
+
+/** The built-in path whose requests a route would take: the same one, or one of those that a parameter of it stands for. */
+export function reservedBy (segments: readonly Segment[]): ReservedPath | undefined {
+  return reservedPaths.find((reserved) => covers(reserved.segments, segments))
+}
+
+function covers (reserved: readonly Segment[], route: readonly Segment[]): boolean {
+  for (const [index, segment] of reserved.entries()) {
+    if (segment.kind === 'rest') return route.length > index
+    const other = route[index]
+    if (other === undefined) return false
+    if (segment.kind === 'text' && (other.kind !== 'text' || other.text !== segment.text)) return false
+  }
+  return reserved.length === route.length
+}

@@ -1,0 +1,79 @@
+/** What the schemas of the document say beyond JSON Schema; the check, schema.json and the reference read it. */
+import { Type, type TSchema } from 'typebox'
+
+/**
+ * How a text of the document is read:
+ * - `environment` (the default): `{{env.NAME}}` and `${NAME}` are resolved while the document is checked
+ * - `request`: any template, compiled with the route and resolved for each request
+ * - `literal`: as it is written
+ */
+export type TextMode = 'environment' | 'request' | 'literal'
+
+/** Keywords of the project; JSON Schema ignores them. */
+export interface Annotations {
+  /** The feature is not built: the member is refused with this reason. */
+  readonly planned?: string
+  /** Values of an `enum` that are refused, each with its reason. */
+  readonly plannedValues?: Readonly<Record<string, string>>
+  readonly text?: TextMode
+  /** The unit of a number: `s`, `ms`, `bytes`, ... */
+  readonly unit?: string
+  /** What a `pattern` asks for, in words. */
+  readonly expected?: string
+}
+
+/** The part of JSON Schema that the schemas of the document use. */
+export interface SchemaNode extends Annotations {
+  /** TypeBox's own, so that its schemas are known to be nodes. */
+  readonly '~kind'?: string
+  readonly '~unsafe'?: unknown
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly enum?: readonly unknown[]
+  readonly const?: unknown
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly exclusiveMinimum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly pattern?: string
+  readonly items?: SchemaNode
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly uniqueItems?: boolean
+  readonly properties?: Readonly<Record<string, SchemaNode>>
+  readonly required?: readonly string[]
+  readonly patternProperties?: Readonly<Record<string, SchemaNode>>
+  readonly additionalProperties?: boolean
+  readonly minProperties?: number
+  readonly anyOf?: readonly SchemaNode[]
+  readonly $ref?: string
+  readonly $defs?: Readonly<Record<string, SchemaNode>>
+}
+
+/**
+ * A member whose feature is not built. It stands in the schema with its shape, so that the reference can show it; the
+ * type of a document has no value for it.
+ */
+export function Planned<Schema extends TSchema> (schema: Schema, reason: string) {
+  return Type.Optional(Type.Unsafe<never>({ ...schema, planned: reason }))
+}
+
+/** One of several names, some of them for what is not built: those are refused, each with its reason. */
+export function Choice<Built extends string> (built: readonly Built[], planned: Readonly<Record<string, string>>, options: { description: string }) {
+  return Type.Unsafe<Built>({ enum: [...built, ...Object.keys(planned)], plannedValues: planned, ...options })
+}
+
+/** The type of a section after the check has filled in the defaults of these members. */
+export type Filled<Input, Members extends keyof Input> = Input & Required<Pick<Input, Members>>
+
+/** An object that admits the named members only. */
+export function Section<Properties extends Record<string, TSchema>> (properties: Properties, options: { description?: string, default?: object } = {}) {
+  return Type.Object(properties, { additionalProperties: false, ...options })
+}
+
+/** A map by names that the document chooses. */
+export function MapOf<Value extends TSchema> (value: Value, options: { description?: string, default?: object } = {}) {
+  return Type.Record(Type.String(), value, options)
+}

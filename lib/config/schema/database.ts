@@ -1,0 +1,42 @@
+/** Where the data is (DESIGN 3, "Engines"). */
+import { Type, type Static } from 'typebox'
+import { Choice, Section, type Filled } from './annotations.js'
+
+export const DatabaseProvider = Choice(['postgres', 'supabase', 'embedded'], { firebase: 'Firestore; `firebaseQueries` keep their documents in the SQL database' }, {
+  description: 'The database. Default: the one whose section is there, else `embedded`. `supabase` is PostgreSQL under another name.'
+})
+
+export const Pool = Section({
+  max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 10, description: 'Connections at most, for each server process.' })),
+  acquireTimeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 600_000, default: 5000, unit: 'ms', description: 'How long a request waits for a free connection before it is answered 503.' })),
+  statementTimeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_600_000, default: 30_000, unit: 'ms', description: 'How long a statement may run before it is ended and the request is answered 503.' }))
+}, { default: {}, description: 'The connections.' })
+
+const Tls = Section({
+  rejectUnauthorized: Type.Optional(Type.Boolean({ description: 'false accepts any certificate. Default: true.' })),
+  ca: Type.Optional(Type.String({ description: 'The certificates of the authorities that are trusted, in PEM.' })),
+  cert: Type.Optional(Type.String({ description: "The client's certificate, in PEM." })),
+  key: Type.Optional(Type.String({ description: "The client's private key, in PEM." })),
+  servername: Type.Optional(Type.String({ description: 'The name that the certificate is for. Default: the host.' }))
+}, { description: 'Options of TLS.' })
+
+export const Postgres = (what: string) => Section({
+  connectionString: Type.Optional(Type.String({
+    pattern: '^postgres(ql)?://',
+    expected: '`postgres://user:password@host:port/database`',
+    description: 'The address, `postgres://user:password@host:port/database`. Default: the setting DATABASE_URL.'
+  })),
+  schema: Type.Optional(Type.String({ default: 'public', pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$', expected: 'the name of a schema', description: "The schema of the application's tables; `tenantry` is the server's own." })),
+  pool: Type.Optional(Pool),
+  preparedStatements: Type.Optional(Type.Boolean({ default: true, description: 'Statements are planned once a connection. false behind a pooler that pools transactions.' })),
+  rowLevelSecurity: Type.Optional(Type.Boolean({ default: false, description: 'Statements run in a transaction that names the tenant, so that the policies of the migration hold too. A role that bypasses policies is refused at start.' })),
+  ssl: Type.Optional(Type.Union([Type.Boolean(), Tls], { description: 'TLS: on, off or its options. Default: what `connectionString` says.' }))
+}, { description: what })
+
+export type Pool = Required<Static<typeof Pool>>
+export type Postgres = Filled<Static<ReturnType<typeof Postgres>>, 'connectionString' | 'schema' | 'preparedStatements' | 'rowLevelSecurity'> & { pool: Pool }
+
+export const Embedded = Section({
+  dbPath: Type.Optional(Type.String({ minLength: 1, description: 'The folder of the data, made where it is missing; one process at a time may use it. Default: in memory, gone when the process ends.' }))
+}, { description: 'The embedded PostgreSQL, for development and small installations.' })
+export type Embedded = Static<typeof Embedded>

@@ -1,0 +1,62 @@
+/** Running the service: plans, figures, files (SPEC, DESIGN 7 and 11). */
+import { Type } from 'typebox'
+import { MapOf, Planned, Section } from '../annotations.js'
+
+const limit = Type.Optional(Type.Number({ minimum: -1, description: '-1 is unlimited.' }))
+
+export const Plans = Planned(MapOf(Section({
+  name: Type.Optional(Type.String()),
+  description: Type.Optional(Type.String()),
+  price: Type.Optional(Section({ monthly: limit, yearly: limit, currency: Type.Optional(Type.String()) })),
+  limits: Type.Optional(Section({
+    websocket: Type.Optional(Section({ maxConnections: limit, maxEntitiesWatched: limit, maxRooms: limit })),
+    fileStorage: Type.Optional(Section({ maxStorageMB: limit, maxFileSizeMB: limit })),
+    api: Type.Optional(Section({ requestsPerMinute: limit })),
+    ai: Type.Optional(Section({ llmTokensPerMonth: limit, maxCostPerMonth: limit })),
+    tenantConfig: Type.Optional(Section({ maxSecrets: limit, rotation: Type.Optional(Type.Boolean()), auditRetentionDays: limit }))
+  }))
+}), { description: 'Plans by tier; what one leaves out is that of the built-in plan.' }), 'plans and their limits')
+
+export const Analytics = Planned(Section({
+  enabled: Type.Boolean({ description: 'Whether requests are counted for `/analytics/summary`.' }),
+  excludePaths: Type.Optional(Type.Array(Type.String())),
+  serviceName: Type.Optional(Type.String()),
+  buffer: Type.Optional(Section({
+    enabled: Type.Optional(Type.Boolean()),
+    flushInterval: Type.Optional(Type.Integer({ minimum: 1, unit: 'ms' })),
+    maxSize: Type.Optional(Type.Integer({ minimum: 1 }))
+  }))
+}, { description: 'Figures of requests.' }), 'figures of requests')
+
+export const Firebase = Planned(Section({
+  projectId: Type.String(),
+  clientEmail: Type.Optional(Type.String()),
+  privateKey: Type.Optional(Type.String()),
+  databaseId: Type.Optional(Type.String())
+}, { description: 'Firestore, for `firebaseQueries`.' }), 'Firestore; `firebaseQueries` keep their documents in the SQL database')
+
+const Bucket = Section({
+  endpoint: Type.Optional(Type.String()),
+  region: Type.Optional(Type.String()),
+  bucket: Type.Optional(Type.String()),
+  accessKeyId: Type.Optional(Type.String()),
+  secretAccessKey: Type.Optional(Type.String()),
+  publicUrl: Type.Optional(Type.String())
+})
+
+export const Storage = Planned(Section({
+  path: Type.Optional(Type.String({ description: 'The folder of files on the local disk.' })),
+  supabase: Type.Optional(Bucket),
+  r2: Type.Optional(Bucket),
+  s3: Type.Optional(Bucket)
+}, { description: 'Where files are kept.' }), 'files')
+
+export const StorageProvider = Planned(Type.Enum(['supabase', 'r2', 'both'], { description: 'Which object storage keeps files; `both` mirrors.' }), 'files')
+
+export const RouteResourceLimit = Planned(Section({
+  resource: Type.String({ description: 'What the route uses.' }),
+  metric: Type.String({ description: 'How it is counted.' }),
+  amount: Type.Optional(Type.Unknown({ description: 'How much a request uses. Default: 1.' }))
+}, { description: 'What a request of this route uses of a limited resource.' }), 'resource limits')
+
+export const RouteMultipart = Planned(Type.Boolean({ description: 'The route accepts files.' }), 'files')

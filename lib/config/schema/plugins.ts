@@ -1,0 +1,36 @@
+/** Groups of built-in endpoints, on or off (DESIGN 2). */
+import { Type, type Static } from 'typebox'
+import { Planned, Section } from './annotations.js'
+
+const Group = (endpoints: string) => Type.Optional(Type.Union([
+  Type.Literal(false), Section({})
+], { description: `${endpoints} \`false\` turns them off. Default: on.` }))
+
+const PlannedGroup = (endpoints: string) => Planned(Type.Union([Type.Literal(false), Type.Object({})], { description: endpoints }), 'these endpoints')
+
+export const Plugins = Section({
+  health: Group('`GET /health`.'),
+  migration: Group('`/migration`.'),
+  openapi: Group('`GET /doc` and `GET /ui`.'),
+  admin: PlannedGroup('`/admin/entities`.'),
+  agent: PlannedGroup('`/agent` and `/llm`.'),
+  analytics: PlannedGroup('`/analytics`.'),
+  'api-keys': PlannedGroup('`/tenant/api-keys`.'),
+  audit: PlannedGroup('`/audit`.'),
+  billing: PlannedGroup('`/billing` and `/webhooks/billing`.'),
+  files: PlannedGroup('`/files`.'),
+  integrations: PlannedGroup('`/integrations`.'),
+  mfa: PlannedGroup('`/mfa` and `/auth/mfa`.'),
+  publish: PlannedGroup('`/publish`.'),
+  rbac: PlannedGroup('`/rbac`.'),
+  realtime: PlannedGroup('`/realtime`.'),
+  'resource-limits': PlannedGroup('`/tenant/limits`.'),
+  secrets: PlannedGroup('`/tenant/secrets`.'),
+  system: PlannedGroup('`/system`, `/metrics`, `/cache` and `/queue`.'),
+  'tenant-billing': PlannedGroup('`/billing/tenant`.'),
+  'tenant-config': PlannedGroup('`/tenant/config`.'),
+  'tenant-rbac': PlannedGroup('`/tenant/rbac`.'),
+  usage: PlannedGroup('`/usage`.'),
+  webhooks: PlannedGroup('`/webhooks`.')
+}, { default: {}, description: 'Groups of built-in endpoints, by name.' })
+export type Plugins = Static<typeof Plugins>

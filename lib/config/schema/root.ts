@@ -1,0 +1,58 @@
+/** The document (SPEC "Tenant configuration", DESIGN). */
+import { Type, type Static } from 'typebox'
+import { Section } from './annotations.js'
+import { CacheStore } from './cache.js'
+import { DatabaseProvider, Embedded, Postgres } from './database.js'
+import { Jwt } from './jwt.js'
+import { Pagination } from './pagination.js'
+import { Agent } from './planned/agent.js'
+import { Auth, AuthProviders, Mfa, Rbac } from './planned/identity.js'
+import { Credentials, CustomIntegrations, Egress } from './planned/integration.js'
+import { Analytics, Firebase, Plans, Storage, StorageProvider } from './planned/operation.js'
+import { Queue, Settings, Webhooks, Workflows } from './planned/workflow.js'
+import { Plugins } from './plugins.js'
+import { RateLimit } from './rate-limit.js'
+import { Route } from './route.js'
+import { Server } from './server.js'
+import { Tables } from './table.js'
+import { Tenancy } from './tenancy.js'
+
+export { Pagination } from './pagination.js'
+
+export const Root = Section({
+  $schema: Type.Optional(Type.String({ text: 'literal', description: 'Where an editor finds the schema of this document, such as `node_modules/tenantry/schema.json`.' })),
+  databaseProvider: Type.Optional(DatabaseProvider),
+  postgres: Type.Optional(Postgres('PostgreSQL, for `databaseProvider: "postgres"`.')),
+  supabase: Type.Optional(Postgres('PostgreSQL at Supabase, for `databaseProvider: "supabase"`; the same as `postgres`.')),
+  embedded: Type.Optional(Embedded),
+  firebase: Firebase,
+  migrate: Type.Optional(Type.Enum(['auto', 'manual'], { description: 'Whether the start makes what the database lacks, or `tenantry migrate` and `POST /migration/apply` do. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.' })),
+  tables: Type.Optional(Tables),
+  jwt: Type.Optional(Jwt),
+  authProviders: AuthProviders,
+  auth: Auth,
+  mfa: Mfa,
+  rbac: Rbac,
+  routes: Type.Array(Route, { description: 'The endpoints.' }),
+  pagination: Type.Optional(Pagination),
+  cache: Type.Optional(CacheStore),
+  rateLimit: Type.Optional(RateLimit),
+  server: Type.Optional(Server),
+  tenancy: Type.Optional(Tenancy),
+  plugins: Type.Optional(Plugins),
+  plans: Plans,
+  credentials: Credentials,
+  customIntegrations: CustomIntegrations,
+  egress: Egress,
+  workflows: Workflows,
+  webhooks: Webhooks,
+  queue: Queue,
+  agent: Agent,
+  analytics: Analytics,
+  storage: Storage,
+  storageProvider: StorageProvider,
+  settings: Settings
+}, { description: 'A tenantry document: the endpoints of an API and what they need.' })
+
+/** What a document may hold, before the check. */
+export type ConfigInput = Static<typeof Root>

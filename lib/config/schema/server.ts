@@ -1,0 +1,17 @@
+/** How the server listens (DESIGN 5, `server.trustProxy`). */
+import { Type, type Static } from 'typebox'
+import { Section } from './annotations.js'
+
+export const Server = Section({
+  bodyLimit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_073_741_824, default: 1_048_576, unit: 'bytes', description: 'The largest request body; a larger one is answered 413.' })),
+  trustProxy: Type.Optional(Type.Union([
+    Type.Boolean(),
+    Type.Integer({ minimum: 1, maximum: 100 }),
+    Type.String({ minLength: 1 }),
+    Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })
+  ], {
+    default: false,
+    description: 'Whose `X-Forwarded-For` tells the address of a caller: no one\'s, everyone\'s (only where nothing but the proxy reaches the server), that many proxies\', or the proxies at these addresses or CIDR ranges.'
+  }))
+}, { default: {}, description: 'The HTTP server.' })
+export type Server = Required<Static<typeof Server>>
