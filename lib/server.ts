@@ -11,10 +11,10 @@ import health from '../plugins/health.js'
 import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
-import requestLog from '../plugins/request-log.js'
 import stop from '../plugins/stop.js'
 import tenancy from '../plugins/tenancy.js'
 import { requestIds } from './request-id.js'
+import { RequestLog } from './request-log.js'
 
 /** What the document does not say. */
 export interface ServerOptions {
@@ -37,7 +37,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   const { trustProxy } = config.server
   const app = Fastify({
     logger: options.logger ?? { level: env.LOG_LEVEL ?? 'info' },
-    disableRequestLogging: true,
+    logController: new RequestLog(),
     genReqId: requestIds(),
     bodyLimit: config.server.bodyLimit,
     trustProxy: typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy,
@@ -45,7 +45,6 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   })
 
   app.register(conventions, { root: true })
-  app.register(requestLog)
   app.register(stop)
   app.register(database, { ...config.database, tables: config.tables, migrate: config.migrate })
   app.register(auth, { jwt: config.jwt })

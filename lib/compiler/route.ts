@@ -177,6 +177,6 @@ function compileCache (route: Route, references: readonly Reference[], pointer: 
   }
   return {
     ttlMs: (route.cache.ttl ?? context.cache.ttl) * 1000,
-    key: compileCacheKey(route.cache, references, `${pointer}/cache`, values)
+    key: compileCacheKey(route.cache, references, `${pointer}/cache`, values, `${methodOf(route)} ${route.path}`)
   }
 }
