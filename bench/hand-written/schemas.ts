@@ -100,6 +100,7 @@ export class HttpError extends Error {
   /** What Fastify itself threw. */
   static from (error: FastifyError, status: number): HttpError {
     if (error.validation !== undefined) return new HttpError(400, 'Validation failed', 'TENANTRY_VALIDATION_FAILED')
+    if (error.code === 'FST_ERR_CTP_INVALID_JSON_BODY') return new HttpError(400, 'The body is not valid JSON', 'TENANTRY_BAD_REQUEST')
     if (status === 400) return new HttpError(400, 'The request cannot be read', 'TENANTRY_BAD_REQUEST')
     return new HttpError(status, status >= 500 ? 'An unexpected error occurred' : error.message, error.code)
   }

@@ -6,7 +6,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import fastifyJwt from '@fastify/jwt'
 import rateLimit from '@fastify/rate-limit'
-import Fastify from 'fastify'
+import Fastify, { LogController } from 'fastify'
 import pg from 'pg'
 import { serve } from '../server-process.js'
 import { HttpError, schemas } from './schemas.js'
@@ -29,10 +29,11 @@ await serve(async ({ connectionString, jwtSecret }) => {
   const pool = new pg.Pool({ connectionString, max: 10 })
   const app = Fastify({
     logger: { level: 'warn' },
+    logController: new LogController({ disableRequestLogging: true }),
     ajv: { customOptions: { removeAdditional: false } }
   })
   app.addHook('onClose', () => pool.end())
-  await app.register(fastifyJwt, { secret: jwtSecret, verify: { cache: true, cacheKeyBuilder: token => token, algorithms: ['HS256'] } })
+  await app.register(fastifyJwt, { secret: jwtSecret, verify: { cache: true, algorithms: ['HS256'] } })
   await app.register(rateLimit, { global: false, cache: 10_000 })
   const countRequest = app.createRateLimit({
     max: 1_000_000_000,
