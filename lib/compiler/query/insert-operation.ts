@@ -20,6 +20,9 @@ import { compileInput } from './write-input.js'
 /** PostgreSQL takes 65,535 parameters; a few are the statement's own. */
 const maxValues = 65_000
 
+/** The answer to an empty array. */
+const noRecords: BoundQuery = Object.freeze({ statement: Object.freeze({ text: 'select \'{"data":[]}\'' }), values: Object.freeze([]), answer: 'records' })
+
 /** Compiles the operation; undefined after faults were added. */
 export function compileInsert (subject: Subject): CompiledOperation | undefined {
   const { query, table, pointer, context, excluded, selection, accessSwitches } = subject
@@ -49,6 +52,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
       const { statement, values } = one(scope, { row: read.rows[0]!.bound, rows: '', count: 1 })
       return { statement, values, answer: 'record' }
     }
+    if (read.rows.length === 0) return noRecords
     const row = presence(read.rows, input)
     if (!mixesDefaults(read.rows, row, input)) {
       const { statement, values } = many(scope, { row, rows: rowsAsJson(read.rows, input), count: read.rows.length })

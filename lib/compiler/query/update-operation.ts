@@ -61,8 +61,9 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
   if (!checkFilters(subject)) return undefined
 
   const isSoft: Switch = (scope) => !asksForHard(scope)
+  const unique = isOneRow(filters, table)
   const variants = compileVariants(soft && allowHard ? [...filters.switches, isSoft] : filters.switches, (placeholders, on) =>
-    writeDelete({ written: { table, catalogue: context.catalogue }, filters }, soft && (!allowHard || on.has(isSoft)), placeholders, on))
+    writeDelete({ written: { table, catalogue: context.catalogue }, filters }, { soft: soft && (!allowHard || on.has(isSoft)), unique }, placeholders, on))
   return {
     answer: 'deletion',
     missing: 'notFound',

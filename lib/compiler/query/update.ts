@@ -35,14 +35,15 @@ export function writeUpdate (parts: UpdateParts, placeholders: Placeholders, on:
 export type DeleteParts = Pick<UpdateParts, 'filters'> & { readonly written: Pick<Written, 'table' | 'catalogue'> }
 
 /** Writes the statement that removes the rows, or marks them as deleted. */
-export function writeDelete (parts: DeleteParts, soft: boolean, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+export function writeDelete (parts: DeleteParts, { soft, unique }: { soft: boolean, unique: boolean }, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const { table, catalogue } = parts.written
   const alias = placeholders.alias()
   const condition = where(conditionsOf(parts, alias, placeholders, on))
   const name = tableName(catalogue.schema, table)
-  return soft
-    ? `with w as (update ${name} ${alias} set "deleted" = true, "deleted_at" = now()${condition} returning 1) select '{"success":true,"softDeleted":true}' from w limit 1`
-    : `with w as (delete from ${name} ${alias}${condition} returning 1) select '{"success":true}' from w limit 1`
+  const [write, answer] = soft
+    ? [`update ${name} ${alias} set "deleted" = true, "deleted_at" = now()${condition}`, '{"success":true,"softDeleted":true}']
+    : [`delete from ${name} ${alias}${condition}`, '{"success":true}']
+  return unique ? `${write} returning '${answer}'` : `with w as (${write} returning 1) select '${answer}' from w limit 1`
 }
 
 function conditionsOf ({ written, filters }: DeleteParts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
