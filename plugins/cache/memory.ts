@@ -15,9 +15,8 @@ export interface MemoryCacheOptions {
   readonly now?: (() => number) | undefined
 }
 
-/** What one tenant holds. The set keeps the order in which items came. */
+/** What one tenant holds. The set is in the order of use, the least recent first. */
 interface Share {
-  readonly tenant: string
   readonly ids: Set<string>
   bytes: number
   hits: number
@@ -31,7 +30,7 @@ interface Item {
 
 /**
  * When the cache is full, a tenant that holds more than its even share makes room among its own items, and any other
- * among those that were used least recently: a tenant that fills the cache cannot push out the items of the rest.
+ * among all, in both cases where use is longest ago: a tenant that fills the cache cannot push out the items of the rest.
  */
 export function createMemoryCache ({ maxSize = 10_000, maxMemoryMB = 64, now }: MemoryCacheOptions = {}): CacheStore {
   const maxBytes = Math.floor(maxMemoryMB * 1_048_576)
@@ -56,7 +55,7 @@ export function createMemoryCache ({ maxSize = 10_000, maxMemoryMB = 64, now }: 
     let share = shares.get(tenant)
     if (share === undefined) {
       forgetEmptyShares()
-      share = { tenant, ids: new Set(), bytes: 0, hits: 0, misses: 0 }
+      share = { ids: new Set(), bytes: 0, hits: 0, misses: 0 }
       shares.set(tenant, share)
     }
     return share
@@ -73,7 +72,7 @@ export function createMemoryCache ({ maxSize = 10_000, maxMemoryMB = 64, now }: 
   function makeRoom (share: Share, bytes: number): void {
     for (const oldest of share.ids) {
       const full = items.size >= maxSize || items.calculatedSize + bytes > maxBytes
-      const greedy = share.ids.size > maxSize / owners || share.bytes > maxBytes / owners
+      const greedy = owners > 1 && (share.ids.size >= maxSize / owners || share.bytes + bytes > maxBytes / owners)
       if (!full || !greedy) return
       items.delete(oldest)
     }
@@ -81,7 +80,8 @@ export function createMemoryCache ({ maxSize = 10_000, maxMemoryMB = 64, now }: 
 
   return {
     get (tenant, key) {
-      const item = items.get(idOf(tenant, key))
+      const id = idOf(tenant, key)
+      const item = items.get(id)
       const share = item?.share ?? shares.get(tenant)
       if (item === undefined) {
         misses++
@@ -90,6 +90,8 @@ export function createMemoryCache ({ maxSize = 10_000, maxMemoryMB = 64, now }: 
       }
       hits++
       item.share.hits++
+      item.share.ids.delete(id)
+      item.share.ids.add(id)
       return item.value
     },
     set (tenant, key, value, ttlMs) {

@@ -29,7 +29,7 @@ export interface CacheStore {
   delete (tenant: string, key: string): MaybePromise<boolean>
   /** Removes every item of the tenant, or of `everyTenant`; the number of those removed. */
   clear (tenant: string): MaybePromise<number>
-  /** The keys of the tenant, oldest first, at most `limit` (1000 without it). */
+  /** The keys of the tenant, in any order, at most `limit` (1000 without it). */
   keys (tenant: string, limit?: number): MaybePromise<string[]>
   /** What is held of the tenant, or of `everyTenant`. */
   stats (tenant: string): MaybePromise<CacheStats>
