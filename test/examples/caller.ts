@@ -20,18 +20,18 @@ export interface Answer {
   readonly body: Body
 }
 
-export type Caller = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>
+export type Caller = (method: string, path: string, input?: unknown, headers?: Record<string, string>) => Promise<Answer>
 
 export function callerOf (address: string, token?: string): Caller {
-  return async (method, path, body, headers = {}) => {
+  return async (method, path, input, headers = {}) => {
     const response = await fetch(address + path, {
       method,
       headers: {
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
-        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(input !== undefined && { 'content-type': 'application/json' }),
         ...headers
       },
-      ...(body !== undefined && { body: JSON.stringify(body) })
+      ...(input !== undefined && { body: JSON.stringify(input) })
     })
     const body: Body = JSON.parse(await response.text())
     return { status: response.status, headers: response.headers, body }

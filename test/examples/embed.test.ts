@@ -24,9 +24,7 @@ t.test('an app with routes of its own serves declared ones beside them', async (
 
   t.match(await anybody('GET', '/broken'), { status: 500, body: { problem: 'the shop has a problem' } }, 'its own errors stay its own')
   t.equal((await anybody('GET', '/')).headers.get('x-ratelimit-limit'), null, 'and its own routes are not counted')
-  const { body: document } = await anybody('GET', '/doc')
-  t.match(document, { openapi: /^3\.1/, info: { title: 'Shop' } })
-  t.ok('/products' in document.paths)
+  t.match((await anybody('GET', '/doc')).body, { openapi: /^3\.1/, info: { title: 'Shop' }, paths: { '/products': { get: {}, post: {} } } })
   t.equal(await program.stop(), 0)
 })
 
