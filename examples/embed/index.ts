@@ -10,7 +10,8 @@ import database from 'tenantry/plugins/database'
 import openapi from 'tenantry/plugins/openapi'
 import rateLimit from 'tenantry/plugins/rate-limit'
 
-const app = Fastify({ logger: { level: process.env.LOG_LEVEL ?? 'warn' } })
+// The database connects, and migrates, while its plugin registers: that may take longer than Fastify's ten seconds.
+const app = Fastify({ logger: { level: process.env.LOG_LEVEL ?? 'warn' }, pluginTimeout: 60_000 })
 
 // What the app had: routes and error bodies of its own, which stay as they are.
 app.setErrorHandler((error, _request, reply) => {
@@ -62,5 +63,6 @@ await app.register(configRoutes, {
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => app.close())
 const address = await app.listen({ port: Number(process.env.PORT ?? 3000), host: process.env.HOST ?? '127.0.0.1' })
-console.log(`listening on ${address}`)
-console.log(`a token that may add products:\n${app.auth.sign({ sub: 'sam', permissions: ['products:write'] })}`)
+console.log(`listening on ${address}
+a token that may add products:
+${app.auth.sign({ sub: 'sam', permissions: ['products:write'] })}`)

@@ -28,6 +28,8 @@ app.get('/forecast', { config: { access: 'open', rateLimitRule: { max: 3, window
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => app.close())
 const address = await app.listen({ port: Number(process.env.PORT ?? 3000), host: process.env.HOST ?? '127.0.0.1' })
-console.log(`listening on ${address}`)
-console.log(`a token:\n${app.auth.sign({ sub: 'sam', role: 'observer' })}`)
-console.log(`a token that may add stations:\n${app.auth.sign({ sub: 'sue', permissions: ['stations:write'] })}`)
+console.log(`listening on ${address}
+a token:
+${app.auth.sign({ sub: 'sam', role: 'observer' })}
+a token that may add stations:
+${app.auth.sign({ sub: 'sue', permissions: ['stations:write'] })}`)

@@ -34,24 +34,26 @@ async function start (): Promise<void> {
   await app.ready()
   if (!production) await seed(app, (person) => app.auth.sign(people[person].claims))
   const address = await app.listen({ port: port(), host: process.env.HOST ?? '127.0.0.1' })
-  console.log(`\nlistening on ${address}\ndocumentation: ${address}/ui`)
-  if (!production) introduce(app, address)
+  console.log(`
+listening on ${address}
+documentation: ${address}/ui
+${production ? '' : introduction(app, address)}`)
 }
 
 /** Tokens and a first call, for whoever tries the example. */
-function introduce (app: FastifyInstance, address: string): void {
+function introduction (app: FastifyInstance, address: string): string {
   const everyone: Person[] = Object.values(people)
   const settings = everyone.map(({ setting, description, claims }) => `# ${description}\nexport ${setting}=${app.auth.sign(claims)}\n`).join('')
   const file = `${folder}/tokens.env`
   writeFileSync(file, settings, { mode: 0o600 })
-  console.log(`
+  return `
 Tokens of this development server, for 12 hours. To have them in a shell: . ${file}
 
 ${settings}
 Try:
 
 curl -H 'X-Tenant-ID: harbour' ${address}/published
-`)
+`
 }
 
 function port (): number {

@@ -1,12 +1,13 @@
-/** Programs that tests start as a user would, each in a process of its own. */
+/**
+ * Programs that tests start as a user would, each in a process of its own. The package that they import by its name is
+ * the source: the "paths" of the root's tsconfig.json say so.
+ */
 import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
-// Examples import the package by its name: here it is the source, not what was built last.
-const tsconfig = fileURLToPath(new URL('../../examples/tsconfig.json', import.meta.url))
 
 /** Settings that a developer's shell may hold and that no test wants. */
 const unset = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, DATA_FOLDER: undefined, HOST: undefined, LOG_LEVEL: undefined }
@@ -54,7 +55,7 @@ export async function runProgram (t: Test, file: string, env: NodeJS.ProcessEnv 
 function launch (t: Test, file: string, env: NodeJS.ProcessEnv) {
   const child = spawn(process.execPath, ['--import', 'tsx', file], {
     cwd: root,
-    env: { ...process.env, ...unset, PORT: '0', TSX_TSCONFIG_PATH: tsconfig, ...env },
+    env: { ...process.env, ...unset, PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe']
   })
   let text = ''
