@@ -41,10 +41,12 @@ export async function savePreparedData (fresh: PGlite): Promise<void> {
   }
 }
 
-/** Makes the file where it is missing: a step of the build. */
-export async function prepareData (): Promise<void> {
-  if (await preparedData() !== null) return
-  const database = await PGlite.create('memory://')
-  await savePreparedData(database)
-  await database.close()
+/** Makes the file where it is missing, and returns its path: the build puts a copy beside the compiled module. */
+export async function prepareData (): Promise<string> {
+  if (await preparedData() === null) {
+    const database = await PGlite.create('memory://')
+    await savePreparedData(database)
+    await database.close()
+  }
+  return file
 }

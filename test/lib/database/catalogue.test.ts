@@ -1,0 +1,92 @@
+import { test } from 'tap'
+import { onEachEngine, openEngine, run } from './open.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+
+test('the catalogue tells columns, keys and references of tables and views', (t) => onEachEngine(t, async (t, engine) => {
+  await run(engine,
+    "create type mood as enum ('sad', 'ok')",
+    "create domain email as text not null check (value like '%@%')",
+    'create table authors (id int generated always as identity primary key, name varchar(20) unique)',
+    `create table books (tenant_id text not null, id uuid default gen_random_uuid(), author_id int references authors (id), price numeric(8, 2) not null,
+      double numeric generated always as (price * 2) stored, mood mood, tags text[], mail email, deleted boolean default false, deleted_at timestamptz, primary key (tenant_id, id))`,
+    'create unique index on books (price, mood)',
+    'create unique index on books (lower(mail))',
+    'create unique index on books (mood) where deleted',
+    'create view cheap as select id, price from books where price < 5',
+    'create materialized view dear as select id, tenant_id from books where price > 5',
+    'create table events (id int, day date) partition by range (day)',
+    'create table events_old partition of events default'
+  )
+  const { tables } = await engine.refresh()
+  t.strictSame([...tables.keys()].sort(), ['authors', 'books', 'cheap', 'dear', 'events'], 'a partition is no table of its own')
+  const books = tables.get('books')
+  t.match(books, {
+    primaryKey: ['tenant_id', 'id'],
+    uniqueKeys: [['price', 'mood']],
+    foreignKeys: [{ name: 'books_author_id_fkey', columns: ['author_id'], referencedTable: 'authors', referencedColumns: ['id'] }],
+    tenantScoped: true,
+    softDelete: true,
+    view: false
+  })
+  t.equal(books?.uniqueKeys.length, 1, 'neither expressions nor conditions make a key')
+  const column = (name: string) => books?.columns.get(name)
+  t.strictSame(column('tenant_id'), { name: 'tenant_id', type: 'text', notNull: true, hasDefault: false, generated: false })
+  t.match(column('id'), { type: 'uuid', notNull: true, hasDefault: true })
+  t.match(column('price'), { type: 'numeric', notNull: true, hasDefault: false })
+  t.match(column('double'), { generated: true, hasDefault: false })
+  t.match(column('mood'), { type: 'mood', labels: ['sad', 'ok'] })
+  t.match(column('tags'), { type: 'text[]' })
+  t.match(column('mail'), { type: 'text', notNull: true })
+  t.match(tables.get('authors'), { uniqueKeys: [['name']], tenantScoped: false, softDelete: false })
+  t.match(tables.get('authors')?.columns.get('id'), { generated: true, hasDefault: true })
+  t.match(tables.get('authors')?.columns.get('name'), { type: 'character varying' })
+  t.match(tables.get('cheap'), { view: true, primaryKey: [] })
+  t.match(tables.get('dear'), { view: true, tenantScoped: true })
+}))
+
+test('listeners hear of changes, once each, and of nothing when nothing changed', (t) => onEachEngine(t, async (t, engine) => {
+  const heard: string[][] = []
+  const end = engine.onCatalogue(({ tables }) => { heard.push([...tables.keys()]) })
+  await run(engine, 'create table notes (id int)')
+  await Promise.all([engine.refresh(), engine.refresh()])
+  await engine.refresh()
+  t.strictSame(heard, [['notes']])
+  end()
+  await run(engine, 'drop table notes')
+  await engine.refresh()
+  t.strictSame(heard, [['notes']])
+  t.strictSame([...engine.catalogue.tables.keys()], [])
+}))
+
+test('only the schema that the document names is the application\'s', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  await query("create schema app; create type app.mood as enum ('ok'); create table app.notes (id int, mood app.mood); create table public.others (id int)")
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, schema: 'app' } })
+  t.strictSame([...engine.catalogue.tables.keys()], ['notes'])
+  t.match(engine.catalogue.tables.get('notes')?.columns.get('mood'), { type: 'app.mood', labels: ['ok'] })
+})
+
+test('the server\'s own tables and PostgreSQL\'s cannot be the application\'s', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  for (const schema of ['tenantry', 'pg_catalog', 'information_schema']) {
+    await t.rejects(openEngine(t, { provider: 'postgres', postgres: { connectionString, schema } }), /another postgres\.schema/)
+  }
+})
+
+test('what a document declares is in the catalogue before the database has it', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  await query('create table notes (id int primary key)')
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString },
+    tables: {
+      notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, softDelete: true },
+      tags: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, note_id: { type: 'integer', references: 'notes.id', notNull: true } } }
+    }
+  })
+  const { tables } = engine.catalogue
+  t.match(tables.get('notes'), { softDelete: true, primaryKey: ['id'] })
+  t.strictSame([...tables.get('notes')?.columns.keys() ?? []].sort(), ['deleted', 'deleted_at', 'id', 'title'])
+  t.match(tables.get('tags'), { primaryKey: ['id'], foreignKeys: [{ columns: ['note_id'], referencedTable: 'notes', referencedColumns: ['id'] }] })
+  t.match(tables.get('tags')?.columns.get('id'), { type: 'uuid', hasDefault: true, notNull: true })
+})

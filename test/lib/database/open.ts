@@ -1,0 +1,49 @@
+/** Engines for the tests of this folder. */
+import type { Test } from 'tap'
+import { createEngine, type EngineOptions } from '../../../lib/database/index.js'
+import type { Engine } from '../../../lib/database/engine.js'
+import tap from 'tap'
+import { postgresDatabase } from '../../helpers/postgres.js'
+
+/** An engine that is closed when the test ends. */
+export async function openEngine (t: Test, options: EngineOptions): Promise<Engine> {
+  const engine = await createEngine(options)
+  t.teardown(() => engine.close())
+  return engine
+}
+
+const shared = new Map<EngineOptions['provider'], Promise<Engine>>()
+
+/** Runs the same test on each engine, with an empty database: opened once a file and emptied, since opening takes most of a test's time. */
+export async function onEachEngine (t: Test, work: (t: Test, engine: Engine) => Promise<unknown>): Promise<void> {
+  for (const provider of ['postgres', 'embedded'] as const) {
+    if ((process.env.TENANTRY_TEST_ENGINE ?? provider) !== provider) continue
+    await t.test(provider, async (t) => {
+      if (!shared.has(provider)) shared.set(provider, openShared(provider))
+      const engine = await shared.get(provider)!
+      await run(engine, 'drop schema if exists tenantry cascade', 'drop schema public cascade', 'create schema public')
+      await engine.refresh()
+      await work(t, engine)
+    })
+  }
+}
+
+async function openShared (provider: EngineOptions['provider']): Promise<Engine> {
+  if (provider === 'embedded') return openEngine(tap, { provider, migrate: 'manual' })
+  const { connectionString } = await postgresDatabase(tap)
+  return openEngine(tap, { provider, postgres: { connectionString } })
+}
+
+/** Runs SQL as the server itself, statement by statement. */
+export async function run (engine: Engine, ...statements: readonly string[]): Promise<void> {
+  await engine.transaction({ tenantId: null }, async (session) => {
+    for (const text of statements) await session.rows({ text })
+  })
+}
+
+/** What a promise rejects with. */
+export function rejection (promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(() => { throw new Error('it should have been refused') }, (error: unknown) => error)
+}
+
+export const nobody = { tenantId: null }
