@@ -1,6 +1,7 @@
 /** The database of the benchmark: PostgreSQL from npm, tuned as a small production server is, and its table. */
 import pg from 'pg'
 import { startPrivateServer } from '../test/helpers/postgres/private.js'
+import { postgresCpu } from './postgres-cpu.js'
 
 /** Rows of the table, spread evenly over the tenants. */
 export const rowCount = 10_000
@@ -24,6 +25,8 @@ export interface BenchDatabase {
   readonly connectionString: string
   /** Some ids of each tenant's rows. */
   readonly ids: ReadonlyMap<string, readonly string[]>
+  /** CPU time of all of PostgreSQL's processes, in microseconds; null where the system does not tell. */
+  cpu (): Promise<number | null>
   /** Takes away what the insert case added, so that every round meets the same table. */
   reset (): Promise<void>
   stop (): Promise<void>
@@ -59,9 +62,11 @@ break. ', 6), 200),
   await client.query('vacuum (analyze, freeze) articles')
   const { rows } = await client.query<{ tenant_id: string, ids: string[] }>(`
     select tenant_id, (array_agg(id::text order by created_at))[1:200] as ids from articles group by tenant_id`)
+  const { rows: [own] } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
   return {
     connectionString,
     ids: new Map(rows.map(row => [row.tenant_id, row.ids])),
+    cpu: async () => own === undefined ? null : await postgresCpu(own.pid),
     async reset () {
       await client.query('delete from articles where title = $1', [insertedTitle])
       await client.query('vacuum (analyze) articles')

@@ -52,6 +52,7 @@ function print (empty: readonly StartReport[], full: readonly StartReport[]): vo
   console.log(`From \`createServer\` to \`ready\`, Node ${process.version}, medians of ${options.rounds} processes each.\n`)
   console.log(markdownTable(['figure', 'no routes', `${count} routes`, 'difference', 'asked'], [
     row('time', 'milliseconds', 'ms', 1, '≤ 1500'),
+    row('CPU time', 'cpu', 'ms', 1, ''),
     row('memory after collection of garbage', 'rss', 'MB', megabyte, '≤ 150'),
     row('highest memory on the way', 'peak', 'MB', megabyte, ''),
     row('heap after collection of garbage', 'heap', 'MB', megabyte, '')

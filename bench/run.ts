@@ -76,21 +76,22 @@ async function measure (cases: readonly Case[], base: Subject, subject: Subject)
 }
 
 async function round (measured: Case, server: Subject, database: BenchDatabase, load: Load, seconds: number): Promise<Measurement> {
-  const before = await server.usage()
+  const [before, databaseBefore] = [await server.usage(), await database.cpu()]
   const report = await load.run({ url: server.url, requests: measured.requests, connections: Number(connections), seconds })
-  const after = await server.usage()
+  const [after, databaseAfter] = [await server.usage(), await database.cpu()]
   if (report.errors + report.refused > 0) throw new Error(`${server.name}, ${measured.name}: ${report.errors} errors, ${report.refused} refused`)
   if (measured.writes === true) await database.reset()
-  return { ...report, cpu: (after.cpu - before.cpu) / report.count }
+  const databaseCpu = databaseBefore === null || databaseAfter === null ? Number.NaN : (databaseAfter - databaseBefore) / report.count
+  return { ...report, cpu: (after.cpu - before.cpu) / report.count, databaseCpu }
 }
 
 async function print (results: readonly Result[], base: Subject, subject: Subject, differing: readonly string[]): Promise<void> {
   console.log(`PostgreSQL with ${rowCount} rows of ${tenantCount} tenants, ${connections} connections, ${rounds} rounds of ${seconds} s, Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}\n`)
   const row = (name: string, server: string, rounds: readonly Measurement[]): string[] => [
-    name, server, Math.round(medianOf(rounds, 'requestsPerSecond')).toString(), medianOf(rounds, 'p50').toFixed(2), medianOf(rounds, 'p99').toFixed(2), medianOf(rounds, 'cpu').toFixed(1)
+    name, server, Math.round(medianOf(rounds, 'requestsPerSecond')).toString(), medianOf(rounds, 'p50').toFixed(2), medianOf(rounds, 'p99').toFixed(2), medianOf(rounds, 'cpu').toFixed(1), medianOf(rounds, 'databaseCpu').toFixed(1)
   ]
   console.log(markdownTable(
-    ['case', 'server', 'requests/s', 'p50 ms', 'p99 ms', 'server CPU µs/request'],
+    ['case', 'server', 'requests/s', 'p50 ms', 'p99 ms', 'server CPU µs/request', 'PostgreSQL CPU µs/request'],
     results.flatMap(({ measured, ...rounds }) => [row(measured.name, base.name, rounds.base), row('', subject.name, rounds.subject)])
   ))
   console.log(`\nRatios of ${subject.name} to ${base.name}: the median of the rounds (lowest to highest).\n`)

@@ -8,6 +8,8 @@ export interface Measurement {
   readonly p99: number
   /** CPU of the server process, microseconds a request. */
   readonly cpu: number
+  /** CPU of PostgreSQL, microseconds a request; not a number where the system does not tell. */
+  readonly databaseCpu: number
 }
 
 export function median (values: readonly number[]): number {
