@@ -4,6 +4,7 @@ import type { DocumentQuery, Query } from '../../../../lib/config/schema/query.j
 import type { Scope } from '../../../../lib/compiler/types.js'
 import type { QueryContext } from '../../../../lib/compiler/query/index.js'
 import type { Engine } from '../../../../lib/database/engine.js'
+import { TenantryError } from '../../../../lib/errors.js'
 import { quote } from '../../../../lib/compiler/query/identifiers.js'
 import { createEngine } from '../../../../lib/database/index.js'
 import { forEachEngine, type Row } from '../../../helpers/postgres.js'
@@ -65,6 +66,18 @@ async function runAll (library: Library, sql: string): Promise<void> {
   for (const statement of sql.split(';\n')) {
     if (statement.trim() !== '') await library.sql(statement)
   }
+}
+
+/** The status and details of the error that a promise or a function ends with. */
+export async function refusalOf (work: Promise<unknown> | (() => unknown)): Promise<{ status: number, code: string, details?: unknown }> {
+  try {
+    await (typeof work === 'function' ? work() : work)
+  } catch (error) {
+    if (!(error instanceof TenantryError)) throw error
+    const { details } = error.extras
+    return { status: error.statusCode, code: error.code, ...(details !== undefined && { details }) }
+  }
+  throw new Error('nothing was refused')
 }
 
 /** Ids that are told apart by their number. */
