@@ -1,7 +1,7 @@
 /** What a schema asks for, in words. */
 import type { SchemaNode } from './schema/annotations.js'
 
-/** Such as `a text`, `an integer`, `one of "auto", "manual"`, `false or an object`. */
+/** Such as `a string`, `an integer`, `one of "auto", "manual"`, `false or an object`. */
 export function describeSchema (node: SchemaNode): string {
   if (node.anyOf !== undefined) return [...new Set(node.anyOf.map(describeSchema))].join(' or ')
   if (node.const !== undefined) return JSON.stringify(node.const)
@@ -10,11 +10,11 @@ export function describeSchema (node: SchemaNode): string {
     return built.length === 1 ? JSON.stringify(built[0]) : `one of ${built.map((value) => JSON.stringify(value)).join(', ')}`
   }
   switch (node.type) {
-    case 'string': return node.expected ?? 'a text'
+    case 'string': return node.expected ?? 'a string'
     case 'integer': return 'an integer'
     case 'number': return 'a number'
     case 'boolean': return 'true or false'
-    case 'array': return 'a list'
+    case 'array': return 'an array'
     case 'object': return 'an object'
     default: return 'a value'
   }

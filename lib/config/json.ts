@@ -5,7 +5,7 @@ import { ConfigError, type Fault } from './faults.js'
 
 /** What was expected where the text breaks, by jsonc-parser's name of the error. */
 const expectations: Readonly<Record<string, string>> = {
-  InvalidSymbol: 'expected a value: an object, a list, a text in double quotes, a number, true, false or null',
+  InvalidSymbol: 'expected a value: an object, an array, a string in double quotes, a number, true, false or null',
   InvalidNumberFormat: 'expected a number',
   PropertyNameExpected: 'expected the name of a member in double quotes',
   ValueExpected: 'expected a value',
@@ -15,22 +15,23 @@ const expectations: Readonly<Record<string, string>> = {
   CloseBracketExpected: 'expected a closing bracket `]`',
   EndOfFileExpected: 'expected the end of the file',
   UnexpectedEndOfComment: 'the comment is not closed: expected `*/`',
-  UnexpectedEndOfString: 'the text is not closed: expected a double quote',
+  UnexpectedEndOfString: 'the string is not closed: expected a double quote',
   UnexpectedEndOfNumber: 'the number is not complete',
   InvalidUnicode: 'expected four hexadecimal digits after `\\u`',
   InvalidEscapeCharacter: 'unknown escape; \\n \\r \\t \\b \\f \\\\ \\/ \\" and \\u are known',
-  InvalidCharacter: 'a text holds no line breaks and control characters as they are: escape them'
+  InvalidCharacter: 'a string holds no line breaks and control characters as they are: escape them'
 }
 
 /**
- * Parses a text; `source` is its name in faults. Throws a ConfigError with line and column, both from 1, of all places
- * where the text breaks and of members that are given twice.
+ * Parses a text; `source` is its name in faults. Throws a ConfigError with line and column, both from 1, of the place
+ * where the text breaks, or of the members that are given twice.
  */
 export function parseJson (text: string, source: string): unknown {
   const errors: ParseError[] = []
   const root = parseTree(text.charCodeAt(0) === 0xFEFF ? text.slice(1) : text, errors, source)
   const at = (offset: number) => `${source}:${position(text, offset)}`
-  const faults: Fault[] = errors.map(({ error, offset }) => {
+  // What the parser says of the text behind the first break is guesswork.
+  const faults: Fault[] = errors.slice(0, 1).map(({ error, offset }) => {
     const name = jsonc.printParseErrorCode(error)
     return { pointer: '', location: at(offset), message: expectations[name] ?? name }
   })

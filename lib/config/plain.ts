@@ -21,7 +21,7 @@ export function toPlain (value: unknown, faults: FaultList, pointer = '', around
   if (around.length === maxDepth) return refuse(pointer, `nested more than ${maxDepth} levels deep`, faults)
   const inside = [...around, value]
   if (Array.isArray(value)) return Array.from(value, (item: unknown, index) => toPlain(item, faults, pointerTo(pointer, index), inside))
-  if (!isPlain(value)) return refuse(pointer, `expected an object, array, text, number, boolean or null, got ${describeInstance(value)}`, faults)
+  if (!isPlain(value)) return refuse(pointer, `expected an object, array, string, number, boolean or null, got ${describeInstance(value)}`, faults)
   const copy: Record<string, unknown> = {}
   for (const [name, member] of Object.entries(value)) {
     if (member === undefined) continue

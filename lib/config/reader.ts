@@ -125,9 +125,9 @@ function readString (node: SchemaNode, value: string, pointer: string, { faults 
   const { minLength = 0, maxLength = Infinity, pattern } = node
   // Characters as JSON Schema counts them: code points.
   const length = [...value].length
-  if (length < minLength) faults.add(pointer, minLength === 1 ? 'expected a text that is not empty' : `expected at least ${minLength} characters`)
+  if (length < minLength) faults.add(pointer, minLength === 1 ? 'expected a string that is not empty' : `expected at least ${minLength} characters`)
   else if (length > maxLength) faults.add(pointer, `expected at most ${maxLength} characters`)
-  else if (pattern !== undefined && !compiled(pattern).test(value)) faults.add(pointer, `expected ${node.expected ?? `a text that matches ${pattern}`}`)
+  else if (pattern !== undefined && !compiled(pattern).test(value)) faults.add(pointer, `expected ${node.expected ?? `a string that matches ${pattern}`}`)
   else return value
   return undefined
 }
@@ -143,7 +143,7 @@ function readNumber (node: SchemaNode, value: number, pointer: string, { faults 
 
 function readArray (node: SchemaNode, value: readonly unknown[], pointer: string, walk: Walk): unknown {
   const { minItems = 0, maxItems = Infinity, items = {} } = node
-  if (value.length < minItems) walk.faults.add(pointer, minItems === 1 ? 'expected a list that is not empty' : `expected at least ${minItems} items`)
+  if (value.length < minItems) walk.faults.add(pointer, minItems === 1 ? 'expected an array that is not empty' : `expected at least ${minItems} items`)
   if (value.length > maxItems) walk.faults.add(pointer, `expected at most ${maxItems} items`)
   if (node.uniqueItems === true) refuseRepeated(value, pointer, walk)
   return value.map((item, index) => readNode(items, item, pointerTo(pointer, index), walk))
@@ -207,7 +207,6 @@ function mismatch (node: SchemaNode, value: unknown, pointer: string, { faults }
 
 function article (kind: string): string {
   if (kind === 'null') return kind
-  if (kind === 'string') return 'a text'
   return /^[aeio]/.test(kind) ? `an ${kind}` : `a ${kind}`
 }
 

@@ -10,8 +10,8 @@ export const CacheStore = Section({
   ttl: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 31_536_000, default: 60, unit: 's', description: 'How long an answer is kept where its route does not say.' })),
   maxSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000_000, default: 10_000, description: 'Items at most; the least recently used go first.' })),
   maxMemoryMB: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1_048_576, default: 64, unit: 'MB', description: 'Memory at most, keys and values together (1 MB is 1,048,576 bytes).' })),
-  redis: Planned(Section({ url: Type.String({ description: 'The address, `redis://host:port`.' }) }), 'a cache shared by instances'),
-  lmdb: Planned(Section({ dbPath: Type.String({ description: 'The folder of the file.' }) }), 'a cache in a file')
+  redis: Planned(Section({ url: Type.String({ description: 'The address, `redis://host:port`.' }) }, { description: 'Of the provider `redis`.' }), 'a cache shared by instances'),
+  lmdb: Planned(Section({ dbPath: Type.String({ description: 'The folder of the file.' }) }, { description: 'Of the provider `lmdb`.' }), 'a cache in a file')
 }, {
   default: { enabled: true, provider: 'memory' },
   description: 'The cache of answers, for routes with `cache`.'

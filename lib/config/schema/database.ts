@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox'
 import { Choice, Section, type Filled } from './annotations.js'
 
 export const DatabaseProvider = Choice(['postgres', 'supabase', 'embedded'], { firebase: 'Firestore; `firebaseQueries` keep their documents in the SQL database' }, {
-  description: 'The database. Default: the one whose section is there, else `embedded`. `supabase` is PostgreSQL under another name.'
+  description: 'The database; `supabase` is PostgreSQL under another name. Default: the one whose section is there, else `embedded`.'
 })
 
 export const Pool = Section({

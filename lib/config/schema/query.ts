@@ -19,15 +19,15 @@ export const Filter = Type.Cyclic({
     Type.Object({ or: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'One of these must hold.' }) }, { additionalProperties: false }),
     Type.Object({ and: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'All of these must hold.' }) }, { additionalProperties: false }),
     Type.Object({ not: Type.Ref('Filter', { description: 'This must not hold.' }) }, { additionalProperties: false })
-  ])
+  ], { description: 'A comparison of a column with a value, or a group of filters.' })
 }, 'Filter')
 export type Filter = Static<typeof Filter>
 
 export const Order = Type.Object({
   column: Type.String({ description: 'A column of the table.' }),
-  ascending: Type.Optional(Type.Boolean({ description: 'Default: true.' })),
-  nullsFirst: Type.Optional(Type.Boolean({ description: 'Default: false when ascending, true when descending.' }))
-}, { additionalProperties: false })
+  ascending: Type.Optional(Type.Boolean({ description: 'Small values first. Default: true.' })),
+  nullsFirst: Type.Optional(Type.Boolean({ description: 'Rows without a value first. Default: false when ascending, true when descending.' }))
+}, { additionalProperties: false, description: 'One key of the order.' })
 export type Order = Static<typeof Order>
 
 const Templated = (description: string, bounds: { minimum: number }) => Type.Union([
@@ -48,7 +48,7 @@ export const Query = Type.Object({
   onConflict: Type.Optional(Type.Array(Type.String(), { minItems: 1, description: 'The unique columns by which an `upsert` finds an existing row. Default: the primary key.' })),
   alias: Type.Optional(Type.String({ description: 'The name of the result, for `{{results.<alias>}}` and for the answer of several queries. Default: the table.' })),
   excludeFields: Type.Optional(Type.Array(Type.String(), { description: "Fields left out of reads and of write inputs, together with the route's." }))
-}, { additionalProperties: false })
+}, { additionalProperties: false, description: 'An operation on a table.' })
 export type Query = Static<typeof Query>
 
 export const DocumentQuery = Type.Object({
@@ -57,10 +57,10 @@ export const DocumentQuery = Type.Object({
   docId: Type.Optional(Type.Unknown({ text: 'request', description: 'The id of one document; `create` without it makes one.' })),
   filters: Type.Optional(Type.Array(Filter, { description: 'Which documents, by their fields, combined with AND.' })),
   data: Type.Optional(Type.Unknown({ text: 'request', description: 'The fields to write; without it, the validated body.' })),
-  order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1 })])),
+  order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the id is always the last key.' })),
   limit: Type.Optional(Templated('Documents a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),
   offset: Type.Optional(Templated('Documents to skip when the query string names none.', { minimum: 0 })),
   alias: Type.Optional(Type.String({ description: 'The name of the result. Default: the collection.' })),
   excludeFields: Type.Optional(Type.Array(Type.String(), { description: "Fields left out of reads and of write inputs, together with the route's." }))
-}, { additionalProperties: false })
+}, { additionalProperties: false, description: 'An operation on documents.' })
 export type DocumentQuery = Static<typeof DocumentQuery>

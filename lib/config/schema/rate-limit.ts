@@ -37,6 +37,6 @@ export const RateLimit = Section({
     expected: '`GET /path` or `/path`, the path as it is declared',
     description: 'Rules by `GET /path` or `/path`, the path as it is declared. A route\'s own rule goes before them.'
   })),
-  redis: Planned(Section({ url: Type.String({ description: 'The address, `redis://host:port`.' }) }), 'counts that instances share')
+  redis: Planned(Section({ url: Type.String({ description: 'The address, `redis://host:port`.' }) }, { description: 'Where instances share their counts.' }), 'counts that instances share')
 }, { default: { enabled: false }, description: 'How often callers may call. Without it only routes with their own `rateLimit` are limited.' })
 export type RateLimit = Static<typeof RateLimit> & { default: DefaultRateLimit }

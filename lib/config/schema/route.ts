@@ -8,21 +8,21 @@ import { DocumentQuery, Query } from './query.js'
 /** The rules of one field of a body, of the path parameters or of the query string (SPEC "Validation field schema"). */
 export const Field = Type.Cyclic({
   Field: Type.Object({
-    type: Type.Optional(Type.Enum(['string', 'number', 'integer', 'boolean', 'array', 'object'], { description: 'Default: any type.' })),
+    type: Type.Optional(Type.Enum(['string', 'number', 'integer', 'boolean', 'array', 'object'], { description: 'The type. Default: any.' })),
     required: Type.Optional(Type.Boolean({ description: 'The field must be there. Default: false.' })),
     nullable: Type.Optional(Type.Boolean({ description: 'null is accepted too. Default: false.' })),
     minLength: Type.Optional(Type.Integer({ minimum: 0, description: 'Characters of a string, items of an array.' })),
     maxLength: Type.Optional(Type.Integer({ minimum: 0, description: 'Characters of a string, items of an array.' })),
-    minimum: Type.Optional(Type.Number()),
-    maximum: Type.Optional(Type.Number()),
+    minimum: Type.Optional(Type.Number({ description: 'The smallest number that is accepted.' })),
+    maximum: Type.Optional(Type.Number({ description: 'The largest number that is accepted.' })),
     enum: Type.Optional(Type.Array(Type.Unknown({ text: 'literal' }), { minItems: 1, description: 'The values that are accepted.' })),
     format: Type.Optional(Type.Enum(['email', 'uuid', 'date-time', 'date', 'uri'], { description: 'The form of a string.' })),
     pattern: Type.Optional(Type.String({ text: 'literal', description: 'A regular expression that the string matches.' })),
-    items: Type.Optional(Type.Ref('Field')),
+    items: Type.Optional(Type.Ref('Field', { description: 'The rules of each item of an array.' })),
     properties: Type.Optional(Type.Record(Type.String(), Type.Ref('Field'), { description: 'The fields of an object.' })),
     additionalFields: Type.Optional(Type.Boolean({ description: 'An object may hold fields that `properties` does not name. Default: false.' })),
-    description: Type.Optional(Type.String())
-  }, { additionalProperties: false })
+    description: Type.Optional(Type.String({ description: 'For the documentation.' }))
+  }, { additionalProperties: false, description: 'The rules of a field.' })
 }, 'Field')
 export type Field = Static<typeof Field>
 
@@ -33,31 +33,31 @@ export const RequestRules = Type.Object({
   params: FieldMap('path parameters'),
   query: FieldMap('query string'),
   additionalFields: Type.Optional(Type.Boolean({ description: 'Admit fields that are not declared. Default: false.' }))
-}, { additionalProperties: false })
+}, { additionalProperties: false, description: 'What a request may hold. Default: anything, of which a write takes the columns of its table and refuses the rest.' })
 export type RequestRules = Static<typeof RequestRules>
 
 export const RouteCache = Type.Object({
-  enabled: Type.Boolean(),
-  ttl: Type.Optional(Type.Number({ exclusiveMinimum: 0, description: "Seconds. Default: the document's `cache.ttl`." })),
+  enabled: Type.Boolean({ description: 'Whether answers are kept.' }),
+  ttl: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 31_536_000, unit: 's', description: "How long an answer is kept. Default: the document's `cache.ttl`." })),
   varyBy: Type.Optional(Type.Array(Type.String({ text: 'request' }), { description: 'More template paths that the key holds, such as `query.lang` or `headers.accept-language`.' })),
   key: Type.Optional(Type.String({ text: 'request', description: 'A template that replaces path and query string in the key; tenant and field exclusion stay in it.' }))
-}, { additionalProperties: false })
+}, { additionalProperties: false, description: 'Keeps the answers of a `get` route.' })
 export type RouteCache = Static<typeof RouteCache>
 
 export const RouteRateLimit = Type.Object({
-  max: Type.Integer({ minimum: 1, description: 'Requests a window.' }),
-  windowMs: Type.Integer({ minimum: 1000, description: 'The window, in milliseconds.' }),
+  max: Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: 'Requests a window.' }),
+  windowMs: Type.Integer({ minimum: 1000, maximum: 86_400_000, unit: 'ms', description: 'The window.' }),
   message: Type.Optional(Type.String({ description: 'The `message` of the 429. Default: "Rate limit exceeded".' }))
-}, { additionalProperties: false })
+}, { additionalProperties: false, description: 'How often the route may be called, in place of the document\'s `rateLimit`.' })
 export type RouteRateLimit = Static<typeof RouteRateLimit>
 
 export const Transform = Type.Object({
   fields: Type.Optional(Type.Record(Type.String(), Type.String({ text: 'request' }), { description: 'Computed fields: CEL over `item` (each record) or `result`.' })),
   operations: Type.Optional(Type.Array(Type.Object({
-    type: Type.Literal('compute'),
-    fields: Type.Record(Type.String(), Type.String({ text: 'request' }))
-  }, { additionalProperties: false })))
-}, { additionalProperties: false })
+    type: Type.Literal('compute', { description: 'Computes fields.' }),
+    fields: Type.Record(Type.String(), Type.String({ text: 'request' }), { description: 'As `fields` of `transform`.' })
+  }, { additionalProperties: false }), { description: 'The same in the form of steps, run in order.' }))
+}, { additionalProperties: false, description: 'Adds computed fields to the answer.' })
 export type Transform = Static<typeof Transform>
 
 export const Route = Type.Object({
@@ -79,7 +79,7 @@ export const Route = Type.Object({
   softDelete: Type.Optional(Type.Object({
     enabled: Type.Boolean({ description: 'A `delete` marks the row instead of removing it.' }),
     allowHardDelete: Type.Optional(Type.Boolean({ description: '`?hard=true` removes the row. Default: false.' }))
-  }, { additionalProperties: false })),
+  }, { additionalProperties: false, description: 'What a `delete` of this route does.' })),
   transform: Type.Optional(Transform),
   integrations: Integrations,
   workflow: RouteWorkflow,
