@@ -6,6 +6,8 @@ import auth from '../plugins/auth/index.js'
 import cache from '../plugins/cache/index.js'
 import configRoutes from '../plugins/config-routes/index.js'
 import conventions from '../plugins/conventions.js'
+import { answerClientError } from '../plugins/conventions/client-error.js'
+import { answerError } from '../plugins/conventions/error-handler.js'
 import database from '../plugins/database.js'
 import health from '../plugins/health.js'
 import migration from '../plugins/migration/index.js'
@@ -15,6 +17,8 @@ import stop from '../plugins/stop.js'
 import tenancy from '../plugins/tenancy.js'
 import { requestIds } from './request-id.js'
 import { RequestLog } from './request-log.js'
+
+const maxParamLength = 2048 // characters of one path parameter: a document's id of 512, percent-encoded, and to spare
 
 /** What the document does not say. */
 export interface ServerOptions {
@@ -40,6 +44,10 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     logController: new RequestLog(),
     genReqId: requestIds(),
     bodyLimit: config.server.bodyLimit,
+    routerOptions: { maxParamLength },
+    // What fails before a route is found has the same body as every other error.
+    frameworkErrors: answerError,
+    clientErrorHandler: answerClientError,
     trustProxy: typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy,
     ...stop.serverOptions
   })

@@ -41,7 +41,7 @@ export async function conventions (app: FastifyInstance, options: ConventionsOpt
   app.setErrorHandler(answerError)
   app.setValidatorCompiler(validatorCompiler)
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, createJsonParser(app))
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, createJsonParser(app))
   if (app.getSchema(errorSchemaId) === undefined) app.addSchema(errorSchema)
   if (options.root === true) app.setNotFoundHandler(() => { throw failure('notFound') })
 }

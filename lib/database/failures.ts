@@ -54,14 +54,21 @@ function translateState (state: string, cause: unknown, constraints: ConstraintR
     case '23514': return failure('constraintViolated', constraintDetails(cause, constraints, 'check', (columns) => `${columns} breaks a rule of the table`))
     case '23P01': return failure('constraintViolated', constraintDetails(cause, constraints, 'exclusion', (columns) => `${columns} collides with another record`))
     case '23502': return failure('constraintViolated', requiredDetails(cause))
-    case '42P01': case '42703': return failure('schemaChanged', { headers: retryAfter, cause })
+    // A table, column, type, constraint or schema that is gone, or a column of another type than the statement was written for.
+    case '42P01': case '42703': case '42704': case '42804': case '42883': case '42P10': case '3F000': return failure('schemaChanged', { headers: retryAfter, cause })
     case '57014': case '40001': case '40P01': case '55P03': return failure('databaseBusy', { headers: retryAfter, cause })
     // Raised by compiled writes that refer to another tenant's row, and by an upsert that names one row twice.
     case '21000': return failure('constraintViolated', { cause })
+    // Raised by a trigger of the application.
+    case 'P0001': return failure('constraintViolated', { cause })
     case '25P03': case '25006': case '3D000': return databaseUnavailable(cause)
   }
   switch (state.slice(0, 2)) {
     case '22': return failure('invalidValue', { cause })
+    // A value too large for PostgreSQL, such as a text of 10 kB in a column with an index.
+    case '54': return failure('invalidValue', { cause })
+    // Rules without a case above, and a view's `with check option`.
+    case '23': case '44': return failure('constraintViolated', { cause })
     case '53': return failure('databaseBusy', { headers: retryAfter, cause })
     case '08': case '28': case '57': case '58': return databaseUnavailable(cause)
     default: return cause

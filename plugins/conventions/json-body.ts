@@ -1,5 +1,6 @@
 /** The parser of JSON bodies: bounded in depth, and without keys that reach a prototype. */
 import type { FastifyBodyParser, FastifyInstance } from 'fastify'
+import { isUtf8 } from 'node:buffer'
 import { failure } from '../../lib/errors.js'
 
 const maxDepth = 64 // arrays and objects inside each other; what walks a body (validators, templates) may recurse
@@ -7,15 +8,21 @@ const maxDepth = 64 // arrays and objects inside each other; what walks a body (
 const quote = 0x22
 const backslash = 0x5c
 
-export function createJsonParser (app: FastifyInstance): FastifyBodyParser<string> {
+export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffer> {
   const parse = app.getDefaultJsonParser('error', 'error')
-  return (request, text, done) => {
-    if (text.length === 0) {
+  return (request, bytes, done) => {
+    if (bytes.length === 0) {
       // A DELETE without a body often carries the content type that the client sends with everything.
       if (request.method === 'DELETE') done(null, undefined)
       else done(failure('badRequest', { message: 'The body is empty: send JSON, or leave out the Content-Type header' }))
       return
     }
+    // Decoding would put U+FFFD in the place of what is no character, and the caller's text would be another one.
+    if (!isUtf8(bytes)) {
+      done(failure('badRequest', { message: 'The body is not valid UTF-8' }))
+      return
+    }
+    const text = bytes.toString()
     if (deeperThan(text, maxDepth)) {
       done(failure('badRequest', { message: `The body is nested deeper than ${maxDepth} levels` }))
       return

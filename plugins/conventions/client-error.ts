@@ -1,0 +1,30 @@
+/** Answers what is no HTTP request: there is no route, no request object and no hook for it, only the socket. */
+import type { FastifyInstance } from 'fastify'
+import type { Socket } from 'node:net'
+import { STATUS_CODES } from 'node:http'
+import { catalogue } from '../../lib/errors.js'
+import { requestIds } from '../../lib/request-id.js'
+
+const nextId = requestIds()
+
+/** Fastify's `clientErrorHandler`: malformed, too large or too slow requests get the body that every error has, and the connection ends. */
+export function answerClientError (this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed) return
+  const requestId = nextId({ headers: {} })
+  const [status, message] = refusalOf(error.code)
+  const title = STATUS_CODES[status] ?? catalogue.badRequest.title
+  this.log.debug({ err: error, reqId: requestId }, 'no HTTP request')
+  if (socket.writable) {
+    const body = JSON.stringify({ error: title, message, code: catalogue.badRequest.code, requestId })
+    socket.write(`HTTP/1.1 ${status} ${title}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+  }
+  socket.destroySoon()
+}
+
+function refusalOf (code: string | undefined): [status: number, message: string] {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW': return [431, 'The URL and the headers are larger than this server accepts']
+    case 'ERR_HTTP_REQUEST_TIMEOUT': return [408, 'The request took too long to arrive']
+    default: return [400, 'This is no HTTP/1.1 request that can be read']
+  }
+}
