@@ -1,6 +1,6 @@
 /** Signs and verifies tokens (JWT, RFC 7519). */
 import type { Claims } from '../../lib/compiler/types.js'
-import { createSigner, createVerifier, TokenError } from 'fast-jwt'
+import { createSigner, createVerifier } from 'fast-jwt'
 import { LRUCache } from 'lru-cache'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { claimsOf, validityOf } from './claims.js'
@@ -86,15 +86,15 @@ function createDecoder ({ issuer, audience }: JwtOptions, { algorithm, verifying
     ...(audience !== undefined && { allowedAud: typeof audience === 'string' ? audience : [...audience] })
   }))
   return (token) => {
+    let cause: unknown
     for (const verify of verifiers) {
       try {
         return verify(token)
       } catch (error) {
-        const otherKey = error instanceof TokenError && error.code === TokenError.codes.invalidSignature
-        if (!otherKey) throw tokenInvalid(error)
+        cause = error
       }
     }
-    throw tokenInvalid()
+    throw tokenInvalid(cause)
   }
 }
 

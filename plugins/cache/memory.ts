@@ -33,10 +33,11 @@ interface Item {
  * among all, in both cases where use is longest ago: a tenant that fills the cache cannot push out the items of the rest.
  */
 export function createMemoryCache ({ maxSize = 10_000, maxMemoryMB = 64, now }: MemoryCacheOptions = {}): CacheStore {
-  const maxBytes = Math.floor(maxMemoryMB * 1_048_576)
+  const maxBytes = Math.max(1, Math.floor(maxMemoryMB * 1_048_576))
   const shares = new Map<string, Share>()
   const items = new LRUCache<string, Item>({
-    max: maxSize,
+    // The list is laid out for `max` items at once: no longer than memory for them could last.
+    max: Math.min(maxSize, Math.ceil(maxBytes / bytesPerItem)),
     maxSize: maxBytes,
     sizeCalculation: ({ value }, id) => bytesOf(id, value),
     ttlResolution: 0,

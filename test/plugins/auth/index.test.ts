@@ -49,7 +49,7 @@ t.test('the scheme is Bearer in any letter case; other credentials are never tak
   const status = async (authorization: string) => (await app.inject({ url: '/', headers: { authorization } })).statusCode
   t.equal(await status(`bearer ${signToken()}`), 200)
   t.equal(await status(`BEARER   ${signToken()}`), 200)
-  for (const authorization of ['Basic dTpw', signToken(), 'Bearer', 'Bearer ', '', `Bearer ${signToken()} ${signToken()}`, `Token ${signToken()}`]) {
+  for (const authorization of ['Basic dTpw', signToken(), 'Bearer', 'Bearer ', '', `Bearer ${signToken()} ${signToken()}`, `bearer ${signToken()} x`, `Token ${signToken()}`]) {
     t.equal(await status(authorization), 401, authorization.slice(0, 20))
   }
 })

@@ -58,6 +58,17 @@ t.test('a tenant that comes to a full cache gets room in it', async (t) => {
   t.match(await store.stats('second'), { items: 50 }, 'its even share, while both want more')
 })
 
+t.test('tenants that hold nothing any more have no share', async (t) => {
+  const store = createMemoryCache({ maxSize: 100 })
+  for (const gone of ['a', 'b', 'c']) {
+    await fill(store, gone, 1)
+    await store.clear(gone)
+  }
+  await fill(store, 'first', 100)
+  await fill(store, 'second', 200)
+  t.match(await store.stats('second'), { items: 50 })
+})
+
 t.test('the figures of a tenant stay right through replacing, expiry and eviction', async (t) => {
   let time = 1000
   const store = createMemoryCache({ maxSize: 10, now: () => time })
