@@ -10,6 +10,8 @@ export interface Connections {
 }
 
 export interface SessionSettings {
+  /** How long a statement may run. */
+  readonly statementTimeoutMs: number
   /** Give statements their names, so that each connection plans them once. Not through a transaction pooler. */
   readonly prepared: boolean
   /** Each statement and transaction has its tenant in `app.tenant_id`. */

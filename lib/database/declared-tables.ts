@@ -62,7 +62,7 @@ export function wantedTables (declared: DeclaredTables): ReadonlyMap<string, Wan
       wanted.set(referencedTable, { ...target, uniqueKeys: [...target.uniqueKeys, referencedColumns] })
     }
   }
-  for (const [name, table] of wanted) wanted.set(name, { ...table, indexes: table.indexes.filter((index) => !hasKeyIndex(table, index)) })
+  for (const [name, table] of wanted) wanted.set(name, { ...table, indexes: table.indexes.filter((index, place) => !hasKeyIndex(table, index) && !table.indexes.slice(0, place).some((other) => begins(other, index))) })
   return wanted
 }
 
@@ -83,7 +83,11 @@ export function sameColumns (left: readonly string[], right: readonly string[]):
 
 /** A key brings an index of its own, which serves the columns that it begins with. */
 function hasKeyIndex ({ primaryKey, uniqueKeys }: Table, columns: readonly string[]): boolean {
-  return [primaryKey, ...uniqueKeys].some((key) => columns.every((column, place) => key[place] === column))
+  return [primaryKey, ...uniqueKeys].some((key) => begins(key, columns))
+}
+
+function begins (key: readonly string[], columns: readonly string[]): boolean {
+  return columns.every((column, place) => key[place] === column)
 }
 
 function wantedTable (name: string, definition: TableDefinition, declared: DeclaredTables): WantedTable {
@@ -92,7 +96,8 @@ function wantedTable (name: string, definition: TableDefinition, declared: Decla
   const primaryKey = Object.keys(definitions).filter((column) => definitions[column]?.primaryKey)
   const tenantScoped = isTenantScoped(definition)
   const within = (key: readonly string[]) => tenantScoped && !key.includes(tenantColumn) ? [tenantColumn, ...key] : [...key]
-  const uniqueKeys = [...Object.keys(definitions).filter((column) => definitions[column]?.unique).map((column) => [column]), ...definition.unique ?? []].map(within)
+  const uniqueKeys = [...Object.keys(definitions).filter((column) => definitions[column]?.unique).map((column) => [column]), ...definition.unique ?? []]
+    .map(within).filter((key, place, keys) => keys.findIndex((other) => sameColumns(other, key)) === place)
   // The order of a tenant's list is that of the primary key.
   const tenantIndex = [tenantColumn, ...primaryKey.filter((column) => column !== tenantColumn)]
   return {
@@ -138,18 +143,12 @@ function foreignKey (table: string, column: string, references: string, tenantSc
   const target = Object.hasOwn(declared, referencedTable) ? declared[referencedTable] : undefined
   const shared = tenantScoped && target !== undefined && isTenantScoped(target) && column !== tenantColumn && referencedColumn !== tenantColumn
   return {
-    name: constraintName(table, [column], 'fkey'),
+    // What a `select` may name; PostgreSQL keeps 63 bytes of a name.
+    name: `${`${table}_${column}`.slice(0, 58)}_fkey`,
     columns: shared ? [tenantColumn, column] : [column],
     referencedTable,
     referencedColumns: shared ? [tenantColumn, referencedColumn] : [referencedColumn]
   }
-}
-
-/** A name as PostgreSQL would give it; it keeps 63 bytes of a longer one, so the end, which tells names apart, is kept. */
-export function constraintName (table: string, columns: readonly string[], suffix: string): string {
-  const maxLength = 63
-  const end = `_${suffix}`
-  return `${[table, ...columns].join('_').slice(0, maxLength - end.length)}${end}`
 }
 
 /** An existing table with the columns and references that it lacks. */

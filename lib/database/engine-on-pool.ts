@@ -10,8 +10,8 @@ import { withDeclared, type WantedTable } from './declared-tables.js'
 import { TextExchange } from './exchange.js'
 import { databaseUnavailable, isRetryable, isStalePlan, translate } from './failures.js'
 import { createDialect } from './kysely-dialect.js'
-import { applyMigration, type RunTransaction } from './migrations/apply.js'
-import { planMigration, type PlanOptions } from './migrations/plan.js'
+import { applyMigration, type ApplyOptions, type RunTransaction } from './migrations/apply.js'
+import { planMigration } from './migrations/plan.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
 
 const maxRetries = 3 // of a serialization failure or a deadlock
@@ -166,7 +166,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     }
   }
 
-  const planOptions: PlanOptions = { schema: options.schema, wanted: options.wanted, rowLevelSecurity: settings.rowLevelSecurity }
+  const planOptions: ApplyOptions = { statementTimeoutMs: settings.statementTimeoutMs, schema: options.schema, wanted: options.wanted, rowLevelSecurity: settings.rowLevelSecurity }
   const ownTransaction: RunTransaction = (work) => transaction(undefined, work)
   const plan = ({ policies = true }: { policies?: boolean } = {}) => ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
 

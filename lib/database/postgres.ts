@@ -30,7 +30,8 @@ const keepAliveAfterMs = 10_000 // without traffic; a peer that vanished is noti
 const idleAfterMs = 60_000 // an unused connection is given back to the server
 
 export function connectPostgres ({ connectionString, pool = {}, preparedStatements = true, rowLevelSecurity = false, ssl }: PostgresOptions): Connections {
-  const settings = settingsOf(pool.statementTimeoutMs ?? defaults.statementTimeoutMs)
+  const statementTimeoutMs = pool.statementTimeoutMs ?? defaults.statementTimeoutMs
+  const settings = settingsOf(statementTimeoutMs)
   return {
     kind: 'postgres',
     pool: new pg.Pool({
@@ -43,7 +44,7 @@ export function connectPostgres ({ connectionString, pool = {}, preparedStatemen
       keepAliveInitialDelayMillis: keepAliveAfterMs,
       ...preparedStatements && { onConnect: async (client) => { await client.query(setSession(settings)) } }
     }),
-    settings: { prepared: preparedStatements, rowLevelSecurity, transaction: preparedStatements ? {} : settings },
+    settings: { statementTimeoutMs, prepared: preparedStatements, rowLevelSecurity, transaction: preparedStatements ? {} : settings },
     async close () {}
   }
 }

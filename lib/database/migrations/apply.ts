@@ -6,7 +6,12 @@ import { planMigration, recordSql, type PlanOptions, type PlannedMigration } fro
 /** The key of the advisory lock: any number that no other program is likely to choose. */
 const lockKey = 7_236_815_402
 
-const lockTimeoutMs = 10_000 // for a table that a long statement holds: it fails rather than stop all requests behind it
+const maxLockTimeoutMs = 10_000 // for a table that a long statement holds: the migration fails rather than stop all requests behind it
+
+export interface ApplyOptions extends PlanOptions {
+  /** How long a statement of a request may run: a lock that is held for longer is no request's. */
+  readonly statementTimeoutMs: number
+}
 
 /** Runs work in one transaction of the server's own, which sees the rows of every tenant. */
 export type RunTransaction = <T> (work: (session: Session) => Promise<T>) => Promise<T>
@@ -16,7 +21,7 @@ export type RunTransaction = <T> (work: (session: Session) => Promise<T>) => Pro
  * each time: servers that start together apply each one once. Returns the names in order; none where nothing was lacking.
  * A migration that fails leaves those before it, and rejects with what the database said about it.
  */
-export async function applyMigration (transaction: RunTransaction, options: PlanOptions): Promise<string[]> {
+export async function applyMigration (transaction: RunTransaction, options: ApplyOptions): Promise<string[]> {
   const applied: PlannedMigration[] = []
   for (;;) {
     const migration = await transaction((session) => applyNext(session, options))
@@ -26,12 +31,12 @@ export async function applyMigration (transaction: RunTransaction, options: Plan
   }
 }
 
-async function applyNext (session: Session, options: PlanOptions): Promise<PlannedMigration | null> {
+async function applyNext (session: Session, options: ApplyOptions): Promise<PlannedMigration | null> {
   await session.rows({ text: "select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)" })
   await session.rows({ text: 'select pg_advisory_xact_lock($1)' }, [lockKey])
   const [migration] = (await planMigration(session, options)).migrations
   if (migration === undefined) return null
-  await session.rows({ text: "select set_config('lock_timeout', $1, true)" }, [String(lockTimeoutMs)])
+  await session.rows({ text: "select set_config('lock_timeout', $1, true)" }, [String(Math.min(options.statementTimeoutMs, maxLockTimeoutMs))])
   for (const text of [...migration.statements, recordSql(migration)]) {
     await session.rows({ text }).catch((error: unknown) => { throw refused(migration, error) })
   }

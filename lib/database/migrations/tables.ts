@@ -1,7 +1,7 @@
 /** The SQL that brings the application's tables to what the document declares. Nothing is dropped and nothing is narrowed. */
 import type { Table } from '../catalogue.js'
 import type { WantedColumn, WantedTable } from '../declared-tables.js'
-import { constraintName, sameColumns } from '../declared-tables.js'
+import { sameColumns } from '../declared-tables.js'
 import { identifier, identifiers, literal } from '../sql.js'
 import type { TableState } from './inspection.js'
 
@@ -28,7 +28,7 @@ export function difference (wanted: WantedTable, context: TableContext): TableDi
   const name = `${identifier(schema)}.${identifier(wanted.name)}`
   if (existing === undefined) {
     return {
-      statements: [createTable(name, wanted), ...wanted.indexes.map((columns) => createIndex(name, wanted.name, columns))],
+      statements: [createTable(name, wanted), ...wanted.indexes.map((columns) => createIndex(name, columns))],
       references: wanted.foreignKeys.map((key) => addReference(name, schema, key)),
       warnings: []
     }
@@ -41,10 +41,10 @@ export function needsRows (wanted: WantedTable, existing: Table): boolean {
   return [...wanted.columns.values()].some((column) => column.notNull && !column.hasDefault && !existing.columns.has(column.name))
 }
 
-function createTable (name: string, { name: table, columns, primaryKey, uniqueKeys }: WantedTable): string {
+function createTable (name: string, { columns, primaryKey, uniqueKeys }: WantedTable): string {
   const lines = [...columns.values()].map((column) => columnSql(column, column.notNull))
-  if (primaryKey.length > 0) lines.push(`constraint ${identifier(constraintName(table, [], 'pkey'))} primary key (${identifiers(primaryKey)})`)
-  for (const key of uniqueKeys) lines.push(`constraint ${identifier(constraintName(table, key, 'key'))} unique (${identifiers(key)})`)
+  if (primaryKey.length > 0) lines.push(`primary key (${identifiers(primaryKey)})`)
+  for (const key of uniqueKeys) lines.push(`unique (${identifiers(key)})`)
   return `create table ${name} (\n  ${lines.join(',\n  ')}\n)`
 }
 
@@ -65,11 +65,11 @@ function addTo (name: string, existing: Table, wanted: WantedTable, { schema, st
   if (!sameColumns(existing.primaryKey, wanted.primaryKey)) warnings.push(primaryKeyWarning(existing, wanted))
   for (const key of wanted.uniqueKeys) {
     if ([existing.primaryKey, ...existing.uniqueKeys].some((found) => sameColumns(found, key))) continue
-    statements.push(`alter table ${name} add constraint ${identifier(constraintName(wanted.name, key, 'key'))} unique (${identifiers(key)})`)
+    statements.push(`alter table ${name} add unique (${identifiers(key)})`)
   }
   for (const columns of wanted.indexes) {
     const covered = state?.indexes.some((index) => columns.every((column, place) => index[place] === column)) === true
-    if (!covered) statements.push(createIndex(name, wanted.name, columns))
+    if (!covered) statements.push(createIndex(name, columns))
   }
   // A reference without the tenant that was there before is left alone.
   const references = wanted.foreignKeys
@@ -103,8 +103,9 @@ function defaultSql (value: unknown, type: string): string {
   return `${literal(typeof value === 'string' ? value : JSON.stringify(value))}::${type}`
 }
 
-function createIndex (name: string, table: string, columns: readonly string[]): string {
-  return `create index ${identifier(constraintName(table, columns, 'idx'))} on ${name} (${identifiers(columns)})`
+/** PostgreSQL finds a name that is free. */
+function createIndex (name: string, columns: readonly string[]): string {
+  return `create index on ${name} (${identifiers(columns)})`
 }
 
 function addReference (name: string, schema: string, { name: key, columns, referencedTable, referencedColumns }: WantedTable['foreignKeys'][number]): string {

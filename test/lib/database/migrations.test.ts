@@ -1,0 +1,161 @@
+import { test } from 'tap'
+import pg from 'pg'
+import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
+import { createEngine } from '../../../lib/database/index.js'
+import { planSql } from '../../../lib/database/migrations/plan.js'
+import { nobody, openEngine, rejection } from './open.js'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+
+const authors: DeclaredTables[string] = {
+  columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, email: { type: 'text', notNull: true, unique: true } },
+  tenantScoped: true
+}
+const notes: DeclaredTables[string] = {
+  columns: {
+    id: { type: 'bigint', primaryKey: true },
+    title: { type: 'varchar', notNull: true, default: "it's \\ untitled" },
+    author_id: { type: 'uuid', references: 'authors.id' },
+    parent_id: { type: 'bigint', references: 'notes.id' },
+    pages: { type: 'integer', default: 0 },
+    price: { type: 'numeric', default: 1.5 },
+    open: { type: 'boolean', default: false },
+    tags: { type: 'text[]', default: ['a,b', '"'] },
+    none: { type: 'integer[]', default: [] },
+    meta: { type: 'jsonb', default: { a: ["'"] } },
+    day: { type: 'date', default: 'now()' },
+    made: { type: 'timestamptz', default: 'now()', notNull: true },
+    key: { type: 'text', default: 'uuid()' }
+  },
+  tenantScoped: true,
+  softDelete: true,
+  indexes: [['author_id']],
+  unique: [['title', 'day']]
+}
+const tables = { authors, notes }
+
+test('an empty database gets the server\'s tables and the declared ones; twice is a no-op', (t) => forEachEngine(t, async (t, database) => {
+  const engine = await openEngine(t, { ...database, tables, migrate: 'manual' })
+  const plan = await engine.migration.plan()
+  t.strictSame(plan.migrations.map(({ name }) => name), ['001_system_tables', '002_create_authors_notes'])
+  t.strictSame(await engine.pendingMigrations(), ['001_system_tables', '002_create_authors_notes'])
+  t.strictSame(plan.tables, { 'tenantry.migrations': false, 'tenantry.documents': false, authors: false, notes: false })
+
+  t.strictSame(await engine.migration.apply(), ['001_system_tables', '002_create_authors_notes'])
+  t.strictSame(await engine.migration.apply(), [])
+  t.strictSame(await engine.pendingMigrations(), [])
+  t.strictSame(await engine.migration.plan(), { migrations: [], warnings: [], tables: { 'tenantry.migrations': true, 'tenantry.documents': true, authors: true, notes: true } })
+  t.strictSame((await engine.kysely.selectFrom('tenantry.migrations').select(['name', 'kind']).orderBy('name').execute()),
+    [{ name: '001_system_tables', kind: 'system' }, { name: '002_create_authors_notes', kind: 'tables' }])
+
+  const found = engine.catalogue.tables.get('notes')
+  t.match(found, { primaryKey: ['id'], uniqueKeys: [['tenant_id', 'id'], ['tenant_id', 'title', 'day']], tenantScoped: true, softDelete: true })
+  const [row] = await engine.transaction(nobody, (session) => session.rows({ text: "insert into notes (id, tenant_id) values (1, 'a') returning title, pages, price, open, tags, none, meta, day = current_date as today, made > now() - interval '1 minute' as now, length(key) as key, deleted, deleted_at" }))
+  t.strictSame(row, { title: "it's \\ untitled", pages: 0, price: '1.5', open: false, tags: ['a,b', '"'], none: [], meta: { a: ["'"] }, today: true, now: true, key: 36, deleted: false, deleted_at: null })
+}))
+
+test('a reference between tenant-scoped tables stays within a tenant, and so does what is unique', (t) => forEachEngine(t, async (t, database) => {
+  const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
+  const write = (text: string, values: unknown[]) => engine.text({ text }, values, nobody)
+  const author = 'insert into authors (email, tenant_id) values ($1, $2) returning id::text'
+  const ofA = await write(author, ['x@y', 'a'])
+  await write(author, ['x@y', 'b'])
+  await t.rejects(write(author, ['x@y', 'a']), { code: 'TENANTRY_CONFLICT', extras: { details: [{ path: '/email' }] } })
+  const note = 'insert into notes (id, author_id, tenant_id) values ($1, $2, $3)'
+  await write(note, [1, ofA, 'a'])
+  await t.rejects(write(note, [2, ofA, 'b']), { code: 'TENANTRY_CONSTRAINT_VIOLATED', extras: { details: [{ path: '/author_id' }] } })
+  await write(note, [2, null, 'b'])
+}))
+
+test('later declarations add what is lacking and leave what is there', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const open = async (declared: DeclaredTables) => openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables: declared, migrate: 'auto' })
+  await open({ authors })
+  await query("insert into authors (email, tenant_id) values ('x@y', 'a')")
+  const engine = await open({
+    authors: {
+      columns: { ...authors.columns, email: { type: 'integer' }, name: { type: 'text', notNull: true, default: 'nobody' }, born: { type: 'date', notNull: true } },
+      softDelete: true,
+      indexes: [['name'], ['name']],
+      unique: [['name', 'born']],
+      tenantScoped: true
+    },
+    notes: { columns: { id: { type: 'uuid', primaryKey: true }, author_id: { type: 'uuid', references: 'authors.id' } } }
+  })
+  t.strictSame(await query('select email, name, born, deleted from authors'), [{ email: 'x@y', name: 'nobody', born: null, deleted: false }])
+  t.match(engine.catalogue.tables.get('notes'), { foreignKeys: [{ columns: ['author_id'], referencedColumns: ['id'] }], tenantScoped: false })
+  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), ['001_system_tables', '002_create_authors', '003_create_notes'])
+  const plan = await engine.migration.plan()
+  t.strictSame(plan.migrations, [])
+  t.match(plan.warnings, [/authors\.email is text in the database and declared as integer/, /authors\.born is declared notNull/])
+  await open({})
+  t.strictSame(await query('select count(*)::int as n from authors'), [{ n: 1 }], 'what is no longer declared stays')
+})
+
+test('the script does by hand what apply does', async (t) => {
+  const [byHand, applied] = await Promise.all([postgresDatabase(t, { role: 'owner' }), postgresDatabase(t, { role: 'owner' })])
+  const open = ({ connectionString }: { connectionString: string }) => openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables })
+  const engine = await open(byHand)
+  const script = planSql(await engine.migration.plan())
+  await byHand.query(script)
+  t.strictSame(await engine.pendingMigrations(), [])
+  t.match(await rejection(byHand.query(script)), { code: '42P07' }, 'the second time it stops at once')
+  await (await open(applied)).migration.apply()
+  const shape = 'select table_name, column_name, data_type, is_nullable, column_default from information_schema.columns where table_schema in (\'public\', \'tenantry\') order by 1, 2'
+  t.strictSame(await byHand.query(shape), await applied.query(shape))
+  t.strictSame(await byHand.query('select name, kind from tenantry.migrations order by 1'), await applied.query('select name, kind from tenantry.migrations order by 1'))
+})
+
+test('twenty servers that start together on one empty database migrate it once', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const engines = await Promise.all(Array.from({ length: 20 }, () => openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2 } }, tables, migrate: 'auto' })))
+  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), ['001_system_tables', '002_create_authors_notes'])
+  for (const engine of engines) t.equal(engine.catalogue.tables.get('notes')?.columns.has('deleted_at'), true)
+})
+
+test('a database that is newer than the program is refused, and untouched', (t) => forEachEngine(t, async (t, database) => {
+  if (database.provider !== 'postgres') return
+  const engine = await openEngine(t, { ...database, migrate: 'auto' })
+  await engine.transaction(nobody, (session) => session.rows({ text: "insert into tenantry.migrations (name) values ('002_from_the_future')" }))
+  for (const migrate of ['auto', 'manual'] as const) {
+    t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*002_from_the_future/ })
+  }
+  t.strictSame([...(await engine.refresh()).tables.keys()], [])
+}))
+
+test('a migration that the data forbids says why and changes nothing', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql: "create table notes (id int primary key, title text); insert into notes values (1, 'x'), (2, 'x')" })
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString },
+    tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text', unique: true }, more: { type: 'text' } } } }
+  })
+  t.match(await rejection(engine.migration.apply()), { code: 'TENANTRY_CONFLICT', statusCode: 409, message: /002_alter_notes cannot be applied: could not create unique index "notes_title_key"/ })
+  t.strictSame((await query('select * from notes limit 1')), [{ id: 1, title: 'x' }])
+  t.strictSame(await engine.pendingMigrations(), ['002_alter_notes'])
+})
+
+test('a database that is not migrated can be opened, and says what it lacks', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const said: object[] = []
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString },
+    tables,
+    migrate: 'manual',
+    log: { info () {}, warn: (object) => said.push(object) }
+  })
+  t.strictSame(said, [{ migrations: ['001_system_tables', '002_create_authors_notes'] }])
+  t.equal(engine.catalogue.tables.has('notes'), true)
+})
+
+test('a table that a long statement holds does not stop the migration for ever', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { sql: 'create table notes (id int primary key)' })
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { statementTimeoutMs: 200 } }, tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, more: { type: 'text' } } } } })
+  const holder = new pg.Client({ connectionString })
+  await holder.connect()
+  await holder.query('begin; lock table notes')
+  const applying = rejection(engine.migration.apply())
+  t.match(await applying, { code: 'TENANTRY_DATABASE_BUSY' })
+  await holder.end()
+  t.strictSame(await engine.migration.apply(), ['002_alter_notes'])
+})
