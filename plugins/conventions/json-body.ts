@@ -36,7 +36,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
 
 /** Counts brackets outside strings; says nothing on whether the text is JSON. */
 export function deeperThan (text: string, limit: number): boolean {
-  if (text.length <= limit) return false
+  if (!hasMoreOpeners(text, limit)) return false
   let depth = 0
   for (let index = 0; index < text.length; index++) {
     switch (text.charCodeAt(index)) {
@@ -48,6 +48,17 @@ export function deeperThan (text: string, limit: number): boolean {
         break
       case 0x5d: case 0x7d: // ] }
         depth--
+    }
+  }
+  return false
+}
+
+/** Most bodies have few brackets, in strings or not, and are told apart at the speed of a search. */
+function hasMoreOpeners (text: string, limit: number): boolean {
+  let count = 0
+  for (const opener of ['{', '[']) {
+    for (let index = text.indexOf(opener); index !== -1; index = text.indexOf(opener, index + 1)) {
+      if (++count > limit) return true
     }
   }
   return false
