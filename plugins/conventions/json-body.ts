@@ -64,12 +64,12 @@ function hasMoreOpeners (text: string, limit: number): boolean {
   return false
 }
 
-/** The index of the quote that ends the string, or the text's length. */
+/** The index of the quote that ends the string: the next one after an even number of backslashes; or the text's length. */
 function endOfString (text: string, start: number): number {
-  for (let index = start + 1; index < text.length; index++) {
-    const char = text.charCodeAt(index)
-    if (char === quote) return index
-    if (char === backslash) index++
+  for (let index = text.indexOf('"', start + 1); index !== -1; index = text.indexOf('"', index + 1)) {
+    let before = index - 1
+    while (text.charCodeAt(before) === backslash) before--
+    if ((index - before) % 2 === 1) return index
   }
   return text.length
 }

@@ -70,7 +70,8 @@ t.test('a body that cannot be read is 400 and says why', async (t) => {
 })
 
 t.test('brackets in strings are no depth', async (t) => {
-  const body = { text: '[{'.repeat(100), quoted: '\\"[[', end: '\\' }
+  const brackets = '[{'.repeat(100)
+  const body = { text: brackets, quoted: `\\"${brackets}`, twice: `\\\\"${brackets}`, end: '\\', after: [[1]] }
   t.same((await post(createApp(), '/any', JSON.stringify(body))).json(), { body })
 })
 
