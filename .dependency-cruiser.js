@@ -9,6 +9,13 @@ export default {
       comment: 'A circle of imports means that two modules are one.',
       severity: 'error',
       from: {},
+      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } }
+    },
+    {
+      name: 'no-circle-of-types',
+      comment: 'Types that need each other are gone at run time, but read better in a module that both import.',
+      severity: 'warn',
+      from: {},
       to: { circular: true }
     },
     {
