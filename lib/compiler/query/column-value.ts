@@ -49,7 +49,7 @@ export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): E
     case 'integer': return integerEncoder(integerBounds[type] ?? Number.MAX_SAFE_INTEGER)
     case 'vector': return (value) => Array.isArray(value) && value.every((item) => typeof item === 'number') ? JSON.stringify(value) : unfit
     case 'array': return arrayEncoder(encoderOf({ type: itemType(type), ...(labels !== undefined && { labels }) }), kindOf(itemType(type)) === 'json' ? 0 : maxDimensions - 1)
-    case 'text': return labels === undefined ? encodeText : labelEncoder(new Set(labels))
+    case 'text': return labels !== undefined ? labelEncoder(new Set(labels)) : formedTypes.test(type) ? encodeString : encodeText
   }
 }
 
@@ -74,6 +74,13 @@ export function describeType ({ type, labels }: Pick<Column, 'type' | 'labels'>)
     case 'json': return 'any JSON value'
     case 'text': return type === 'text' ? 'a text' : `a text (${type})`
   }
+}
+
+/** Types whose text has a form that no number or boolean has. */
+const formedTypes = /^(uuid|date|time|timestamp|interval)\b/
+
+function encodeString (value: unknown): unknown {
+  return typeof value === 'string' ? value : unfit
 }
 
 function encodeText (value: unknown): unknown {

@@ -31,17 +31,16 @@ export interface Subject {
 
 const hasFullAccess: Switch = (scope) => scope.fullAccess
 
-/** Compiles what all operations share; undefined after faults were added. */
-export function compileSubject (query: Query, table: Table, pointer: string, context: QueryContext): Subject | undefined {
-  const before = context.faults.faults.length
-  const full = compileSelection(query.select, table, pointerTo(pointer, 'select'), context)
+/** Compiles what all operations share. With faults it is good for finding the faults of the operation too. */
+export function compileSubject (query: Query, table: Table, pointer: string, context: QueryContext): Subject {
+  const selection = compileSelection(query.select, table, pointerTo(pointer, 'select'), context)
+  const full = selection ?? { table, fields: [] }
   const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []])
-  if (full !== undefined) checkExcluded(query, full, pointer, context)
+  if (selection !== undefined) checkExcluded(query, full, pointer, context)
   // An upsert's filters and the id of a write that creates are values, not conditions.
   const creates = query.operation === 'insert' || query.operation === 'upsert'
   const own = compileFilters(creates ? [] : query.filters, table, pointerTo(pointer, 'filters'), context)
   const filters = query.id === undefined || creates ? own : withKey(own, query.id, table, pointerTo(pointer, 'id'), context)
-  if (full === undefined || context.faults.faults.length > before) return undefined
 
   const isReduced = hasField(full, excluded)
   const reduced = isReduced ? withoutFields(full, excluded) : full

@@ -19,7 +19,7 @@ export function table (name: string, definitions: readonly string[], options: Ta
   return {
     name,
     columns,
-    primaryKey: options.primaryKey ?? (columns.has('id') ? ['id'] : []),
+    primaryKey: options.primaryKey ?? (columns.has('id') && options.view !== true ? ['id'] : []),
     uniqueKeys: options.uniqueKeys ?? [],
     foreignKeys: options.foreignKeys ?? [],
     tenantScoped: columns.has('tenant_id'),

@@ -1,0 +1,98 @@
+import type { DocumentQuery, Query } from '../../../../lib/config/schema/query.js'
+import { test } from 'tap'
+import { documentFaultsOf, faultsOf } from './helpers.js'
+
+const select = (more: Partial<Query>): Query => ({ table: 'articles', operation: 'select', ...more })
+const filter = (operator: string, column: string, value?: unknown): Query => select({ filters: [{ column, operator, ...(value !== undefined && { value }) } as never] })
+
+test('a query that disagrees with the database or with itself names its place and what would be right', async t => {
+  const cases: [Query, string[]][] = [
+    [{ operation: 'select' }, ['/q: a query needs a `table`']],
+    [{ table: 'artcles', operation: 'select' }, ['/q/table: there is no table "artcles" in the schema "public", did you mean "articles"?']],
+    [{ table: 'documents', operation: 'select' }, ['/q/table: there is no table "documents" in the schema "public"']],
+    [select({ filters: [{ column: 'titel', value: 1 }] }), ['/q/filters/0/column: the table "articles" has no column "titel", did you mean "title"?']],
+    [select({ filters: [{ or: [{ column: 'x"; drop', value: 1 }] }] }), ['/q/filters/0/or/0/column: the table "articles" has no column "x"; drop"']],
+    [select({ order: { column: 'titel' } }), ['/q/order/column: the table "articles" has no column "titel", did you mean "title"?']],
+    [select({ order: [{ column: 'id' }, { column: 'no' }] }), ['/q/order/1/column: the table "articles" has no column "no"']],
+    [select({ select: 'titel' }), ['/q/select: the table "articles" has no column "titel", did you mean "title"?']],
+    [select({ select: 'authors' }), ['/q/select: "authors" is a table: write `authors(*)` to embed it']],
+    [select({ select: 'autors(*)' }), ['/q/select: there is no table "autors", did you mean "authors"?']],
+    [select({ select: 'seats(*)' }), ['/q/select: there is no foreign key between "articles" and "seats"']],
+    [select({ select: 'id, id:title' }), ['/q/select: two members of "articles" are named "id": give one of them another name, `other_name:id:title`']],
+    [select({ select: `${'x'.repeat(64)}:id` }), [`/q/select: "${'x'.repeat(64)}" is too long for a name: at most 63 bytes`]],
+    [select({ select: 'id;' }), ['/q/select: expected `,` or the end at character 3, found `;`']],
+    [{ table: 'reviews', operation: 'select', select: 'authors(name)' }, ['/q/select: several foreign keys connect "reviews" and "authors": write one of `authors!reviews_author_id_fkey` (one), `authors!reviews_editor_id_fkey` (one)']],
+    [{ table: 'reviews', operation: 'select', select: 'authors!writer(name)' }, ['/q/select: no foreign key "writer" connects "reviews" and "authors": write one of `authors!reviews_author_id_fkey` (one), `authors!reviews_editor_id_fkey` (one)']],
+    [{ table: 'authors', operation: 'select', select: 'authors(name)' }, ['/q/select: several foreign keys connect "authors" and "authors": write one of `authors!mentor_id` (one), `authors!authors_mentor_id_fkey` (many)']],
+    [select({ excludeFields: ['titel'] }), ['/q/excludeFields/0: no record of "articles" has a field "titel", did you mean "title"?']],
+    [filter('eq', 'title'), ['/q/filters/0: a filter needs a `value`']],
+    [filter('eq', 'title', null), ['/q/filters/0/value: nothing equals null, did you mean "operator: is"?']],
+    [filter('eq', 'views', 'many'), ['/q/filters/0/value: the column "views" takes an integer (integer)']],
+    [filter('eq', 'mood', 'sad'), ['/q/filters/0/value: the column "mood" takes one of "calm", "wild"']],
+    [filter('in', 'views', ['x']), ['/q/filters/0/value: the column "views" is compared with a list, each item an integer (integer)']],
+    [filter('in', 'tags', ['x']), ['/q/filters/0/operator: "tags" is an array (text[]): use `contains` or `overlaps`']],
+    [filter('is', 'title', true), ['/q/filters/0/value: the column "title" is compared with null']],
+    [filter('is', 'featured', 'maybe'), ['/q/filters/0/value: the column "featured" is compared with null, true, false or "unknown"']],
+    [filter('contains', 'title', 'x'), ['/q/filters/0/operator: `contains` needs an array, jsonb or range column; "title" is text']],
+    [filter('overlaps', 'meta', {}), ['/q/filters/0/operator: `overlaps` needs an array or range column; "meta" is jsonb']],
+    [filter('eq', 'title', '{{nowhere.x}}'), ['/q/filters/0/value: `nowhere.x` names no source of templates: known are body, params, query, headers, auth, tenant, results, now(), uuid()']],
+    [select({ limit: 'ten' }), ['/q/limit: expected a whole number from 0, or a template that gives one']],
+    [select({ data: {} }), ['/q/data: a `select` writes nothing']],
+    [select({ id: '{{params.id}}', offset: 1 }), ['/q/offset: a `select` of one record has no pages']],
+    [{ table: 'seats', operation: 'select', id: 1 }, ['/q/id: the primary key of "seats" has 2 columns: expected an object with venue, number']],
+    [{ table: 'seats', operation: 'select', id: { venu: 'x', number: 1 } }, ['/q/id/venu: "venu" is not in the primary key of "seats", did you mean "venue"?', '/q/id: the primary key of "seats" has "venue" too']],
+    [{ table: 'article_titles', operation: 'select', id: 'x' }, ['/q/id: "article_titles" has no primary key: name the row with `filters`']],
+    [{ table: 'article_titles', operation: 'insert' }, ['/q/table: "article_titles" is a view: it can only be read']],
+    [{ table: 'articles', operation: 'insert', filters: [] }, ['/q/filters: an `insert` has no rows to filter']],
+    [{ table: 'articles', operation: 'insert', data: { titel: 'x', title_length: 3, views: 'x' } }, [
+      '/q/data/titel: the table "articles" has no column "titel", did you mean "title"?',
+      '/q/data/title_length: the column "title_length" is generated by the database: it cannot be written',
+      '/q/data/views: the column "views" takes an integer (integer)'
+    ]],
+    [{ table: 'articles', operation: 'insert', data: [{ titel: 'x' }, 1] }, ['/q/data/0/titel: "articles" has no column of this name, did you mean "title"?', '/q/data/1: expected an object']],
+    [{ table: 'articles', operation: 'insert', data: 7 }, ['/q/data: expected an object, a template, or an array of objects']],
+    [{ table: 'articles', operation: 'update', data: [], id: 1 }, ['/q/id: the column "id" takes a text (uuid)', '/q/data: expected an object or a template']],
+    [{ table: 'articles', operation: 'update' }, ['/q: `update` without `filters` or `id` would change every row: say which rows']],
+    [{ table: 'articles', operation: 'delete', filters: [{ column: 'title', value: '{{query.x}}', optional: true }] }, ['/q/filters: every filter of this `delete` is optional: without them it would reach every row']],
+    [{ table: 'articles', operation: 'delete', filters: [{ or: [{ column: 'title', value: '{{query.x}}', optional: true }] }] }, ['/q/filters: every filter of this `delete` is optional: without them it would reach every row']],
+    [{ table: 'articles', operation: 'upsert', onConflict: ['title'] }, ['/q/onConflict: no primary key or unique constraint of "articles" has these columns; it has (id), (tenant_id, slug)']],
+    [{ table: 'articles', operation: 'upsert', filters: [{ column: 'views', operator: 'gt', value: 1 }] }, ['/q/filters/0: an `upsert` takes filters of the operator `eq` only: they are the values that its row is found by']]
+  ]
+  for (const [query, faults] of cases) t.strictSame(faultsOf(query), faults, JSON.stringify(query))
+})
+
+test('soft delete needs its columns', async t => {
+  t.strictSame(faultsOf({ table: 'labels', operation: 'delete', id: 1 }, { softDelete: { enabled: true } }),
+    ['/q: the route\'s `softDelete` marks rows as deleted, but "labels" lacks the column "deleted" (boolean) and the column "deleted_at" (timestamptz)'])
+})
+
+test("a tenant's route uses tables of tenants, and reads those that the platform shares", async t => {
+  const tenant = { origin: 'tenant', sharedTables: new Set(['countries']) } as const
+  const hidden = "has no tenant_id column: a tenant's route cannot use it unless the platform lists it in `tenancy.sharedTables`"
+  t.strictSame(faultsOf({ table: 'articles', operation: 'select', select: '*, authors(countries(*))' }, tenant), [])
+  t.strictSame(faultsOf({ table: 'countries', operation: 'select' }, tenant), [])
+  t.strictSame(faultsOf({ table: 'seats', operation: 'select' }, tenant), [`/q/table: the table "seats" ${hidden}`])
+  t.strictSame(faultsOf({ table: 'countries', operation: 'insert' }, tenant), ['/q/table: the table "countries" is shared by all tenants: a tenant\'s route can only read it'])
+  t.strictSame(faultsOf({ table: 'articles', operation: 'select', select: 'authors(countries(name))' }, { origin: 'tenant' }), [`/q/select: the table "countries" ${hidden}`])
+  t.strictSame(faultsOf({ table: 'seat', operation: 'select' }, tenant), ['/q/table: there is no table "seat" in the schema "public"'], 'what it may not use is not suggested')
+})
+
+test('a document query says what it lacks and what it has no use for', async t => {
+  const cases: [DocumentQuery, string[]][] = [
+    [{ operation: 'query' }, ['/q: a document query needs a `collection`']],
+    [{ collection: '{{body.x}}', operation: 'query' }, ['/q/collection: expected a name of 1 to 255 characters, without templates']],
+    [{ collection: 'notes', operation: 'get' }, ['/q: `get` needs a `docId`; `query` reads many documents']],
+    [{ collection: 'notes', operation: 'set', data: {} }, ['/q: `set` needs a `docId`']],
+    [{ collection: 'notes', operation: 'add', docId: 'x' }, ['/q/docId: `add` has no use for it']],
+    [{ collection: 'notes', operation: 'delete', docId: 'x', data: {} }, ['/q/data: `delete` has no use for it']],
+    [{ collection: 'notes', operation: 'get', docId: '' }, ['/q/docId: expected the id of a document, or a template']],
+    [{ collection: 'notes', operation: 'create', data: 7 }, ['/q/data: expected an object with the fields, or a template']],
+    [{ collection: 'notes', operation: 'query', filters: [{ column: "a' or true", value: 1 }] }, ['/q/filters/0/column: "a\' or true" is no field: expected letters, digits, `_` and `-`, with `.` between the names of a path']],
+    [{ collection: 'notes', operation: 'query', order: { column: 'a..b' } }, ['/q/order/column: "a..b" is no field: expected letters, digits, `_` and `-`, with `.` between the names of a path']],
+    [{ collection: 'notes', operation: 'query', filters: [{ column: 'a', value: null }] }, ['/q/filters/0/value: nothing equals null, did you mean "operator: is"?']],
+    [{ collection: 'notes', operation: 'query', filters: [{ column: 'a', operator: 'is', value: 'x' }] }, ['/q/filters/0/value: expected null, true, false or "unknown"']]
+  ]
+  for (const [query, faults] of cases) t.strictSame(documentFaultsOf(query), faults, JSON.stringify(query))
+  t.strictSame(documentFaultsOf({ collection: 'notes', operation: 'delete', docId: 'x' }, { softDelete: { enabled: true } }),
+    ["/q: documents have no `deleted` field of the database: the route's `softDelete` cannot apply"])
+})
