@@ -1,0 +1,117 @@
+/** Asks a server, and looks at every refusal on the way: whatever a test is about, no error of any kind may tell more than it should. */
+import type { FastifyInstance, InjectOptions } from 'fastify'
+import type { Test } from 'tap'
+import { testSecret } from '../helpers/tokens.js'
+
+/** An answer, whichever way it came. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly text: string
+  /** The body as JSON; undefined where it is none. */
+  readonly body: Body
+}
+
+/** The members that tests look at. */
+export type Body = Record<string, unknown> & {
+  readonly data?: Record<string, unknown>[]
+  readonly details?: { path: string, message: string, keyword: string }[]
+}
+
+export interface Request {
+  /** Sent as JSON. */
+  readonly body?: unknown
+  /** Sent as it is, as JSON unless `type` says otherwise. */
+  readonly raw?: string | Buffer
+  readonly type?: string
+  /** X-Tenant-ID. */
+  readonly tenant?: string
+  readonly token?: string
+  readonly headers?: Record<string, string>
+}
+
+/** `ask('POST /notes?x=1', { body })` */
+export type Ask = (target: string, request?: Request) => Promise<Answer>
+
+/** Asks the server without a port. */
+export function caller (t: Test, app: FastifyInstance, defaults: Request = {}): Ask {
+  return async (target, request = {}) => {
+    const [method, url] = splitTarget(target)
+    const { headers, payload } = messageOf({ ...defaults, ...request })
+    const options: InjectOptions = { url, headers, ...(payload !== undefined && { payload }) }
+    // light-my-request accepts any method; its types know those of old.
+    const response = await app.inject(Object.assign(options, { method }))
+    return checked(t, target, { status: response.statusCode, headers: response.headers, text: response.body, body: parsed(response.body) })
+  }
+}
+
+/** Asks a server that listens. */
+export function remoteCaller (t: Test, origin: string, defaults: Request = {}): Ask {
+  return async (target, request = {}) => {
+    const [method, url] = splitTarget(target)
+    const { headers, payload } = messageOf({ ...defaults, ...request })
+    const response = await fetch(origin + url, { method, headers, ...(payload !== undefined && { body: typeof payload === 'string' ? payload : new Uint8Array(payload) }) })
+    const text = await response.text()
+    return checked(t, target, { status: response.status, headers: Object.fromEntries(response.headers), text, body: parsed(text) })
+  }
+}
+
+function splitTarget (target: string): [method: string, url: string] {
+  const space = target.indexOf(' ')
+  return [target.slice(0, space), target.slice(space + 1)]
+}
+
+function messageOf ({ body, raw, type = 'application/json', tenant, token, headers }: Request): { headers: Record<string, string>, payload: string | Buffer | undefined } {
+  const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
+  return {
+    payload,
+    headers: {
+      ...(payload !== undefined && type !== '' && { 'content-type': type }),
+      ...(tenant !== undefined && { 'x-tenant-id': tenant }),
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...headers
+    }
+  }
+}
+
+export function parsed (text: string): Body {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    return {}
+  }
+}
+
+/** What no caller is ever told: our SQL, stacks, paths, settings, the driver's own words. */
+const leaks: readonly RegExp[] = [
+  /row_to_json|json_agg|gen_random_uuid|set_config|::text\b|\$\d+::|"public"\.|"tenantry"\./,
+  /\n\s+at |node_modules|file:\/\/|\/lib\/|\/plugins\/|\.[mc]?[jt]s:\d+/,
+  /SQLSTATE|syntax error at|violates [a-z-]+ constraint|relation "|does not exist|invalid input syntax|unterminated|_pkey\b|_fkey\b|_key\b/,
+  /postgres(?:ql)?:\/\/|ECONNREFUSED|127\.0\.0\.1|FST_ERR|TypeError|undefined is not/
+]
+
+/** Looks at an answer; every error has SPEC's body and nothing in it that the caller did not send. */
+export function checked (t: Test, what: string, answer: Answer): Answer {
+  const { status, headers, text, body } = answer
+  const shown = what.length > 120 ? `${what.slice(0, 120)}...` : what
+  if (status === 500) t.fail(`${shown}: 500 ${text}`)
+  if (status < 400) return answer
+  if (what.startsWith('HEAD ')) {
+    if (text !== '') t.fail(`${shown}: a body after HEAD`)
+    return answer
+  }
+  const faults: string[] = []
+  for (const member of ['error', 'message', 'code', 'requestId']) if (typeof body[member] !== 'string' || body[member] === '') faults.push(`no ${member}`)
+  if (!/^TENANTRY_[A-Z_]+$/.test(String(body['code']))) faults.push(`the code ${String(body['code'])}`)
+  if (!/^application\/json/.test(String(headers['content-type']))) faults.push(`the content type ${String(headers['content-type'])}`)
+  for (const leak of leaks) if (leak.test(text)) faults.push(`it tells ${leak.exec(text)?.[0]}`)
+  if (text.includes(testSecret)) faults.push('it tells the secret')
+  if (text.length > 20_000) faults.push(`a refusal of ${text.length} characters`)
+  if (faults.length > 0) t.fail(`${shown}: ${status} ${text.slice(0, 500)}`, { faults })
+  return answer
+}
+
+/** Asserts a refusal with this status and code (without its prefix). */
+export function refused (t: Test, answer: Answer, status: number, code: string, what = ''): void {
+  t.match({ status: answer.status, code: answer.body['code'] }, { status, code: `TENANTRY_${code}` }, `${what}: ${status} ${code}; it was ${answer.status} ${answer.text.slice(0, 300)}`)
+}
