@@ -24,8 +24,7 @@ const defaultLimit = 20 // rows a page (SPEC "Limits" 3)
 /** Checks the meaning of each section that could be read; undefined where one could not, which has its fault already. */
 export function assemble (sections: Sections, provider: Provider, env: Env, faults: FaultList): Config | undefined {
   const database = databaseOf(sections, provider, faults)
-  const jwt = sections.get('jwt', Jwt)
-  if (jwt !== undefined) checkJwt(jwt, faults)
+  const jwt = jwtOf(sections, faults)
   const plugins = sections.get('plugins', Plugins)
   const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
   const tables = sections.entries('tables', TableDefinition)
@@ -43,7 +42,7 @@ export function assemble (sections: Sections, provider: Provider, env: Env, faul
     database,
     migrate: migrateOf(migrate, provider, env),
     tables: Object.fromEntries(tables.map(({ name, value }) => [name, value])),
-    ...jwt !== undefined && { jwt: filled(jwt, 'expiresIn') },
+    ...jwt !== undefined && { jwt },
     routes: routes.map((route) => route.value),
     pagination,
     cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),
@@ -52,6 +51,12 @@ export function assemble (sections: Sections, provider: Provider, env: Env, faul
     tenancy: filled(tenancy, 'trustHeader', 'sharedTables'),
     plugins
   }
+}
+
+function jwtOf (sections: Sections, faults: FaultList): Jwt | undefined {
+  const section = sections.get('jwt', Jwt)
+  if (section === undefined) return undefined
+  return filled({ ...section, algorithm: checkJwt(section, faults) }, 'expiresIn', 'algorithm')
 }
 
 function paginationOf (sections: Sections, faults: FaultList): Pagination | undefined {

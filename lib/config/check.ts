@@ -41,6 +41,13 @@ export function isChecked (value: unknown): value is Config {
   return typeof value === 'object' && value !== null && checked.has(value)
 }
 
+/** A configuration with some of its sections replaced by others that are normalised as well. */
+export function withSections (config: Config, sections: Partial<Config>): Config {
+  const result = deepFreeze({ ...config, ...sections })
+  checked.set(result, environmentOf(config))
+  return result
+}
+
 /** The environment that a configuration was checked with; that of loadConfig has the settings of `.env` in it. */
 export function environmentOf (config: Config): Env {
   return checked.get(config) ?? process.env

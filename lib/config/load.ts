@@ -3,12 +3,12 @@ import type { Config } from './config.js'
 import type { Env } from './environment.js'
 import type { ConfigInput } from './schema/root.js'
 import { readFile } from 'node:fs/promises'
-import { dirname, extname, join, resolve } from 'node:path'
+import { dirname, extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { parseEnv } from 'node:util'
 import { checkConfig } from './check.js'
-import { ConfigError } from './faults.js'
+import { withDotEnv } from './dot-env.js'
 import { parseJson } from './json.js'
+import { unreadable } from './unreadable.js'
 
 export interface LoadOptions {
   /** The environment, which goes before the `.env` beside the document. Default: the process's. */
@@ -48,7 +48,7 @@ async function readText (file: string, source: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    throw unreadable(source, reasonOf(error))
+    throw unreadable(source, error)
   }
 }
 
@@ -59,37 +59,8 @@ async function importDefault (file: string, source: string): Promise<unknown> {
   try {
     module = await import(pathToFileURL(file).href)
   } catch (error) {
-    throw unreadable(source, `the module cannot be loaded: ${error instanceof Error ? error.message : String(error)}`, error)
+    throw unreadable(source, `the module cannot be loaded: ${error instanceof Error ? error.message : String(error)}`)
   }
   if (module.default === undefined) throw unreadable(source, 'the module has no default export: expected `export default defineConfig({ ... })`')
   return module.default
-}
-
-/** `.env` in the folder under the environment: a setting that is there already keeps its value. */
-async function withDotEnv (folder: string, env: Env): Promise<Env> {
-  let text: string
-  try {
-    text = await readFile(join(folder, '.env'), 'utf8')
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return env
-    throw unreadable(join(folder, '.env'), reasonOf(error))
-  }
-  const settings = Object.entries(env).filter(([, value]) => value !== undefined)
-  return Object.freeze({ ...parseEnv(text), ...Object.fromEntries(settings) })
-}
-
-function reasonOf (error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  switch (code) {
-    case 'ENOENT': return 'there is no such file'
-    case 'EISDIR': return 'it is a folder'
-    case 'EACCES': return 'this process may not read it'
-    default: return error instanceof Error ? error.message : String(error)
-  }
-}
-
-function unreadable (source: string, message: string, cause?: unknown): ConfigError {
-  const error = new ConfigError([{ pointer: '', location: source, message }])
-  error.cause = cause
-  return error
 }

@@ -15,4 +15,4 @@ export const Jwt = Section({
   privateKey: Type.Optional(Type.String({ minLength: 1, description: 'Signs what `publicKey` verifies: a key in PEM. Default: tokens are issued elsewhere.' })),
   algorithm: Type.Optional(Type.Enum(['HS256', 'RS256', 'ES256'], { description: 'The one algorithm that is accepted. Default: HS256 with `secret`, else the one of `publicKey`.' }))
 }, { description: 'The keys of tokens. Without it no route can ask for a token.' })
-export type Jwt = Filled<Static<typeof Jwt>, 'expiresIn'>
+export type Jwt = Filled<Static<typeof Jwt>, 'expiresIn' | 'algorithm'>

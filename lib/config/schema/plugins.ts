@@ -1,17 +1,22 @@
 /** Groups of built-in endpoints, on or off (DESIGN 2). */
-import { Type, type Static } from 'typebox'
+import { Type, type Static, type TSchema } from 'typebox'
 import { Planned, Section } from './annotations.js'
 
-const Group = (endpoints: string) => Type.Optional(Type.Union([
-  Type.Literal(false), Section({})
+const Group = <Properties extends Record<string, TSchema>>(endpoints: string, options: Properties) => Type.Optional(Type.Union([
+  Type.Literal(false), Section(options)
 ], { description: `${endpoints} \`false\` turns them off. Default: on.` }))
 
 const PlannedGroup = (endpoints: string) => Planned(Type.Union([Type.Literal(false), Type.Object({})], { description: endpoints }), 'these endpoints')
 
 export const Plugins = Section({
-  health: Group('`GET /health`.'),
-  migration: Group('`/migration`.'),
-  openapi: Group('`GET /doc` and `GET /ui`.'),
+  health: Group('`GET /health`.', {}),
+  migration: Group('`/migration`.', {}),
+  openapi: Group('`GET /doc` and `GET /ui`.', {
+    title: Type.Optional(Type.String({ minLength: 1, description: 'The name of the API. Default: `API`.' })),
+    version: Type.Optional(Type.String({ minLength: 1, description: 'The version of the API. Default: that of tenantry.' })),
+    description: Type.Optional(Type.String({ description: 'What the API is for, in Markdown.' })),
+    ui: Type.Optional(Type.Boolean({ description: 'Whether there are pages under `/ui`. Default: true.' }))
+  }),
   admin: PlannedGroup('`/admin/entities`.'),
   agent: PlannedGroup('`/agent` and `/llm`.'),
   analytics: PlannedGroup('`/analytics`.'),

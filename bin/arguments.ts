@@ -1,0 +1,45 @@
+/** From the words of a command line to a call, or to a UsageError. */
+import type { Call, Command } from './command.js'
+import { parseArgs } from 'node:util'
+import { nearest } from '../lib/config/faults.js'
+import { UsageError } from './command.js'
+
+/** What stands on the command line after the name of the command. */
+export function parseCall (name: string, { options, document: wanted }: Command, words: string[]): Pick<Call, 'text' | 'flag' | 'document'> {
+  const { values, positionals } = parse(name, options, words)
+  const [document, ...more] = positionals
+  if (more.length > 0) throw new UsageError(`unexpected "${more[0]}": "tenantry ${name}" takes one document`)
+  if (document === undefined && wanted === 'required') throw new UsageError(`"tenantry ${name}" needs a document`)
+  const valueOf = (option: string) => {
+    if (!Object.hasOwn(options, option)) throw new Error(`"tenantry ${name}" declares no option "${option}"`)
+    return values[option]
+  }
+  return {
+    document,
+    text (option) {
+      const value = valueOf(option)
+      return typeof value === 'string' ? value : undefined
+    },
+    flag: (option) => valueOf(option) === true
+  }
+}
+
+function parse (name: string, options: Command['options'], words: string[]) {
+  refuseUnknown(name, options, words)
+  try {
+    return parseArgs({ args: words, options, allowPositionals: true, strict: true })
+  } catch (error) {
+    // parseArgs explains itself over several lines; the first says what is wrong.
+    throw new UsageError(error instanceof Error ? error.message.split(/\.? To specify|\n/)[0] : String(error))
+  }
+}
+
+function refuseUnknown (name: string, options: Command['options'], words: string[]): void {
+  const known = Object.keys(options)
+  const { tokens } = parseArgs({ args: words, options, allowPositionals: true, strict: false, tokens: true })
+  for (const token of tokens) {
+    if (token.kind !== 'option' || known.includes(token.name)) continue
+    const suggestion = nearest(token.name, known)
+    throw new UsageError(`"tenantry ${name}" has no option "${token.rawName}"${suggestion === undefined ? '' : `, did you mean "--${suggestion}"?`}`)
+  }
+}

@@ -1,0 +1,77 @@
+/** `tenantry start`: serves a document until a signal ends it. */
+import type { FastifyInstance } from 'fastify'
+import type { Command } from '../command.js'
+import { environmentOf } from '../../lib/config/index.js'
+import { setting } from '../../lib/config/environment.js'
+import { createServer } from '../../lib/server.js'
+import { loadDocument } from '../document.js'
+import { CommandError } from '../failure.js'
+
+const defaultPort = '3000'
+const defaultHost = '127.0.0.1'
+
+export const start: Command = {
+  summary: 'Serves a document.',
+  usage: '[document] [--port N] [--host ADDRESS]',
+  document: 'optional',
+  details: `Without a document it looks for tenantry.json, tenantry.jsonc and tenantry.js in this folder. A file .env
+beside the document is read. The address is printed as "listening on http://...".
+
+  --port N        the port; 0 takes a free one (the setting PORT; default ${defaultPort})
+  --host ADDRESS  the address to listen on; 0.0.0.0 is all (the setting HOST; default ${defaultHost})
+
+SIGTERM and SIGINT let running requests finish, at most 10 seconds, and end with 0; a second one ends at once.`,
+  options: { port: { type: 'string' }, host: { type: 'string' } },
+
+  async run (call) {
+    const config = await loadDocument(call.document, call.env)
+    const env = environmentOf(config)
+    const port = portOf(call.text('port') ?? (setting(env, 'PORT') || defaultPort))
+    const host = call.text('host') ?? (setting(env, 'HOST') || defaultHost)
+    const app = createServer(config, { env })
+    const stopped = stopOnSignal(app)
+    try {
+      const address = await Promise.race([app.listen({ port, host }), stopped])
+      if (typeof address !== 'string') return process.exit(0)
+      call.print(`listening on ${address}`)
+    } catch (error) {
+      // What is half open, a pool that tries to connect for example, must not keep the process.
+      setImmediate(() => process.exit(1))
+      throw explain(error, host, port)
+    }
+    await stopped
+    return process.exit(0)
+  }
+}
+
+/** Resolves when a signal has closed the app. */
+async function stopOnSignal (app: FastifyInstance): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    let stopping = false
+    const stop = () => {
+      // Whoever asks twice does not want to wait.
+      if (stopping) process.exit(1)
+      stopping = true
+      app.close().then(resolve, reject)
+    }
+    process.on('SIGTERM', stop)
+    process.on('SIGINT', stop)
+  })
+}
+
+function portOf (text: string): number {
+  const port = Number(text)
+  if (!/^\d{1,5}$/.test(text) || port > 65_535) throw new CommandError(`the port "${text}" is no number from 0 to 65535`)
+  return port
+}
+
+function explain (error: unknown, host: string, port: number): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  switch (code) {
+    case 'EADDRINUSE': return new CommandError(`the port ${port} is in use by another program: stop that one, or choose another port with --port`)
+    case 'EACCES': return new CommandError(`this process may not listen on the port ${port}: choose one above 1023 with --port`)
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND': return new CommandError(`this machine has no address "${host}" to listen on`)
+    default: return error
+  }
+}

@@ -1,0 +1,70 @@
+/** `tenantry token`: a token for trying things out, and for machines. */
+import type { Command } from '../command.js'
+import type { Config, Env } from '../../lib/config/index.js'
+import { randomUUID } from 'node:crypto'
+import { createSigner } from 'fast-jwt'
+import { withDotEnv } from '../../lib/config/dot-env.js'
+import { checkConfig, loadConfig } from '../../lib/config/index.js'
+import { isTenantId } from '../../lib/tenant-id.js'
+import { UsageError } from '../command.js'
+import { findDocument } from '../document.js'
+import { CommandError } from '../failure.js'
+
+const maxLifetime = 315_360_000 // s: ten years
+
+export const token: Command = {
+  summary: 'Prints a token of the document\'s own key.',
+  usage: '[document] --sub ID [--role R] [--tenant T] [--permissions A,B] [--expires SECONDS]',
+  document: 'optional',
+  details: `Signs with the key of the document's section jwt; without a document, with the setting JWT_SECRET.
+
+  --sub ID             the user
+  --role R             the role; admin without --tenant is the platform's administrator
+  --tenant T           the tenant that the user belongs to
+  --permissions A,B    permissions that the token itself gives, such as notes:write
+  --expires SECONDS    how long it lives (default: jwt.expiresIn, 3600 without it)`,
+  options: { sub: { type: 'string' }, role: { type: 'string' }, tenant: { type: 'string' }, permissions: { type: 'string' }, expires: { type: 'string' } },
+
+  async run (call) {
+    const [sub, role, tenant] = [call.text('sub'), call.text('role'), call.text('tenant')]
+    if (sub === undefined || sub === '') throw new UsageError('--sub is missing: a token belongs to a user')
+    if (tenant !== undefined && !isTenantId(tenant)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
+    const permissions = call.text('permissions')?.split(',').map((name) => name.trim()).filter((name) => name !== '')
+    const lifetime = lifetimeOf(call.text('expires'))
+
+    const path = findDocument(call.document)
+    const { jwt } = path === undefined ? await withoutDocument(call.env) : await loadConfig(path, { env: call.env })
+    if (jwt === undefined) throw new CommandError('there is no key to sign with: expected a section jwt in the document, or the setting JWT_SECRET')
+    const iat = Math.floor(Date.now() / 1000)
+    call.print(signerOf(jwt)({
+      sub,
+      ...role !== undefined && { role },
+      ...tenant !== undefined && { tenant_id: tenant },
+      ...permissions !== undefined && { permissions },
+      ...jwt.issuer !== undefined && { iss: jwt.issuer },
+      ...jwt.audience !== undefined && { aud: jwt.audience },
+      iat,
+      exp: iat + (lifetime ?? jwt.expiresIn),
+      jti: randomUUID()
+    }))
+    return 0
+  }
+}
+
+/** What the settings of the environment, and of `.env` in this folder, say alone. */
+async function withoutDocument (env: Env): Promise<Config> {
+  return checkConfig({ routes: [] }, { env: await withDotEnv('.', env) })
+}
+
+function signerOf ({ secret, privateKey, algorithm }: NonNullable<Config['jwt']>): (claims: Record<string, unknown>) => string {
+  const key = algorithm === 'HS256' ? secret : privateKey
+  if (key === undefined) throw new CommandError('there is no key to sign with: the document has a jwt.publicKey, and no jwt.privateKey')
+  return createSigner({ key, algorithm })
+}
+
+function lifetimeOf (text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const seconds = Number(text)
+  if (!/^\d+$/.test(text) || seconds < 1 || seconds > maxLifetime) throw new UsageError(`--expires takes a number of seconds from 1 to ${maxLifetime}`)
+  return seconds
+}

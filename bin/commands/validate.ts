@@ -1,0 +1,20 @@
+/** `tenantry validate`: every fault of a document that can be found without its database. */
+import type { Command } from '../command.js'
+import { checkAgainstDeclared } from '../declared.js'
+import { loadDocument } from '../document.js'
+
+export const validate: Command = {
+  summary: 'Checks a document, without a database and without serving it.',
+  usage: '<document>',
+  document: 'required',
+  details: `Every fault is a line on standard error: where it is (a JSON Pointer), what was expected, and the nearest name
+that would be right. Tables that the document declares are known; others are looked for when the server starts.`,
+  options: {},
+
+  async run (call) {
+    const config = await loadDocument(call.document, call.env)
+    const later = checkAgainstDeclared(config)
+    for (const { pointer, table } of later) call.note(`note: ${pointer}: the table "${table}" is not declared: it is looked for when the server starts`)
+    return 0
+  }
+}

@@ -1,0 +1,20 @@
+/** The document that a command works on. */
+import type { Config, Env } from '../lib/config/index.js'
+import { existsSync } from 'node:fs'
+import { loadConfig } from '../lib/config/index.js'
+import { CommandError } from './failure.js'
+
+/** Where a command looks that is given no document, in the working folder. */
+const names = ['tenantry.json', 'tenantry.jsonc', 'tenantry.js']
+
+/** The path that was named, or the document of the working folder; undefined where there is none. */
+export function findDocument (named: string | undefined): string | undefined {
+  return named ?? names.find((name) => existsSync(name))
+}
+
+/** Loads and checks the document; throws a ConfigError that holds its faults. */
+export async function loadDocument (named: string | undefined, env: Env): Promise<Config> {
+  const path = findDocument(named)
+  if (path === undefined) throw new CommandError(`no document: there is no ${names.slice(0, -1).join(', ')} or ${names.at(-1)} in this folder; name one`)
+  return await loadConfig(path, { env })
+}

@@ -1,0 +1,63 @@
+/** Finds the command that the words of a command line name, and runs it. */
+import type { Call, Command } from './command.js'
+import type { Env } from '../lib/config/index.js'
+import { nearest } from '../lib/config/faults.js'
+import { version } from '../lib/version.js'
+import { parseCall } from './arguments.js'
+import { UsageError } from './command.js'
+import { migrate } from './commands/migrate.js'
+import { openapi } from './commands/openapi.js'
+import { start } from './commands/start.js'
+import { token } from './commands/token.js'
+import { validate } from './commands/validate.js'
+import { linesOf } from './failure.js'
+
+const commands: Readonly<Record<string, Command>> = { start, validate, migrate, token, openapi }
+
+/** Runs the command and resolves with the exit code: 0, or 1 after what went wrong was written to standard error. */
+export async function run (words: string[], env: Env): Promise<number> {
+  const output: Pick<Call, 'print' | 'note'> = {
+    print: (line) => { process.stdout.write(`${line}\n`) },
+    note: (line) => { process.stderr.write(`${line}\n`) }
+  }
+  const [name, ...rest] = words
+  if (name === '--version' || name === '-v') {
+    output.print(version)
+    return 0
+  }
+  if (name === '--help' || name === '-h') {
+    output.print(overview())
+    return 0
+  }
+  const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (name === undefined || command === undefined) {
+    output.note(name === undefined ? overview() : unknown(name))
+    return 1
+  }
+  if (rest.includes('--help') || rest.includes('-h')) {
+    output.print(helpOf(name, command))
+    return 0
+  }
+  try {
+    return await command.run({ ...parseCall(name, command, rest), env, ...output })
+  } catch (error) {
+    for (const line of linesOf(error)) output.note(line)
+    if (error instanceof UsageError) output.note(`usage: tenantry ${name} ${command.usage}`)
+    return 1
+  }
+}
+
+function overview (): string {
+  const width = Math.max(...Object.keys(commands).map((name) => name.length))
+  const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
+  return `tenantry ${version}: JSON APIs from a document\n\nusage: tenantry <command>\n\n${lines.join('\n')}\n\n"tenantry <command> --help" says more; "tenantry --version" prints the version.`
+}
+
+function helpOf (name: string, { usage, summary, details }: Command): string {
+  return `usage: tenantry ${name} ${usage}\n\n${summary}\n\n${details}`
+}
+
+function unknown (name: string): string {
+  const suggestion = nearest(name, Object.keys(commands))
+  return `there is no command "${name}"${suggestion === undefined ? `; there are ${Object.keys(commands).join(', ')}` : `, did you mean "${suggestion}"?`}`
+}
