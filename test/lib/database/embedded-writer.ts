@@ -1,0 +1,10 @@
+/** A process that writes rows into an embedded database, one after the other, and prints the count of each that is acknowledged. */
+import { createEngine } from '../../../lib/database/index.js'
+
+const [folder] = process.argv.slice(2)
+const engine = await createEngine({ provider: 'embedded', embedded: { dbPath: folder } })
+await engine.transaction({ tenantId: null }, (session) => session.rows({ text: 'create table notes (id serial primary key)' }))
+for (let written = 1; ; written++) {
+  await engine.text({ text: 'insert into notes default values' }, [], { tenantId: null })
+  console.log(written)
+}

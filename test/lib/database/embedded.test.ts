@@ -1,0 +1,89 @@
+import { test, type Test } from 'tap'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { createEngine } from '../../../lib/database/index.js'
+import { pgliteVersion } from '../../../lib/database/embedded-prepared.js'
+import { nobody, openEngine, rejection } from './open.js'
+
+const count = { text: 'select count(*)::text from notes' }
+const writer = fileURLToPath(new URL('embedded-writer.ts', import.meta.url))
+
+/** Another process that opens the folder, and then writes rows until it is ended; each line that it prints is an acknowledged row. */
+async function startWriter (t: Test, folder: string): Promise<{ child: ChildProcess, lines: string[], line: (text: string) => Promise<void> }> {
+  const child = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), writer, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  const lines: string[] = []
+  const waiting: { text: string, resolve: () => void }[] = []
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    lines.push(line)
+    for (const { text, resolve } of waiting) if (text === line) resolve()
+  })
+  return {
+    child,
+    lines,
+    line: (text) => new Promise((resolve) => lines.includes(text) ? resolve() : waiting.push({ text, resolve }))
+  }
+}
+
+test('a folder belongs to one process; one that is killed leaves it, with every row that it was told of', async (t) => {
+  const folder = join(t.testdir(), 'data')
+  const { child, lines, line } = await startWriter(t, folder)
+  await line('10')
+  const refused = await rejection(createEngine({ provider: 'embedded', embedded: { dbPath: folder } }))
+  t.match(refused, { message: `the embedded database in ${folder} is in use by process ${child.pid}` })
+  child.kill('SIGKILL')
+  await once(child, 'close')
+  const acknowledged = Number(lines.at(-1))
+
+  const engine = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
+  const found = Number(await engine.text(count, [], nobody))
+  t.ok(found >= acknowledged, `${found} rows of ${acknowledged} acknowledged`)
+  t.match(await rejection(createEngine({ provider: 'embedded', embedded: { dbPath: folder } })), { message: new RegExp(`in use by process ${process.pid}`) }, 'nor twice in one process')
+  await engine.close()
+
+  const again = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
+  t.equal(Number(await again.text(count, [], nobody)), found)
+})
+
+test('a lock whose pid went to another process is stale, and so is a broken one', async (t) => {
+  const folder = join(t.testdir(), 'data')
+  await mkdir(folder)
+  for (const lock of [JSON.stringify({ pid: process.ppid, startedAt: 'long ago' }), '{"pid":', '']) {
+    await writeFile(join(folder, 'lock.json'), lock)
+    const engine = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
+    t.match(JSON.parse(await readFile(join(folder, 'lock.json'), 'utf8')), { pid: process.pid })
+    await engine.close()
+    t.strictSame(await readdir(folder), ['data'])
+  }
+})
+
+test('a first start that was cut off is begun anew', async (t) => {
+  const folder = join(t.testdir({ data: { data: { PG_VERSION: '18\n', base: {} }, 'data.unfinished': '' } }), 'data')
+  const engine = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
+  t.equal(await engine.text({ text: "select 'ok'" }, [], nobody), 'ok')
+  await engine.close()
+  t.strictSame(await readdir(folder), ['data'])
+})
+
+test('a folder that cannot be opened is unlocked again', async (t) => {
+  const folder = join(t.testdir({ data: { data: { PG_VERSION: '9\n' } } }), 'data')
+  await t.rejects(createEngine({ provider: 'embedded', embedded: { dbPath: folder } }))
+  t.strictSame(await readdir(folder), ['data'])
+})
+
+test('vectors are there to be used', async (t) => {
+  const engine = await openEngine(t, { provider: 'embedded' })
+  await engine.transaction(nobody, (session) => session.rows({ text: 'create extension vector' }))
+  t.equal(await engine.text({ text: "select ('[1,2]'::vector <-> '[1,4]'::vector)::text" }, [], nobody), '2')
+})
+
+test('the prepared data is of the PGlite that is installed', async (t) => {
+  const entry = createRequire(import.meta.url).resolve('@electric-sql/pglite')
+  t.equal(JSON.parse(readFileSync(join(entry, '../../package.json'), 'utf8')).version, pgliteVersion)
+})

@@ -1,0 +1,127 @@
+import { test } from 'tap'
+import pg from 'pg'
+import type { Engine } from '../../../lib/database/engine.js'
+import { catalogue } from '../../../lib/errors.js'
+import { createEngine } from '../../../lib/database/index.js'
+import { nobody, openEngine, rejection } from './open.js'
+import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
+
+const one = { name: 'one', text: "select '1'" }
+
+/** Callers that ask without a pause; returns the codes of the errors that they got. */
+function load (engine: Engine, callers: number): { stop (): Promise<Set<unknown>> } {
+  const stopping = new AbortController()
+  const codes = new Set<unknown>()
+  const note = (error: unknown): void => { codes.add(error instanceof Error && 'code' in error ? error.code : error) }
+  const done = Promise.all(Array.from({ length: callers }, async (_, index) => {
+    while (!stopping.signal.aborted) {
+      if (index % 3 === 0) await engine.transaction(nobody, async (session) => { await session.text(one, []); await session.text(one, []) }).catch(note)
+      else if (index % 3 === 1) await engine.kysely.selectNoFrom(({ val }) => val(1).as('n')).execute().catch(note)
+      else await engine.text(one, [], nobody).catch(note)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }))
+  return {
+    async stop () {
+      stopping.abort()
+      await done
+      return codes
+    }
+  }
+}
+
+/** Resolves at the first answer. */
+async function answered (engine: Engine): Promise<number> {
+  const start = Date.now()
+  while (await engine.text(one, [], nobody).catch(() => null) === null) await new Promise((resolve) => setTimeout(resolve, 10))
+  return Date.now() - start
+}
+
+test('connections that are killed under load are errors for those who waited, and for nobody after', async (t) => {
+  const { connectionString, disconnect } = await postgresDatabase(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
+  const callers = load(engine, 20)
+  await answered(engine)
+  for (let round = 0; round < 3; round++) t.ok(await disconnect() > 0)
+  await answered(engine)
+  t.same([...await callers.stop()].filter((code) => code !== catalogue.databaseUnavailable.code), [])
+  t.equal(await engine.text(one, [], nobody), '1')
+})
+
+test('a server that stops under load is 503, and the engine is back within 2 s of its return', async (t) => {
+  const server = await postgresServer(t)
+  const warnings: string[] = []
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString: server.connectionString },
+    log: { info () {}, warn: (_object, message) => warnings.push(message) }
+  })
+  await Promise.all(Array.from({ length: 5 }, () => engine.text(one, [], nobody)))
+  for (const stop of [() => server.stop(), () => server.kill()]) {
+    const callers = load(engine, 20)
+    await answered(engine)
+    await stop()
+    t.match(await rejection(engine.text(one, [], nobody)), { code: catalogue.databaseUnavailable.code, statusCode: 503, headers: { 'retry-after': '1' } })
+    await t.rejects(engine.ping(1000), { code: catalogue.databaseUnavailable.code })
+    await server.start()
+    t.ok(await answered(engine) < 2000)
+    t.same([...await callers.stop()].filter((code) => code !== catalogue.databaseUnavailable.code), [])
+  }
+  await engine.ping(1000)
+})
+
+test('a connection that breaks while a transaction holds it ends that transaction only', async (t) => {
+  const { connectionString, disconnect } = await postgresDatabase(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
+  t.match(await rejection(engine.transaction(nobody, async (session) => {
+    await session.text(one, [])
+    await disconnect()
+    await session.text(one, [])
+  })), { code: catalogue.databaseUnavailable.code })
+  t.equal(await engine.text(one, [], nobody), '1')
+  t.strictSame(engine.status().waiting, 0)
+})
+
+test('a pool with no free connection is a busy database, not a hang', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2, acquireTimeoutMs: 50 } } })
+  const holding = new Set<() => void>()
+  const hold = () => engine.transaction(nobody, async (session) => {
+    await session.text(one, [])
+    await new Promise<void>((resolve) => holding.add(resolve))
+  })
+  const held = [hold(), hold()]
+  t.match(await rejection(engine.text(one, [], nobody)), { code: catalogue.databaseBusy.code, statusCode: 503, headers: { 'retry-after': '1' } })
+  t.match(await rejection(engine.transaction(nobody, async () => {})), { code: catalogue.databaseBusy.code })
+  t.match(await rejection(engine.kysely.selectNoFrom(({ val }) => val(1).as('n')).execute()), { code: catalogue.databaseBusy.code })
+  for (const release of holding) release()
+  await Promise.all(held)
+  t.equal(await engine.text(one, [], nobody), '1')
+})
+
+test('a server that has no connections left is a busy database', async (t) => {
+  const server = await postgresServer(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: server.connectionString, pool: { max: 2 } } })
+  await engine.text(one, [], nobody)
+  const clients: pg.Client[] = []
+  t.teardown(() => Promise.all(clients.map((client) => client.end())))
+  for (;;) {
+    const client = new pg.Client({ connectionString: server.connectionString })
+    if (!await client.connect().then(() => true, () => false)) break
+    clients.push(client)
+  }
+  const held = engine.transaction(nobody, async (session) => {
+    await session.text(one, [])
+    t.match(await rejection(engine.text(one, [], nobody)), { code: catalogue.databaseBusy.code })
+  })
+  await held
+})
+
+test('a database that is not there when the engine opens is an error, and nothing stays open', async (t) => {
+  const at = (connectionString: string) => rejection(createEngine({ provider: 'postgres', postgres: { connectionString } }))
+  t.match(await at('postgres://nobody@127.0.0.1:1/nothing'), { code: catalogue.databaseUnavailable.code, cause: { code: 'ECONNREFUSED' } })
+  t.match(await at('postgres://nobody@localhost:1/nothing'), { code: catalogue.databaseUnavailable.code })
+  const { connectionString } = await postgresDatabase(t)
+  t.match(await at(connectionString.replace(/[^/]*$/, 'missing')), { code: catalogue.databaseUnavailable.code, cause: { code: '3D000' } })
+  await t.rejects(createEngine({ provider: 'postgres' }), /needs the section "postgres"/)
+})

@@ -1,0 +1,101 @@
+import { test } from 'tap'
+import { createEngine } from '../../../lib/database/index.js'
+import { nobody, openEngine, rejection } from './open.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+
+const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true } }, tenantScoped: true } } as const
+const rows = [1, 2, 3].map((id) => `insert into notes values (${id}, '${id === 3 ? 'b' : 'a'}')`).join(';')
+const seen = { name: 'seen', text: "select string_agg(id::text, ',' order by id) from notes" }
+const insert = { name: 'insert', text: 'insert into notes (id, tenant_id) values ($1, $2)' }
+
+test('each request sees and writes its tenant\'s rows and no others, on one connection', async (t) => {
+  for (const preparedStatements of [true, false]) {
+    const database = await postgresDatabase(t, { role: 'owner' })
+    const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, rowLevelSecurity: true, preparedStatements, pool: { max: 1 } }, tables, migrate: 'auto' })
+    await database.admin(rows)
+    const read = (tenantId: string | null) => engine.text(seen, [], { tenantId })
+    for (let round = 0; round < 2; round++) {
+      t.equal(await read('a'), '1,2')
+      t.equal(await read('b'), '3')
+      t.equal(await read(null), null, 'no tenant has no rows')
+    }
+    t.strictSame(await Promise.all([read('b'), read('a'), read('b')]), ['3', '1,2', '3'])
+    t.equal(await engine.transaction({ tenantId: 'a' }, async (session) => {
+      await session.text(insert, [4, 'a'])
+      return session.text(seen, [])
+    }), '1,2,4')
+    await t.rejects(engine.text(insert, [5, 'b'], { tenantId: 'a' }), /row-level security/)
+    await t.rejects(engine.transaction({ tenantId: 'a' }, (session) => session.text(insert, [5, 'b'])), /row-level security/)
+    t.equal(await read('b'), '3', 'after a refusal too')
+    for (const tenantId of ['*', "a' or true", '']) await t.rejects(engine.text(seen, [], { tenantId }), /not the id of a tenant/)
+  }
+})
+
+test('the policies hold for whoever looks, the owner too, until it says whose rows it wants', async (t) => {
+  const database = await postgresDatabase(t, { role: 'owner' })
+  await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString }, tables, migrate: 'auto' })
+  await database.admin(rows)
+  t.strictSame(await database.query('select id from notes'), [])
+  t.match(await rejection(database.query("insert into notes values (9, 'a')")), { code: '42501' })
+  t.strictSame(await database.query("set app.tenant_id = 'b'; select id from notes"), [{ id: 3 }])
+  t.strictSame(await database.query("set app.tenant_id = '*'; select count(*)::int as n from notes"), [{ n: 3 }])
+  await database.query('create policy open on notes using (true)')
+  t.strictSame(await database.query("set app.tenant_id = 'b'; select id from notes"), [{ id: 3 }], 'a policy that is added later does not open the table')
+})
+
+test('without rowLevelSecurity the server works as the owner, and behind a pooler', async (t) => {
+  for (const preparedStatements of [true, false]) {
+    const database = await postgresDatabase(t, { role: 'owner' })
+    const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, preparedStatements }, tables, migrate: 'auto' })
+    await engine.text(insert, [1, 'a'], { tenantId: 'a' })
+    await engine.transaction(nobody, (session) => session.text(insert, [2, 'b']))
+    t.equal(await engine.text(seen, [], nobody), '1,2')
+    await engine.kysely.insertInto('tenantry.documents').values({ tenant_id: 'a', collection: 'c', id: '1', data: {} }).execute()
+    t.equal((await engine.kysely.selectFrom('tenantry.documents').selectAll().execute()).length, 1)
+  }
+})
+
+test('the server\'s own statements see every tenant, with rowLevelSecurity too', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { role: 'owner' })
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true, pool: { max: 1 } }, migrate: 'auto' })
+  for (const tenant of ['a', 'b']) await engine.kysely.insertInto('tenantry.documents').values({ tenant_id: tenant, collection: 'c', id: '1', data: {} }).execute()
+  t.equal(await engine.text({ text: 'select count(*)::text from tenantry.documents' }, [], { tenantId: 'a' }), '1')
+  t.equal((await engine.kysely.selectFrom('tenantry.documents').selectAll().execute()).length, 2)
+})
+
+test('a role that bypasses policies is refused at start', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { role: 'superuser' })
+  t.match(await rejection(createEngine({ provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } })), { message: /"postgres" bypasses row-level security/ })
+})
+
+test('tables that were found get policies too, beside those that they have', async (t) => {
+  const database = await postgresDatabase(t, { role: 'owner' })
+  await database.query(`
+    create table plain (id int, tenant_id text);
+    create table typed (id int, tenant_id uuid);
+    create table guarded (id int, tenant_id text, owner text);
+    alter table guarded enable row level security;
+    create policy own on guarded using (owner = 'me');
+    create table shared (id int);
+    create view seen as select * from plain`)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, rowLevelSecurity: true } })
+  t.strictSame(await engine.pendingMigrations(), ['001_system_tables', '002_isolate_guarded_plain_typed'])
+  await engine.migration.apply()
+  t.strictSame(await engine.pendingMigrations(), [])
+  const uuid = '00000000-0000-4000-8000-000000000001'
+  await database.admin(`insert into plain values (1, 'a'), (2, 'b'); insert into typed values (1, '${uuid}'), (2, gen_random_uuid()); insert into guarded values (1, 'a', 'me'), (2, 'a', 'you'), (3, 'b', 'me')`)
+  const ids = (table: string, tenantId: string) => engine.text({ text: `select string_agg(id::text, ',') from ${table}` }, [], { tenantId })
+  t.equal(await ids('plain', 'a'), '1')
+  t.equal(await ids('seen', 'b'), '2')
+  t.equal(await ids('typed', uuid), '1')
+  t.equal(await ids('guarded', 'a'), '1', 'both its own policy and ours')
+})
+
+test('a table of another owner is left alone, and the plan says what to do', async (t) => {
+  const database = await postgresDatabase(t, { role: 'owner' })
+  await database.admin('create table notes (id int, tenant_id text); grant select on notes to public')
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString }, migrate: 'auto' })
+  const { migrations, warnings } = await engine.migration.plan()
+  t.strictSame(migrations, [])
+  t.match(warnings, [/notes has no policy.*its owner must apply create policy/])
+})

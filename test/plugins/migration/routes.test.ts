@@ -1,0 +1,96 @@
+import { test, type Test } from 'tap'
+import Fastify, { type FastifyInstance } from 'fastify'
+import type { EngineOptions } from '../../../lib/database/index.js'
+import auth from '../../../plugins/auth/index.js'
+import database from '../../../plugins/database.js'
+import migration, { type MigrationOptions } from '../../../plugins/migration/index.js'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { bearer, testSecret } from '../../helpers/tokens.js'
+
+const tables = {
+  authors: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' } } },
+  notes: { columns: { id: { type: 'uuid', primaryKey: true }, author_id: { type: 'uuid', references: 'authors.id' } }, tenantScoped: true }
+} as const
+const admin = bearer({ role: 'admin' })
+
+async function open (t: Test, options: EngineOptions, own: MigrationOptions = {}): Promise<FastifyInstance> {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(database, { ...options, tables })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(migration, own)
+  return app
+}
+
+test('an administrator reads what is lacking, applies it, and applies nothing the second time', (t) => forEachEngine(t, async (t, section) => {
+  const app = await open(t, { ...section, migrate: 'manual' })
+  const get = async (url: string) => (await app.inject({ url, headers: admin })).json()
+  const apply = async () => (await app.inject({ method: 'POST', url: '/migration/apply', headers: admin })).json()
+
+  t.strictSame(await get('/migration/status'), { ready: false, tables: { 'tenantry.migrations': false, 'tenantry.documents': false, authors: false, notes: false } })
+  const overview = await get('/migration')
+  t.strictSame(Object.keys(overview), ['sql', 'tables', 'instructions'])
+  t.match(overview.sql, /create table tenantry\.migrations[^]*create table "public"\."authors"[^]*force row level security/)
+  t.strictSame(overview.tables, ['tenantry.migrations', 'tenantry.documents', 'authors', 'notes'])
+  t.match(overview.instructions, /tenantry migrate/)
+
+  t.strictSame(await apply(), { success: true, applied: ['001_system_tables', '002_create_authors_notes'] })
+  t.strictSame(await apply(), { success: true, applied: [] })
+  t.strictSame(await get('/migration/status'), { ready: true, tables: { 'tenantry.migrations': true, 'tenantry.documents': true, authors: true, notes: true } })
+  t.strictSame(await get('/migration'), { sql: '', tables: [], instructions: 'Nothing is lacking.' })
+}))
+
+test('the quick fix makes the tables without row-level security, or takes it out of force', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { role: 'owner' })
+  const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
+  const quickFix = async () => (await app.inject({ url: '/migration/quick-fix', headers: admin })).json()
+  const { sql, warning } = await quickFix()
+  t.match(warning, /development/)
+  t.notMatch(sql, /policy/)
+  await query(sql)
+  const secured = "select relname as name from pg_class where relrowsecurity and relnamespace in ('public'::regnamespace, 'tenantry'::regnamespace) order by 1"
+  t.strictSame(await query(secured), [])
+  await app.inject({ method: 'POST', url: '/migration/apply', headers: admin })
+  t.strictSame(await query(secured), [{ name: 'notes' }])
+  await query((await quickFix()).sql)
+  t.strictSame(await query(secured), [])
+})
+
+test('the quick fix is refused in production', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const app = await open(t, { provider: 'postgres', postgres: { connectionString } }, { production: true })
+  const refused = await app.inject({ url: '/migration/quick-fix', headers: admin })
+  t.equal(refused.statusCode, 403)
+  t.match(refused.json(), { error: 'Forbidden', code: 'TENANTRY_FORBIDDEN' })
+})
+
+test('nobody but a platform administrator reaches the endpoints', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
+  for (const [method, url] of [['GET', '/migration'], ['GET', '/migration/status'], ['GET', '/migration/quick-fix'], ['POST', '/migration/apply']] as const) {
+    t.equal((await app.inject({ method, url })).statusCode, 401)
+    t.equal((await app.inject({ method, url, headers: bearer({ role: 'user' }) })).statusCode, 403)
+    t.equal((await app.inject({ method, url, headers: bearer({ role: 'admin', tenant_id: 'acme' }) })).statusCode, 403)
+  }
+  t.strictSame(await query("select to_regclass('tenantry.migrations') as found"), [{ found: null }])
+})
+
+test('a migration that the database refuses is 409 and says why', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { sql: 'create table authors (id uuid)' })
+  const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
+  t.match((await app.inject({ url: '/migration', headers: admin })).json().instructions, /Note: the primary key of authors is none/)
+  const refused = await app.inject({ method: 'POST', url: '/migration/apply', headers: admin })
+  t.equal(refused.statusCode, 409)
+  t.match(refused.json(), { code: 'TENANTRY_CONFLICT', message: /002_create_notes cannot be applied/ })
+})
+
+test('the plugin names those that it needs', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const bare = Fastify()
+  t.teardown(() => bare.close())
+  await t.rejects(async () => { await bare.register(migration) }, /tenantry\/plugins\/database/)
+  const unprotected = Fastify()
+  t.teardown(() => unprotected.close())
+  await unprotected.register(database, { provider: 'postgres', postgres: { connectionString } })
+  await t.rejects(async () => { await unprotected.register(migration) }, /tenantry\/plugins\/auth/)
+})
