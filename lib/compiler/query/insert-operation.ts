@@ -59,7 +59,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
       return { statement, values, answer: 'records' }
     }
     const on = new Set([...accessSwitches, ...varying].filter((each) => each(scope, { row, rows: '', count: 0 })))
-    if (read.rows.length * row.length > maxValues) throw refuse({ path: '', message: `must hold at most ${maxValues} values when its records have different fields`, keyword: 'maxItems' })
+    if (read.rows.length * row.length > maxValues) throw refuse({ path: '/body', message: `must hold at most ${maxValues} values when its records have different fields`, keyword: 'maxItems' })
     const { statement, values } = writeOnce((placeholders) => writeInsert(partsFor(on), { kind: 'each', rows: read.rows }, placeholders, on), scope, { row, rows: '', count: read.rows.length })
     return { statement, values, answer: 'records' }
   }
