@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 const command = fileURLToPath(new URL('../../bin/tenantry.ts', import.meta.url))
-const curl = fileURLToPath(new URL('./curl.ts', import.meta.url))
+const curl = fileURLToPath(new URL('./curl.js', import.meta.url))
 const tsx = import.meta.resolve('tsx')
 
 /** The address in the documentation; the server of a test takes a free port instead. */
@@ -29,7 +29,7 @@ export async function openShell (t: Test, folder: string): Promise<Shell> {
     chmodSync(`${bin}/${name}`, 0o755)
   }
   program('npx', `shift\nexec "${process.execPath}" --import "${tsx}" "${command}" "$@"`)
-  program('curl', `exec "${process.execPath}" --import "${tsx}" "${curl}" "$@"`)
+  program('curl', `exec "${process.execPath}" "${curl}" "$@"`)
   program('openssl', `exec "${process.execPath}" -e "console.log(require('crypto').randomBytes(48).toString('base64'))"`)
 
   const env = { ...process.env, PATH: `${bin}:${process.env.PATH ?? ''}`, PORT: '0', JWT_SECRET: undefined, NODE_ENV: undefined, DATABASE_URL: undefined, LOG_LEVEL: 'warn' }

@@ -10,7 +10,7 @@ const { values, positionals } = parseArgs({
     data: { type: 'string', short: 'd' }
   }
 })
-const headers = values.header.map((header): [string, string] => {
+const headers = values.header.map((header) => {
   const [name = '', ...rest] = header.split(':')
   return [name, rest.join(':').trim()]
 })

@@ -1,6 +1,6 @@
-/** The commands of README and "Getting started" are run as they stand, and answer what stands below them. */
+/** Runs the commands of a page as they stand, and compares what they answer with what stands below them. */
 import t from 'tap'
-import { blocksOf, page, type Page } from './markdown.js'
+import { blocksOf, page } from './markdown.js'
 import { openShell } from './shell.js'
 
 interface Step {
@@ -21,12 +21,16 @@ function pattern (expected: string): RegExp {
   return new RegExp(`^${expected.split('…').map((part) => part.replace(/[$()*+.?[\\\]^{|}]/g, '\\$&')).join('[^\\n]*')}$`)
 }
 
-function runs (source: Page, skipped: RegExp): void {
-  t.test(`the commands of ${source.path}`, async (t) => {
-    const blocks = blocksOf(source)
+// A package that is not published yet cannot be installed from here.
+const installing = /^npm /
+
+/** A test of all `console` blocks of a page, in one folder that holds the page's `file=` blocks. */
+export function testCommands (path: string): void {
+  t.test(`the commands of ${path}`, async (t) => {
+    const blocks = blocksOf(page(path))
     const files = blocks.flatMap(({ words, text }) => words.flatMap((word) => word.startsWith('file=') ? [[word.slice(5), text] as const] : []))
     const shell = await openShell(t, t.testdir(Object.fromEntries(files)))
-    const steps = blocks.filter(({ language }) => language === 'console').flatMap(({ text }) => stepsOf(text)).filter(({ command }) => !skipped.test(command))
+    const steps = blocks.filter(({ language }) => language === 'console').flatMap(({ text }) => stepsOf(text)).filter(({ command }) => !installing.test(command))
     t.ok(steps.length > 4)
     for (const { command, expected } of steps) {
       if (/^npx tenantry start\b/.test(command)) t.match(await shell.start(command), /^listening on /)
@@ -35,8 +39,3 @@ function runs (source: Page, skipped: RegExp): void {
     }
   })
 }
-
-// A package that is not published yet cannot be installed from here.
-const installing = /^npm /
-runs(page('README.md'), installing)
-runs(page('docs/guides/getting-started.md'), installing)
