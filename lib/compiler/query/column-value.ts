@@ -62,6 +62,18 @@ export function listEncoder (column: Pick<Column, 'type' | 'labels'>): Encoder {
   }
 }
 
+/**
+ * The encoder of the patterns of `like`. PostgreSQL fails on a pattern that ends in its escape only at a row that
+ * matches up to there, which may be another tenant's row that it looks at before its tenant: the error would tell it.
+ */
+export const encodePattern: Encoder = (value) => {
+  const text = encodeText(value)
+  if (typeof text !== 'string') return text
+  let end = text.length
+  while (text[end - 1] === '\\') end--
+  return (text.length - end) % 2 === 1 ? unfit : text
+}
+
 /** What a column takes, for messages: "an integer". */
 export function describeType ({ type, labels }: Pick<Column, 'type' | 'labels'>): string {
   if (labels !== undefined && !type.endsWith('[]')) return `one of ${labels.map((label) => `"${label}"`).join(', ')}`

@@ -4,7 +4,7 @@ import type { Operator } from '../../config/schema/query.js'
 import type { Comparison, ComparisonFilter, Condition } from './filter.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../../config/faults.js'
-import { describeType, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
+import { describeType, encodePattern, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
 import { compileFilterValue, type FilterValue, noScope } from './filter-value.js'
 import { columnOf } from './identifiers.js'
 import { refuse, requestPath } from './request-path.js'
@@ -56,7 +56,7 @@ function compileOperator (operator: Exclude<Operator, 'is'>, column: Column, val
 function encoderFor (operator: Exclude<Operator, 'is'>, column: Column): Encoder {
   switch (operator) {
     case 'like':
-    case 'ilike': return encoderOf({ type: 'text' })
+    case 'ilike': return encodePattern
     case 'in': return listEncoder(column)
     case 'contains':
     case 'overlaps': return kindOf(column.type) === 'array' ? listEncoder({ ...column, type: itemType(column.type) }) : encoderOf(column)
@@ -79,7 +79,7 @@ function binderOf ({ read, value }: FilterValue, encode: Encoder, operator: Oper
 function misfit (operator: Operator, column: Column): string {
   switch (operator) {
     case 'like':
-    case 'ilike': return `the column "${column.name}" is compared with a text`
+    case 'ilike': return `the column "${column.name}" is compared with a text, which cannot end in a single backslash`
     case 'in': return `the column "${column.name}" is compared with a list, each item ${describeType(column)}`
     case 'is': return `the column "${column.name}" is compared with ${column.type === 'boolean' ? 'null, true, false or "unknown"' : 'null'}`
     default: return `the column "${column.name}" takes ${describeType(column)}`

@@ -5,6 +5,7 @@ import type { QueryContext } from './context.js'
 import type { Comparison, ComparisonFilter, Condition } from './filter.js'
 import type { Binder } from './sql.js'
 import { pointerTo } from '../../config/faults.js'
+import { encodePattern } from './column-value.js'
 import { compileComparison } from './comparison.js'
 import { compileFilterValue, type FilterValue, noScope } from './filter-value.js'
 import { columnOf } from './identifiers.js'
@@ -77,8 +78,8 @@ function conditionOf (operator: Operator, field: (alias: string, text?: boolean)
 }
 
 const expectations: Partial<Record<Operator, string>> = {
-  like: 'expected a text',
-  ilike: 'expected a text',
+  like: 'expected a text, which cannot end in a single backslash',
+  ilike: 'expected a text, which cannot end in a single backslash',
   is: 'expected null, true, false or "unknown"'
 }
 
@@ -97,7 +98,10 @@ function binderOf ({ read, value }: FilterValue, operator: Operator, name: strin
 function encode (value: unknown, operator: Operator): string | string[] | undefined {
   switch (operator) {
     case 'like':
-    case 'ilike': return typeof value === 'object' ? undefined : String(value)
+    case 'ilike': {
+      const pattern = encodePattern(value)
+      return typeof pattern === 'string' ? pattern : undefined
+    }
     case 'is': return isWord(value)
     case 'in':
     case 'overlaps': return listOf(value).map((item) => JSON.stringify(item))

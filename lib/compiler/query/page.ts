@@ -76,7 +76,9 @@ export function writePagination (page: Page, literal: number | undefined, placeh
 export function compileOrder (order: Query['order'], table: Table, pointer: string, context: QueryContext): (alias: string) => string {
   const keys: Order[] = order === undefined ? [] : Array.isArray(order) ? order : [order]
   for (const [index, key] of keys.entries()) {
-    findColumn(table, key.column, Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column'), context)
+    const at = Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column')
+    const column = findColumn(table, key.column, at, context)
+    if (column?.type === 'json') context.faults.add(at, `the column "${key.column}" is of type json, which PostgreSQL cannot order: make it jsonb`)
   }
   const named = new Set(keys.map(({ column }) => column))
   // The direction of the last key: one index then serves the whole order, forwards or backwards.

@@ -56,6 +56,7 @@ test('a query that disagrees with the database or with itself names its place an
     [{ table: 'articles', operation: 'delete', filters: [{ column: 'title', value: '{{query.x}}', optional: true }] }, ['/q/filters: every filter of this `delete` is optional: without them it would reach every row']],
     [{ table: 'articles', operation: 'delete', filters: [{ or: [{ column: 'title', value: '{{query.x}}', optional: true }] }] }, ['/q/filters: every filter of this `delete` is optional: without them it would reach every row']],
     [{ table: 'articles', operation: 'upsert', onConflict: ['title'] }, ['/q/onConflict: no primary key or unique constraint of "articles" has these columns; it has (id), (tenant_id, slug)']],
+    [{ table: 'articles', operation: 'upsert', filters: [{ column: 'tenant_id', value: '{{auth.tenant_id}}' }] }, ['/q/filters/0/value: "tenant_id" is always the tenant of the request: leave it out']],
     [{ table: 'articles', operation: 'upsert', filters: [{ column: 'views', operator: 'gt', value: 1 }] }, ['/q/filters/0: an `upsert` takes filters of the operator `eq` only: they are the values that its row is found by']]
   ]
   for (const [query, faults] of cases) t.strictSame(faultsOf(query), faults, JSON.stringify(query))
