@@ -1,4 +1,7 @@
-/** One comparison of a column with a value. */
+/**
+ * One comparison of a column with a value, as PostgreSQL means it: `neq` does not find nulls, and the pattern of `like`
+ * and `ilike` has `%` and `_` (a `*` is a `*`, other than in PostgREST's query strings).
+ */
 import type { Column } from '../../database/catalogue.js'
 import type { Operator } from '../../config/schema/query.js'
 import type { Comparison, ComparisonFilter, Condition } from './filter.js'
