@@ -22,10 +22,10 @@ const compression = {
   [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS
 }
 
-/** An empty cluster as a tar archive for `loadDataDir`; null where there is none yet. */
-export async function preparedData (): Promise<Blob | null> {
+/** An empty cluster as a tar archive; null where there is none yet. */
+export async function preparedData (): Promise<Buffer | null> {
   const compressed = await readFile(file).catch(() => null)
-  return compressed === null ? null : new Blob([await promisify(brotliDecompress)(compressed)], { type: 'application/x-tar' })
+  return compressed === null ? null : promisify(brotliDecompress)(compressed)
 }
 
 /** Keeps a copy of a fresh cluster for later starts. Where the package's folder is read only, it is not kept. */

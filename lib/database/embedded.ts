@@ -1,14 +1,15 @@
 /** Embedded PostgreSQL: PGlite, in this process, driven through pg so that values are the same as with a server. */
-import { mkdir, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Connections } from './connections.js'
-import { PGlite, type PGliteOptions } from '@electric-sql/pglite'
+import { PGlite } from '@electric-sql/pglite'
 import { createPgConfig } from '@electric-sql/pglite/node-postgres'
 import { vector } from '@electric-sql/pglite-pgvector'
 import pg from 'pg'
 import { setSession, settingsOf } from './connections.js'
 import { takeLock } from './embedded-lock.js'
 import { preparedData, savePreparedData } from './embedded-prepared.js'
+import { unpack } from './tar.js'
 
 /** The document's `embedded` section. */
 export interface EmbeddedOptions {
@@ -23,9 +24,11 @@ export interface EmbeddedOptions {
 const acquireTimeoutMs = 5000
 const statementTimeoutMs = 30_000 // PGlite knows the setting and does not act on it
 
+const extensions = { vector }
+
 /** Opens the folder, or a database in memory. Throws where another process uses the folder. */
 export async function connectEmbedded ({ dbPath }: EmbeddedOptions = {}): Promise<Connections> {
-  if (dbPath === undefined) return onDatabase(await createDatabase('memory://'), async () => {})
+  if (dbPath === undefined) return onDatabase(await openMemory(), async () => {})
   const folder = resolve(dbPath)
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const unlock = await takeLock(folder)
@@ -39,21 +42,30 @@ export async function connectEmbedded ({ dbPath }: EmbeddedOptions = {}): Promis
 
 async function openFolder (folder: string): Promise<PGlite> {
   const data = join(folder, 'data')
-  const unfinished = join(folder, 'data.unfinished')
-  // A folder whose first start was cut off has no rows to lose: it was never opened.
-  if (await exists(unfinished)) await rm(data, { recursive: true, force: true })
-  if (await exists(join(data, 'PG_VERSION')) && !await exists(unfinished)) return PGlite.create(data, { extensions: { vector } })
-  await writeFile(unfinished, '')
-  const database = await createDatabase(data)
-  await rm(unfinished)
-  return database
+  if (!await exists(join(data, 'PG_VERSION'))) await prepareFolder(folder, data)
+  return PGlite.create(data, { extensions })
 }
 
-async function createDatabase (dataDir: string): Promise<PGlite> {
+/** The data gets its name when it is complete: a first start that was cut off is begun anew. */
+async function prepareFolder (folder: string, data: string): Promise<void> {
+  const unfinished = join(folder, 'data.unfinished')
+  await rm(unfinished, { recursive: true, force: true })
   const prepared = await preparedData()
-  const options: PGliteOptions = { extensions: { vector } }
-  const database = await PGlite.create(dataDir, prepared === null ? options : { ...options, loadDataDir: prepared })
-  if (prepared === null) await savePreparedData(database)
+  if (prepared !== null) {
+    unpack(prepared, unfinished)
+  } else {
+    const database = await PGlite.create(unfinished, { extensions })
+    await savePreparedData(database)
+    await database.close()
+  }
+  await rename(unfinished, data)
+}
+
+async function openMemory (): Promise<PGlite> {
+  const prepared = await preparedData()
+  if (prepared !== null) return PGlite.create('memory://', { extensions, loadDataDir: new Blob([prepared], { type: 'application/x-tar' }) })
+  const database = await PGlite.create('memory://', { extensions })
+  await savePreparedData(database)
   return database
 }
 

@@ -64,7 +64,7 @@ test('a lock whose pid went to another process is stale, and so is a broken one'
 })
 
 test('a first start that was cut off is begun anew', async (t) => {
-  const folder = join(t.testdir({ data: { data: { PG_VERSION: '18\n', base: {} }, 'data.unfinished': '' } }), 'data')
+  const folder = join(t.testdir({ data: { 'data.unfinished': { PG_VERSION: '18\n', base: { 1: {} } } } }), 'data')
   const engine = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
   t.equal(await engine.text({ text: "select 'ok'" }, [], nobody), 'ok')
   await engine.close()
