@@ -9,6 +9,7 @@ import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pgliteVersion } from '../lib/database/embedded-prepared.js'
 
 const root = fileURLToPath(new URL('../', import.meta.url))
 const folder = await mkdtemp(join(tmpdir(), 'tenantry-package-'))
@@ -29,9 +30,9 @@ try {
 for (const problem of problems) console.error(problem)
 if (problems.length > 0) process.exitCode = 1
 
-/** Built files have a source; beside them stands what a user reads. */
+/** Built files have a source; beside them stand the embedded engine's data and what a user reads. */
 function checkFiles (paths: readonly string[]): void {
-  const single = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json', 'schema.json']
+  const single = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json', 'schema.json', `dist/lib/database/embedded-data-${pgliteVersion}.tar.br`]
   for (const path of single.filter(path => !paths.includes(path))) problems.push(`the package lacks ${path}`)
   for (const path of paths.filter(path => !single.includes(path))) {
     const source = path.match(/^dist\/((?:lib|plugins|bin)\/.+?)(?:\.d\.ts|\.js)$/)?.[1]
