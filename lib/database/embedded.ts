@@ -1,6 +1,7 @@
 /** Embedded PostgreSQL: PGlite, in this process, driven through pg so that values are the same as with a server. */
 import { mkdir, rename, rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import type { Embedded } from '../config/schema/database.js'
 import type { Connections } from './connections.js'
 import { PGlite } from '@electric-sql/pglite'
 import { createPgConfig } from '@electric-sql/pglite/node-postgres'
@@ -11,23 +12,17 @@ import { takeLock } from './embedded-lock.js'
 import { preparedData, savePreparedData } from './embedded-prepared.js'
 import { unpack } from './tar.js'
 
-/** The document's `embedded` section. */
-export interface EmbeddedOptions {
-  /**
-   * The folder of the data, made where it is missing. One process at a time may use it. What is acknowledged survives
-   * the end of the process in any way, not the loss of power. Default: the data is in memory and ends with the process.
-   */
-  readonly dbPath?: string | undefined
-}
-
 /** One session serves everything in turn, so waiting is ordinary; beyond this the caller is told that the database is busy. */
 const acquireTimeoutMs = 5000
 const statementTimeoutMs = 30_000 // PGlite knows the setting and does not act on it
 
 const extensions = { vector }
 
-/** Opens the folder, or a database in memory. Throws where another process uses the folder. */
-export async function connectEmbedded ({ dbPath }: EmbeddedOptions = {}): Promise<Connections> {
+/**
+ * Opens the folder, or a database in memory. What is acknowledged survives the end of the process in any way, not the
+ * loss of power (PGlite does not sync). Throws where another process uses the folder.
+ */
+export async function connectEmbedded ({ dbPath }: Embedded = {}): Promise<Connections> {
   if (dbPath === undefined) return onDatabase(await openMemory(), async () => {})
   const folder = resolve(dbPath)
   await mkdir(folder, { recursive: true, mode: 0o700 })

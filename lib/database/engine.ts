@@ -3,7 +3,7 @@
  */
 import type { Kysely } from 'kysely'
 import type { Catalogue } from './catalogue.js'
-import type { MigrationPlan } from './migrations/plan.js'
+import type { MigrationPlan } from './migrations/migration.js'
 import type { SystemTables } from './system-tables.js'
 
 /** SQL with numbered placeholders. A name makes it a prepared statement, planned once a connection. */
@@ -62,9 +62,13 @@ export interface Engine {
   refresh (): Promise<Catalogue>
   /** Calls back after each refresh that changed something; returns the function that ends it. */
   onCatalogue (listener: (catalogue: Catalogue) => void): () => void
-  /** One statement outside any transaction (with `rowLevelSecurity`: in one of its own). */
+  /** One statement in a transaction of its own; tried again as a transaction is. */
   text (statement: Statement, values: readonly unknown[], options: SessionOptions): Promise<string | null>
-  /** Runs the work in one transaction: committed when it resolves, rolled back when it rejects. */
+  /**
+   * Runs the work in one transaction: committed when it resolves, rolled back when it rejects. After a serialization
+   * failure or a deadlock the work runs again, up to three times more: it must do nothing that cannot be done twice. It
+   * must use its session only: another statement of the engine may wait for the connection that the work has.
+   */
   transaction<T> (options: SessionOptions, work: (session: Session) => Promise<T>): Promise<T>
   readonly migration: Migration
   /** The names of migrations, system and declared tables alike, that routes wait for; policies count with `rowLevelSecurity`. */

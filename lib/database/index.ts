@@ -1,6 +1,7 @@
 /** Opens a database. */
 import type { Engine } from './engine.js'
-import { connectEmbedded, type EmbeddedOptions } from './embedded.js'
+import type { Embedded } from '../config/schema/database.js'
+import { connectEmbedded } from './embedded.js'
 import { connectPostgres, type PostgresOptions } from './postgres.js'
 import { wantedTables, type DeclaredTables } from './declared-tables.js'
 import { createPoolEngine } from './engine-on-pool.js'
@@ -15,7 +16,7 @@ export interface EngineOptions {
   readonly provider: 'postgres' | 'embedded'
   /** Required for the provider `postgres`. */
   readonly postgres?: PostgresOptions | undefined
-  readonly embedded?: EmbeddedOptions | undefined
+  readonly embedded?: Embedded | undefined
   /** The application tables that the document declares. Default: none. */
   readonly tables?: DeclaredTables | undefined
   /** `auto` applies what is lacking at start; `manual` leaves it to `tenantry migrate` and `POST /migration/apply`. Default: `auto` for the embedded engine, else `manual`. */

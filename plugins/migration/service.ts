@@ -1,6 +1,6 @@
 /** What the migration endpoints answer (SPEC "Migration and publishing"). */
 import type { Engine } from '../../lib/database/engine.js'
-import type { MigrationPlan } from '../../lib/database/migrations/plan.js'
+import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 
 export interface MigrationService {

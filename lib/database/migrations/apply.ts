@@ -1,7 +1,8 @@
 /** Applies what a database lacks. */
 import type { Session } from '../engine.js'
 import { catalogue, failure, TenantryError } from '../../errors.js'
-import { planMigration, recordSql, type PlanOptions, type PlannedMigration } from './plan.js'
+import type { PlannedMigration } from './migration.js'
+import { planMigration, recordSql, type PlanOptions } from './plan.js'
 
 /** The key of the advisory lock: any number that no other program is likely to choose. */
 const lockKey = 7_236_815_402

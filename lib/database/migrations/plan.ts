@@ -1,30 +1,12 @@
 /** What a database lacks: the migrations that are to be applied, in order. */
 import type { Session } from '../engine.js'
 import type { WantedTable } from '../declared-tables.js'
+import type { MigrationPlan, PlannedMigration } from './migration.js'
 import { identifier, literal } from '../sql.js'
 import { inspect, type AppliedMigration, type Inspection, type TableState } from './inspection.js'
 import { disableStatements, noSecurity, policyStatements } from './policies.js'
 import { systemMigrations } from './system/index.js'
 import { difference, needsRows } from './tables.js'
-
-export interface PlannedMigration {
-  /** `<nnn>_<description>`: the number that it has if nothing else is applied before. */
-  readonly name: string
-  readonly kind: 'system' | 'tables'
-  readonly statements: readonly string[]
-  /** The tables that it makes or changes; those of the server with their schema. */
-  readonly tables: readonly string[]
-  /** Routes wait for it. Others only harden what works without. */
-  readonly required: boolean
-}
-
-export interface MigrationPlan {
-  readonly migrations: readonly PlannedMigration[]
-  /** What is declared and left as it is, and what this role may not do. */
-  readonly warnings: readonly string[]
-  /** Every table that the server or the document needs, and whether it is there. */
-  readonly tables: Readonly<Record<string, boolean>>
-}
 
 export interface PlanOptions {
   readonly schema: string

@@ -1,5 +1,5 @@
 /** The schema of the server's own tables, the record of migrations, and documents of `firebaseQueries`. */
-import type { SystemMigration } from './index.js'
+import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
 export const systemTables: SystemMigration = {
