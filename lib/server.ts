@@ -1,7 +1,7 @@
 /** Assembles the server: the one file of lib/ that knows the plugins. */
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import Fastify from 'fastify'
-import { checkConfig, isChecked, type Config, type ConfigInput, type Env } from './config/index.js'
+import { checkConfig, environmentOf, isChecked, type Config, type ConfigInput, type Env } from './config/index.js'
 import auth from '../plugins/auth/index.js'
 import cache from '../plugins/cache/index.js'
 import configRoutes from '../plugins/config-routes/index.js'
@@ -22,7 +22,7 @@ const maxParamLength = 2048 // characters of one path parameter: a document's id
 
 /** What the document does not say. */
 export interface ServerOptions {
-  /** What `{{env.NAME}}`, JWT_SECRET and the other settings are read from. Default: the process's environment. */
+  /** What `{{env.NAME}}`, JWT_SECRET and the other settings are read from. Default: that of `loadConfig`, else the process's environment. */
   readonly env?: Env
   /** Fastify's `logger`. Default: pino at the level that LOG_LEVEL names, `info` without one. */
   readonly logger?: FastifyServerOptions['logger']
@@ -36,13 +36,15 @@ export interface ServerOptions {
  * table or column that the database lacks, and with `databaseUnavailable` where there is no database.
  */
 export function createServer (document: ConfigInput | Config, options: ServerOptions = {}): FastifyInstance {
-  const env = options.env ?? process.env
-  const config = isChecked(document) ? document : checkConfig(document, { env })
+  const config = isChecked(document) ? document : checkConfig(document, { env: options.env })
+  const env = options.env ?? environmentOf(config)
   const { trustProxy } = config.server
   const app = Fastify({
     logger: options.logger ?? { level: env.LOG_LEVEL ?? 'info' },
     logController: new RequestLog(),
     genReqId: requestIds(),
+    // Plugins wait for the database, which has its own limits of time, and for migrations, which have none.
+    pluginTimeout: 0,
     bodyLimit: config.server.bodyLimit,
     routerOptions: { maxParamLength },
     // What fails before a route is found has the same body as every other error.

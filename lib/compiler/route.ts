@@ -11,7 +11,7 @@ import type { CompiledQuery, CompiledRequest, CompiledResponse, Method, Referenc
 import type { CacheTarget } from './cache-key.js'
 import type { CompiledTransform } from './transform.js'
 import type { RouteDocumentation } from './documentation.js'
-import { pointerTo } from '../config/faults.js'
+import { nearest, pointerTo } from '../config/faults.js'
 import { compileCacheKey } from './cache-key.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
 import { compileRequest } from './request.js'
@@ -73,12 +73,13 @@ export function compileRoute (route: Route, pointer: string, context: RouteConte
   const before = faults.faults.length
   const params = pathParameters(route.path)
   const queries = compileQueries(route, pointer, context, params)
+  if (faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
   const request = compileRequest(route.request, `${pointer}/request`, faults, {
     params,
     paginated: queries.some((query) => query.answer === 'page'),
     hardDelete: route.softDelete?.allowHardDelete === true,
     linearPatterns: context.origin === 'tenant',
-    bulk: queries.some((query) => query.status === 201)
+    bulk: takesArrays(route)
   })
   const values = {
     faults,
@@ -167,6 +168,23 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     take(compileDocumentQuery(query, at, queryContext()), at)
   }
   return compiled
+}
+
+const creating: ReadonlySet<string> = new Set(['insert', 'upsert', 'create', 'add'])
+
+/** An array is a body where a query creates a record of each of its items: one that writes the body as a whole. */
+function takesArrays ({ queries = [], firebaseQueries = [] }: Route): boolean {
+  return [...queries, ...firebaseQueries].some(({ operation, data }) =>
+    creating.has(operation) && (data === undefined || (typeof data === 'string' && /^\{\{\s*body\s*\}\}$/.test(data))))
+}
+
+/** A misspelt field would be answered to everybody. */
+function checkExcluded ({ excludeFields = [] }: Route, queries: readonly CompiledQuery[], pointer: string, faults: FaultList): void {
+  if (queries.some(({ fields }) => fields === null)) return
+  const known = new Set(queries.flatMap(({ fields }) => [...fields ?? []]))
+  for (const [index, name] of excludeFields.entries()) {
+    if (!known.has(name)) faults.add(pointerTo(pointer, 'excludeFields', index), `no query of this route has a field "${name}"`, nearest(name, known))
+  }
 }
 
 function compileCache (route: Route, references: readonly Reference[], pointer: string, context: RouteContext, values: Parameters<typeof compileCacheKey>[3]): CompiledCache | null {

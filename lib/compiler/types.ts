@@ -93,6 +93,8 @@ export interface CompiledQuery {
   readonly references: readonly Reference[]
   /** The JSON Schema of one record of this query, for `/doc`. */
   readonly record: JsonSchema
+  /** Every name that `excludeFields` can mean here; null for documents, which may have any field. */
+  readonly fields: ReadonlySet<string> | null
   /** Picks the SQL text that fits the request and binds its values; throws `tenantRequired`, `validationFailed` and `forbidden`. */
   readonly bind: (scope: Scope) => BoundQuery
 }

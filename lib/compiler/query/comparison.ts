@@ -4,7 +4,7 @@
  */
 import type { Column } from '../../database/catalogue.js'
 import type { Operator } from '../../config/schema/query.js'
-import type { Comparison, ComparisonFilter, Condition } from './filter.js'
+import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../../config/faults.js'
 import { describeType, encodePattern, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'

@@ -2,7 +2,7 @@
 import type { Operator } from '../../config/schema/query.js'
 import type { Column } from '../../database/catalogue.js'
 import type { QueryContext } from './context.js'
-import type { Comparison, ComparisonFilter, Condition } from './filter.js'
+import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import type { Binder } from './sql.js'
 import { pointerTo } from '../../config/faults.js'
 import { encodePattern } from './column-value.js'

@@ -87,6 +87,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     answer: answers[operation],
     references: Object.freeze(uniqueReferences(references)),
     record: documentSchema,
+    fields: null,
     bind: data === undefined ? bindRead(operation, parts) : bindWrite(operation, parts, data, id)
   })
 }

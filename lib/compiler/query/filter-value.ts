@@ -1,6 +1,6 @@
 /** The value of a filter: constant, or read from the request; nothing in it matches nothing. */
 import type { CompiledValue, Scope } from '../types.js'
-import type { ComparisonFilter } from './filter.js'
+import type { ComparisonFilter } from './condition.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../../config/faults.js'
 import { compileReader } from '../reference.js'

@@ -3,13 +3,11 @@ import type { Filter } from '../../config/schema/query.js'
 import type { Table } from '../../database/catalogue.js'
 import type { Reference } from '../types.js'
 import { pointerTo } from '../../config/faults.js'
+import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import { compileComparison } from './comparison.js'
 import { type QueryContext, findColumn } from './context.js'
 import type { Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
-
-/** A condition on the rows of one alias; undefined when the request drops all that it holds. */
-export type Condition = (alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>) => string | undefined
 
 export interface CompiledFilters {
   readonly conditions: readonly Condition[]
@@ -20,17 +18,6 @@ export interface CompiledFilters {
   /** At least one filter at the top level is always there. */
   readonly always: boolean
 }
-
-/** What is made of a comparison: a column's, or that of a field of a document. */
-export interface Comparison {
-  readonly condition: Condition
-  /** Present only where the filter is optional. */
-  readonly presence?: Switch
-  readonly references: readonly Reference[]
-}
-
-/** A filter that compares. */
-export type ComparisonFilter = Extract<Filter, { column: string }>
 
 type Compile = (filter: ComparisonFilter, pointer: string) => Comparison | undefined
 

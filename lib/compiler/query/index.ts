@@ -11,6 +11,7 @@ import { compileInsert } from './insert-operation.js'
 import { checkMembers } from './operation.js'
 import { recordSchema } from './record-schema.js'
 import { compileSelect } from './select-operation.js'
+import { namesOf } from './selection.js'
 import { compileSubject } from './subject.js'
 import { uniqueReferences } from './unique-references.js'
 import { compileDelete, compileUpdate } from './update-operation.js'
@@ -49,6 +50,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     answer: operation.answer,
     references: Object.freeze(uniqueReferences(operation.references)),
     record: recordSchema(subject.reduced),
+    fields: namesOf(subject.full),
     bind: operation.bind
   })
 }
