@@ -26,9 +26,9 @@ export interface Validity {
   readonly until: number
 }
 
-/** null for a token without `exp`, and for times that are not numbers. */
+/** null for a token without `exp` or with one that never comes, and for times that are not numbers. */
 export function validityOf ({ exp, nbf = -Infinity, iat = -Infinity }: Claims): Validity | null {
-  if (typeof exp !== 'number' || typeof nbf !== 'number' || typeof iat !== 'number') return null
+  if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number' || typeof iat !== 'number') return null
   return { from: Math.max(nbf, iat) * 1000 - clockTolerance, until: exp * 1000 + clockTolerance }
 }
 

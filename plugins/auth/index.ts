@@ -82,7 +82,7 @@ function createIdentification ({ verify }: Tokens, required: boolean): onRequest
  */
 function bearerToken ({ headers: { authorization } }: FastifyRequest): string | null {
   if (authorization === undefined) return null
-  if (authorization.startsWith('Bearer ')) return authorization.slice(7)
+  if (authorization.startsWith('Bearer ') && !authorization.includes(' ', 7)) return authorization.slice(7)
   const [scheme = '', token, ...rest] = authorization.trim().split(/ +/)
   if (scheme.toLowerCase() !== 'bearer' || token === undefined) throw tokenMissing()
   if (rest.length > 0) throw tokenInvalid()
