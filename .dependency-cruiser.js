@@ -6,15 +6,8 @@ export default {
   forbidden: [
     {
       name: 'no-circle',
-      comment: 'A circle of imports means that two modules are one.',
+      comment: 'A circle of imports, of types alone too, means that two modules are one, or that a third is missing.',
       severity: 'error',
-      from: {},
-      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } }
-    },
-    {
-      name: 'no-circle-of-types',
-      comment: 'Types that need each other are gone at run time, but read better in a module that both import.',
-      severity: 'warn',
       from: {},
       to: { circular: true }
     },
