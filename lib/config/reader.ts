@@ -91,6 +91,7 @@ function readUnion (node: SchemaNode, branches: readonly SchemaNode[], value: un
   let best: { readonly faults: readonly Fault[], readonly score: number } | undefined
   for (const branch of branches) {
     const [target] = dereference(branch, walk)
+    if (target.const !== undefined && target.const !== value) continue
     if (!acceptedTypes(target).has(kindOf(value)) && !(kindOf(value) === 'integer' && acceptedTypes(target).has('number'))) continue
     const faults = new FaultList()
     const result = readNode(branch, value, pointer, { ...walk, faults })

@@ -1,7 +1,7 @@
 /** What schemas cannot say of the keys of tokens: which of them go together. */
 import type { FaultList } from '../faults.js'
 import type { Jwt } from '../schema/jwt.js'
-import { createPrivateKey, createPublicKey } from 'node:crypto'
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
 
 const minModulusLength = 2048 // bits (RFC 7518, 3.3)
 
@@ -33,9 +33,14 @@ function algorithmOf (pem: string): 'RS256' | 'ES256' | null {
   }
 }
 
+function encoded (key: KeyObject): Buffer {
+  return key.export({ type: 'spki', format: 'der' })
+}
+
 function isPair (publicKey: string, privateKey: string): boolean {
   try {
-    return createPublicKey(createPrivateKey(privateKey)).equals(createPublicKey(publicKey))
+    // Not KeyObject.equals: on keys of two types it leaves an error behind, which the next use of a key then throws.
+    return encoded(createPublicKey(createPrivateKey(privateKey))).equals(encoded(createPublicKey(publicKey)))
   } catch {
     return false
   }

@@ -1,0 +1,161 @@
+/** What documents mean, beyond what their schema can say. */
+import t from 'tap'
+import { readFileSync } from 'node:fs'
+import { keyPair } from '../../helpers/tokens.js'
+import { reservedPaths } from '../../../lib/config/reserved.js'
+import { check, faultsOf, faultsOfRoutes, route, secret } from './documents.js'
+
+const answer = { method: 'get', response: { ok: true } }
+
+t.test('a path and a method stand once, whatever parameters are called', async (t) => {
+  t.strictSame(faultsOfRoutes({ path: '/a/:x', ...answer }, { path: '/a/:y', ...answer, method: 'GET' }, { path: '/a/:x', ...answer, method: 'post' }, { path: '/a/b', ...answer }), [
+    '/routes/1: the route GET /a/:y stands at /routes/0 already; names of parameters do not tell routes apart'
+  ])
+})
+
+t.test('paths are plain segments and whole parameters', async (t) => {
+  const fault = (path: string) => faultsOfRoutes({ path, ...answer }).map((line) => line.replace('/routes/0/path: ', ''))
+  for (const path of ['/', '/a', '/a.b-c_d~e/:id', '/a/:id/b/:other_2', '/a@b', '/v1/files']) t.strictSame(fault(path), [], path)
+  t.strictSame(fault('/a/'), ['a path ends without "/"'])
+  t.strictSame(fault('/a//b'), ['a path has no empty segments'])
+  t.strictSame(fault('/a/../b'), ['a path has no "." and ".." segments'])
+  t.strictSame(fault('/a/*'), ['a path has no wildcards; `:name` stands for one segment'])
+  t.strictSame(fault('/a/:'), ['":" is no parameter: expected ":" and a name of letters, digits and underscores'])
+  t.strictSame(fault('/a/:a-:b'), ['":a-:b" is no parameter: expected ":" and a name of letters, digits and underscores'])
+  t.strictSame(fault('/a/:id(^\\d+$)'), ['":id(^\\d+$)" is no parameter: expected ":" and a name of letters, digits and underscores'])
+  t.strictSame(fault('/a/x:id'), ['in "x:id" the parameter must be the whole segment'])
+  t.strictSame(fault('/a/:id/:id'), ['the parameter ":id" stands twice in the path'])
+  t.strictSame(fault('/a b'), ['"a b" holds a character that a path does not take as it is'])
+  t.strictSame(fault('/a%20b'), ['"a%20b" holds a character that a path does not take as it is'])
+  t.strictSame(fault('/a?b=c'), ['"a?b=c" holds a character that a path does not take as it is'])
+  t.strictSame(fault('//'), ['a path ends without "/"'])
+})
+
+t.test('the paths of built-in endpoints are reserved, and nothing beside them', async (t) => {
+  const fault = (path: string) => faultsOfRoutes({ path, ...answer })
+  for (const [path, builtIn] of [
+    ['/health', '/health'], ['/tenants/:any', '/tenants/:id'], ['/tenants/acme', '/tenants/:id'], ['/ui/page', '/ui/*'],
+    ['/files/download/bucket/a/b', '/files/download/:bucket/*'], ['/migration', '/migration'], ['/tenant/secrets/:key', '/tenant/secrets/:key']
+  ]) t.strictSame(fault(path!), [`/routes/0/path: the path is that of the built-in endpoint ${builtIn}: choose another one`])
+  for (const path of ['/:any', '/tenant/:any', '/healthy', '/health/live', '/files', '/files/a/b', '/admin/users', '/auth/me']) t.strictSame(fault(path), [], path)
+})
+
+t.test('the path of a group that is turned off is free', async (t) => {
+  t.strictSame(faultsOf({ plugins: { health: false }, routes: [{ path: '/health', ...answer }, { path: '/doc', ...answer }] }), [
+    '/routes/1/path: the path is that of the built-in endpoint /doc: choose another one'
+  ])
+})
+
+t.test('every endpoint that is listed is reserved', async (t) => {
+  const list = new URL('../../../../shared/endpoints.json', import.meta.url)
+  let endpoints: { path: string }[]
+  try {
+    endpoints = JSON.parse(readFileSync(list, 'utf8'))
+  } catch {
+    t.pass('the list is not on this machine')
+    return
+  }
+  const reserved = new Set(reservedPaths.map(({ path }) => path))
+  t.strictSame(endpoints.map(({ path }) => path.replace(/\{(\w+)\}/g, ':$1')).filter((path) => !reserved.has(path)), [])
+})
+
+t.test('a route does something, on a table', async (t) => {
+  t.strictSame(faultsOfRoutes({ path: '/a', method: 'get' }), ['/routes/0: the route does nothing: expected `queries`, `firebaseQueries` or `response`'])
+  t.strictSame(faultsOfRoutes({ path: '/a', method: 'get', queries: [] }), ['/routes/0/queries: expected an array that is not empty'])
+  t.strictSame(faultsOfRoutes({ path: '/a', method: 'get', queries: [{ operation: 'select' }, { table: ' ', operation: 'select' }], firebaseQueries: [{ operation: 'get' }] }), [
+    '/routes/0/queries/0/table: missing: expected the table that the query is on',
+    '/routes/0/queries/1/table: missing: expected the table that the query is on',
+    '/routes/0/firebaseQueries/0/collection: missing: expected the collection that the query is on'
+  ])
+})
+
+t.test('a route that asks for a token needs keys', async (t) => {
+  const routes = [{ ...route, requireAuth: true }, { ...route, path: '/b', requiredPermissions: ['a:b'] }, { ...route, path: '/c', requiredPermissions: [], requireAuth: false }]
+  const missing = 'no token can be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET'
+  t.strictSame(faultsOf({ routes }), [`/routes/0/requireAuth: ${missing}`, `/routes/1/requiredPermissions: ${missing}`])
+  t.strictSame(faultsOf({ routes }, { JWT_SECRET: secret }), [])
+  t.strictSame(faultsOf({ routes, jwt: { secret: 'short' } }), ['/jwt/secret: expected at least 32 characters'], 'a section that is wrong is there')
+  t.match(faultsOfRoutes({ ...route, requireAuth: false, requiredPermissions: ['a:b'] }), [/^\/routes\/0\/requireAuth: the route names `requiredPermissions`/])
+})
+
+t.test('keys of tokens fit each other', async (t) => {
+  const rsa = keyPair('RS256')
+  const ec = keyPair('ES256')
+  const faults = (jwt: unknown) => faultsOf({ jwt })
+  t.strictSame(faults({}), ['/jwt/secret: missing: expected a `secret` (or the setting JWT_SECRET), or a `publicKey`'])
+  t.strictSame(faults({ secret: 'x'.repeat(31) }), ['/jwt/secret: expected at least 32 characters'])
+  t.strictSame(faults({ secret, algorithm: 'RS256' }), ['/jwt/publicKey: missing: RS256 tokens are verified with a public key'])
+  t.strictSame(faults({ secret, privateKey: rsa.privateKey }), ['/jwt/privateKey: a private key needs its `publicKey` beside it'])
+  t.strictSame(faults({ secret, publicKey: rsa.publicKey }), ['/jwt/secret: a secret beside a `publicKey` has no use: keep one of them'])
+  t.strictSame(faults({ publicKey: rsa.publicKey, algorithm: 'ES256' }), ['/jwt/algorithm: the public key is one for RS256, did you mean "RS256"?'])
+  t.strictSame(faults({ publicKey: rsa.publicKey, algorithm: 'HS256' }), ['/jwt/algorithm: the public key is one for RS256, did you mean "RS256"?'])
+  t.match(faults({ publicKey: 'no key' }), [/^\/jwt\/publicKey: expected a public key in PEM/])
+  t.strictSame(faults({ publicKey: rsa.publicKey, privateKey: ec.privateKey }), ['/jwt/privateKey: expected the private key of `publicKey`, in PEM'])
+  t.equal(check({ jwt: { publicKey: ec.publicKey, privateKey: ec.privateKey } }).jwt?.algorithm, 'ES256')
+  t.equal(check({ jwt: { publicKey: rsa.publicKey } }, { JWT_SECRET: secret }).jwt?.secret, undefined, 'JWT_SECRET has no say beside a public key')
+})
+
+t.test('the database is the one that is named, or whose section is there', async (t) => {
+  const postgres = { connectionString: 'postgres://h/d' }
+  t.match(check({ postgres }).database, { provider: 'postgres', postgres: { ...postgres, schema: 'public', preparedStatements: true, rowLevelSecurity: false, pool: { max: 10, acquireTimeoutMs: 5000, statementTimeoutMs: 30_000 } } })
+  t.equal(check({ supabase: postgres }).database.provider, 'postgres')
+  t.equal(check({ postgres, databaseProvider: 'embedded' }).database.provider, 'embedded')
+  t.strictSame(faultsOf({ postgres, supabase: postgres }), ['/databaseProvider: missing: the document has the sections `postgres` and `supabase`; name one of them'])
+  t.strictSame(faultsOf({ postgres: { ...postgres, schema: 'tenantry' } }), ['/postgres/schema: "tenantry" is not the application\'s own'])
+  t.strictSame(faultsOf({ postgres: { ...postgres, ssl: { rejectUnauthorised: false } } }), ['/postgres/ssl/rejectUnauthorised: unknown member, did you mean "rejectUnauthorized"?'])
+})
+
+t.test('the start migrates, other than PostgreSQL in production', async (t) => {
+  const production = { NODE_ENV: 'production' }
+  const postgres = { connectionString: 'postgres://h/d' }
+  t.equal(check({ postgres }).migrate, 'auto')
+  t.equal(check({ postgres }, production).migrate, 'manual')
+  t.equal(check({ postgres, migrate: 'auto' }, production).migrate, 'auto')
+  t.equal(check({}, production).migrate, 'auto')
+  t.equal(check({ migrate: 'manual' }).migrate, 'manual')
+})
+
+t.test('declared tables', async (t) => {
+  const id = { type: 'uuid', primaryKey: true }
+  const faults = (tables: unknown) => faultsOf({ tables })
+  t.strictSame(faults({
+    authors: { columns: { id, name: { type: 'text', unique: true } } },
+    notes: {
+      tenantScoped: true,
+      softDelete: true,
+      columns: { id: { ...id, default: 'uuid()' }, author_id: { type: 'uuid', references: 'authors.id' }, at: { type: 'timestamptz', default: 'now()' }, other: { type: 'uuid', references: 'found_in_the_database.id' } },
+      indexes: [['author_id'], ['tenant_id', 'deleted_at']],
+      unique: [['tenant_id', 'at']]
+    }
+  }), [])
+  t.strictSame(faults({ notes: { columns: { id, a: { type: 'uuid', references: 'notes.ix' }, b: { type: 'text', references: 'notes.id' }, c: { type: 'uuid', references: 'notes.a' }, d: { type: 'uuid', references: 'notes' } } } }), [
+    '/tables/notes/columns/d/references: expected `table.column`'
+  ])
+  t.strictSame(faults({ notes: { columns: { id, a: { type: 'uuid', references: 'notes.ix' }, b: { type: 'text', references: 'notes.id' }, c: { type: 'uuid', references: 'notes.a' } } } }), [
+    '/tables/notes/columns/a/references: the table "notes" has no column "ix", did you mean "id"?',
+    '/tables/notes/columns/b/references: the column is of the type "text", the one that it refers to of the type "uuid"',
+    '/tables/notes/columns/c/references: "notes.a" is not unique: a foreign key needs a primary key, or a column with `unique: true`'
+  ])
+  t.match(faults({ notes: { columns: { id: { type: 'uid', primaryKey: true } } } }), [/^\/tables\/notes\/columns\/id\/type: expected one of "text", .*, did you mean "uuid"\?$/])
+  t.strictSame(faults({ notes: { columns: { name: { type: 'text' } } } }), ['/tables/notes/columns: the table has no primary key: expected `primaryKey: true` on a column, or on several'])
+  t.strictSame(faults({ notes: { columns: {} } }), ['/tables/notes/columns: expected at least one member'])
+  t.strictSame(faults({ notes: { columns: { id }, indexes: [['idd'], ['id', 'id']], unique: [[]] } }), ['/tables/notes/unique/0: expected an array that is not empty'])
+  t.strictSame(faults({ notes: { columns: { id }, indexes: [['idd'], ['id', 'id']] } }), [
+    '/tables/notes/indexes/0/0: the table has no column "idd", did you mean "id"?',
+    '/tables/notes/indexes/1/1: the column "id" is given twice'
+  ])
+  t.strictSame(faults({ 'my notes': { columns: { id } }, pg_notes: { columns: { id, 'a-b': { type: 'text' } } } }), [
+    '/tables/my notes: expected a name of 1 to 63 letters, digits and underscores that starts with no digit as the name',
+    '/tables/pg_notes/columns/a-b: expected a name of 1 to 63 letters, digits and underscores that starts with no digit as the name'
+  ])
+  t.strictSame(faults({ pg_notes: { columns: { id } } }), ['/tables/pg_notes: names that start with "pg_" are PostgreSQL\'s own'])
+  t.strictSame(faults({ notes: { tenantScoped: false, softDelete: true, columns: { id, tenant_id: { type: 'uuid' }, deleted: { type: 'text' } } } }), [
+    '/tables/notes/columns/tenant_id/type: the tenant of a row is a text: expected "text"',
+    '/tables/notes/tenantScoped: a table with a column `tenant_id` is tenant-scoped: rename the column, or leave this out',
+    '/tables/notes/columns/deleted/type: with `softDelete` expected "boolean"'
+  ])
+  t.strictSame(faults({ notes: { columns: { id, a: { type: 'integer', default: 'uuid()' }, b: { type: 'text', default: 'now()' } } } }), [
+    '/tables/notes/columns/a/default: `uuid()` is no value of the type "integer"',
+    '/tables/notes/columns/b/default: `now()` is no value of the type "text"'
+  ])
+})

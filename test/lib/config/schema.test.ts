@@ -1,0 +1,168 @@
+/** schema.json, as editors read it, and the check say the same of a document. */
+import t from 'tap'
+import { readFileSync } from 'node:fs'
+import { Ajv } from 'ajv'
+import { FaultList, formatFault } from '../../../lib/config/faults.js'
+import { read } from '../../../lib/config/reader.js'
+import type { SchemaNode } from '../../../lib/config/schema/annotations.js'
+import { Root } from '../../../lib/config/schema/root.js'
+import { secret } from './documents.js'
+
+const schema = JSON.parse(readFileSync(new URL('../../../schema.json', import.meta.url), 'utf8'))
+const validate = new Ajv({ strict: true, strictTypes: false, strictRequired: false, allErrors: true }).compile(schema)
+
+/** A document that has a value in every built member. */
+const complete = {
+  $schema: 'schema.json',
+  databaseProvider: 'postgres',
+  postgres: { connectionString: 'postgres://u@h/d', schema: 'app', pool: { max: 1, acquireTimeoutMs: 2, statementTimeoutMs: 3 }, preparedStatements: false, rowLevelSecurity: true, ssl: { rejectUnauthorized: false, ca: 'a', cert: 'b', key: 'c', servername: 'd' } },
+  supabase: { connectionString: 'postgresql://u@h/d', ssl: true },
+  embedded: { dbPath: '.data' },
+  migrate: 'auto',
+  tables: { notes: { columns: { id: { type: 'uuid', primaryKey: true, notNull: true, default: 'uuid()', references: 'a.b', unique: true } }, tenantScoped: true, softDelete: false, indexes: [['id']], unique: [['id']] } },
+  jwt: { secret, previousSecrets: [secret], expiresIn: 60, issuer: 'i', audience: ['a'], publicKey: 'p', privateKey: 'q', algorithm: 'HS256' },
+  routes: [
+    {
+      path: '/notes/:id',
+      method: 'get',
+      description: 'd',
+      tags: ['t'],
+      public: true,
+      requireAuth: true,
+      authProvider: 'jwt',
+      requiredPermissions: ['a:b'],
+      queries: [{
+        table: 'notes',
+        operation: 'select',
+        filters: [{ column: 'a', operator: 'eq', value: 1, optional: true }, { or: [{ and: [{ not: { column: 'b' } }] }] }],
+        data: { a: 1 },
+        select: '*',
+        single: true,
+        order: { column: 'a', ascending: true, nullsFirst: false },
+        limit: 3,
+        offset: '{{query.offset}}',
+        id: 4,
+        onConflict: ['id'],
+        alias: 'x',
+        excludeFields: ['y']
+      }],
+      firebaseQueries: [{ collection: 'c', operation: 'get', docId: 1, filters: [], data: null, order: [{ column: 'a' }], limit: '{{query.limit}}', offset: 0, alias: 'z', excludeFields: [] }],
+      cache: { enabled: true, ttl: 1.5, varyBy: ['query.a'], key: 'k' },
+      rateLimit: { max: 1, windowMs: 1000, message: 'm' },
+      excludeFields: ['a'],
+      request: {
+        body: { a: { type: 'object', required: true, nullable: true, properties: { b: { type: 'array', items: { type: 'string', minLength: 1, maxLength: 2, enum: ['a'], format: 'email', pattern: 'x', description: 'd' } } }, additionalFields: true } },
+        params: { id: { type: 'integer', minimum: 1, maximum: 2 } },
+        query: {},
+        additionalFields: false
+      },
+      response: { any: ['thing'] },
+      softDelete: { enabled: true, allowHardDelete: true },
+      transform: { fields: { a: 'b' }, operations: [{ type: 'compute', fields: { c: 'd' } }] }
+    }
+  ],
+  pagination: { defaultLimit: 1, maxLimit: 2, defaultOffset: 3 },
+  cache: { enabled: true, provider: 'memory', ttl: 1, maxSize: 2, maxMemoryMB: 3 },
+  rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } } },
+  server: { bodyLimit: 1, trustProxy: ['10.0.0.1'] },
+  tenancy: { trustHeader: true, sharedTables: ['a'], dashboardPermission: 'a:b' },
+  plugins: { health: {}, migration: false, openapi: { title: 'a', version: 'b', description: 'c', ui: false } }
+}
+
+/** Faults of reading alone: what a document means is no matter of its schema. */
+function faultsOf (document: unknown): string[] {
+  const faults = new FaultList()
+  read(Root, document, '', { faults, env: {}, planned: new Set() })
+  return faults.faults.map(formatFault)
+}
+
+/** Every place in a value, as the members that lead to it. */
+function * placesIn (value: unknown, path: readonly (string | number)[] = []): Iterable<readonly (string | number)[]> {
+  yield path
+  if (typeof value !== 'object' || value === null) return
+  for (const [name, member] of Object.entries(value)) yield * placesIn(member, [...path, Array.isArray(value) ? Number(name) : name])
+}
+
+/** The document with something else in one place; undefined takes the member away. */
+function changed (document: unknown, path: readonly (string | number)[], value: unknown): unknown {
+  const [name, ...rest] = path
+  if (name === undefined) return value
+  if (Array.isArray(document)) return document.map((item: unknown, index) => index === name ? changed(item, rest, value) : item).filter((item) => item !== undefined)
+  const entries = Object.entries(Object(document)).map(([key, member]): [string, unknown] => [key, key === name ? changed(member, rest, value) : member])
+  return Object.fromEntries(entries.filter(([, member]) => member !== undefined))
+}
+
+t.test('a document with every member is accepted by both', async (t) => {
+  t.ok(validate(complete), JSON.stringify(validate.errors))
+  t.strictSame(faultsOf(complete), [])
+})
+
+t.test('the document has every member that is built', async (t) => {
+  const missing: string[] = []
+  const look = (node: SchemaNode, value: unknown, path: string) => {
+    for (const [name, member] of Object.entries(node.properties ?? {})) {
+      if (member.planned !== undefined) continue
+      const inside: unknown = typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, name)?.value : undefined
+      if (inside === undefined) missing.push(`${path}/${name}`)
+      else look(member, Array.isArray(inside) && member.items !== undefined ? inside[0] : inside, `${path}/${name}`)
+      if (member.items !== undefined && Array.isArray(inside)) look(member.items, inside[0], `${path}/${name}/0`)
+    }
+  }
+  look(Root, complete, '')
+  t.strictSame(missing.filter((path) => !/^\/supabase\//.test(path)), [])
+})
+
+t.test('whatever is put in whatever place, the check and the schema judge alike', async (t) => {
+  const values = [undefined, null, true, 0, -1, 2.5, 1e12, '', 'text', '/path', 'a.b', [], [1], ['', ''], {}, { unknown: 1 }, { column: 'a', or: [] }]
+  let accepted = 0
+  let refused = 0
+  for (const path of placesIn(complete)) {
+    for (const value of values) {
+      if (path.length === 0 && value === undefined) continue
+      const document = changed(complete, path, value)
+      const faults = faultsOf(document)
+      if (faults.length === 0) accepted++
+      else refused++
+      if (validate(document) === (faults.length === 0)) continue
+      t.fail(`/${path.join('/')} = ${JSON.stringify(value)}`, { faults, errors: validate.errors?.map(({ instancePath, message }) => `${instancePath} ${message}`) })
+    }
+  }
+  t.ok(accepted > 500 && refused > 1500, `${accepted} accepted, ${refused} refused`)
+})
+
+t.test('an unknown member is refused by both in every object', async (t) => {
+  for (const path of placesIn(complete)) {
+    const at = path.reduce<unknown>((value, name) => Object.getOwnPropertyDescriptor(value, name)?.value, complete)
+    if (typeof at !== 'object' || at === null || Array.isArray(at)) continue
+    const document = changed(complete, path, { ...at, 'un known': {} })
+    const faults = faultsOf(document)
+    t.equal(validate(document), faults.length === 0, `/${path.join('/')}: ${faults.join()}`)
+  }
+})
+
+t.test('editors accept settings where their values would stand', async (t) => {
+  for (const document of [
+    { routes: [], server: { bodyLimit: '{{env.LIMIT}}', trustProxy: '${HOPS}' }, migrate: '{{ env.MODE || "auto" }}' }, // eslint-disable-line no-template-curly-in-string
+    { routes: [], jwt: { secret: '{{env.S}}' }, postgres: { connectionString: '{{env.DATABASE_URL}}', rowLevelSecurity: '{{env.RLS}}' } }
+  ]) t.ok(validate(document), JSON.stringify(validate.errors))
+  t.notOk(validate({ routes: [], server: { bodyLimit: 'env.LIMIT' } }))
+})
+
+t.test('editors mark what is not built', async (t) => {
+  t.notOk(validate({ routes: [], agent: { enabled: true } }))
+  t.notOk(validate({ routes: [], cache: { enabled: true, provider: 'redis' } }))
+  t.match(schema.properties.agent.description, /^Not in this version yet\./)
+})
+
+t.test('every member has a description', async (t) => {
+  const silent: string[] = []
+  const look = (node: SchemaNode, path: string) => {
+    for (const [name, member] of Object.entries(node.properties ?? {})) {
+      if (member.description === undefined) silent.push(`${path}/${name}`)
+      if (member.planned === undefined) look(member, `${path}/${name}`)
+    }
+    for (const inside of [...node.items === undefined ? [] : [node.items], ...node.anyOf ?? [], ...Object.values(node.patternProperties ?? {}), ...Object.values(node.$defs ?? {})]) look(inside, `${path}/*`)
+  }
+  look(Root, '')
+  t.strictSame(silent, [])
+})
