@@ -2,12 +2,13 @@ import { test, type Test } from 'tap'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { createEngine } from '../../../lib/database/index.js'
+import { takeLock } from '../../../lib/database/embedded-lock.js'
 import { pgliteVersion } from '../../../lib/database/embedded-prepared.js'
 import { nobody, openEngine, rejection } from './open.js'
 
@@ -52,15 +53,20 @@ test('a folder belongs to one process; one that is killed leaves it, with every 
 })
 
 test('a lock whose pid went to another process is stale, and so is a broken one', async (t) => {
-  const folder = join(t.testdir(), 'data')
-  await mkdir(folder)
+  const folder = t.testdir()
   for (const lock of [JSON.stringify({ pid: process.ppid, startedAt: 'long ago' }), '{"pid":', '']) {
     await writeFile(join(folder, 'lock.json'), lock)
-    const engine = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
+    const unlock = await takeLock(folder)
     t.match(JSON.parse(await readFile(join(folder, 'lock.json'), 'utf8')), { pid: process.pid })
-    await engine.close()
-    t.strictSame(await readdir(folder), ['data'])
+    await unlock()
+    t.strictSame(await readdir(folder), [])
   }
+})
+
+test('of many that find a stale lock at once, one takes it', async (t) => {
+  const folder = t.testdir({ 'lock.json': JSON.stringify({ pid: process.ppid, startedAt: 'long ago' }) })
+  const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => takeLock(folder)))
+  t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)
 })
 
 test('a first start that was cut off is begun anew', async (t) => {
