@@ -73,7 +73,31 @@ function cached (cache: Map<string, WeakRef<PartValidator>>, text: string, make:
 function urlValidator (schema: object): PartValidator {
   const validate = compileWith(coercing, schema)
   if (!/"(?:number|integer)"/.test(JSON.stringify(schema))) return (value) => validate(value) ? null : validate.errors ?? []
-  return (value) => validate(value) ? infiniteNumbers(value) : validate.errors ?? []
+  const numbers = numericFields(schema)
+  return (value) => {
+    refuseOtherNumbers(value, numbers)
+    return validate(value) ? infiniteNumbers(value) : validate.errors ?? []
+  }
+}
+
+/** A number as JSON writes it. */
+const decimal = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i
+
+function numericFields (schema: object): string[] {
+  const properties: unknown = 'properties' in schema ? schema.properties : undefined
+  return Object.entries(Object(properties)).filter(([, field]) => {
+    const { type }: { type?: unknown } = Object(field)
+    return type === 'number' || type === 'integer'
+  }).map(([name]) => name)
+}
+
+/** ajv coerces whatever JavaScript does: a blank to 0, "0x10" to 16. It coerces no empty text, and says that this is no number. */
+function refuseOtherNumbers (value: unknown, names: readonly string[]): void {
+  if (typeof value !== 'object' || value === null) return
+  for (const name of names) {
+    const given: unknown = Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined
+    if (typeof given === 'string' && !decimal.test(given)) Reflect.set(value, name, '')
+  }
 }
 
 /** ajv coerces the text "Infinity" to a number, which no JSON and no column can hold. */
