@@ -46,3 +46,8 @@ export interface Catalogue {
   readonly schema: string
   readonly tables: ReadonlyMap<string, Table>
 }
+
+/** Whether two keys are of the same columns, in whatever order. */
+export function sameColumns (left: readonly string[], right: readonly string[]): boolean {
+  return left.length === right.length && left.every((column) => right.includes(column))
+}

@@ -1,6 +1,6 @@
 /** The tables that a document declares (DESIGN 3, "Declared tables"), worked out to what the database is to hold. */
 import type { ColumnDefinition, TableDefinition, columnTypeNames } from '../config/schema/table.js'
-import type { Catalogue, Column, ForeignKey, Table } from './catalogue.js'
+import { sameColumns, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
 
 /** By name. */
 export type DeclaredTables = Readonly<Record<string, TableDefinition>>
@@ -74,11 +74,6 @@ export function withDeclared (found: Catalogue, wanted: ReadonlyMap<string, Want
     tables.set(name, existing === undefined ? Object.freeze(table) : completed(existing, table))
   }
   return Object.freeze({ schema: found.schema, tables })
-}
-
-/** Whether two keys are of the same columns, in whatever order. */
-export function sameColumns (left: readonly string[], right: readonly string[]): boolean {
-  return left.length === right.length && left.every((column) => right.includes(column))
 }
 
 /** A key brings an index of its own, which serves the columns that it begins with. */

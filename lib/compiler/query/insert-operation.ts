@@ -6,6 +6,7 @@ import type { CompiledOperation } from './operation.js'
 import type { Subject } from './subject.js'
 import type { InputRow, WriteInput } from './write-input.js'
 import { nearest, pointerTo } from '../../config/faults.js'
+import { sameColumns } from '../../database/catalogue.js'
 import { compileValue } from '../template.js'
 import { describeType, encoderOf, unfit } from './column-value.js'
 import { findColumn } from './context.js'
@@ -114,10 +115,13 @@ function conflictColumns (named: readonly string[] | undefined, table: Table, po
     if (!table.columns.has(name)) faults.add(pointerTo(at, index), `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))
   }
   const keys = [table.primaryKey, ...table.uniqueKeys]
-  if (!keys.some((key) => key.length === named.length && key.every((column) => named.includes(column)))) {
+  const key = keys.find((each) => sameColumns(each, named)) ??
+    // What is unique in a tenant-scoped table is so within its tenant.
+    (table.tenantScoped ? keys.find((each) => sameColumns(each, [tenantColumn, ...named])) : undefined)
+  if (key === undefined) {
     faults.add(at, `no primary key or unique constraint of "${table.name}" has these columns; it has ${keys.filter((key) => key.length > 0).map((key) => `(${key.join(', ')})`).join(', ') || 'none'}`)
   }
-  return named
+  return key
 }
 
 /** Which columns any of the rows has. */

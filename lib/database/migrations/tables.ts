@@ -1,7 +1,7 @@
 /** The SQL that brings the application's tables to what the document declares. Nothing is dropped and nothing is narrowed. */
 import type { Table } from '../catalogue.js'
 import type { WantedColumn, WantedTable } from '../declared-tables.js'
-import { sameColumns } from '../declared-tables.js'
+import { sameColumns } from '../catalogue.js'
 import { identifier, identifiers, literal } from '../sql.js'
 import type { TableState } from './inspection.js'
 

@@ -73,6 +73,7 @@ onEachEngine(rows, {
     t.strictSame(await library.run({ ...upsert, id: '{{params.id}}' }, { params: { id: uuid(21) }, body: { id: uuid(99), title: 'Newest' } }), { title: 'Newest', status: 'draft', views: 5 })
     t.strictSame(await library.run({ ...upsert, filters: [{ column: 'id', value: '{{params.id}}' }] }, { params: { id: uuid(22) }, body: { title: 'By filter' } }), { title: 'By filter', status: 'draft', views: 0 })
     t.strictSame(await library.run({ ...upsert, onConflict: ['tenant_id', 'slug'] }, { body: { slug: 'alpha', title: 'By slug' } }), { title: 'By slug', status: 'draft', views: 10 })
+    t.strictSame(await library.run({ ...upsert, onConflict: ['slug'] }, { body: { slug: 'alpha', title: 'By slug alone' } }), { title: 'By slug alone', status: 'draft', views: 10 }, 'what is unique in a tenant-scoped table is so within its tenant')
     t.strictSame(await library.run({ table: 'countries', operation: 'upsert' }, { body: { code: 'de', name: 'Germany' } }), { code: 'de', name: 'Germany' })
     const before = await library.sql(titles)
     t.equal(await library.run(upsert, { body: { id: uuid(19), title: 'Stolen' } }), null)
