@@ -1,0 +1,144 @@
+/** HTTP that is not as it should be: paths, methods, headers and bytes. */
+import { test, type Test } from 'tap'
+import { connect } from 'node:net'
+import { once } from 'node:events'
+import { listen, testServer } from '../helpers/server.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { caller, checked, parsed, refused, type Answer } from './caller.js'
+import { everyKind } from './document.js'
+
+/** Sends bytes as they are and reads until the server ends the connection. */
+async function send (t: Test, port: number, bytes: string | Buffer): Promise<Answer[]> {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  let received = ''
+  socket.setEncoding('utf8').on('data', (part: string) => { received += part })
+  socket.write(bytes)
+  await once(socket, 'close')
+  return received.split(/(?=HTTP\/1\.1 \d{3} )/).filter((text) => text !== '').map((text) => {
+    const [head = '', ...rest] = text.split('\r\n\r\n')
+    const [start = '', ...lines] = head.split('\r\n')
+    const headers = Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 2)]))
+    const body = rest.join('\r\n\r\n')
+    return checked(t, String(bytes).slice(0, 60), { status: Number(start.split(' ')[1]), headers, text: body, body: parsed(body) })
+  })
+}
+
+test('HTTP', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const app = await testServer(t, everyKind, { engine: { provider: 'postgres', postgres: { connectionString } } })
+  const port = Number(new URL(await listen(app)).port)
+
+  await t.test('what is no path of a route is 404, a malformed one 400', async (t) => {
+    const ask = caller(t, app, { tenant: 'a' })
+    for (const target of ['GET /', 'GET /nothing', 'GET /Notes', 'GET //notes', 'GET /notes//', 'GET /notes/1/2', 'GET /notes/..%2f..%2fetc%2fpasswd/x', 'GET /.env', 'GET /lib/server.ts',
+      'GET /%6eotes%2F', 'GET /notes;x=1', 'GET /__proto__', 'GET /constructor', 'GET /*', 'GET /:id', 'GET /notes%00', 'POST /', 'GET /tenantry', `GET /${'a/'.repeat(2000)}`]) {
+      refused(t, await ask(target), 404, 'NOT_FOUND', target.slice(0, 60))
+    }
+    for (const target of ['GET /%', 'GET /%zz', 'GET /notes/%E0%A4%A', 'GET /notes/%ff', 'GET /%C0%AE%C0%AE/', 'DELETE /notes/%']) refused(t, await ask(target), 400, 'BAD_REQUEST', target)
+    for (const id of ['..%2f..%2fetc', '%20', '1', 'null', '%F0%9F%8E%89', `${'0'.repeat(36)}`, '00000000-0000-0000-0000-00000000000%00']) refused(t, await ask(`GET /notes/${id}`), 400, 'INVALID_VALUE', id)
+    refused(t, await ask('GET /notes/00000000-0000-4000-8000-000000000000'), 404, 'NOT_FOUND')
+    // `inject` would take dots out of a path, as browsers do; the server does not.
+    for (const path of ['/../notes', '/./notes', '/x/../notes', '/notes/../people', '/%2e%2e/notes', '//evil.example/notes', '*', '/notes#x']) {
+      const answers = await send(t, port, `GET ${path} HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nConnection: close\r\n\r\n`)
+      t.strictSame(answers.map(({ status }) => status), [path === '/notes#x' ? 200 : 404], path)
+    }
+    t.strictSame((await ask('GET /echo/a%2Fb%3Fc%23d%25e')).body['word'], 'a/b?c#d%e', 'an encoded slash is a part of the parameter')
+  })
+
+  await t.test('a parameter is long, or too long', async (t) => {
+    const ask = caller(t, app, { tenant: 'a' })
+    const id = 'x'.repeat(512)
+    t.match(await ask(`PUT /docs/${id}`, { body: { name: 'long' } }), { status: 200, body: { id } })
+    t.match(await ask(`GET /docs/${id}`), { status: 200, body: { name: 'long' } })
+    refused(t, await ask(`GET /docs/${id}x`), 400, 'VALIDATION_FAILED')
+    t.match((await ask(`GET /echo/${'%F0%9F%8E%89'.repeat(150)}`)).body, { word: '🎉'.repeat(150) })
+    for (const target of [`GET /docs/${'x'.repeat(10_000)}`, `GET /notes/${'x'.repeat(10_000)}`, `GET /echo/${'%41'.repeat(4000)}`]) refused(t, await ask(target), 414, 'BAD_REQUEST', target.slice(0, 20))
+    t.match((await ask(`GET /notes?q=${'x'.repeat(12_000)}`)).body.data, [])
+  })
+
+  await t.test('a method that a path does not have is 404', async (t) => {
+    const ask = caller(t, app, { tenant: 'a' })
+    for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'MKCOL', 'PURGE', 'SEARCH', 'LOCK']) refused(t, await ask(`${method} /notes`), 404, 'NOT_FOUND', method)
+    refused(t, await ask('GET /checked'), 404, 'NOT_FOUND')
+    refused(t, await ask('POST /notes', { headers: { 'x-http-method-override': 'DELETE' } }), 400, 'VALIDATION_FAILED', 'no header is a method')
+    const [get, head] = [await ask('GET /notes'), await ask('HEAD /notes')]
+    t.strictSame([head.status, head.text, head.headers['content-length']], [200, '', String(get.text.length)])
+    t.equal((await ask('HEAD /nothing')).status, 404)
+    t.equal((await ask('HEAD /mine')).status, 401, 'HEAD asks for what GET asks for')
+    t.equal((await ask('HEAD /notes/x')).status, 400)
+    t.equal((await ask('HEAD /checked')).status, 404)
+  })
+
+  await t.test('no value of a request becomes a header of the answer', async (t) => {
+    const ask = caller(t, app, { tenant: 'a' })
+    const line = 'x%0d%0aSet-Cookie:%20a=b%0d%0a%0d%0a<script>'
+    for (const target of [`GET /echo/${line}?q=${line}`, `GET /notes?title=${line}`, `GET /nothing/${line}`, `GET /notes/${line}`, `GET /cached/key?k=${line}`]) {
+      const { headers } = await ask(target, { headers: { 'x-request-id': 'a b', origin: 'https://evil.example', 'accept-language': 'x' } })
+      t.strictSame([headers['set-cookie'], headers['access-control-allow-origin']], [undefined, undefined], target)
+      t.match(headers['content-type'], /^application\/json/)
+    }
+    const own = await ask('GET /nothing', { headers: { 'x-request-id': 'my-id.1' } })
+    t.equal(own.body['requestId'], 'my-id.1')
+    for (const id of ['', 'a b', '"', '<script>', 'x'.repeat(129), '{{env.PATH}}', 'ä']) t.not((await ask('GET /nothing', { headers: { 'x-request-id': id } })).body['requestId'], id)
+    for (const accept of ['text/html', 'application/xml', '*/*;q=0', 'x']) t.match((await ask('GET /nothing', { headers: { accept } })).headers['content-type'], /^application\/json/)
+  })
+
+  await t.test('what is no HTTP request is refused, and its connection ends', async (t) => {
+    const host = 'Host: x\r\n'
+    const json = 'Content-Type: application/json\r\nX-Tenant-ID: a\r\n'
+    const malformed: (string | Buffer)[] = [
+      'GARBAGE\r\n\r\n',
+      '\0\0\0\0',
+      Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc]),
+      `get /notes HTTP/1.1\r\n${host}\r\n`,
+      `GET /notes HTTP/9.9\r\n${host}\r\n`,
+      `GET /no tes HTTP/1.1\r\n${host}\r\n`,
+      `GET /notes HTTP/1.1\r\n${host}X Y: z\r\n\r\n`,
+      `GET /notes HTTP/1.1\r\n${host}X-Tenant-ID: a\0b\r\n\r\n`,
+      `POST /notes HTTP/1.1\r\n${host}${json}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /notes HTTP/1.1\r\n${host}\r\n`,
+      `POST /notes HTTP/1.1\r\n${host}${json}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`,
+      `POST /notes HTTP/1.1\r\n${host}${json}Content-Length: -1\r\n\r\n{}`,
+      `POST /notes HTTP/1.1\r\n${host}${json}Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n`,
+      `POST /notes HTTP/1.1\r\n${host}${json}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`
+    ]
+    for (const bytes of malformed) {
+      const answers = await send(t, port, bytes)
+      t.strictSame(answers.map(({ status }) => status), [400], JSON.stringify(String(bytes).slice(0, 100)))
+    }
+    for (const bytes of [`GET /notes HTTP/1.1\r\n${host}X: ${'a'.repeat(20_000)}\r\n\r\n`, `GET /${'a'.repeat(20_000)} HTTP/1.1\r\n${host}\r\n`, `GET /notes HTTP/1.1\r\n${host}Authorization: Bearer ${'a'.repeat(20_000)}\r\n\r\n`]) {
+      t.strictSame((await send(t, port, bytes)).map(({ status }) => status), [431])
+    }
+    const pipelined = await send(t, port, `GET /echo/1 HTTP/1.1\r\n${host}\r\nGET /echo/2 HTTP/1.1\r\n${host}Connection: close\r\n\r\n`)
+    t.strictSame(pipelined.map(({ body }) => body['word']), ['1', '2'])
+    t.strictSame(await send(t, port, `CONNECT evil:443 HTTP/1.1\r\n${host}\r\n`), [], 'no tunnel')
+    const upgrade = await send(t, port, `GET /echo/1 HTTP/1.1\r\n${host}Connection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n`)
+    t.strictSame(upgrade.map(({ status }) => status), [200], 'no websocket')
+    const absolute = await send(t, port, `GET http://evil.example/echo/1 HTTP/1.1\r\n${host}Connection: close\r\n\r\n`)
+    t.strictSame(absolute.map(({ body }) => body['word']), ['1'])
+  })
+
+  await t.test('a body over the limit is refused before it has come', async (t) => {
+    const head = 'POST /notes HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nContent-Type: application/json\r\n'
+    const declared = await send(t, port, `${head}Content-Length: 1048577\r\n\r\n{"title":"`)
+    t.strictSame(declared.map(({ status, body }) => [status, body['code']]), [[413, 'TENANTRY_BODY_TOO_LARGE']])
+    const chunk = 'x'.repeat(65_536)
+    const chunked = await send(t, port, `${head}Transfer-Encoding: chunked\r\n\r\n${`10000\r\n${chunk}\r\n`.repeat(17)}`)
+    t.strictSame(chunked.map(({ status, body }) => [status, body['code']]), [[413, 'TENANTRY_BODY_TOO_LARGE']])
+    const short = connect(port, '127.0.0.1').on('error', () => {})
+    short.write(`${head}Content-Length: 100\r\n\r\n{"title":"cut off"}`)
+    short.end()
+    short.resume()
+    await once(short, 'close')
+    const ask = caller(t, app, { tenant: 'a' })
+    t.strictSame((await ask('GET /notes?title=cut%20off')).body.data, [], 'a body that was cut off is not read')
+    t.match(await ask('POST /notes', { body: { title: 'x', body: 'y'.repeat(1_000_000) } }), { status: 201 })
+  })
+})
+
+test('the limit of bodies is the document\'s', async (t) => {
+  const app = await testServer(t, { server: { bodyLimit: 100 }, routes: [{ method: 'post', path: '/echo', response: { body: '{{body}}' } }] })
+  const ask = caller(t, app)
+  t.match(await ask('POST /echo', { raw: `"${'x'.repeat(98)}"` }), { status: 200 })
+  refused(t, await ask('POST /echo', { raw: `"${'x'.repeat(99)}"` }), 413, 'BODY_TOO_LARGE')
+})
