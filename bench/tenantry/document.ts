@@ -20,7 +20,7 @@ const document: ConfigInput = {
       method: 'get',
       requireAuth: true,
       request: { query: {} },
-      queries: [{ table: 'articles', operation: 'select', order: { column: 'created_at', ascending: false } }]
+      queries: [{ table: 'articles', operation: 'select', order: [{ column: 'created_at', ascending: false }, { column: 'id' }] }]
     },
     {
       path: '/articles',
