@@ -14,12 +14,16 @@ import { linesOf } from './failure.js'
 
 const commands: Readonly<Record<string, Command>> = { start, validate, migrate, token, openapi }
 
+/** Where lines go. */
+export type Output = Pick<Call, 'print' | 'note'>
+
+const standardOutput: Output = {
+  print: (line) => { process.stdout.write(`${line}\n`) },
+  note: (line) => { process.stderr.write(`${line}\n`) }
+}
+
 /** Runs the command and resolves with the exit code: 0, or 1 after what went wrong was written to standard error. */
-export async function run (words: string[], env: Env): Promise<number> {
-  const output: Pick<Call, 'print' | 'note'> = {
-    print: (line) => { process.stdout.write(`${line}\n`) },
-    note: (line) => { process.stderr.write(`${line}\n`) }
-  }
+export async function run (words: string[], env: Env, output: Output = standardOutput): Promise<number> {
   const [name, ...rest] = words
   if (name === '--version' || name === '-v') {
     output.print(version)

@@ -1,7 +1,6 @@
 /** `tenantry migrate`: brings the database to what the server and the document need. */
 import type { Command } from '../command.js'
 import type { DatabaseConfig } from '../../lib/config/index.js'
-import { createEngine } from '../../lib/database/index.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { loadDocument } from '../document.js'
 
@@ -17,6 +16,7 @@ policies. It never drops or narrows anything. Prints the name of each migration 
 
   async run (call) {
     const { database, tables } = await loadDocument(call.document, call.env)
+    const { createEngine } = await import('../../lib/database/index.js')
     const engine = await createEngine({ ...ownersOf(database), tables, migrate: 'manual' })
     try {
       const plan = await engine.migration.plan()

@@ -1,7 +1,6 @@
 /** `tenantry openapi`: the OpenAPI document of an API. */
 import type { Command } from '../command.js'
 import { environmentOf, withSections } from '../../lib/config/index.js'
-import { createServer } from '../../lib/server.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
@@ -18,6 +17,7 @@ export const openapi: Command = {
     const { database } = config
     // The folder of an embedded database may be in use by a server, and what it holds is declared anyway.
     const unused = database.provider === 'embedded' ? { ...database, embedded: {} } : database
+    const { createServer } = await import('../../lib/server.js')
     const app = createServer(withSections(config, { database: unused, migrate: 'manual' }), { env: environmentOf(config), logger: false })
     try {
       const { statusCode, body } = await app.inject('/doc')

@@ -3,7 +3,6 @@ import type { FastifyInstance } from 'fastify'
 import type { Command } from '../command.js'
 import { environmentOf } from '../../lib/config/index.js'
 import { setting } from '../../lib/config/environment.js'
-import { createServer } from '../../lib/server.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
@@ -24,10 +23,13 @@ SIGTERM and SIGINT let running requests finish, at most 10 seconds, and end with
   options: { port: { type: 'string' }, host: { type: 'string' } },
 
   async run (call) {
+    const named = portOf(call.text('port'))
     const config = await loadDocument(call.document, call.env)
     const env = environmentOf(config)
-    const port = portOf(call.text('port') ?? (setting(env, 'PORT') || defaultPort))
+    const port = named ?? portOf(setting(env, 'PORT') || defaultPort)
     const host = call.text('host') ?? (setting(env, 'HOST') || defaultHost)
+    // Loaded when it is needed: other commands, and help, are there at once.
+    const { createServer } = await import('../../lib/server.js')
     const app = createServer(config, { env })
     const stopped = stopOnSignal(app)
     try {
@@ -59,7 +61,10 @@ async function stopOnSignal (app: FastifyInstance): Promise<void> {
   })
 }
 
-function portOf (text: string): number {
+function portOf (text: string): number
+function portOf (text: string | undefined): number | undefined
+function portOf (text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
   const port = Number(text)
   if (!/^\d{1,5}$/.test(text) || port > 65_535) throw new CommandError(`the port "${text}" is no number from 0 to 65535`)
   return port

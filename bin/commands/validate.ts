@@ -1,6 +1,5 @@
 /** `tenantry validate`: every fault of a document that can be found without its database. */
 import type { Command } from '../command.js'
-import { checkAgainstDeclared } from '../declared.js'
 import { loadDocument } from '../document.js'
 
 export const validate: Command = {
@@ -13,6 +12,7 @@ that would be right. Tables that the document declares are known; others are loo
 
   async run (call) {
     const config = await loadDocument(call.document, call.env)
+    const { checkAgainstDeclared } = await import('../declared.js')
     const later = checkAgainstDeclared(config)
     for (const { pointer, table } of later) call.note(`note: ${pointer}: the table "${table}" is not declared: it is looked for when the server starts`)
     return 0

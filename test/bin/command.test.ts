@@ -1,0 +1,108 @@
+/** The command without a server: help, wrong calls, validate and token. */
+import t from 'tap'
+import { createVerifier } from 'fast-jwt'
+import { version } from '../../lib/version.js'
+import { keyPair, testSecret } from '../helpers/tokens.js'
+import { here, tenantry } from './tenantry.js'
+
+const notes = { columns: { id: { type: 'uuid', primaryKey: true }, text: { type: 'text' } } }
+const list = { path: '/notes', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }
+
+t.test('--version and --help', async (t) => {
+  const folder = t.testdir({})
+  t.match(await tenantry(t, folder, ['--version']), { code: 0, output: [version], errors: [] })
+  const { code, output } = await tenantry(t, folder, ['--help'])
+  t.equal(code, 0)
+  for (const name of ['start', 'validate', 'migrate', 'token', 'openapi']) {
+    t.ok(output.some((line) => line.trim().startsWith(`${name} `)), name)
+    t.match(await here([name, '--help']), { code: 0, output: [new RegExp(`^usage: tenantry ${name} `)], errors: [] })
+  }
+})
+
+t.test('a call that is not understood is answered with what was meant, and 1', async (t) => {
+  const folder = t.testdir({ 'tenantry.json': '{"routes": []}' })
+  const calls: [string[], RegExp][] = [
+    [['strat'], /^there is no command "strat", did you mean "start"\?$/],
+    [['serve-everything'], /^there is no command "serve-everything"; there are start, validate, migrate, token, openapi$/],
+    [['start', '--prot', '1'], /^"tenantry start" has no option "--prot", did you mean "--port"\?$/],
+    [['start', '--port', 'http'], /^the port "http" is no number from 0 to 65535$/],
+    [['start', '--port', '65536'], /^the port "65536" is no number from 0 to 65535$/],
+    [['start', 'a.json', 'b.json'], /^unexpected "b.json": "tenantry start" takes one document$/],
+    [['validate'], /^"tenantry validate" needs a document$/],
+    [['token', '--role', 'admin'], /^--sub is missing/],
+    [['token', '--sub', 'a', '--tenant', 'not a tenant'], /^--tenant takes 1 to 64 characters/],
+    [['token', '--sub', 'a', '--expires', '1h'], /^--expires takes a number of seconds/],
+    [['token', '--sub', 'a'], /^there is no key to sign with/]
+  ]
+  t.match(await tenantry(t, folder, calls[0]![0]), { code: 1, output: [], errors: [calls[0]![1]] })
+  for (const [words, message] of [...calls, [[], /^tenantry /] as const]) {
+    t.match(await here([...words]), { code: 1, output: [], errors: [message] }, words.join(' '))
+  }
+})
+
+t.test('a command without a document says where it looked', async (t) => {
+  t.match(await tenantry(t, t.testdir({}), ['start']), { code: 1, errors: ['no document: there is no tenantry.json, tenantry.jsonc or tenantry.js in this folder; name one'] })
+})
+
+t.test('validate', async (t) => {
+  const folder = t.testdir({
+    'right.json': JSON.stringify({ jwt: {}, tables: { notes }, routes: [list] }),
+    'wrong.json': JSON.stringify({ agent: {}, routes: [{ ...list, methd: 'get' }, { path: '/', method: 'get' }] }),
+    'tables.json': JSON.stringify({ tables: { notes }, routes: [{ path: '/a', method: 'get', queries: [{ table: 'note', operation: 'select' }, { table: 'notes', alias: 'x', operation: 'select', filters: [{ column: 'txt', value: 1 }, { column: 'text', value: '{{params.id}}' }] }] }] }),
+    'undeclared.json': JSON.stringify({ postgres: { connectionString: 'postgres://nobody@127.0.0.1:1/none' }, tables: { notes }, routes: [{ ...list, queries: [{ table: 'found', operation: 'select', select: '*, notes(nothing)' }] }] }),
+    'broken.json': '{"routes": [}',
+    '.env': `JWT_SECRET=${testSecret}`
+  })
+  t.strictSame(await here(['validate', `${folder}/right.json`]), { code: 0, output: [], errors: [] })
+  t.strictSame(await here(['validate', `${folder}/wrong.json`]), {
+    code: 1,
+    output: [],
+    errors: [
+      '/agent: not in this version yet: language models, embeddings and MCP servers',
+      '/routes/0/methd: unknown member, did you mean "method"?',
+      '/routes/1: the route does nothing: expected `queries`, `firebaseQueries` or `response`'
+    ]
+  })
+  t.match(await here(['validate', `${folder}/tables.json`]), {
+    code: 1,
+    errors: [/^\/routes\/0\/queries\/0\/table: there is no table "note".*did you mean "notes"\?$/, /^\/routes\/0\/queries\/1\/filters\/0\/column: .*did you mean "text"\?$/, /^\/routes\/0\/queries\/1\/filters\/1\/value: /]
+  })
+  t.strictSame(await here(['validate', `${folder}/undeclared.json`]), { code: 0, output: [], errors: ['note: /routes/0: the table "found" is not declared: it is looked for when the server starts'] })
+  t.match(await here(['validate', `${folder}/broken.json`]), { code: 1, errors: [/broken\.json:1:13: expected a value$/] })
+})
+
+t.test('token signs with the secret of the document, for its user', async (t) => {
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify({ jwt: { secret: '{{env.SECRET}}', expiresIn: 60, issuer: 'notes', audience: ['a', 'b'] }, routes: [] }),
+    '.env': `SECRET="${testSecret}"`
+  })
+  const { code, output } = await tenantry(t, folder, ['token', '--sub', 'ada', '--role', 'author', '--tenant', 'acme', '--permissions', 'notes:read, notes:write'])
+  t.equal(code, 0)
+  const claims = createVerifier({ key: testSecret, algorithms: ['HS256'] })(output[0]!)
+  t.match(claims, { sub: 'ada', role: 'author', tenant_id: 'acme', permissions: ['notes:read', 'notes:write'], iss: 'notes', aud: ['a', 'b'], jti: /^[0-9a-f-]{36}$/ })
+  t.equal(claims.exp - claims.iat, 60)
+  t.ok(Math.abs(claims.iat - Date.now() / 1000) < 60)
+
+  const other = await here(['token', `${folder}/tenantry.json`, '--sub', 'ops', '--expires', '5'])
+  const bare = createVerifier({ key: testSecret, algorithms: ['HS256'] })(other.output[0]!)
+  t.strictSame(Object.keys(bare).sort(), ['aud', 'exp', 'iat', 'iss', 'jti', 'sub'])
+  t.equal(bare.exp - bare.iat, 5)
+})
+
+t.test('token signs with JWT_SECRET where there is no document', async (t) => {
+  const verify = createVerifier({ key: testSecret, algorithms: ['HS256'] })
+  const { output } = await tenantry(t, t.testdir({}), ['token', '--sub', 'ada'], { JWT_SECRET: testSecret })
+  t.match(verify(output[0]!), { sub: 'ada' })
+  t.match(await tenantry(t, t.testdir({}), ['token', '--sub', 'ada'], { JWT_SECRET: 'short' }), { code: 1, errors: ['/jwt/secret: expected at least 32 characters (set by JWT_SECRET)'] })
+})
+
+t.test('token signs with a private key, and says where there is none', async (t) => {
+  const { publicKey, privateKey } = keyPair('ES256')
+  const folder = t.testdir({
+    'pair.json': JSON.stringify({ jwt: { publicKey, privateKey }, routes: [] }),
+    'public.json': JSON.stringify({ jwt: { publicKey }, routes: [] })
+  })
+  const { output } = await here(['token', `${folder}/pair.json`, '--sub', 'ada'])
+  t.match(createVerifier({ key: publicKey, algorithms: ['ES256'] })(output[0]!), { sub: 'ada' })
+  t.match(await here(['token', `${folder}/public.json`, '--sub', 'ada']), { code: 1, errors: [/^there is no key to sign with: the document has a jwt\.publicKey/] })
+})

@@ -1,0 +1,140 @@
+/** The commands that need a database: start, migrate and openapi. */
+import t from 'tap'
+import { createServer as listen } from 'node:net'
+import { once } from 'node:events'
+import { validate } from './openapi.js'
+import { postgresDatabase, type RunSql } from '../helpers/postgres.js'
+import { signToken, testSecret } from '../helpers/tokens.js'
+import { here, launch, tenantry } from './tenantry.js'
+
+const notes = { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text', notNull: true } } }
+const routes = [
+  { path: '/notes', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select', select: 'text' }] },
+  { path: '/settings', method: 'get', response: { name: '{{env.API_NAME}}' } }
+]
+
+/** A view that takes 0.3 seconds to read, and one that takes a minute. */
+const slow = `
+  create table single (id int primary key);
+  insert into single values (1);
+  create view waiting as select id, pg_sleep(0.3)::text as slept from single;
+  create view stuck as select id, pg_sleep(60)::text as slept from single`
+
+/** Resolves when the database runs a statement on the view. */
+async function reading (view: string, query: RunSql): Promise<void> {
+  for (;;) {
+    const [found] = await query("select 1 from pg_stat_activity where state = 'active' and query like $1 and pid <> pg_backend_pid()", [`%${view}%`])
+    if (found !== undefined) return
+  }
+}
+
+t.test('start serves a document of the folder with the settings of `.env`; SIGTERM lets a running request finish', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql: slow })
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify({
+      databaseProvider: 'postgres',
+      tables: { notes },
+      routes: [...routes, { path: '/waiting', method: 'get', queries: [{ table: 'waiting', operation: 'select' }] }]
+    }),
+    '.env': `JWT_SECRET="${testSecret}"\nDATABASE_URL=${connectionString}\nAPI_NAME=notes\nPORT=0`
+  })
+  const server = launch(t, folder, ['start'])
+  const address = (await server.line(/^listening on /)).slice('listening on '.length)
+  t.match(address, /^http:\/\/127\.0\.0\.1:\d+$/)
+  t.strictSame(await (await fetch(`${address}/settings`)).json(), { name: 'notes' })
+  await query("insert into notes (tenant_id, text) values ('acme', 'mine'), ('globex', 'theirs')")
+  const answer = await fetch(`${address}/notes`, { headers: { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` } })
+  t.match(await answer.json(), { data: [{ text: 'mine' }], pagination: { total: 1 } })
+
+  const last = fetch(`${address}/waiting`)
+  await reading('waiting', query)
+  server.kill('SIGTERM')
+  t.equal((await last).status, 200)
+  t.match(await server.ended, { code: 0, errors: [] })
+})
+
+t.test('SIGINT stops too, and a second signal at once', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql: slow })
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [{ path: '/stuck', method: 'get', queries: [{ table: 'stuck', operation: 'select' }] }] })
+  })
+  const server = launch(t, folder, ['start', '--port', '0', '--host', '127.0.0.1'])
+  const address = (await server.line(/^listening on /)).slice('listening on '.length)
+  const broken = fetch(`${address}/stuck`).then(() => 'answered', () => 'cut off')
+  await reading('stuck', query)
+  server.kill('SIGINT')
+  // The first signal has been handled when new requests are refused.
+  while (await fetch(`${address}/health`).then(({ status }) => status, () => 503) !== 503);
+  server.kill('SIGINT')
+  t.equal((await server.ended).code, 1)
+  t.equal(await broken, 'cut off')
+})
+
+t.test('start ends with 1 and one line on what is in its way', async (t) => {
+  const folder = t.testdir({
+    'down.json': JSON.stringify({ postgres: { connectionString: 'postgres://someone:hunter2@127.0.0.1:1/none' }, routes: [] }),
+    'tables.json': JSON.stringify({ postgres: { connectionString: '{{env.URL}}' }, jwt: { secret: testSecret }, routes }),
+    'nothing.json': JSON.stringify({ postgres: { connectionString: '{{env.URL}}' }, routes: [] })
+  })
+  const { connectionString } = await postgresDatabase(t)
+  const taken = listen().listen(0, '127.0.0.1')
+  t.teardown(() => taken.close())
+  await once(taken, 'listening')
+  const at = taken.address()
+  const port = typeof at === 'object' && at !== null ? String(at.port) : ''
+  const env = { URL: connectionString, API_NAME: 'x' }
+  const [down, tables, inUse] = await Promise.all([
+    tenantry(t, folder, ['start', 'down.json', '--port', '0']),
+    tenantry(t, folder, ['start', 'tables.json', '--port', '0'], env),
+    tenantry(t, folder, ['start', 'nothing.json', '--port', port], env)
+  ])
+  t.match(down, { code: 1, errors: [/^the database cannot be reached: .*ECONNREFUSED/] })
+  t.equal(down.errors.length, 1)
+  t.notMatch(down.errors[0], 'hunter2')
+  t.match(tables, { code: 1, errors: [/^\/routes\/0\/queries\/0\/table: there is no table "notes"/] })
+  t.match(inUse, { code: 1, errors: [new RegExp(`^the port ${port} is in use by another program`)] })
+})
+
+t.test('migrate prints what it would do, does it once, and does nothing the second time', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString, rowLevelSecurity: true }, tables: { notes }, routes: [] }) })
+  const tables = () => query("select table_name from information_schema.tables where table_name = 'notes'")
+
+  const printed = await here(['migrate', `${folder}/tenantry.json`, '--print'])
+  t.equal(printed.code, 0)
+  t.match(printed.output.join('\n'), /create table .*notes/)
+  t.strictSame(await tables(), [])
+
+  const { code, output } = await tenantry(t, folder, ['migrate'])
+  t.equal(code, 0)
+  t.match(output, [/^001_/, /^002_create_notes$/])
+  t.equal((await tables()).length, 1)
+  t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is lacking'] })
+})
+
+t.test('what migrate prints makes the database that migrate would', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, tables: { notes }, routes: [] }) })
+  const { output } = await here(['migrate', `${folder}/tenantry.json`, '--print'])
+  await query(output.join('\n'))
+  t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is lacking'] })
+})
+
+t.test('openapi prints the document of the API and leaves the database as it is', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const document = { jwt: { secret: testSecret }, tables: { notes }, routes, plugins: { openapi: { title: 'Notes' } } }
+  const folder = t.testdir({
+    'postgres.json': JSON.stringify({ ...document, postgres: { connectionString } }),
+    'embedded.json': JSON.stringify({ ...document, embedded: { dbPath: 'data' } }),
+    'off.json': JSON.stringify({ routes: [], plugins: { openapi: false } })
+  })
+  for (const name of ['postgres.json', 'embedded.json']) {
+    const { code, output } = await here(['openapi', `${folder}/${name}`], { API_NAME: 'x' })
+    t.equal(code, 0)
+    const printed = JSON.parse(output.join('\n'))
+    t.match(printed, { openapi: /^3\.1/, paths: { '/notes': { get: {} }, '/settings': { get: {} } } })
+    t.ok(await validate(printed))
+  }
+  t.strictSame(await query("select nspname from pg_namespace where nspname = 'tenantry'"), [])
+  t.match(await here(['openapi', `${folder}/off.json`]), { code: 1, errors: ['the document turns the plugin "openapi" off'] })
+})

@@ -1,0 +1,73 @@
+/** Runs the command `tenantry` as a user would: a process of its own, in a folder of the test's. */
+import type { Test } from 'tap'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { run } from '../../bin/program.js'
+
+const command = fileURLToPath(new URL('../../bin/tenantry.ts', import.meta.url))
+const tsx = import.meta.resolve('tsx')
+
+/** Settings that a developer's shell may hold and that no test wants. */
+const unset = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, HOST: undefined, PORT: undefined, LOG_LEVEL: 'warn' }
+
+export interface Ended {
+  /** null where a signal ended it. */
+  readonly code: number | null
+  /** Lines of standard output. */
+  readonly output: string[]
+  /** Lines of standard error. */
+  readonly errors: string[]
+}
+
+export interface Running {
+  /** Resolves with the first line of standard output that matches; rejects when the process ends without one. */
+  line (pattern: RegExp): Promise<string>
+  kill (signal: NodeJS.Signals): void
+  readonly ended: Promise<Ended>
+}
+
+/** The same in this process, which is quicker: for commands whose document is named by its whole path. */
+export async function here (words: string[], env: Record<string, string> = {}): Promise<Ended> {
+  const output: string[] = []
+  const errors: string[] = []
+  const code = await run(words, env, { print: (text) => { output.push(text) }, note: (text) => { errors.push(text) } })
+  return { code, output: linesOf(output.join('\n')), errors: linesOf(errors.join('\n')) }
+}
+
+/** Runs a command to its end. */
+export function tenantry (t: Test, folder: string, words: string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
+  return launch(t, folder, words, env).ended
+}
+
+export function launch (t: Test, folder: string, words: string[], env: NodeJS.ProcessEnv = {}): Running {
+  const child = spawn(process.execPath, ['--import', tsx, command, ...words], { cwd: folder, env: { ...process.env, ...unset, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  let errors = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => { output += text })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => { errors += text })
+  const ended = once(child, 'close').then(([code]: (number | null)[]): Ended => ({ code: code ?? null, output: linesOf(output), errors: linesOf(errors) }))
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await ended
+  })
+  return {
+    ended,
+    kill: (signal) => { child.kill(signal) },
+    async line (pattern) {
+      const found = new Promise<string>((resolve) => {
+        const look = () => {
+          const line = linesOf(output).find((line) => pattern.test(line))
+          if (line !== undefined) resolve(line)
+        }
+        child.stdout.on('data', look)
+        look()
+      })
+      return Promise.race([found, ended.then((result) => { throw new Error(`it ended before ${pattern}: ${JSON.stringify(result)}`) })])
+    }
+  }
+}
+
+function linesOf (text: string): string[] {
+  return text.split('\n').filter((line) => line !== '')
+}
