@@ -56,15 +56,15 @@ t.test('start serves a document of the folder with the settings of `.env`; SIGTE
 t.test('SIGINT stops too, and a second signal at once', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql: slow })
   const folder = t.testdir({
-    'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [{ path: '/stuck', method: 'get', queries: [{ table: 'stuck', operation: 'select' }] }] })
+    'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [...routes.slice(1), { path: '/stuck', method: 'get', queries: [{ table: 'stuck', operation: 'select' }] }] })
   })
-  const server = launch(t, folder, ['start', '--port', '0', '--host', '127.0.0.1'])
+  const server = launch(t, folder, ['start', '--port', '0', '--host', '127.0.0.1'], { API_NAME: 'x' })
   const address = (await server.line(/^listening on /)).slice('listening on '.length)
   const broken = fetch(`${address}/stuck`).then(() => 'answered', () => 'cut off')
   await reading('stuck', query)
   server.kill('SIGINT')
   // The first signal has been handled when new requests are refused.
-  while (await fetch(`${address}/health`).then(({ status }) => status, () => 503) !== 503);
+  while (await fetch(`${address}/settings`).then(({ status }) => status, () => 503) !== 503);
   server.kill('SIGINT')
   t.equal((await server.ended).code, 1)
   t.equal(await broken, 'cut off')
