@@ -12,6 +12,8 @@ export interface Connections {
 export interface SessionSettings {
   /** How long a statement may run. */
   readonly statementTimeoutMs: number
+  /** How long a connection may say nothing while an answer is due before it is ended; undefined for as long as it takes. */
+  readonly silenceMs: number | undefined
   /** Give statements their names, so that each connection plans them once. Not through a transaction pooler. */
   readonly prepared: boolean
   /** Each statement and transaction has its tenant in `app.tenant_id`. */

@@ -75,7 +75,7 @@ function onDatabase (database: PGlite, closed: () => Promise<void>): Connections
       idleTimeoutMillis: 0,
       onConnect: async (client) => { await client.query(setSession(settings)) }
     }),
-    settings: { statementTimeoutMs, prepared: true, rowLevelSecurity: false, transaction: {} },
+    settings: { statementTimeoutMs, silenceMs: undefined, prepared: true, rowLevelSecurity: false, transaction: {} },
     async close () {
       await database.close()
       await closed()

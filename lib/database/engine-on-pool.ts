@@ -93,7 +93,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       let attempts = 0
       const attempt = (): void => acquire((fault, client) => {
         if (client === null) return reject(fault)
-        client.query(new TextExchange(steps, (error, value) => {
+        client.query(new TextExchange(steps, settings.silenceMs, (error, value) => {
           release(client)
           if (error === null) return resolve(value)
           if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
@@ -104,11 +104,11 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     })
   }
 
-  async function transaction<T> (tenantId: string | null | undefined, work: (session: Session) => Promise<T>): Promise<T> {
+  async function transaction<T> (tenantId: string | null | undefined, work: (session: Session) => Promise<T>, within = settings): Promise<T> {
     for (let attempts = 0; ; attempts++) {
       const client = await acquired()
       let fault: unknown
-      const session = new TransactionSession(client, settings, preludes(tenantId), (error) => {
+      const session = new TransactionSession(client, within, preludes(tenantId), (error) => {
         fault ??= error
         return fail(error)
       })
@@ -132,7 +132,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
       const client = await acquired()
       try {
-        const { rows } = await runRows(client, [...preludes(undefined), stepOf(statement, values, settings)])
+        const { rows } = await runRows(client, [...preludes(undefined), stepOf(statement, values, settings)], settings.silenceMs)
         return rows as Row[]
       } catch (error) {
         throw fail(error)
@@ -167,7 +167,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   }
 
   const planOptions: ApplyOptions = { statementTimeoutMs: settings.statementTimeoutMs, schema: options.schema, wanted: options.wanted, rowLevelSecurity: settings.rowLevelSecurity }
-  const ownTransaction: RunTransaction = (work) => transaction(undefined, work)
+  // A migration waits for its lock and for its indexes for as long as they take.
+  const ownTransaction: RunTransaction = (work) => transaction(undefined, work, { ...settings, silenceMs: undefined })
   const plan = ({ policies = true }: { policies?: boolean } = {}) => ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
 
   const kysely = new Kysely<SystemTables>({ dialect: createDialect({ acquire: acquired, release, settings, preludes, translate: fail }) })

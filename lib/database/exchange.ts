@@ -5,6 +5,7 @@
  */
 import type { Connection, Submittable } from 'pg'
 import type { Parameter } from './encode.js'
+import { Socket } from 'node:net'
 import pg from 'pg'
 import { isStalePlan } from './failures.js'
 
@@ -28,6 +29,21 @@ export interface RowsResult {
 /** Names that a connection has prepared, with their text. */
 const preparedOn = new WeakMap<Connection, Map<string, string>>()
 
+/** Sockets that end when nothing comes while an answer is due. */
+const watched = new WeakSet<Socket>()
+
+/**
+ * Ends the connection when nothing comes for that long. PostgreSQL ends statements that take too long itself; where it
+ * says nothing at all, its machine or the network is gone, and the system would go on trying for a quarter of an hour.
+ */
+function expectAnswer (socket: Socket, withinMs: number): void {
+  if (!watched.has(socket)) {
+    watched.add(socket)
+    socket.on('timeout', () => socket.destroy(new Error('Connection terminated: the database does not answer')))
+  }
+  socket.setTimeout(withinMs)
+}
+
 /**
  * Sends the steps in one batch up to one Sync: they are one transaction, unless one of them says otherwise. The results
  * of all but the last are dropped.
@@ -35,14 +51,17 @@ const preparedOn = new WeakMap<Connection, Map<string, string>>()
 abstract class Exchange implements Submittable {
   private readonly steps: readonly Step[]
   private readonly describe: boolean
+  private readonly silenceMs: number | undefined
+  private socket: Socket | undefined
   private waitingFor: number
   private parsed: Map<string, string> | undefined
   private newNames: string[] | undefined
   protected tag = ''
 
-  constructor (steps: readonly Step[], describe: boolean) {
+  constructor (steps: readonly Step[], describe: boolean, silenceMs: number | undefined) {
     this.steps = steps
     this.describe = describe
+    this.silenceMs = silenceMs
     this.waitingFor = steps.length
   }
 
@@ -50,7 +69,11 @@ abstract class Exchange implements Submittable {
   protected abstract settle (error: unknown): void
 
   submit (connection: Connection): void {
-    const { steps } = this
+    const { steps, silenceMs } = this
+    if (silenceMs !== undefined && connection.stream instanceof Socket) {
+      this.socket = connection.stream
+      expectAnswer(connection.stream, silenceMs)
+    }
     connection.stream.cork?.()
     try {
       for (let index = 0; index < steps.length; index++) this.send(connection, steps[index]!, index === steps.length - 1)
@@ -108,10 +131,12 @@ abstract class Exchange implements Submittable {
     // Whether the server got as far as preparing is not known: the next use prepares anew.
     for (const name of this.newNames ?? []) this.parsed?.delete(name)
     if (isStalePlan(error)) for (const { name } of this.steps) if (name !== undefined) this.parsed?.delete(name)
+    this.socket?.setTimeout(0)
     this.settle(error)
   }
 
   handleReadyForQuery (): void {
+    this.socket?.setTimeout(0)
     this.settle(null)
   }
 }
@@ -121,8 +146,8 @@ export class TextExchange extends Exchange {
   private value: string | null = null
   private readonly done: (error: unknown, value: string | null) => void
 
-  constructor (steps: readonly Step[], done: (error: unknown, value: string | null) => void) {
-    super(steps, false)
+  constructor (steps: readonly Step[], silenceMs: number | undefined, done: (error: unknown, value: string | null) => void) {
+    super(steps, false, silenceMs)
     this.done = done
   }
 
@@ -143,8 +168,8 @@ export class RowsExchange extends Exchange {
   private fault: unknown = null
   private readonly done: (error: unknown, result: RowsResult) => void
 
-  constructor (steps: readonly Step[], done: (error: unknown, result: RowsResult) => void) {
-    super(steps, true)
+  constructor (steps: readonly Step[], silenceMs: number | undefined, done: (error: unknown, result: RowsResult) => void) {
+    super(steps, true, silenceMs)
     this.done = done
   }
 

@@ -87,6 +87,6 @@ class PoolConnection implements DatabaseConnection {
   }
 
   private run (steps: Parameters<typeof runRows>[1]): ReturnType<typeof runRows> {
-    return runRows(this.client, steps).catch((error: unknown) => { throw this.options.translate(error) })
+    return runRows(this.client, steps, this.options.settings.silenceMs).catch((error: unknown) => { throw this.options.translate(error) })
   }
 }

@@ -37,15 +37,15 @@ export function stepOf ({ text, name }: Statement, values: readonly unknown[], {
   return { text, name: prepared ? name : undefined, values: encodeValues(values) }
 }
 
-export function runText (client: ClientBase, steps: readonly Step[]): Promise<string | null> {
+export function runText (client: ClientBase, steps: readonly Step[], silenceMs: number | undefined): Promise<string | null> {
   return new Promise((resolve, reject) => {
-    client.query(new TextExchange(steps, (error, value) => error === null ? resolve(value) : reject(error)))
+    client.query(new TextExchange(steps, silenceMs, (error, value) => error === null ? resolve(value) : reject(error)))
   })
 }
 
-export function runRows (client: ClientBase, steps: readonly Step[]): Promise<RowsResult> {
+export function runRows (client: ClientBase, steps: readonly Step[], silenceMs: number | undefined): Promise<RowsResult> {
   return new Promise((resolve, reject) => {
-    client.query(new RowsExchange(steps, (error, result) => error === null ? resolve(result) : reject(error)))
+    client.query(new RowsExchange(steps, silenceMs, (error, result) => error === null ? resolve(result) : reject(error)))
   })
 }
 
@@ -66,12 +66,12 @@ export class TransactionSession implements Session {
 
   async text (statement: Statement, values: readonly unknown[]): Promise<string | null> {
     const steps = this.steps(statement, values)
-    return runText(this.client, steps).catch((error: unknown) => { throw this.translate(error) })
+    return runText(this.client, steps, this.settings.silenceMs).catch((error: unknown) => { throw this.translate(error) })
   }
 
   async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
     const steps = this.steps(statement, values)
-    const { rows } = await runRows(this.client, steps).catch((error: unknown) => { throw this.translate(error) })
+    const { rows } = await runRows(this.client, steps, this.settings.silenceMs).catch((error: unknown) => { throw this.translate(error) })
     // What a statement answers is known to who wrote it and to nobody else.
     return rows as Row[]
   }
@@ -80,13 +80,13 @@ export class TransactionSession implements Session {
   async commit (): Promise<void> {
     this.ended = true
     if (!this.begun) return
-    const { tag } = await runRows(this.client, [{ text: 'commit', values: [] }])
+    const { tag } = await runRows(this.client, [{ text: 'commit', values: [] }], this.settings.silenceMs)
     if (tag !== 'COMMIT') throw new Error('a statement of the transaction failed and its error was ignored: nothing was committed')
   }
 
   async rollback (): Promise<void> {
     this.ended = true
-    if (this.begun) await runRows(this.client, [{ text: 'rollback', values: [] }])
+    if (this.begun) await runRows(this.client, [{ text: 'rollback', values: [] }], this.settings.silenceMs)
   }
 
   private get begun (): boolean {

@@ -1,0 +1,173 @@
+/** A database that is not there, goes away, comes back, is busy or says nothing. */
+import { test, type Test } from 'tap'
+import { once } from 'node:events'
+import { connect, createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import pg from 'pg'
+import { createServer } from '../../lib/server.js'
+import { listen, testDocument, testServer } from '../helpers/server.js'
+import { postgresDatabase, postgresServer } from '../helpers/postgres.js'
+import { caller, refused, remoteCaller, type Answer, type Ask } from './caller.js'
+import { everyKind } from './document.js'
+
+const pool = { max: 3, acquireTimeoutMs: 500, statementTimeoutMs: 500 }
+
+function section (connectionString: string) {
+  return { provider: 'postgres', postgres: { connectionString, pool } } as const
+}
+
+/** Every answer of a database that cannot do its work: 503, and when to try again. */
+function unavailable (t: Test, answer: Answer, code = /^TENANTRY_DATABASE_(UNAVAILABLE|BUSY)$/): void {
+  t.match([answer.status, answer.body['code'], answer.headers['retry-after']], [503, code, /^\d+$/], answer.text)
+}
+
+/** Asks again and again until it is answered; returns the milliseconds that it took. */
+async function recovery (ask: Ask, target: string, within: number): Promise<number> {
+  const start = performance.now()
+  while ((await ask(target)).status !== 200 && performance.now() - start < within) await wait(25)
+  return performance.now() - start
+}
+
+test('a database that is down at the start is an error that says so', async (t) => {
+  const app = createServer(testDocument(everyKind, section('postgres://user:hidden@127.0.0.1:1/nothing')), { env: {}, logger: false })
+  t.teardown(() => app.close())
+  const error: unknown = await app.ready().then(() => undefined, (error: unknown) => error)
+  t.match(error, { code: 'TENANTRY_DATABASE_UNAVAILABLE', message: /database cannot be reached/ })
+  t.notMatch(String(error), /hidden/)
+})
+
+test('a database that goes away under load', async (t) => {
+  // The tests' server may lose the last rows in a crash; this one must not.
+  const database = await postgresServer(t, { settings: { synchronous_commit: 'on' } })
+  const app = await testServer(t, everyKind, { engine: section(database.connectionString) })
+  const ask = remoteCaller(t, await listen(app), { tenant: 'a' })
+  await ask('POST /notes', { body: { title: 'before' } })
+
+  const seen = new Map<number, number>()
+  let written = 0
+  const end = new AbortController()
+  const ended = end.signal
+  const worker = async (number: number) => {
+    while (!ended.aborted) {
+      for (const [target, request] of [['GET /notes', {}], ['POST /notes', { body: { title: 'under load' } }], ['POST /pairs', { body: { name: `p${number}`, title: 'pair' } }], ['GET /docs', {}]] as const) {
+        const answer = await ask(target, request)
+        seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1)
+        if (answer.status >= 400) unavailable(t, answer)
+        if (target === 'POST /notes' && answer.status === 201) written++
+      }
+    }
+  }
+  const until = async (status: number) => {
+    const start = seen.get(status) ?? 0
+    while ((seen.get(status) ?? 0) < start + 20) await wait(10)
+  }
+  const workers = Array.from({ length: 6 }, (_, index) => worker(index))
+  await until(200)
+  for (const mode of ['kill', 'immediate', 'fast'] as const) {
+    await (mode === 'kill' ? database.kill() : database.stop(mode))
+    await until(503)
+    const health = await fetch(`http://127.0.0.1:${(app.server.address() as AddressInfo).port}/health`)
+    t.match([health.status, await health.json()], [503, { status: 'degraded', checks: { database: 'failed' } }], `${mode}: /health says so`)
+    t.match(await ask('POST /echo', { body: { text: 'x' } }), { status: 200 }, 'what needs no database is served')
+    await database.start()
+    t.ok(await recovery(ask, 'GET /notes', 10_000) < 2000, `${mode}: it is back within 2 s of its return`)
+    await until(201)
+  }
+  end.abort()
+  await Promise.all(workers)
+  t.strictSame([...seen.keys()].sort(), [200, 201, 503], 'nothing but answers and 503')
+  const [row] = await database.query("select count(*)::int as count from notes where title = 'under load'")
+  t.ok(Number(row?.['count']) >= written, `${written} rows were promised, ${String(row?.['count'])} are there`)
+})
+
+test('connections that end while they are idle or in use harm nobody', async (t) => {
+  const database = await postgresDatabase(t)
+  const app = await testServer(t, everyKind, { engine: section(database.connectionString) })
+  const ask = caller(t, app, { tenant: 'a' })
+  for (let round = 0; round < 5; round++) {
+    const answers = Array.from({ length: 30 }, (_, index) => ask(index % 2 === 0 ? 'GET /notes' : 'POST /pairs', index % 2 === 0 ? {} : { body: { name: 'x', title: 'y' } }))
+    await database.disconnect()
+    for (const answer of await Promise.all(answers)) if (answer.status !== 200) unavailable(t, answer)
+    t.match(await ask('GET /notes'), { status: 200 }, 'the next one is served')
+  }
+  const [row] = await database.query('select (select count(*) from people)::int as people, (select count(*) from notes)::int as notes')
+  t.equal(row?.['people'], row?.['notes'], 'transactions that were cut off left nothing')
+})
+
+test('a database that is busy', async (t) => {
+  const database = await postgresDatabase(t)
+  const app = await testServer(t, everyKind, { engine: section(database.connectionString) })
+  const ask = caller(t, app, { tenant: 'a' })
+  await ask('POST /notes', { body: { title: 'x' } })
+  const other = new pg.Client({ connectionString: database.connectionString })
+  await other.connect()
+  t.teardown(() => other.end())
+  await other.query('begin; lock table notes in access exclusive mode')
+  const answers = await Promise.all(Array.from({ length: 20 }, () => ask('GET /notes')))
+  t.equal(answers.length, 20, 'every request is answered, those that wait for a connection too')
+  for (const answer of answers) unavailable(t, answer, /^TENANTRY_DATABASE_BUSY$/)
+  unavailable(t, await ask('POST /pairs', { body: { name: 'left', title: 'over' } }), /^TENANTRY_DATABASE_BUSY$/)
+  await other.query('rollback')
+  t.match((await ask('GET /notes')).body.data, [{ title: 'x' }], 'then it is as before')
+  t.same((await ask('GET /people')).body.data, [], 'and of the transaction nothing is left')
+})
+
+test('a database that no longer says anything is no reason to wait for ever', async (t) => {
+  const database = await postgresDatabase(t)
+  const proxy = await createProxy(t, Number(new URL(database.connectionString).port))
+  const address = new URL(database.connectionString)
+  address.port = String(proxy.port)
+  const app = await testServer(t, everyKind, { engine: section(String(address)) })
+  const ask = caller(t, app, { tenant: 'a' })
+  t.match(await ask('GET /notes'), { status: 200 })
+  proxy.freeze()
+  for (const answer of await Promise.all(Array.from({ length: 8 }, (_, index) => ask(index % 2 === 0 ? 'GET /notes' : 'POST /pairs', index % 2 === 0 ? {} : { body: { name: 'x', title: 'y' } })))) unavailable(t, answer)
+  proxy.thaw()
+  t.ok(await recovery(ask, 'GET /notes', 10_000) < 2000, 'it is back within 2 s')
+})
+
+/** Stands between server and database, and can stop passing bytes on without ending a connection. */
+async function createProxy (t: Test, port: number): Promise<{ port: number, freeze: () => void, thaw: () => void }> {
+  const sockets = new Set<Socket>()
+  let frozen = false
+  const proxy = createTcpServer((near) => {
+    const far = connect(port, '127.0.0.1')
+    for (const [from, to] of [[near, far], [far, near]] as const) {
+      sockets.add(from)
+      from.on('data', (bytes) => { if (!frozen) to.write(bytes) })
+      from.on('close', () => to.destroy())
+      from.on('error', () => {})
+    }
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  t.teardown(() => {
+    proxy.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  return {
+    port: (proxy.address() as AddressInfo).port,
+    freeze: () => { frozen = true },
+    thaw: () => { frozen = false }
+  }
+}
+
+test('a database that is not migrated, in production', async (t) => {
+  const database = await postgresDatabase(t)
+  const document = testDocument({ ...everyKind, migrate: 'manual' }, section(database.connectionString))
+  const app = createServer(document, { env: { NODE_ENV: 'production' }, logger: false })
+  t.teardown(() => app.close())
+  await app.ready()
+  const ask = caller(t, app, { tenant: 'a' })
+  for (const target of ['GET /notes', 'GET /docs', 'POST /notes']) {
+    const answer = await ask(target, target.startsWith('POST') ? { body: { title: 'x' } } : {})
+    refused(t, answer, 503, 'MIGRATION_PENDING', target)
+    t.match(answer.body['message'], /tenantry migrate/)
+  }
+  refused(t, await ask('GET /mine'), 401, 'TOKEN_MISSING', 'who may call is asked first')
+  // Another process migrates, as the command does.
+  const migrating = createServer({ ...document, migrate: 'auto' }, { env: {}, logger: false })
+  await migrating.ready()
+  await migrating.close()
+  t.ok(await recovery(ask, 'GET /notes', 10_000) < 5000, 'it serves without a restart')
+  t.match(await ask('POST /notes', { body: { title: 'x' } }), { status: 201 })
+})
