@@ -4,7 +4,7 @@ import Fastify from 'fastify'
 import { checkConfig, environmentOf, isChecked, type Config, type ConfigInput, type Env } from './config/index.js'
 import auth from '../plugins/auth/index.js'
 import cache from '../plugins/cache/index.js'
-import configRoutes from '../plugins/config-routes/index.js'
+import { configRoutes } from '../plugins/config-routes/index.js'
 import conventions from '../plugins/conventions.js'
 import { answerClientError } from '../plugins/conventions/client-error.js'
 import { answerError } from '../plugins/conventions/error-handler.js'
@@ -63,7 +63,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(cache, config.cache)
 
   const { plugins } = config
-  if (plugins.openapi !== false) app.register(openapi)
+  if (plugins.openapi !== false) app.register(openapi, plugins.openapi ?? {})
   if (plugins.health !== false) app.register(health)
   if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })
   app.register(configRoutes, { ...config, env })

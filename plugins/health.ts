@@ -5,7 +5,7 @@ import type { Engine } from '../lib/database/engine.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { version } from '../lib/version.js'
-import conventions from './conventions.js'
+import conventions, { errorSchemaId } from './conventions.js'
 
 const pingTimeout = 1000 // ms
 const pingInterval = 1000 // ms that a result is told again, so that no flood of probes reaches the database
@@ -37,7 +37,7 @@ export async function health (app: FastifyInstance, { now = Date.now }: HealthOp
       security: [],
       response: {
         200: Health,
-        503: { ...Health, description: 'The database is lost, or the server is stopping (then with the body of errors).' }
+        503: Type.Union([Health, Type.Ref(`${errorSchemaId}#`)], { description: 'The database is lost, or the server is stopping: then with the body of errors.' })
       }
     }
   }, async (_request, reply): Promise<Health> => {

@@ -8,6 +8,7 @@ import { filled } from './filled.js'
 import { checkJwt } from './meaning/jwt.js'
 import { checkRoutes } from './meaning/routes.js'
 import { checkTables } from './meaning/tables.js'
+import { reservedPaths } from './reserved.js'
 import { CacheStore } from './schema/cache.js'
 import { Jwt } from './schema/jwt.js'
 import { Pagination } from './schema/pagination.js'
@@ -19,10 +20,20 @@ import { Server } from './schema/server.js'
 import { TableDefinition } from './schema/table.js'
 import { Tenancy } from './schema/tenancy.js'
 
+const groups: ReadonlySet<string> = new Set(reservedPaths.map(({ plugin }) => plugin))
 const defaultLimit = 20 // rows a page (SPEC "Limits" 3)
 
+/** What sections are put together for. */
+export interface Assembly {
+  readonly provider: Provider
+  readonly env: Env
+  readonly faults: FaultList
+  /** The routes go into an app that has its own tokens and endpoints. */
+  readonly embedded: boolean
+}
+
 /** Checks the meaning of each section that could be read; undefined where one could not, which has its fault already. */
-export function assemble (sections: Sections, provider: Provider, env: Env, faults: FaultList): Config | undefined {
+export function assemble (sections: Sections, { provider, env, faults, embedded }: Assembly): Config | undefined {
   const database = databaseOf(sections, provider, faults)
   const jwt = jwtOf(sections, faults)
   const plugins = sections.get('plugins', Plugins)
@@ -30,7 +41,7 @@ export function assemble (sections: Sections, provider: Provider, env: Env, faul
   const tables = sections.entries('tables', TableDefinition)
   checkTables(tables, faults)
   const routes = sections.entries('routes', Route)
-  checkRoutes(routes, { faults, jwt: sections.has('jwt'), off })
+  checkRoutes(routes, embedded ? { faults, jwt: true, off: groups } : { faults, jwt: sections.has('jwt'), off })
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
   const rateLimit = rateLimitOf(sections)

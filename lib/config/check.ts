@@ -12,6 +12,8 @@ import { Sections } from './sections.js'
 export interface CheckOptions {
   /** What `{{env.NAME}}`, JWT_SECRET, DATABASE_URL and NODE_ENV are read from. Default: the process's environment. */
   readonly env?: Env | undefined
+  /** The routes go into an app that has its own tokens and endpoints: neither is asked of the document. Default: false. */
+  readonly embedded?: boolean | undefined
 }
 
 /** The configurations that were made here, with the environment of each. */
@@ -21,7 +23,7 @@ const checked = new WeakMap<object, Env>()
  * Checks a document and fills in what it leaves out. The result is frozen. Tables and columns that routes name, their
  * templates and request rules are judged when they are compiled. Throws a ConfigError that holds every fault.
  */
-export function checkConfig (document: unknown, { env = process.env }: CheckOptions = {}): Config {
+export function checkConfig (document: unknown, { env = process.env, embedded = false }: CheckOptions = {}): Config {
   const faults = new FaultList()
   const planned = new Set<string>()
   const plain = toPlain(document, faults)
@@ -29,7 +31,7 @@ export function checkConfig (document: unknown, { env = process.env }: CheckOpti
   const provider = providerOf(given, env)
   const value = read(Root, isObject(plain) ? withSettings(plain, provider, env) : plain, '', { faults, env, planned })
   const sections = new Sections(value, faults.faults.filter((fault) => !planned.has(fault.pointer)))
-  const config = assemble(sections, provider, env, faults)
+  const config = assemble(sections, { provider, env, faults, embedded })
   faults.throwIfAny()
   if (config === undefined) throw new Error('a section of the document is missing without a fault')
   checked.set(config, env)

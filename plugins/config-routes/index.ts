@@ -3,24 +3,21 @@
  * Needs the plugins database, auth and rate-limit; tenancy where a route uses a tenant-scoped table, cache where one is cached.
  */
 import type { FastifyInstance } from 'fastify'
-import type { ConfigRoutesOptions } from './options.js'
+import type { CheckedRoutesOptions, ConfigRoutesOptions } from './options.js'
 import fp from 'fastify-plugin'
+import { checkConfig } from '../../lib/config/index.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
 import { requirePlugins } from './requirements.js'
 import { createGeneration } from './generation.js'
 import { serveRoute, type Serving } from './serve.js'
 
-/** Compiles the routes against the database and mounts them; throws a ConfigError that holds every fault. */
-export async function configRoutes (app: FastifyInstance, options: ConfigRoutesOptions): Promise<void> {
+/** Compiles checked routes against the database and mounts them; throws a ConfigError that holds every fault. */
+export async function configRoutes (app: FastifyInstance, { routes, pagination, cache, tenancy, env }: CheckedRoutesOptions): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'config-routes')
   await app.register(conventions)
-  const generation = await createGeneration(options.routes, {
-    env: options.env ?? process.env,
-    pagination: options.pagination ?? { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 },
-    sharedTables: new Set(options.tenancy?.sharedTables),
-    origin: 'platform',
-    cache: options.cache ?? { enabled: true, ttl: 60 }
+  const generation = await createGeneration(routes, {
+    env, pagination, cache, sharedTables: new Set(tenancy.sharedTables), origin: 'platform'
   }, app.engine, app.log)
   app.addHook('onClose', async () => generation.close())
   requirePlugins(app, generation.routes)
@@ -28,7 +25,7 @@ export async function configRoutes (app: FastifyInstance, options: ConfigRoutesO
   const serving: Serving = {
     engine: app.engine,
     cache: app.hasDecorator('cache') ? app.cache : null,
-    dashboardPermission: options.tenancy?.dashboardPermission
+    dashboardPermission: tenancy.dashboardPermission
   }
   for (const [index, route] of generation.routes.entries()) {
     app.route({
@@ -49,7 +46,12 @@ export async function configRoutes (app: FastifyInstance, options: ConfigRoutesO
   }
 }
 
-export default fp(configRoutes, {
+/** Checks the sections that an app gives, then mounts their routes. */
+async function embeddedRoutes (app: FastifyInstance, { env = process.env, ...sections }: ConfigRoutesOptions): Promise<void> {
+  await configRoutes(app, { ...checkConfig(sections, { env, embedded: true }), env })
+}
+
+export default fp(embeddedRoutes, {
   name: 'tenantry-config-routes',
   fastify: '5.x',
   encapsulate: true
