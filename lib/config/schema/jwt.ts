@@ -2,8 +2,10 @@
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 
-/** HS256 wants a key no shorter than its 256-bit hash (RFC 7518, 3.2). */
-const Secret = (description: string) => Type.String({ minLength: 32, description })
+/** Characters: HS256 wants a key no shorter than its 256-bit hash (RFC 7518, 3.2). */
+export const minSecretLength = 32
+
+const Secret = (description: string) => Type.String({ minLength: minSecretLength, description })
 
 export const Jwt = Section({
   secret: Type.Optional(Secret('Signs and verifies HS256 tokens. Default: the setting JWT_SECRET, where there is no `publicKey`.')),

@@ -113,7 +113,7 @@ t.test('a signed token lives as long as it was told to', async (t) => {
 t.test('keys that cannot be used are refused at start, each by its pointer', async (t) => {
   const rsa = keyPair('RS256')
   const wrong: [JwtOptions, RegExp][] = [
-    [{}, /\/jwt: expected a `secret` or a `publicKey`/],
+    [{}, /\/jwt\/secret: missing: expected a `secret` .* or a `publicKey`/],
     [{ secret: 'x'.repeat(31) }, /\/jwt\/secret: expected at least 32 characters/],
     [{ secret: testSecret, previousSecrets: [testSecret, 'short'] }, /\/jwt\/previousSecrets\/1: expected at least 32/],
     [{ secret: testSecret, publicKey: rsa.publicKey }, /\/jwt\/secret: .*keep one/],
@@ -121,7 +121,7 @@ t.test('keys that cannot be used are refused at start, each by its pointer', asy
     [{ publicKey: rsa.publicKey, algorithm: 'ES256' }, /\/jwt\/algorithm: the public key is one for RS256/],
     [{ publicKey: rsa.publicKey, algorithm: 'HS256' }, /\/jwt\/algorithm/],
     [{ publicKey: rsa.publicKey, privateKey: keyPair('RS256').privateKey }, /\/jwt\/privateKey/],
-    [{ secret: testSecret, algorithm: 'RS256' }, /\/jwt\/publicKey: RS256 tokens are verified with a public key/],
+    [{ secret: testSecret, algorithm: 'RS256' }, /\/jwt\/publicKey: missing: RS256 tokens are verified with a public key/],
     [{ secret: testSecret, expiresIn: 0 }, /\/jwt\/expiresIn/]
   ]
   for (const [jwt, message] of wrong) t.throws(() => createTokens(jwt), message)
