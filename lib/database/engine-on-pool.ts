@@ -15,6 +15,7 @@ import { planMigration } from './migrations/plan.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
 
 const maxRetries = 3 // of a serialization failure or a deadlock
+const closingMs = 500 // that running statements have to finish when the engine closes; by then nobody waits for them
 const refreshPauseMs = 1000 // between refreshes that failing statements ask for
 
 /** What the engine needs besides its connections. */
@@ -36,6 +37,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   let lastAsked = 0
   let closing: Promise<void> | null = null
   let running = 0
+  const busy = new Set<PoolClient>()
   let idle: (() => void) | null = null
 
   pool.on('error', (error) => options.warn(error, 'a database connection broke while it was idle'))
@@ -68,12 +70,15 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
         finished()
         return done(fail(error), null)
       }
+      busy.add(client)
       done(null, client)
     })
   }
 
-  function release (client: PoolClient): void {
-    client.release()
+  function release (client: PoolClient, broken = false): void {
+    // The end of the engine may have taken it from a statement that still runs.
+    if (!busy.delete(client)) return
+    client.release(broken)
     finished()
   }
 
@@ -188,7 +193,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       plan,
       async apply () {
         const applied = await applyMigration(ownTransaction, planOptions)
-        if (applied.length > 0) await refresh()
+        // Also where nothing was lacking: somebody else may have changed the tables, and this is how to tell.
+        await refresh()
         return applied
       }
     },
@@ -216,7 +222,16 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
 
   async function close (): Promise<void> {
     if (refreshAsked !== null) clearTimeout(refreshAsked)
-    if (running > 0) await new Promise<void>((resolve) => { idle = resolve })
+    if (running > 0) {
+      let timer: NodeJS.Timeout | undefined
+      await new Promise<void>((resolve) => {
+        idle = resolve
+        timer = setTimeout(resolve, closingMs)
+      })
+      clearTimeout(timer)
+      // A statement may run for half a minute yet, and a stop takes 10 s.
+      for (const client of busy) release(client, true)
+    }
     await pool.end()
     await connections.close()
   }

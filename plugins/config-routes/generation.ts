@@ -10,7 +10,7 @@ import { FaultList, formatFault } from '../../lib/config/faults.js'
 import { compileRoute, type CompiledRoute, type RouteContext } from '../../lib/compiler/route.js'
 import { failure } from '../../lib/errors.js'
 
-const recheckAfter = 1000 // ms between looks at a database whose migration is pending
+const recheckAfter = 1000 // ms between looks at a database whose migration is pending, or that a route does not fit
 
 export type GenerationContext = Omit<RouteContext, 'faults' | 'catalogue'>
 
@@ -55,11 +55,22 @@ export async function createGeneration (declared: readonly Route[], context: Gen
     return true
   }
 
+  let refreshedAt = 0
+  /** The tables may fit again, and no statement of the route runs that would tell. */
+  function lookForTables (): void {
+    if (Date.now() - refreshedAt < recheckAfter) return
+    refreshedAt = Date.now()
+    engine.refresh().catch((err: unknown) => log.warn({ err }, 'the tables of the database could not be read again'))
+  }
+
   return {
     routes,
     route (index) {
       const route = current[index]
-      if (route === null || route === undefined) throw failure('schemaChanged')
+      if (route === null || route === undefined) {
+        lookForTables()
+        throw failure('schemaChanged', { headers: { 'retry-after': '1' } })
+      }
       return route
     },
     migrated: () => pending ? lookAgain() : true,
