@@ -11,7 +11,7 @@ import { testSecret } from '../test/helpers/tokens.js'
 import { startDatabase } from './database.js'
 import { markdownTable, median } from './statistics.js'
 
-const { values: options } = parseArgs({ options: { routes: { type: 'string', default: '1000' }, rounds: { type: 'string', default: '5' } } })
+const { values: options } = parseArgs({ strict: false, options: { routes: { type: 'string', default: '1000' }, rounds: { type: 'string', default: '5' } } })
 const count = Number(options.routes)
 
 const database = await startDatabase()

@@ -1,5 +1,6 @@
 /**
- * `npm run bench`: tenantry beside the server written by hand, in one run: the same PostgreSQL, table, pool and load.
+ * `npm run bench`: tenantry beside the server written by hand, in one run: the same PostgreSQL, table, pool and load; then
+ * what a thousand declared routes cost at start (bench/routes.ts).
  * Rounds alternate between the servers; ratios are medians over the rounds. Options:
  *   --rounds N         rounds of each case (default 5)
  *   --seconds N        seconds of load on each server in a round (default 5)
@@ -49,6 +50,8 @@ try {
   for (const process of [...subjects, load]) await process.stop()
   await database.stop()
 }
+// A run of every case also tells what declared routes cost at start.
+if (options.case === '' && options.subject === 'tenantry') await import('./routes.js')
 
 interface Result {
   readonly measured: Case

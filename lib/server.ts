@@ -40,7 +40,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   const env = options.env ?? environmentOf(config)
   const { trustProxy } = config.server
   const app = Fastify({
-    logger: options.logger ?? { level: env.LOG_LEVEL ?? 'info' },
+    logger: options.logger ?? { level: logLevel(env) },
     logController: new RequestLog(),
     genReqId: requestIds(),
     // Plugins wait for the database, which has its own limits of time, and for migrations, which have none.
@@ -68,4 +68,13 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })
   app.register(configRoutes, { ...config, env })
   return app
+}
+
+const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
+
+/** The setting LOG_LEVEL; empty is unset. */
+function logLevel ({ LOG_LEVEL: level }: Env): string {
+  if (level === undefined || level === '') return 'info'
+  if (!logLevels.includes(level)) throw new Error(`the setting LOG_LEVEL is "${level}": expected one of ${logLevels.join(', ')}`)
+  return level
 }
