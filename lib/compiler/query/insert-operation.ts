@@ -29,7 +29,8 @@ const noRecords: BoundQuery = Object.freeze({ statement: Object.freeze({ text: '
 export function compileInsert (subject: Subject): CompiledOperation | undefined {
   const { query, table, pointer, context, excluded, selection, accessSwitches } = subject
   const before = context.faults.faults.length
-  const input = compileInput(query.data, table, pointer, context, { excluded, many: true })
+  // `single` is one record in and out: an array of them is refused.
+  const input = compileInput(query.data, table, pointer, context, { excluded, many: query.single !== true })
   const { columns: fixed, references } = fixedColumns(subject)
   const conflict = query.operation === 'upsert' ? conflictColumns(query.onConflict, table, pointer, subject) : undefined
   if (input === undefined || context.faults.faults.length > before) return undefined

@@ -29,7 +29,10 @@ export function checkMembers (query: Query, pointer: string, { faults }: QueryCo
     if (Object.hasOwn(query, member)) faults.add(pointerTo(pointer, member), reason)
   }
   const isOne = query.single === true || query.id !== undefined
-  if (query.operation === 'select' && isOne && query.offset !== undefined) faults.add(pointerTo(pointer, 'offset'), 'a `select` of one record has no pages')
+  if (query.operation === 'select' && isOne) {
+    for (const member of ['limit', 'offset'] as const) if (query[member] !== undefined) faults.add(pointerTo(pointer, member), 'a `select` of one record has no pages')
+    if (query.id !== undefined && query.order !== undefined) faults.add(pointerTo(pointer, 'order'), '`id` names one row: there is nothing to order')
+  }
   const changes = query.operation === 'update' || query.operation === 'delete'
   if (changes && query.id === undefined && (query.filters ?? []).length === 0) {
     faults.add(pointer, `\`${query.operation}\` without \`filters\` or \`id\` would ${query.operation === 'update' ? 'change' : 'delete'} every row: say which rows`)

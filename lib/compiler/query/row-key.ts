@@ -58,6 +58,11 @@ export function isOneRow ({ pinned }: CompiledFilters, table: Table): boolean {
   return columns.length > 0 && columns.every((column) => pinned.has(column))
 }
 
+/** Whether the filters pin a primary key, a unique constraint or a unique index: no second row can match. */
+export function isUnique (filters: CompiledFilters, table: Table): boolean {
+  return isOneRow(filters, table) || table.uniqueKeys.some((key) => key.length > 0 && key.every((column) => filters.pinned.has(column) || (table.tenantScoped && column === tenantColumn)))
+}
+
 /** Filters that only say which row a write is about: `eq` on columns, all at the top level. */
 export function asValues (filters: readonly Filter[], pointer: string, { faults }: QueryContext): { column: string, value: unknown, pointer: string }[] {
   return filters.flatMap((filter, index) => {

@@ -6,7 +6,7 @@ import { pointerTo } from '../../config/faults.js'
 import { failure } from '../../errors.js'
 import { tenantKeys } from './foreign-keys.js'
 import { writeRecord, writeRecords } from './read.js'
-import { isOneRow } from './row-key.js'
+import { isOneRow, isUnique } from './row-key.js'
 import { noInput } from './sql.js'
 import { compileVariants, type Switch } from './statement.js'
 import { compileInput } from './write-input.js'
@@ -81,10 +81,19 @@ function asksForHard ({ query }: Scope): boolean {
   return query.hard === true || query.hard === 'true'
 }
 
-/** A caller must not change every row by leaving out what an optional filter reads. */
-function checkFilters ({ query, pointer, context, filters }: Subject): boolean {
+/**
+ * A caller must not change every row by leaving out what an optional filter reads; and `single`, which is one record of
+ * those that match elsewhere, must not change the others unseen.
+ */
+function checkFilters ({ query, table, pointer, context, filters }: Subject): boolean {
+  const hasFilters = (query.filters ?? []).length > 0
+  if (query.single === true && query.id === undefined && hasFilters && !isUnique(filters, table)) {
+    const verb = query.operation === 'update' ? 'change' : 'delete'
+    context.faults.add(pointerTo(pointer, 'single'), `this \`${query.operation}\` would ${verb} every row that matches, and not one: give \`id\`, or \`eq\` filters on all columns of a primary or unique key that are not \`optional\``)
+    return false
+  }
   if (filters.always) return true
   // A query without any filter has its fault already.
-  if ((query.filters ?? []).length > 0) context.faults.add(pointerTo(pointer, 'filters'), `every filter of this \`${query.operation}\` is optional: without them it would reach every row`)
+  if (hasFilters) context.faults.add(pointerTo(pointer, 'filters'), `every filter of this \`${query.operation}\` is optional: without them it would reach every row`)
   return false
 }

@@ -25,7 +25,8 @@ test('a body with what is no column is refused, each field by its place', async 
   t.match(await detailsOf(insert, { body: JSON.parse('{"__proto__": {"title": "x"}, "constructor": 1}') }), { details: [{ path: '/body/__proto__' }, { path: '/body/constructor' }] })
   t.match(await detailsOf(insert, { body: Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`f${index}`, 1])) }), { details: { length: 20 } }, 'a thousand faults make no large answer')
   for (const body of [undefined, null, 'text', 7, [1], ['x']]) t.match(await detailsOf(insert, { body }), { status: 400 }, JSON.stringify(body))
-  t.match(await detailsOf({ table: 'articles', operation: 'update', id: 'x' }, { body: [{ title: 'x' }] }), { details: [{ path: '/body', message: 'must be an object' }] })
+  t.match(await detailsOf({ table: 'articles', operation: 'update', id: '{{params.id}}' }, { body: [{ title: 'x' }] }), { details: [{ path: '/body', message: 'must be an object' }] })
+  for (const operation of ['insert', 'upsert'] as const) t.match(await detailsOf({ table: 'articles', operation, single: true }, { body: [{ title: 'x' }] }), { status: 400, details: [{ path: '/body', message: 'must be an object' }] })
 })
 
 test('a value that does not fit its column is refused with the column', async t => {

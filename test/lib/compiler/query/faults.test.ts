@@ -39,6 +39,8 @@ test('a query that disagrees with the database or with itself names its place an
     [select({ limit: 'ten' }), ['/q/limit: expected a whole number from 0, or a template that gives one']],
     [select({ data: {} }), ['/q/data: a `select` writes nothing']],
     [select({ id: '{{params.id}}', offset: 1 }), ['/q/offset: a `select` of one record has no pages']],
+    [select({ id: '{{params.id}}', limit: 1, order: { column: 'title' } }), ['/q/limit: a `select` of one record has no pages', '/q/order: `id` names one row: there is nothing to order']],
+    [select({ single: true, limit: 1, order: { column: 'title' } }), ['/q/limit: a `select` of one record has no pages']],
     [{ table: 'seats', operation: 'select', id: 1 }, ['/q/id: the primary key of "seats" has 2 columns: expected an object with venue, number']],
     [{ table: 'seats', operation: 'select', id: { venu: 'x', number: 1 } }, ['/q/id/venu: "venu" is not in the primary key of "seats", did you mean "venue"?', '/q/id: the primary key of "seats" has "venue" too']],
     [{ table: 'article_titles', operation: 'select', id: 'x' }, ['/q/id: "article_titles" has no primary key: name the row with `filters`']],
@@ -60,6 +62,30 @@ test('a query that disagrees with the database or with itself names its place an
     [{ table: 'articles', operation: 'upsert', filters: [{ column: 'views', operator: 'gt', value: 1 }] }, ['/q/filters/0: an `upsert` takes filters of the operator `eq` only: they are the values that its row is found by']]
   ]
   for (const [query, faults] of cases) t.strictSame(faultsOf(query), faults, JSON.stringify(query))
+})
+
+test('one record of an update or a delete is one that no other can match beside', async t => {
+  const fault = (verb: string, operation: string) => `/q/single: this \`${operation}\` would ${verb} every row that matches, and not one: give \`id\`, or \`eq\` filters on all columns of a primary or unique key that are not \`optional\``
+  for (const [operation, verb] of [['update', 'change'], ['delete', 'delete']] as const) {
+    const one = (filters: Query['filters'], table = 'articles'): string[] => faultsOf({ table, operation, single: true, ...(filters !== undefined && { filters }) })
+    t.strictSame(one([{ column: 'status', value: 'draft' }]), [fault(verb, operation)])
+    t.strictSame(one([{ column: 'slug', operator: 'neq', value: 'x' }]), [fault(verb, operation)])
+    t.strictSame(one([{ column: 'status', value: 'draft' }, { column: 'slug', value: '{{query.slug}}', optional: true }]), [fault(verb, operation)])
+    t.strictSame(one([{ or: [{ column: 'slug', value: 'x' }] }]), [fault(verb, operation)])
+    t.strictSame(one([{ column: 'venue', value: 'x' }], 'seats'), [fault(verb, operation)])
+    t.strictSame(one(undefined).length, 1, 'one fault where there is no filter at all')
+    t.strictSame(one([{ column: 'slug', value: '{{params.slug}}' }]), [], 'unique within the tenant')
+    t.strictSame(one([{ column: 'id', value: '{{params.id}}' }]), [])
+    t.strictSame(one([{ column: 'venue', value: 'x' }, { column: 'number', value: 1 }], 'seats'), [])
+    t.strictSame(faultsOf({ table: 'articles', operation, single: true, id: '{{params.id}}' }), [])
+  }
+})
+
+test('one record of an insert or an upsert is not given as an array', async t => {
+  for (const operation of ['insert', 'upsert'] as const) {
+    t.strictSame(faultsOf({ table: 'countries', operation, single: true, data: [{ code: 'de', name: 'Germany' }] }), ['/q/data: expected an object or a template'])
+    t.strictSame(faultsOf({ table: 'countries', operation, single: true }), [])
+  }
 })
 
 test('soft delete needs its columns', async t => {
