@@ -162,6 +162,7 @@ test('a database that is not migrated, in production', async (t) => {
     const answer = await ask(target, target.startsWith('POST') ? { body: { title: 'x' } } : {})
     refused(t, answer, 503, 'MIGRATION_PENDING', target)
     t.match(answer.body['message'], /tenantry migrate/)
+    t.equal(answer.headers['retry-after'], '1', 'the server looks again within a second')
   }
   refused(t, await ask('GET /mine'), 401, 'TOKEN_MISSING', 'who may call is asked first')
   // Another process migrates, as the command does.

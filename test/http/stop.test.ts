@@ -1,0 +1,64 @@
+/** SIGTERM while callers do what callers do; test/bin has the stop without them. */
+import { test } from 'tap'
+import { connect, type Socket } from 'node:net'
+import { once } from 'node:events'
+import { launch } from '../bin/tenantry.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { remoteCaller, refused } from './caller.js'
+
+/** A view that takes a minute to read, longer than a statement may run, and one whose answer fills every buffer on its way. */
+const sql = `
+  create table single (id int primary key);
+  insert into single values (1);
+  create view stuck as select id, pg_sleep(60)::text as slept from single;
+  create view large as select n as id, repeat('x', 100000) as text from generate_series(1, 100) n`
+
+test('a stop ends in time with 0, whatever callers and statements do', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql })
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify({
+      postgres: { connectionString },
+      routes: [
+        ...['stuck', 'large'].map((table) => ({ path: `/${table}`, method: 'get', queries: [{ table, operation: 'select', limit: 100 }] })),
+        { path: '/echo', method: 'post', response: { body: '{{body}}' } }
+      ]
+    })
+  })
+  const server = launch(t, folder, ['start', '--port', '0'])
+  const origin = (await server.line(/^listening on /)).slice('listening on '.length)
+  const ask = remoteCaller(t, origin)
+  const sockets: Socket[] = []
+  const open = async (bytes: string) => {
+    const socket = connect(Number(new URL(origin).port), '127.0.0.1').on('error', () => {})
+    sockets.push(socket)
+    await once(socket, 'connect')
+    socket.write(bytes)
+    return socket
+  }
+  t.teardown(() => { for (const socket of sockets) socket.destroy() })
+
+  await open('') // says nothing
+  await open('POST /echo HTTP/1.1\r\nHost: x\r\nContent-') // half of its headers
+  await open('POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"a":') // half of its body
+  const idle = await open('POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}')
+  await once(idle, 'data') // keeps its connection
+  const slow = await open('GET /large HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(3))
+  await once(slow, 'data')
+  slow.pause() // never reads on
+  const cutOff = Array.from({ length: 4 }, () => fetch(`${origin}/stuck`).then(() => 'answered', () => 'cut off'))
+  const running = async () => Number((await query("select count(*)::int as count from pg_stat_activity where state = 'active' and query like '%stuck%' and pid <> pg_backend_pid()"))[0]?.['count'])
+  while (await running() < 4);
+
+  const start = performance.now()
+  server.kill('SIGTERM')
+  let answer = await ask('POST /echo', { body: {} })
+  while (answer.status === 200) answer = await ask('POST /echo', { body: {} })
+  refused(t, answer, 503, 'STOPPING', 'a new request')
+  t.match([answer.headers['connection'], answer.headers['retry-after']], ['close', '1'])
+  const { code, errors } = await server.ended
+  const took = performance.now() - start
+  t.equal(code, 0)
+  t.ok(took < 15_000, `the stop took ${Math.round(took)} ms, and the statements would have taken 30 s`)
+  t.notMatch(errors.join('\n'), /unhandled|uncaught/i)
+  t.strictSame(await Promise.all(cutOff), ['cut off', 'cut off', 'cut off', 'cut off'])
+})
