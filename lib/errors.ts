@@ -79,7 +79,7 @@ export const catalogue = {
   mediaTypeUnsupported: entry('TENANTRY_MEDIA_TYPE_UNSUPPORTED', 415, 'Unsupported Media Type', 'Send the body as application/json'),
   rateLimited: entry('TENANTRY_RATE_LIMITED', 429, 'Too Many Requests', 'Rate limit exceeded'),
   internal: entry('TENANTRY_INTERNAL', 500, 'Internal Server Error', 'An unexpected error occurred'),
-  schemaChanged: entry('TENANTRY_SCHEMA_CHANGED', 503, 'Service Unavailable', 'The database no longer has what this route needs; its routes are being compiled anew'),
+  schemaChanged: entry('TENANTRY_SCHEMA_CHANGED', 503, 'Service Unavailable', 'The database no longer has what this route needs'),
   databaseUnavailable: entry('TENANTRY_DATABASE_UNAVAILABLE', 503, 'Service Unavailable', 'The database cannot be reached; try again'),
   databaseBusy: entry('TENANTRY_DATABASE_BUSY', 503, 'Service Unavailable', 'The database is busy; try again'),
   migrationPending: entry('TENANTRY_MIGRATION_PENDING', 503, 'Service Unavailable', 'The database is not migrated: run "tenantry migrate"'),

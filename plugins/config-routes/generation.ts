@@ -11,6 +11,7 @@ import { compileRoute, type CompiledRoute, type RouteContext } from '../../lib/c
 import { failure } from '../../lib/errors.js'
 
 const recheckAfter = 1000 // ms between looks at a database whose migration is pending, or that a route does not fit
+const retryAfter = { 'retry-after': String(recheckAfter / 1000) }
 
 export type GenerationContext = Omit<RouteContext, 'faults' | 'catalogue'>
 
@@ -47,9 +48,9 @@ export async function createGeneration (declared: readonly Route[], context: Gen
   })
 
   async function lookAgain (): Promise<true> {
-    if (Date.now() - lookedAt < recheckAfter) throw failure('migrationPending')
+    if (Date.now() - lookedAt < recheckAfter) throw failure('migrationPending', { headers: retryAfter })
     lookedAt = Date.now()
-    if ((await engine.pendingMigrations()).length > 0) throw failure('migrationPending')
+    if ((await engine.pendingMigrations()).length > 0) throw failure('migrationPending', { headers: retryAfter })
     await engine.refresh()
     pending = false
     return true
@@ -69,7 +70,7 @@ export async function createGeneration (declared: readonly Route[], context: Gen
       const route = current[index]
       if (route === null || route === undefined) {
         lookForTables()
-        throw failure('schemaChanged', { headers: { 'retry-after': '1' } })
+        throw failure('schemaChanged', { headers: retryAfter })
       }
       return route
     },
