@@ -1,0 +1,61 @@
+/** A rule of a table that a request breaks is told by the place in the request that broke it. */
+import type { TestDocument } from '../helpers/server.js'
+import { test } from 'tap'
+import { testServer } from '../helpers/server.js'
+import { caller, refused, type Request } from './caller.js'
+
+const id = { type: 'uuid', primaryKey: true, default: 'gen_random_uuid()' } as const
+const nobody = '00000000-0000-4000-8000-000000000000'
+
+const document: TestDocument = {
+  tables: {
+    people: { columns: { id, name: { type: 'text' } } },
+    notes: { columns: { id, title: { type: 'text', notNull: true }, code: { type: 'text', unique: true }, author_id: { type: 'uuid', references: 'people.id' } } }
+  },
+  routes: [
+    { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] },
+    { method: 'patch', path: '/notes/:id', queries: [{ table: 'notes', operation: 'update', id: '{{params.id}}' }] },
+    { method: 'post', path: '/notes/:id', queries: [{ table: 'notes', operation: 'insert', id: '{{params.id}}' }] },
+    { method: 'post', path: '/within', queries: [{ table: 'notes', operation: 'insert', data: '{{body.note}}' }] },
+    { method: 'post', path: '/mapped', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.name}}', code: '{{query.ref}}', author_id: nobody } }] },
+    { method: 'delete', path: '/people/:id', queries: [{ table: 'people', operation: 'delete', id: '{{params.id}}' }] },
+    {
+      method: 'post',
+      path: '/pairs',
+      queries: [
+        { table: 'people', operation: 'insert', alias: 'person', data: { name: '{{body.name}}' } },
+        { table: 'notes', operation: 'insert', alias: 'note', data: { title: 'x', code: '{{body.ref}}', author_id: '{{results.person.id}}' } }
+      ]
+    }
+  ]
+}
+
+test('a broken rule names its place in the request, as every other refusal does', async (t) => {
+  const ask = caller(t, await testServer(t, document))
+  const { body: first } = await ask('POST /notes', { body: { title: 'one', code: 'taken' } })
+  await ask('POST /notes', { body: { title: 'two', code: 'two' } })
+
+  const cases: [target: string, request: Request, status: number, detail: string][] = [
+    ['POST /notes', { body: { title: 'x', code: 'taken' } }, 409, '/body/code unique'],
+    ['POST /notes', { body: { code: 'x' } }, 400, '/body/title required'],
+    ['POST /notes', { body: { title: 'x', author_id: nobody } }, 400, '/body/author_id foreignKey'],
+    [`PATCH /notes/${String(first['id'])}`, { body: { code: 'two' } }, 409, '/body/code unique'],
+    [`POST /notes/${String(first['id'])}`, { body: { title: 'x' } }, 409, '/params/id unique'],
+    ['POST /within', { body: { note: { title: 'x', code: 'taken' } } }, 409, '/body/note/code unique'],
+    ['POST /mapped', { body: {} }, 400, '/body/name required'],
+    ['POST /mapped?ref=taken', { body: { name: 'x' } }, 409, '/query/ref unique'],
+    ['POST /pairs', { body: { name: 'x', ref: 'taken' } }, 409, '/body/ref unique']
+  ]
+  for (const [target, request, status, detail] of cases) {
+    const answer = await ask(target, request)
+    refused(t, answer, status, status === 409 ? 'CONFLICT' : 'CONSTRAINT_VIOLATED', target)
+    t.strictSame(answer.body.details?.map(({ path, keyword }) => `${path} ${keyword}`), [detail], target)
+  }
+  t.match((await ask('POST /mapped', { body: { name: 'x' } })).body.details, [{ path: '/author_id' }], 'what the request did not give has the name of its column')
+  t.match((await ask('POST /notes', { body: [{ title: 'x', code: 'new' }, { title: 'x', code: 'taken' }] })).body.details, [{ path: '/code' }], 'which one of an array it was, the database does not say')
+
+  const { body: { person } } = await ask('POST /pairs', { body: { name: 'x', ref: 'x' } })
+  const removal = await ask(`DELETE /people/${String(Object(person).id)}`)
+  refused(t, removal, 400, 'CONSTRAINT_VIOLATED')
+  t.match(removal.body.details, [{ path: '/author_id', message: /notes/ }])
+})

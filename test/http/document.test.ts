@@ -1,0 +1,137 @@
+/** Documents that are wrong: said at once, all of it, and never half served. */
+import { test } from 'tap'
+import { ConfigError } from '../../lib/config/index.js'
+import { createServer } from '../../lib/server.js'
+import { testDocument } from '../helpers/server.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { testSecret } from '../helpers/tokens.js'
+import { routes, tables } from './document.js'
+
+const logger = false
+const env = {}
+
+/** The faults of a document that is refused at once, as `pointer: text`. */
+function faultsOf (document: unknown, settings: Record<string, string> = {}): string[] {
+  try {
+    // What is no document at all is what this is about.
+    Reflect.apply(createServer, undefined, [document, { env: settings, logger }])
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.faults.map(({ pointer, message, suggestion }) => `${pointer}: ${message}${suggestion === undefined ? '' : ` (${suggestion})`}`)
+  }
+  return []
+}
+
+test('what is no document is refused', async (t) => {
+  for (const document of [null, undefined, 1, 'text', true, [], () => ({}), new Map(), Symbol('x')]) t.not(faultsOf(document).length, 0, String(document))
+  t.match(faultsOf({}), [/^\/routes: /])
+  const circle: Record<string, unknown> = { routes: [] }
+  circle['tables'] = circle
+  t.not(faultsOf(circle).length, 0, 'a circle')
+  let deep: unknown = 'x'
+  for (let depth = 0; depth < 5000; depth++) deep = [deep]
+  t.not(faultsOf({ routes: [{ path: '/x', method: 'get', response: { deep } }] }).length, 0, '5000 levels')
+  t.not(faultsOf(JSON.parse('{"routes":[],"__proto__":{"x":1}}')).length, 0, 'a prototype')
+  t.not(faultsOf({ routes: [{ path: '/x', method: 'get', response: { at: new Date() } }] }).length, 0, 'a Date')
+  t.not(faultsOf({ routes: [{ path: '/x', method: 'get', response: { big: 1n } }] }).length, 0, 'a bigint')
+})
+
+test('every fault is told at once, with its pointer and the nearest name', async (t) => {
+  const faults = faultsOf({
+    databseProvider: 'postgres',
+    jwt: { secret: 'short' },
+    pagination: { defaultLimit: -1 },
+    server: { bodyLimit: '1mb' },
+    routes: [
+      { path: 'notes', method: 'get', response: {} },
+      { path: '/a', method: 'fetch', response: {} },
+      { path: '/b', method: 'get', respones: {}, response: {} },
+      { path: '/c', method: 'get' },
+      { path: '/d', method: 'get', queries: [{ table: 'notes', operation: 'selct' }] },
+      { path: '/e', method: 'get', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'id', operator: 'equals', value: 1 }] }] },
+      { path: '/f/:id', method: 'get', response: {} },
+      { path: '/f/:name', method: 'get', response: {} },
+      { path: '/health', method: 'get', response: {} },
+      { path: '/g', method: 'get', requiredPermissions: 'notes:read', response: {} }
+    ]
+  })
+  for (const pointer of ['/databseProvider', '/jwt/secret', '/pagination/defaultLimit', '/server/bodyLimit', '/routes/0/path', '/routes/1/method', '/routes/2/respones', '/routes/3', '/routes/4/queries/0/operation', '/routes/5/queries/0/filters/0', '/routes/7', '/routes/8/path', '/routes/9/requiredPermissions']) {
+    t.ok(faults.some((fault) => fault.startsWith(pointer)), pointer)
+  }
+  t.ok(faults.some((fault) => fault.includes('(databaseProvider)')))
+  t.ok(faults.some((fault) => fault.includes('(response)')))
+  t.notMatch(faults.join('\n'), /"short"|: short/, 'a secret is not repeated')
+})
+
+test('what is not in this version yet is refused with that reason', async (t) => {
+  const planned: Record<string, unknown> = {
+    agent: { enabled: true },
+    rbac: { enabled: true },
+    webhooks: [],
+    workflows: [],
+    credentials: {},
+    customIntegrations: [],
+    analytics: { enabled: true },
+    auth: {},
+    mfa: {},
+    plans: {},
+    egress: {},
+    queue: {},
+    storage: {},
+    settings: {},
+    firebase: {},
+    authProviders: {}
+  }
+  const faults = faultsOf({ routes: [], ...planned })
+  for (const member of Object.keys(planned)) t.ok(faults.some((fault) => fault.startsWith(`/${member}`) && /version/.test(fault)), `${member}: ${faults.find((fault) => fault.startsWith(`/${member}`))}`)
+  const members = { integrations: [{ type: 'email', action: 'send' }], workflow: { ref: 'x' }, multipart: true, webhook: { provider: 'x', secret: 'y' } }
+  for (const [member, value] of Object.entries(members)) {
+    t.match(faultsOf({ routes: [{ path: '/x', method: 'post', response: {}, [member]: value }] }).join('\n'), new RegExp(`/routes/0/${member}.*version`, 's'), member)
+  }
+  t.match(faultsOf({ routes: [], cache: { enabled: true, provider: 'redis' } }).join('\n'), /\/cache\/provider.*version/s)
+})
+
+test('a document without what it needs to protect a route does not start', async (t) => {
+  t.match(faultsOf({ routes: [{ path: '/x', method: 'get', requireAuth: true, response: {} }] }), [/^\/routes\/0\/requireAuth: .*jwt/])
+  t.match(faultsOf({ routes: [{ path: '/x', method: 'get', requiredPermissions: ['a:b'], response: {} }] }), [/^\/routes\/0\/requiredPermissions: .*jwt/])
+  t.match(faultsOf({ routes: [{ path: '/x', method: 'get', requireAuth: false, requiredPermissions: ['a:b'], response: {} }], jwt: { secret: testSecret } }), [/^\/routes\/0\/requireAuth: /])
+  t.match(faultsOf({ routes: [], jwt: { secret: 'x'.repeat(31) } }), [/^\/jwt\/secret: /])
+  t.match(faultsOf({ routes: [], jwt: { secret: '{{env.MISSING}}' } }), [/^\/jwt\/secret: .*MISSING/])
+  t.match(faultsOf({ routes: [], jwt: {} }, { JWT_SECRET: 'short' }), [/JWT_SECRET|\/jwt\/secret/])
+  t.strictSame(faultsOf({ routes: [], jwt: {} }, { JWT_SECRET: testSecret }), [])
+})
+
+test('one that disagrees with the database fails `ready`, every fault with its pointer', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { sql: 'create table notes (id int primary key, title text); create table tenantry_notes (id int)' })
+  const broken = createServer(testDocument({
+    tables: { people: tables.people },
+    routes: [
+      { path: '/a', method: 'get', queries: [{ table: 'ntoes', operation: 'select' }] },
+      { path: '/b', method: 'get', queries: [{ table: 'notes', operation: 'select', select: 'id, titel' }] },
+      { path: '/c', method: 'get', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'titl', value: 'x' }] }] },
+      { path: '/d', method: 'get', queries: [{ table: 'notes', operation: 'select', order: { column: 'title; drop table notes' } }] },
+      { path: '/e', method: 'get', queries: [{ table: 'notes', operation: 'select', select: 'people(*)' }] },
+      { path: '/f', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { titel: 'x' } }] },
+      { path: '/g/:id', method: 'get', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'id', value: '{{params.key}}' }] }] },
+      { path: '/h', method: 'get', response: { x: '{{qurey.x}}' } },
+      { path: '/i', method: 'get', queries: [{ table: 'documents', operation: 'select' }] },
+      { path: '/j', method: 'get', queries: [{ table: 'tenantry.documents', operation: 'select' }] },
+      { path: '/k', method: 'get', queries: [{ table: 'pg_class', operation: 'select' }] },
+      { path: '/l', method: 'delete', queries: [{ table: 'notes', operation: 'delete' }] },
+      { path: '/m', method: 'post', cache: { enabled: true }, queries: [{ table: 'notes', operation: 'insert' }] },
+      { path: '/n', method: 'get', response: { x: '{{secret:key}}' } }
+    ]
+  }, { provider: 'postgres', postgres: { connectionString } }), { env, logger })
+  const error: unknown = await broken.ready().then(() => undefined, (error: unknown) => error)
+  await broken.close()
+  if (!(error instanceof ConfigError)) throw error
+  const found = error.faults.map(({ pointer, suggestion }) => [pointer, suggestion])
+  t.strictSame(found.map(([pointer]) => String(pointer).split('/')[2]), [...new Set(found.map(([pointer]) => String(pointer).split('/')[2]))], 'each once')
+  t.equal(found.length, 14)
+  t.match(found.slice(0, 3), [['/routes/0/queries/0/table', 'notes'], ['/routes/1/queries/0/select', 'title'], ['/routes/2/queries/0/filters/0/column', 'title']])
+  t.notMatch(JSON.stringify(error.faults), /relation|SQLSTATE|json_agg/)
+})
+
+test('the document of these tests is right', async (t) => {
+  t.strictSame(faultsOf(testDocument({ tables, routes: [...routes] })), [])
+})
