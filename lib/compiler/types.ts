@@ -91,6 +91,8 @@ export interface CompiledQuery {
   /** The answer for an object as input; an array as input makes an insert answer `records`. */
   readonly answer: Answer
   readonly references: readonly Reference[]
+  /** Where a write takes the columns of one record from: column to JSON Pointer, such as `/body/title`. */
+  readonly places: ReadonlyMap<string, string>
   /** The JSON Schema of one record of this query, for `/doc`. */
   readonly record: JsonSchema
   /** Every name that `excludeFields` can mean here; null for documents, which may have any field. */

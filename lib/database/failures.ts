@@ -2,7 +2,7 @@
  * What goes wrong in a database, as errors of the catalogue. Nothing of SQL, of values or of other rows is in them: the
  * driver's error is their `cause`, for the log.
  */
-import { failure, TenantryError, type ErrorDetails } from '../errors.js'
+import { catalogue, failure, TenantryError, type CatalogueEntry } from '../errors.js'
 
 /** Seconds after which a caller may try again; the database is looked for at once, so the shortest that HTTP can say. */
 const retryAfter = { 'retry-after': '1' }
@@ -10,6 +10,34 @@ const retryAfter = { 'retry-after': '1' }
 /** Constraints of the application's tables: what an error names by its constraint, told by its columns. */
 export interface ConstraintReader {
   columnsOf (table: string, constraint: string): readonly string[] | undefined
+}
+
+/** A column of a write that breaks a rule of its table. */
+export interface BrokenColumn {
+  readonly column: string
+  readonly message: string
+  readonly keyword: string
+}
+
+/** A conflict, or a broken rule of the table, that names the columns. */
+export class ColumnsError extends TenantryError {
+  readonly table: string
+  readonly #entry: CatalogueEntry
+  readonly #columns: readonly BrokenColumn[]
+
+  /** `places`: where the caller gave the columns, as JSON Pointers; the others are told by their names. */
+  constructor (entry: CatalogueEntry, table: string, columns: readonly BrokenColumn[], cause: unknown, places?: ReadonlyMap<string, string>) {
+    const details = columns.map(({ column, message, keyword }) => ({ path: places?.get(column) ?? `/${column}`, message, keyword }))
+    super(entry, { cause, extras: { details } })
+    this.table = table
+    this.#entry = entry
+    this.#columns = columns
+  }
+
+  /** The same for a caller who gave the columns in these places. */
+  at (places: ReadonlyMap<string, string>): ColumnsError {
+    return new ColumnsError(this.#entry, this.table, this.#columns, this.cause, places)
+  }
 }
 
 /** The SQLSTATE of an error that the database itself reported. */
@@ -49,11 +77,11 @@ export function databaseUnavailable (cause?: unknown): TenantryError {
 function translateState (state: string, cause: unknown, constraints: ConstraintReader): unknown {
   if (isStalePlan(cause)) return failure('schemaChanged', { headers: retryAfter, cause })
   switch (state) {
-    case '23505': return failure('conflict', constraintDetails(cause, constraints, 'unique', (columns) => `another record has the same ${columns}`))
-    case '23503': return failure('constraintViolated', constraintDetails(cause, constraints, 'foreignKey', (columns, table) => `the reference by ${columns} of ${table} would lead nowhere`))
-    case '23514': return failure('constraintViolated', constraintDetails(cause, constraints, 'check', (columns) => `${columns} breaks a rule of the table`))
-    case '23P01': return failure('constraintViolated', constraintDetails(cause, constraints, 'exclusion', (columns) => `${columns} collides with another record`))
-    case '23502': return failure('constraintViolated', requiredDetails(cause))
+    case '23505': return broken(catalogue.conflict, cause, constraints, 'unique', (columns) => `another record has the same ${columns}`)
+    case '23503': return broken(catalogue.constraintViolated, cause, constraints, 'foreignKey', (columns, table) => `the reference by ${columns} of ${table} would lead nowhere`)
+    case '23514': return broken(catalogue.constraintViolated, cause, constraints, 'check', (columns) => `${columns} breaks a rule of the table`)
+    case '23P01': return broken(catalogue.constraintViolated, cause, constraints, 'exclusion', (columns) => `${columns} collides with another record`)
+    case '23502': return required(cause)
     // A table, column, type, constraint or schema that is gone, or a column of another type than the statement was written for.
     case '42P01': case '42703': case '42704': case '42804': case '42883': case '42P10': case '3F000': return failure('schemaChanged', { headers: retryAfter, cause })
     case '57014': case '40001': case '40P01': case '55P03': return failure('databaseBusy', { headers: retryAfter, cause })
@@ -85,21 +113,22 @@ function isLost (error: Error): boolean {
 
 type Message = (columns: string, table: string) => string
 
-function constraintDetails (cause: unknown, constraints: ConstraintReader, keyword: string, message: Message): ErrorDetails {
+function broken (entry: CatalogueEntry, cause: unknown, constraints: ConstraintReader, keyword: string, message: Message): TenantryError {
   const table = fieldOf(cause, 'table')
   const constraint = fieldOf(cause, 'constraint')
   const columns = table === undefined || constraint === undefined ? undefined : constraints.columnsOf(table, constraint)
   // The tenant is in keys of tenant-scoped tables, and is nothing that a caller sends.
   const own = columns?.filter((column) => column !== 'tenant_id') ?? []
-  if (table === undefined || own.length === 0) return { cause }
+  if (table === undefined || own.length === 0) return new TenantryError(entry, { cause })
   const text = message(own.join(', '), table)
-  return { cause, extras: { details: own.map((column) => ({ path: `/${column}`, message: text, keyword })) } }
+  return new ColumnsError(entry, table, own.map((column) => ({ column, message: text, keyword })), cause)
 }
 
-function requiredDetails (cause: unknown): ErrorDetails {
+function required (cause: unknown): TenantryError {
   const column = fieldOf(cause, 'column')
-  if (column === undefined) return { cause }
-  return { cause, extras: { details: [{ path: `/${column}`, message: `${column} must have a value`, keyword: 'required' }] } }
+  const table = fieldOf(cause, 'table')
+  if (table === undefined || column === undefined) return failure('constraintViolated', { cause })
+  return new ColumnsError(catalogue.constraintViolated, table, [{ column, message: `${column} must have a value`, keyword: 'required' }], cause)
 }
 
 /** One of the fields that PostgreSQL puts into an error; names are in fields of their own since its texts are translated. */

@@ -2,6 +2,7 @@
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { BoundQuery, CompiledQuery, Scope } from '../../lib/compiler/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
+import { ColumnsError } from '../../lib/database/failures.js'
 import { failure } from '../../lib/errors.js'
 
 /**
@@ -35,7 +36,12 @@ async function answerOf (route: CompiledRoute, engine: Engine, scope: Scope): Pr
   const options = { tenantId: scope.tenant?.id ?? null }
   if (queries.length === 1) {
     const bound = first.bind(scope)
-    const text = found(first, await engine.text(bound.statement, bound.values, options))
+    let text
+    try {
+      text = found(first, await engine.text(bound.statement, bound.values, options))
+    } catch (error) {
+      throw placed(error, first, bound)
+    }
     if (route.readsResults) scope.results[first.key] = JSON.parse(text)
     return text
   }
@@ -50,7 +56,12 @@ async function answerOfAll (route: CompiledRoute, scope: Scope, run: (bound: Bou
   const members: string[] = []
   for (const query of route.queries) {
     const bound = query.bind(scope)
-    const text = found(query, await run(bound))
+    let text
+    try {
+      text = found(query, await run(bound))
+    } catch (error) {
+      throw placed(error, query, bound)
+    }
     if (route.readsResults) scope.results[query.key] = JSON.parse(text)
     members.push(`${JSON.stringify(query.key)}:${text}`)
   }
@@ -59,6 +70,13 @@ async function answerOfAll (route: CompiledRoute, scope: Scope, run: (bound: Bou
 
 function textIn (session: Session, bound: BoundQuery): Promise<string | null> {
   return session.text(bound.statement, bound.values)
+}
+
+/** A broken rule of the table is told by where the request gave its columns; the database knows only the columns. */
+function placed (error: unknown, { table, answer, places }: CompiledQuery, bound: BoundQuery): unknown {
+  // Of an array of records the database does not say which one it was.
+  if (!(error instanceof ColumnsError) || error.table !== table || bound.answer !== answer) return error
+  return error.at(places)
 }
 
 /** No row is "not found"; for an upsert, a row that another tenant owns. */

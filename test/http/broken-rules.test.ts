@@ -4,7 +4,7 @@ import { test } from 'tap'
 import { testServer } from '../helpers/server.js'
 import { caller, refused, type Request } from './caller.js'
 
-const id = { type: 'uuid', primaryKey: true, default: 'gen_random_uuid()' } as const
+const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 const nobody = '00000000-0000-4000-8000-000000000000'
 
 const document: TestDocument = {

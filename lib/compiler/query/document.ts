@@ -25,6 +25,8 @@ const maxIdLength = 512 // characters; PostgreSQL's index takes some 2,700 bytes
 /** The schema of a document: its id, and whatever fields it has. */
 const documentSchema: JsonSchema = Object.freeze({ type: 'object', properties: { id: { type: 'string' } }, required: ['id'], additionalProperties: true })
 
+const noPlaces: CompiledQuery['places'] = new Map()
+
 type Operation = DocumentQuery['operation']
 type Member = 'docId' | 'filters' | 'data' | 'order' | 'limit' | 'offset'
 
@@ -86,6 +88,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     status: creates ? 201 : 200,
     answer: answers[operation],
     references: Object.freeze(uniqueReferences(references)),
+    places: noPlaces,
     record: documentSchema,
     fields: null,
     bind: data === undefined ? bindRead(operation, parts) : bindWrite(operation, parts, data, id)

@@ -27,6 +27,8 @@ const operations = {
   delete: compileDelete
 } as const satisfies Record<Query['operation'], (subject: Subject) => CompiledOperation | undefined>
 
+const noPlaces: CompiledQuery['places'] = new Map()
+
 /** Compiles a query on a table; null after faults were added to the context's list. */
 export function compileQuery (query: Query, pointer: string, context: QueryContext): CompiledQuery | null {
   const { faults } = context
@@ -49,6 +51,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     status: query.operation === 'insert' ? 201 : 200,
     answer: operation.answer,
     references: Object.freeze(uniqueReferences(operation.references)),
+    places: operation.places ?? noPlaces,
     record: recordSchema(subject.reduced),
     fields: namesOf(subject.full),
     bind: operation.bind

@@ -31,7 +31,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
   const before = context.faults.faults.length
   // `single` is one record in and out: an array of them is refused.
   const input = compileInput(query.data, table, pointer, context, { excluded, many: query.single !== true })
-  const { columns: fixed, references } = fixedColumns(subject)
+  const { columns: fixed, references, places } = fixedColumns(subject)
   const conflict = query.operation === 'upsert' ? conflictColumns(query.onConflict, table, pointer, subject) : undefined
   if (input === undefined || context.faults.faults.length > before) return undefined
 
@@ -70,19 +70,21 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
     answer: 'record',
     missing: conflict === undefined ? 'notFound' : 'conflict',
     references: [...input.references, ...references],
+    places: new Map([...input.places, ...places]),
     tenantScoped: tenantKeys(table, context.catalogue).length > 0,
     bind
   }
 }
 
 /** The key that `id` or the filters of an upsert give: values of its row, whatever the data says. */
-function fixedColumns ({ query, table, pointer, context }: Subject): { columns: FixedColumn[], references: Reference[] } {
+function fixedColumns ({ query, table, pointer, context }: Subject): { columns: FixedColumn[], references: Reference[], places: ReadonlyMap<string, string> } {
   const given = [
     ...query.id === undefined ? [] : keyValues(query.id, table, pointerTo(pointer, 'id'), context),
     ...query.operation === 'upsert' ? asValues(query.filters ?? [], pointerTo(pointer, 'filters'), context) : []
   ]
   const columns: FixedColumn[] = []
   const references: Reference[] = []
+  const places = new Map<string, string>()
   for (const { column: name, value: configured, pointer: at } of given) {
     const column = findColumn(table, name, at, context)
     if (column === undefined) continue
@@ -93,7 +95,8 @@ function fixedColumns ({ query, table, pointer, context }: Subject): { columns: 
     const value = compileValue(configured, at, context)
     references.push(...value.references)
     const encode = encoderOf(column)
-    const path = requestPath(value, `/${name}`)
+    const place = requestPath(value, '')
+    const path = place === '' ? `/${name}` : place
     const bind: Binder = (scope) => {
       const found = value.evaluate(scope)
       const encoded = found === undefined || found === null ? unfit : encode(found)
@@ -101,8 +104,9 @@ function fixedColumns ({ query, table, pointer, context }: Subject): { columns: 
       return encoded
     }
     columns.push({ column, bind })
+    if (place !== '') places.set(name, place)
   }
-  return { columns, references }
+  return { columns, references, places }
 }
 
 function conflictColumns (named: readonly string[] | undefined, table: Table, pointer: string, { context }: Subject): readonly string[] | undefined {

@@ -9,6 +9,8 @@ export interface CompiledOperation {
   readonly answer: Answer
   readonly missing: Missing
   readonly references: readonly Reference[]
+  /** Default: nothing is written. */
+  readonly places?: CompiledQuery['places']
   /** The write looks at rows of tenants beyond those of its own table. */
   readonly tenantScoped?: boolean
   readonly bind: CompiledQuery['bind']

@@ -36,6 +36,7 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
     answer,
     missing: 'notFound',
     references: [...filters.references, ...input.references],
+    places: input.places,
     tenantScoped: tenantKeys(table, context.catalogue).length > 0,
     bind: (scope) => {
       const [row] = input.read(scope).rows

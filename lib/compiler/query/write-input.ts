@@ -27,6 +27,8 @@ export interface InputRow {
 export interface WriteInput {
   readonly columns: readonly InputColumn[]
   readonly references: readonly Reference[]
+  /** Where in the request the columns of one row come from, as JSON Pointers; without those that no single place gives. */
+  readonly places: ReadonlyMap<string, string>
   /** The rows, and whether the input was an array of them; throws `validationFailed` and `forbidden`. */
   readonly read: (scope: Scope) => { readonly rows: readonly InputRow[], readonly many: boolean }
   /** Columns that every row has, so that no variant of the statement is without them. */
@@ -58,7 +60,7 @@ export function compileInput (data: unknown, table: Table, pointer: string, cont
 /** `data` names the columns: each has a value of its own. */
 function configuredInput (data: Readonly<Record<string, unknown>>, table: Table, pointer: string, context: QueryContext, { excluded }: InputOptions): WriteInput {
   const { faults } = context
-  const members: { name: string, column: Column, encode: Encoder, value: CompiledValue, path: string, excluded: boolean }[] = []
+  const members: { name: string, column: Column, encode: Encoder, value: CompiledValue, place: string, path: string, excluded: boolean }[] = []
   for (const [name, configured] of Object.entries(data)) {
     const at = pointerTo(pointer, name)
     const column = table.columns.get(name)
@@ -67,7 +69,8 @@ function configuredInput (data: Readonly<Record<string, unknown>>, table: Table,
     else {
       const value = compileValue(configured, at, context)
       const encode = encoderOf(column)
-      members.push({ name, column, encode, value, path: requestPath(value, `/${name}`), excluded: isExcludedInput(name, value, excluded) })
+      const place = requestPath(value, '')
+      members.push({ name, column, encode, value, place, path: place === '' ? `/${name}` : place, excluded: isExcludedInput(name, value, excluded) })
       const constant = value.constant ? value.evaluate(noScope) : undefined
       if ((constant ?? null) !== null && encode(constant) === unfit) faults.add(at, misfit(column))
     }
@@ -94,6 +97,7 @@ function configuredInput (data: Readonly<Record<string, unknown>>, table: Table,
   return {
     columns: written,
     references: members.flatMap(({ value }) => value.references),
+    places: new Map(members.filter(({ place }) => place !== '').map(({ name, place }) => [name, place])),
     read,
     always: new Set(always),
     dynamic: false
@@ -144,6 +148,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
   return {
     columns,
     references: value.references,
+    places: new Map(path === '' ? [] : columns.map(({ column: { name } }) => [name, pointerTo(path, name)])),
     read: (scope) => {
       const given = value.evaluate(scope)
       if (!Array.isArray(given) || !many) return { rows: [readRow(given, path, scope)], many: false }
