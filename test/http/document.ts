@@ -128,7 +128,24 @@ export const routes = [
   // Without a database
   { method: 'get', path: '/echo/:word', response: { word: '{{params.word}}', q: '{{query.q}}', text: 'you said {{query.q}}', agent: '{{headers.user-agent}}', sub: '{{auth.sub}}', tenant: '{{tenant.id}}' } },
   { method: 'post', path: '/echo', response: { body: '{{body}}', text: 'you said {{body.text}}' } },
-  { method: 'get', path: '/computed', transform: { fields: { shout: 'item.title + "!"' } }, queries: [{ table: 'notes', operation: 'select' }] },
+  {
+    method: 'get',
+    path: '/computed',
+    transform: {
+      fields: {
+        shout: 'item.title + "!"',
+        worth: 'item.price * item.rank',
+        share: 'item.rank / item.small',
+        rest: 'item.rank % item.small',
+        first: 'item.tags[0]',
+        many: 'size(item.tags) > 3 ? "many" : "few"',
+        colour: 'item.extra.colour',
+        late: 'item.due < item.at',
+        longer: '{{query.q}} + item.body'
+      }
+    },
+    queries: [{ table: 'notes', operation: 'select' }]
+  },
   { method: 'get', path: '/short', response: { type: 'object', properties: { title: { type: 'string' } } }, queries: [{ table: 'notes', operation: 'select' }] },
   // Access
   { method: 'get', path: '/mine', requireAuth: true, response: { sub: '{{auth.sub}}', tenant: '{{tenant.id}}', role: '{{auth.role}}' } },

@@ -1,14 +1,22 @@
 /** Two tenants on one server: neither sees, changes, blocks or learns of the other's rows. */
-import { test } from 'tap'
+import { test, type Test } from 'tap'
 import { testServer } from '../helpers/server.js'
-import { forEachEngine, postgresDatabase } from '../helpers/postgres.js'
+import { forEachEngine, postgresDatabase, type DatabaseSection } from '../helpers/postgres.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller, refused, type Ask } from './caller.js'
 import { everyKind } from './document.js'
 
 const titlesOf = async (ask: Ask, target = 'GET /notes') => (await ask(target)).body.data?.map(({ title }) => title)
 
-test('two tenants', (t) => forEachEngine(t, async (t, engine) => {
+test('two tenants', (t) => forEachEngine(t, isolated))
+
+test('two tenants with row-level security, of a role that is bound by it', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { role: 'owner' })
+  const postgres = { connectionString, rowLevelSecurity: true, preparedStatements: false, pool: { max: 2 } }
+  await isolated(t, { provider: 'postgres', postgres })
+})
+
+async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
   const app = await testServer(t, everyKind, { engine })
   const a = caller(t, app, { tenant: 'a' })
   const b = caller(t, app, { tenant: 'b' })
@@ -153,7 +161,7 @@ test('two tenants', (t) => forEachEngine(t, async (t, engine) => {
     t.match([changed.status, Object.hasOwn(changed.body, 'body')], [200, false])
     await unchanged('an excluded field in a body')
   })
-}))
+}
 
 test('an error tells nothing of the rows that PostgreSQL looks at before it looks whose they are', async (t) => {
   const database = await postgresDatabase(t)
