@@ -1,5 +1,6 @@
 /** How JSON values become values of a column, and which do not fit. */
 import type { Column } from '../../database/catalogue.js'
+import { formOf, type TextForm } from './text-form.js'
 
 /** The value does not fit the column. */
 export const unfit = Symbol('unfit')
@@ -49,7 +50,7 @@ export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): E
     case 'integer': return integerEncoder(integerBounds[type] ?? Number.MAX_SAFE_INTEGER)
     case 'vector': return (value) => Array.isArray(value) && value.every((item) => typeof item === 'number') ? JSON.stringify(value) : unfit
     case 'array': return arrayEncoder(encoderOf({ type: itemType(type), ...(labels !== undefined && { labels }) }), kindOf(itemType(type)) === 'json' ? 0 : maxDimensions - 1)
-    case 'text': return labels !== undefined ? labelEncoder(new Set(labels)) : formedTypes.test(type) ? encodeString : encodeText
+    case 'text': return labels !== undefined ? labelEncoder(new Set(labels)) : textEncoder(type)
   }
 }
 
@@ -84,12 +85,22 @@ export function describeType ({ type, labels }: Pick<Column, 'type' | 'labels'>)
     case 'array': return `an array (${type})`
     case 'vector': return 'an array of numbers'
     case 'json': return 'any JSON value'
-    case 'text': return type === 'text' ? 'a text' : `a text (${type})`
+    case 'text': return type === 'text' ? 'a text' : formOf(type)?.description ?? `a text (${type})`
   }
 }
 
-/** Types whose text has a form that no number or boolean has. */
-const formedTypes = /^(uuid|date|time|timestamp|interval)\b/
+/** Further types whose text has a form that no number or boolean has. */
+const formedTypes = /^(time|interval)\b/
+
+function textEncoder (type: string): Encoder {
+  const form = formOf(type)
+  if (form !== undefined) return formEncoder(form)
+  return formedTypes.test(type) ? encodeString : encodeText
+}
+
+function formEncoder ({ fits }: TextForm): Encoder {
+  return (value) => typeof value === 'string' && fits(value) ? value : unfit
+}
 
 function encodeString (value: unknown): unknown {
   return typeof value === 'string' ? value : unfit
@@ -118,11 +129,25 @@ function encodeDecimal (value: unknown): unknown {
 }
 
 function integerEncoder (bound: number): Encoder {
+  // A bigint beyond what a JSON number holds comes as text.
+  const fits = bound === Number.MAX_SAFE_INTEGER ? isBigint : (text: string) => isBetween(Number(text), bound)
   return (value) => {
-    if (typeof value === 'number') return Number.isInteger(value) && Math.abs(value) <= bound + (value < 0 ? 1 : 0) ? value : unfit
-    // A bigint beyond what a JSON number holds comes as text; PostgreSQL tells when even that is too large.
-    return typeof value === 'string' && /^[+-]?\d{1,19}$/.test(value) && (bound > 2_147_483_647 || Math.abs(Number(value)) <= bound + 1) ? value : unfit
+    if (typeof value === 'number') return Number.isInteger(value) && isBetween(value, bound) ? value : unfit
+    return typeof value === 'string' && /^[+-]?\d{1,19}$/.test(value) && fits(value) ? value : unfit
   }
+}
+
+function isBetween (value: number, bound: number): boolean {
+  return value <= bound && value >= -bound - 1
+}
+
+function isBigint (text: string): boolean {
+  return text.length < 19 || BigInt.asIntN(64, toBigInt(text)) === toBigInt(text)
+}
+
+/** `BigInt` knows no plus. */
+function toBigInt (text: string): bigint {
+  return BigInt(text.startsWith('+') ? text.slice(1) : text)
 }
 
 /** An array's items; `depth` further levels of arrays in arrays, which PostgreSQL takes for the same type. */

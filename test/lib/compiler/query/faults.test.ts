@@ -53,7 +53,7 @@ test('a query that disagrees with the database or with itself names its place an
     ]],
     [{ table: 'articles', operation: 'insert', data: [{ titel: 'x' }, 1] }, ['/q/data/0/titel: "articles" has no column of this name, did you mean "title"?', '/q/data/1: expected an object']],
     [{ table: 'articles', operation: 'insert', data: 7 }, ['/q/data: expected an object, a template, or an array of objects']],
-    [{ table: 'articles', operation: 'update', data: [], id: 1 }, ['/q/id: the column "id" takes a text (uuid)', '/q/data: expected an object or a template']],
+    [{ table: 'articles', operation: 'update', data: [], id: 1 }, ['/q/id: the column "id" takes a UUID', '/q/data: expected an object or a template']],
     [{ table: 'articles', operation: 'update' }, ['/q: `update` without `filters` or `id` would change every row: say which rows']],
     [{ table: 'articles', operation: 'delete', filters: [{ column: 'title', value: '{{query.x}}', optional: true }] }, ['/q/filters: every filter of this `delete` is optional: without them it would reach every row']],
     [{ table: 'articles', operation: 'delete', filters: [{ or: [{ column: 'title', value: '{{query.x}}', optional: true }] }] }, ['/q/filters: every filter of this `delete` is optional: without them it would reach every row']],

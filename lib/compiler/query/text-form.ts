@@ -1,0 +1,55 @@
+/**
+ * The form of texts that stand for something else. What PostgreSQL takes always passes; of what it does not, enough is
+ * told here for the answer to name the field, which the database's own refusal cannot.
+ */
+
+/** What a text of a type must be. */
+export interface TextForm {
+  readonly fits: (text: string) => boolean
+  /** For messages. */
+  readonly description: string
+}
+
+const day: TextForm = { fits: isMoment, description: 'a date, such as 2026-01-31' }
+const moment: TextForm = { fits: isMoment, description: 'a date and time, such as 2026-01-31T12:00:00Z' }
+
+const forms: Readonly<Record<string, TextForm>> = {
+  uuid: { fits: isUuid, description: 'a UUID' },
+  date: day,
+  'timestamp with time zone': moment,
+  'timestamp without time zone': moment
+}
+
+/** The form of a type's texts; undefined where any text may do. */
+export function formOf (type: string): TextForm | undefined {
+  return Object.hasOwn(forms, type) ? forms[type] : undefined
+}
+
+/** PostgreSQL takes hyphens after any four digits, none, and braces around it all. */
+const uuid = /^\{?(?:[\da-f]{4}-?){8}\}?$/i
+
+function isUuid (text: string): boolean {
+  return uuid.test(text)
+}
+
+/** Words that PostgreSQL knows as moments. */
+const words = /^\s*(?:[+-]?infinity|epoch|now|today|tomorrow|yesterday)\b/i
+const calendar = /^\s*(\d{4})-(\d\d?)-(\d\d?)(?:[t\s]+(\d\d?):(\d\d)(?::(\d\d))?)?/i
+
+/** Whether a date of the calendar is one that exists; PostgreSQL reads other ways of writing too, all with digits. */
+function isMoment (text: string): boolean {
+  const match = calendar.exec(text)
+  if (match === null) return /\d/.test(text) || words.test(text)
+  const [year, month, date, hour = 0, minute = 0, second = 0] = match.slice(1).map((part) => part === undefined ? undefined : Number(part))
+  // 24:00 is the day's end, and second 60 a leap second.
+  return hour <= 24 && minute <= 59 && second <= 60 && month! >= 1 && month! <= 12 && date! >= 1 && date! <= daysOf(year!, month!, /bc/i.test(text))
+}
+
+function daysOf (year: number, month: number, beforeChrist: boolean): number {
+  if (month === 2) return isLeap(beforeChrist ? year - 1 : year) ? 29 : 28
+  return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31
+}
+
+function isLeap (year: number): boolean {
+  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+}
