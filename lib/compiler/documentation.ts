@@ -1,6 +1,8 @@
 /** What `/doc` says of a compiled route: request, answers and errors as JSON Schemas, derived and never written twice. */
 import type { Route } from '../config/schema/route.js'
-import type { Answer, CompiledQuery, CompiledRequest, CompiledResponse, JsonSchema } from './types.js'
+import type { AnswerParts } from './answer-schema.js'
+import type { CompiledRequest, JsonSchema, Method } from './types.js'
+import { answerSchema } from './answer-schema.js'
 
 /** The members of a Fastify route schema that the OpenAPI document is made from. */
 export interface RouteDocumentation {
@@ -9,28 +11,29 @@ export interface RouteDocumentation {
   readonly tags?: readonly string[]
   readonly params?: JsonSchema
   readonly querystring?: JsonSchema
+  /** That of `request`; without one, what the writes of the route take. */
   readonly body?: JsonSchema
   /** Schemas of the successful answers by status. */
   readonly response: Readonly<Record<number, JsonSchema>>
   /** The statuses of the errors that the route can answer. */
   readonly errors: readonly number[]
-  /** Empty where no token is needed. */
-  readonly security: readonly JsonSchema[]
+  /** Left out where a token is not needed: one that is sent is read all the same. */
+  readonly security?: readonly JsonSchema[]
 }
 
 /** The parts of a compiled route that its documentation is derived from. */
-export interface DocumentedParts {
+export interface DocumentedParts extends AnswerParts {
   readonly id: string
+  readonly method: Method
   readonly requireAuth: boolean
   readonly permissions: readonly string[]
   readonly request: CompiledRequest
-  readonly queries: readonly CompiledQuery[]
   readonly status: 200 | 201
-  readonly response: CompiledResponse | null
 }
 
 export function documentRoute (route: Route, parts: DocumentedParts): RouteDocumentation {
-  const { params, query, body } = parts.request
+  const { params, query } = parts.request
+  const body = bodySchema(parts)
   return Object.freeze({
     summary: route.description ?? parts.id,
     ...(route.description !== undefined && { description: route.description }),
@@ -38,40 +41,27 @@ export function documentRoute (route: Route, parts: DocumentedParts): RouteDocum
     ...(params !== undefined && { params }),
     ...(query !== undefined && { querystring: query }),
     ...(body !== undefined && { body }),
-    response: { [parts.status]: { description: 'Success', ...answerSchema(parts) } },
+    response: { [parts.status]: { description: 'Success', ...answerSchema(parts, route.response) } },
     errors: errorStatuses(parts),
-    security: parts.requireAuth ? [{ bearer: [] }] : []
+    ...(parts.requireAuth && { security: [{ bearer: [] }] })
   })
 }
 
-function answerSchema ({ queries, response }: DocumentedParts): JsonSchema {
-  if (response?.kind === 'schema') return response.schema
-  if (response?.kind === 'mapping') return {}
-  const [first] = queries
-  if (first !== undefined && queries.length === 1) return schemaOfAnswer(first.answer, first.record)
-  return objectOf(Object.fromEntries(queries.map((query) => [query.key, schemaOfAnswer(query.answer, query.record)])))
+function bodySchema ({ method, request, queries }: DocumentedParts): JsonSchema | undefined {
+  if (request.body !== undefined || !takesBody(method)) return request.body
+  const inputs = queries.flatMap(({ input }) => input === null ? [] : [input])
+  return inputs.length > 1 ? { allOf: inputs } : inputs[0]
 }
 
-function schemaOfAnswer (answer: Answer, record: JsonSchema): JsonSchema {
-  const data = { type: 'array', items: record }
-  switch (answer) {
-    case 'record': return record
-    case 'records': return objectOf({ data })
-    case 'page': return objectOf({ data, pagination: paginationSchema })
-    case 'deletion': return { ...objectOf({ success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }), required: ['success'] }
-  }
+function takesBody (method: Method): boolean {
+  return method !== 'GET'
 }
 
-const paginationSchema = objectOf({ limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } })
-
-function objectOf (properties: Readonly<Record<string, JsonSchema>>): JsonSchema {
-  return { type: 'object', properties, required: Object.keys(properties) }
-}
-
-function errorStatuses ({ requireAuth, permissions, queries }: DocumentedParts): number[] {
-  const statuses = new Set([400, 401, 429, 500])
+function errorStatuses ({ method, requireAuth, permissions, queries }: DocumentedParts): number[] {
+  // 503: every route waits for a pending migration, and none serves while the server stops.
+  const statuses = new Set([400, 401, 429, 500, 503])
+  if (takesBody(method)) statuses.add(413).add(415)
   if (requireAuth || permissions.length > 0) statuses.add(403)
-  if (queries.length > 0) statuses.add(503)
   if (queries.some((query) => query.answer !== 'page' && query.answer !== 'records')) statuses.add(404)
   if (queries.some((query) => query.write)) statuses.add(409)
   return [...statuses].sort((left, right) => left - right)

@@ -10,6 +10,8 @@ import { compileExpression } from './expression.js'
 /** A transform, ready to run. */
 export interface CompiledTransform {
   readonly references: readonly Reference[]
+  /** The names of the computed fields: those of each record of a list, and those of the answer itself. */
+  readonly names: { readonly record: readonly string[], readonly answer: readonly string[] }
   /** Adds the fields to an answer that is the caller's own to change, and returns it. */
   readonly apply: (answer: unknown, scope: Scope) => unknown
 }
@@ -46,6 +48,7 @@ export function compileTransform (transform: Transform, pointer: string, context
   const perAnswer = fields.filter(({ once }) => once)
   return Object.freeze({
     references: Object.freeze(fields.flatMap(({ expression }) => expression.references)),
+    names: Object.freeze({ record: perRecord.map(({ name }) => name), answer: perAnswer.map(({ name }) => name) }),
     apply: (answer: unknown, scope: Scope) => {
       if (!isEnvelope(answer)) {
         compute(fields, answer, answer, scope)

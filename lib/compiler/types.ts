@@ -95,6 +95,10 @@ export interface CompiledQuery {
   readonly places: ReadonlyMap<string, string>
   /** The JSON Schema of one record of this query, for `/doc`. */
   readonly record: JsonSchema
+  /** The JSON Schema of the body, for `/doc`, as far as this query writes it; null where it does not. */
+  readonly input: JsonSchema | null
+  /** An array as input is written too, and makes the answer `records`. */
+  readonly bulk: boolean
   /** Every name that `excludeFields` can mean here; null for documents, which may have any field. */
   readonly fields: ReadonlySet<string> | null
   /** Picks the SQL text that fits the request and binds its values; throws `tenantRequired`, `validationFailed` and `forbidden`. */

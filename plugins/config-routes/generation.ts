@@ -4,6 +4,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Route } from '../../lib/config/schema/route.js'
+import type { RouteDocumentation } from '../../lib/compiler/documentation.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { FaultList, formatFault } from '../../lib/config/faults.js'
@@ -21,6 +22,8 @@ export interface Generation {
   readonly routes: readonly CompiledRoute[]
   /** The route that serves now; throws `schemaChanged` for one that the database no longer fits. */
   route (index: number): CompiledRoute
+  /** The documentation of the route that serves now, or served last where the database no longer fits it. */
+  documentation (index: number): RouteDocumentation | undefined
   /** Resolves at once on a migrated database; throws `migrationPending` on another, looking again once a second. */
   migrated (): true | Promise<true>
   close (): void
@@ -35,6 +38,7 @@ export async function createGeneration (declared: readonly Route[], context: Gen
   let current = declared.map((route, index) => compile(route, index, engine.catalogue, faults))
   faults.throwIfAny()
   const routes = current.filter((route) => route !== null)
+  const documentations = routes.map(({ documentation }) => documentation)
   let pending = (await engine.pendingMigrations()).length > 0
   let lookedAt = Date.now()
 
@@ -42,6 +46,7 @@ export async function createGeneration (declared: readonly Route[], context: Gen
     current = declared.map((route, index) => {
       const list = new FaultList()
       const compiled = compile(route, index, catalogue, list)
+      if (compiled !== null) documentations[index] = compiled.documentation
       for (const fault of list.faults) log.error(`the database no longer fits a route: ${formatFault(fault)}`)
       return compiled
     })
@@ -74,6 +79,7 @@ export async function createGeneration (declared: readonly Route[], context: Gen
       }
       return route
     },
+    documentation: (index) => documentations[index],
     migrated: () => pending ? lookAgain() : true,
     close: end
   }

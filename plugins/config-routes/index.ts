@@ -2,6 +2,7 @@
  * The routes that a document declares. A route group: it registers endpoints and decorates nothing.
  * Needs the plugins database, auth and rate-limit; tenancy where a route uses a tenant-scoped table, cache where one is cached.
  */
+import type {} from '../openapi/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { CheckedRoutesOptions, ConfigRoutesOptions } from './options.js'
 import fp from 'fastify-plugin'
@@ -19,7 +20,12 @@ export async function configRoutes (app: FastifyInstance, { routes, pagination, 
   const generation = await createGeneration(routes, {
     env, pagination, cache, sharedTables: new Set(tenancy.sharedTables), origin: 'platform'
   }, app.engine, app.log)
-  app.addHook('onClose', async () => generation.close())
+  // Told after the generation, which compiles its routes anew.
+  const end = app.hasDecorator('openapi') ? app.engine.onCatalogue(() => app.openapi.invalidate()) : null
+  app.addHook('onClose', async () => {
+    end?.()
+    generation.close()
+  })
   requirePlugins(app, generation.routes)
 
   const serving: Serving = {
@@ -35,7 +41,7 @@ export async function configRoutes (app: FastifyInstance, { routes, pagination, 
         access: route.requireAuth ? 'user' : 'open',
         publicTenant: route.publicTenant,
         ...(route.rateLimit !== null && { rateLimitRule: route.rateLimit }),
-        openapi: route.documentation
+        openapi: () => generation.documentation(index) ?? route.documentation
       },
       handler: async (request, reply) => {
         const migrated = generation.migrated()

@@ -12,6 +12,7 @@ import { compileFieldComparison, fieldOf } from './document-field.js'
 import { type CompiledFilters, compileConditions, writeConditions } from './filter.js'
 import { noScope } from './filter-value.js'
 import { columnOf } from './identifiers.js'
+import { documentInput } from './input-schema.js'
 import { compilePage, direction, type Page, writePagination } from './page.js'
 import { refuse, requestPath } from './request-path.js'
 import { where } from './scope.js'
@@ -90,6 +91,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     references: Object.freeze(uniqueReferences(references)),
     places: noPlaces,
     record: documentSchema,
+    ...documentInput(query, new Set(excluded), context),
     fields: null,
     bind: data === undefined ? bindRead(operation, parts) : bindWrite(operation, parts, data, id)
   })

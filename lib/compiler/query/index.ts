@@ -8,6 +8,7 @@ import type { CompiledOperation } from './operation.js'
 import type { Subject } from './subject.js'
 import { type QueryContext, findTable } from './context.js'
 import { compileInsert } from './insert-operation.js'
+import { tableInput } from './input-schema.js'
 import { checkMembers } from './operation.js'
 import { recordSchema } from './record-schema.js'
 import { compileSelect } from './select-operation.js'
@@ -53,6 +54,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     references: Object.freeze(uniqueReferences(operation.references)),
     places: operation.places ?? noPlaces,
     record: recordSchema(subject.reduced),
+    ...tableInput(subject),
     fields: namesOf(subject.full),
     bind: operation.bind
   })

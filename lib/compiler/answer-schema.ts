@@ -1,0 +1,142 @@
+/** The JSON Schema of what a route answers, derived from its queries, its transform and its response. */
+import type { Answer, CompiledQuery, CompiledResponse, JsonSchema } from './types.js'
+import type { CompiledTransform } from './transform.js'
+import { isRecord } from './answer.js'
+
+/** The parts of a compiled route that make its answer. */
+export interface AnswerParts {
+  readonly queries: readonly CompiledQuery[]
+  readonly transform: CompiledTransform | null
+  readonly response: CompiledResponse | null
+}
+
+/** One form that an answer takes: a list wraps its records, and a write that creates has both forms. */
+interface Form {
+  readonly kind: Answer | 'several'
+  readonly schema: JsonSchema
+}
+
+/** The schema of the body; `response` as it is configured. */
+export function answerSchema ({ queries, transform, response }: AnswerParts, configured: unknown): JsonSchema {
+  const forms = formsOf(queries).map((form) => computed(form, transform))
+  if (response === null) return anyOf(forms.map(({ schema }) => schema))
+  if (response.kind === 'schema') return anyOf(forms.map((form) => filtered(form, response.schema, transform)))
+  return mappingSchema(configured, resultSchemas(queries, forms))
+}
+
+function formsOf (queries: readonly CompiledQuery[]): Form[] {
+  const [first] = queries
+  if (first !== undefined && queries.length === 1) return formsOfQuery(first)
+  const members = queries.map((query) => [query.key, anyOf(formsOfQuery(query).map(({ schema }) => schema))] as const)
+  return [{ kind: 'several', schema: objectOf(Object.fromEntries(members)) }]
+}
+
+function formsOfQuery ({ answer, record, bulk }: CompiledQuery): Form[] {
+  const kinds: Answer[] = bulk ? [answer, 'records'] : [answer]
+  return kinds.map((kind) => ({ kind, schema: formSchema(kind, record) }))
+}
+
+const paginationSchema = objectOf({ limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } })
+
+function formSchema (kind: Answer, record: JsonSchema): JsonSchema {
+  switch (kind) {
+    case 'record': return record
+    case 'records': return listOf(record)
+    case 'page': return listOf(record, paginationSchema)
+    case 'deletion': return { ...objectOf({ success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }), required: ['success'] }
+  }
+}
+
+/** Computed fields are anything: their expressions have no types. */
+function computed ({ kind, schema }: Form, transform: CompiledTransform | null): Form {
+  if (transform === null) return { kind, schema }
+  const { record, answer } = transform.names
+  if (!isList(kind)) return { kind, schema: withMembers(schema, [...record, ...answer]) }
+  const { data, ...others } = propertiesOf(schema)
+  const items = isRecord(data) && isRecord(data['items']) ? data['items'] : {}
+  const list = { ...schema, properties: { data: { type: 'array', items: withMembers(items, record) }, ...others } }
+  return { kind, schema: withMembers(list, answer) }
+}
+
+function withMembers (schema: JsonSchema, names: readonly string[]): JsonSchema {
+  if (names.length === 0) return schema
+  const required = Array.isArray(schema['required']) ? schema['required'] : []
+  return {
+    ...schema,
+    properties: { ...propertiesOf(schema), ...Object.fromEntries(names.map((name) => [name, {}])) },
+    required: [...new Set([...required, ...names])]
+  }
+}
+
+/** A response schema of one record, or of an array of them, is that of each record; the envelope of a list stays (response.ts). */
+function filtered ({ kind, schema: answer }: Form, schema: JsonSchema, transform: CompiledTransform | null): JsonSchema {
+  if (Object.hasOwn(propertiesOf(schema), 'data')) return schema
+  const record = !isRecord(schema['properties']) && isRecord(schema['items']) ? schema['items'] : schema
+  if (!isList(kind) || (transform !== null && transform.names.answer.length > 0)) return record
+  const { pagination } = propertiesOf(answer)
+  return isRecord(pagination) ? listOf(record, pagination) : listOf(record)
+}
+
+/** What `{{results.<key>}}` of a response reads. */
+function resultSchemas (queries: readonly CompiledQuery[], forms: readonly Form[]): JsonSchema {
+  const answer = anyOf(forms.map(({ schema }) => schema))
+  const [first] = queries
+  return first !== undefined && queries.length === 1 ? objectOf({ [first.key]: answer }) : answer
+}
+
+/** A mapping's members as far as they are known: a value of the request may be anything, or be left out. */
+function mappingSchema (value: unknown, results: JsonSchema): JsonSchema {
+  if (Array.isArray(value)) return { type: 'array' }
+  if (isRecord(value)) {
+    const members = Object.entries(value).filter(([, member]) => member !== undefined)
+    return {
+      type: 'object',
+      properties: Object.fromEntries(members.map(([name, member]) => [name, mappingSchema(member, results)])),
+      ...requiredOf(members.filter(([, member]) => isSure(member)).map(([name]) => name))
+    }
+  }
+  if (value === null) return { type: 'null' }
+  if (typeof value !== 'string') return typeof value === 'number' || typeof value === 'boolean' ? { type: typeof value } : {}
+  if (!value.includes('{{')) return { type: 'string' }
+  const [, path] = /^\{\{\s*results\.([\w.-]+)\s*\}\}$/.exec(value) ?? []
+  return path === undefined ? {} : memberAt(results, path.split('.'))
+}
+
+/** A template may come to nothing, and its member is left out. */
+function isSure (value: unknown): boolean {
+  return typeof value !== 'string' || !value.includes('{{')
+}
+
+function memberAt (schema: JsonSchema, path: readonly string[]): JsonSchema {
+  const [name, ...rest] = path
+  if (name === undefined) return schema
+  const properties = propertiesOf(schema)
+  const member = Object.hasOwn(properties, name) ? properties[name] : undefined
+  return isRecord(member) ? memberAt(member, rest) : {}
+}
+
+function isList (kind: Form['kind']): boolean {
+  return kind === 'page' || kind === 'records'
+}
+
+function listOf (record: JsonSchema, pagination?: JsonSchema): JsonSchema {
+  const data = { type: 'array', items: record }
+  return objectOf(pagination === undefined ? { data } : { data, pagination })
+}
+
+function anyOf (schemas: readonly JsonSchema[]): JsonSchema {
+  const [first] = schemas
+  return first !== undefined && schemas.length === 1 ? first : { anyOf: schemas }
+}
+
+function propertiesOf (schema: JsonSchema): Readonly<Record<string, unknown>> {
+  return isRecord(schema['properties']) ? schema['properties'] : {}
+}
+
+function objectOf (properties: Readonly<Record<string, JsonSchema>>): JsonSchema {
+  return { type: 'object', properties, ...requiredOf(Object.keys(properties)) }
+}
+
+function requiredOf (required: readonly string[]): { readonly required?: readonly string[] } {
+  return required.length > 0 ? { required } : {}
+}

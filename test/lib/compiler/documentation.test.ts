@@ -1,0 +1,184 @@
+import type { Route } from '../../../lib/config/schema/route.js'
+import { test } from 'tap'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { composeDocument } from '../../../plugins/openapi/document.js'
+import { errorSchema, errorSchemaId } from '../../../plugins/conventions.js'
+import { compile } from './routes.js'
+
+const path = '/articles'
+const uuid = '00000000-0000-4000-8000-000000000001'
+const list: Route = { path, method: 'get', queries: [{ table: 'articles', operation: 'select', select: 'id, title' }] }
+const one: Route = { path, method: 'get', queries: [{ table: 'articles', operation: 'select', select: 'id, title', id: uuid }] }
+const insert: Route = { path, method: 'post', queries: [{ table: 'articles', operation: 'insert', select: 'id, title' }] }
+const deletion: Route = { path, method: 'delete', queries: [{ table: 'articles', operation: 'delete', id: uuid }] }
+
+const id = { type: 'string', format: 'uuid' }
+const record = { type: 'object', properties: { id, title: { type: 'string' } }, required: ['id', 'title'] }
+const pagination = { type: 'object', properties: { limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } }, required: ['limit', 'offset', 'total'] }
+const pageOf = (items: object) => ({ type: 'object', properties: { data: { type: 'array', items }, pagination }, required: ['data', 'pagination'] })
+const recordsOf = (items: object) => ({ type: 'object', properties: { data: { type: 'array', items } }, required: ['data'] })
+
+/** The schema of the answer, without the text that describes the status. */
+function answerOf (route: Route): object {
+  const { status, documentation } = compile(route)
+  const { description: _, ...schema } = documentation.response[status] ?? {}
+  return schema
+}
+
+const bodyOf = (route: Route) => compile(route).documentation.body
+
+test('an answer is documented in the form of its query', async (t) => {
+  t.strictSame(answerOf(list), pageOf(record))
+  t.strictSame(answerOf(one), record)
+  t.match(answerOf(deletion), { properties: { success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }, required: ['success'] })
+  const [query] = list.queries ?? []
+  t.strictSame(answerOf({ path, method: 'get', queries: [{ ...query!, alias: 'all' }, { ...one.queries![0]!, alias: 'one' }] }), {
+    type: 'object', properties: { all: pageOf(record), one: record }, required: ['all', 'one']
+  })
+})
+
+test('a write that creates answers one record, or `data` with many', async (t) => {
+  t.equal(compile(insert).status, 201)
+  t.strictSame(answerOf(insert), { anyOf: [record, recordsOf(record)] })
+  const change = (members: object): Route => ({ ...insert, queries: [{ ...insert.queries![0]!, ...members }] })
+  t.strictSame(answerOf(change({ operation: 'upsert' })), { anyOf: [record, recordsOf(record)] })
+  t.strictSame(answerOf(change({ single: true })), record, 'not where it takes one record')
+  t.strictSame(answerOf(change({ data: { title: '{{body.title}}' } })), record, 'nor where its data is one')
+  t.strictSame(answerOf({ path, method: 'post', firebaseQueries: [{ collection: 'notes', operation: 'add' }] }), {
+    anyOf: [1, 2].map((form) => {
+      const note = { type: 'object', properties: { id: { type: 'string' } }, required: ['id'], additionalProperties: true }
+      return form === 1 ? note : recordsOf(note)
+    })
+  })
+})
+
+test('a response schema is that of each record of a list, whose envelope stays', async (t) => {
+  const title = { type: 'object', properties: { title: { type: 'string' } } }
+  const array = { type: 'array', items: title }
+  t.strictSame(answerOf({ ...list, response: title }), pageOf(title))
+  t.strictSame(answerOf({ ...list, response: array }), pageOf(title))
+  t.strictSame(answerOf({ ...one, response: title }), title)
+  t.strictSame(answerOf({ ...one, response: array }), title, 'a record is no array')
+  t.strictSame(answerOf({ ...insert, response: title }), { anyOf: [title, recordsOf(title)] })
+  const envelope = { type: 'object', properties: { data: array } }
+  t.strictSame(answerOf({ ...list, response: envelope }), envelope, 'one that describes the envelope is the whole')
+})
+
+test('a mapping is documented by its members', async (t) => {
+  const response = {
+    ok: true,
+    version: 2,
+    kind: 'articles',
+    nothing: null,
+    all: '{{results.articles}}',
+    rows: '{{results.articles.data}}',
+    unknown: '{{results.articles.other}}',
+    caller: '{{auth.sub}}',
+    nested: { text: 'by {{auth.sub}}' },
+    list: [1]
+  }
+  t.strictSame(answerOf({ ...list, response }), {
+    type: 'object',
+    properties: {
+      ok: { type: 'boolean' },
+      version: { type: 'number' },
+      kind: { type: 'string' },
+      nothing: { type: 'null' },
+      all: pageOf(record),
+      rows: { type: 'array', items: record },
+      unknown: {},
+      caller: {},
+      nested: { type: 'object', properties: { text: {} } },
+      list: { type: 'array' }
+    },
+    required: ['ok', 'version', 'kind', 'nothing', 'nested', 'list']
+  })
+  t.strictSame(answerOf({ path, method: 'get', response: '{{query.q}}' }), {})
+})
+
+test('computed fields are documented where they are added', async (t) => {
+  const transform = { fields: { shout: 'item.title + "!"', count: 'result.data.size()' } }
+  const shouted = { ...record, properties: { ...record.properties, shout: {} }, required: ['id', 'title', 'shout'] }
+  const page = pageOf(shouted)
+  t.strictSame(answerOf({ ...list, transform }), { ...page, properties: { ...page.properties, count: {} }, required: ['data', 'pagination', 'count'] })
+  t.strictSame(answerOf({ ...one, transform: { operations: [{ type: 'compute', fields: { shout: 'item.title + "!"' } }] } }), shouted)
+  t.match(answerOf({ ...list, transform, response: { rows: '{{results.articles.data}}' } }), { properties: { rows: { type: 'array', items: shouted } } })
+})
+
+test('a write documents the columns that it takes from the body', async (t) => {
+  const body = Object(bodyOf(insert))
+  const [row, rows] = body.anyOf
+  t.strictSame(rows, { type: 'array', items: row, maxItems: 1000 })
+  t.equal(row.additionalProperties, false)
+  t.strictSame(row.required, ['title'], 'what cannot be null and has no default')
+  t.strictSame(row.properties.views, { type: 'integer' })
+  t.strictSame(row.properties.slug, { type: ['string', 'null'] })
+  t.notOk('tenant_id' in row.properties, 'the tenant is that of the request')
+  t.notOk('title_length' in row.properties, 'what the database generates is not written')
+
+  t.notOk('title' in Object(bodyOf({ ...insert, excludeFields: ['title'], queries: [{ table: 'articles', operation: 'insert' }] })).anyOf[0].properties, 'excluded fields stay unknown')
+  const update = Object(bodyOf({ path, method: 'patch', queries: [{ table: 'articles', operation: 'update', id: uuid }] }))
+  t.strictSame(update.properties, row.properties)
+  t.notOk('required' in update)
+  t.strictSame(Object(bodyOf({ path, method: 'post', queries: [{ table: 'articles', operation: 'insert', single: true }] })), row, 'one record')
+  t.notOk('required' in Object(bodyOf({ path, method: 'put', queries: [{ table: 'articles', operation: 'upsert', onConflict: ['slug'], filters: [{ column: 'slug', value: 'x' }, { column: 'title', value: 'x' }] }] })).anyOf[0], 'what the query itself gives')
+})
+
+test('data that names its columns takes what its templates read', async (t) => {
+  const data = { title: '{{body.name}}', slug: '{{body.meta.slug}}', meta: { by: '{{body.meta.by}}' }, status: 'is {{body.status || "new"}}', author_id: '{{auth.sub}}', views: 1 }
+  t.strictSame(bodyOf({ ...insert, queries: [{ table: 'articles', operation: 'insert', data }] }), {
+    type: 'object',
+    properties: {
+      name: { type: 'string' },
+      meta: { type: 'object', properties: { slug: { type: ['string', 'null'] }, by: {} } },
+      status: {}
+    },
+    required: ['name']
+  })
+  t.equal(bodyOf({ ...insert, queries: [{ table: 'articles', operation: 'insert', data: { title: 'x' } }] }), undefined, 'nothing of the body is read')
+  t.match(bodyOf({ ...insert, queries: [{ table: 'articles', operation: 'insert', data: '{{body.items}}' }] }), {
+    type: 'object', properties: { items: { anyOf: [{ required: ['title'] }, { type: 'array' }] } }, required: ['items']
+  })
+})
+
+test('the rules of `request` are the documentation of the body, and a route that only reads has none', async (t) => {
+  const rules = { title: { type: 'string', required: true, maxLength: 5 } } as const
+  const ruled = Object(bodyOf({ ...insert, request: { body: rules } }))
+  t.match(ruled, { anyOf: [{ properties: { title: { type: 'string', maxLength: 5 } } }, { type: 'array' }] })
+  t.match(bodyOf({ ...insert, request: { query: { q: { type: 'string' } } } }), { anyOf: [{ required: ['title'] }, {}] }, 'rules of another part')
+  t.equal(bodyOf(list), undefined)
+  t.equal(bodyOf(deletion), undefined)
+  t.match(bodyOf({ path, method: 'post', firebaseQueries: [{ collection: 'notes', operation: 'add' }] }), { anyOf: [{ type: 'object', additionalProperties: true }, { type: 'array' }] })
+  t.match(bodyOf({ path, method: 'post', queries: [{ ...insert.queries![0]!, alias: 'a' }, { ...insert.queries![0]!, alias: 'b' }] }), { allOf: [{}, {}] }, 'two that take the body')
+})
+
+test('errors and tokens', async (t) => {
+  t.strictSame(compile(list).documentation.errors, [400, 401, 429, 500, 503])
+  t.strictSame(compile({ path, method: 'get', response: { ok: true } }).documentation.errors, [400, 401, 429, 500, 503], 'a route without queries waits for a migration too')
+  t.strictSame(compile({ path, method: 'post', response: { ok: true } }).documentation.errors, [400, 401, 413, 415, 429, 500, 503])
+  t.strictSame(compile({ ...deletion, requireAuth: true }).documentation.errors, [400, 401, 403, 404, 409, 413, 415, 429, 500, 503])
+  t.strictSame(compile({ ...list, requireAuth: true }).documentation.security, [{ bearer: [] }])
+  t.strictSame(compile({ ...list, requiredPermissions: ['a:b'] }).documentation.security, [{ bearer: [] }])
+  t.equal(compile(list).documentation.security, undefined, 'left to what the access of the route implies')
+})
+
+test('all of it is OpenAPI 3.1', async (t) => {
+  const routes: Route[] = [
+    list, insert, deletion,
+    { ...one, path: '/one', response: { type: 'object', properties: { title: { type: 'string' } } } },
+    { ...list, path: '/mapped', response: { rows: '{{results.articles.data}}', nothing: null } },
+    { ...insert, path: '/two', queries: [{ ...insert.queries![0]!, alias: 'a' }, { ...insert.queries![0]!, alias: 'b', data: { title: '{{body.a.b}}' } }] },
+    { ...list, path: '/computed', transform: { fields: { shout: 'item.title' } } },
+    { path: '/docs/:id', method: 'put', firebaseQueries: [{ collection: 'notes', operation: 'set', docId: '{{params.id}}' }] }
+  ]
+  const document = composeDocument({
+    info: { title: 'x', version: '1' },
+    routes: routes.map((route) => compile(route)).map(({ method, path, documentation }) => ({ methods: [method], url: path, config: { access: 'open', openapi: documentation }, schema: undefined })),
+    schemas: { [errorSchemaId]: errorSchema },
+    componentNames: { [errorSchemaId]: 'Error' },
+    tenancy: true
+  })
+  const { valid, errors } = await new Validator().validate({ ...document })
+  t.ok(valid, JSON.stringify(errors))
+  t.match(Object(document['paths'])['/articles'].get.security, [{}, { bearer: [] }], 'a token that is sent is read')
+})

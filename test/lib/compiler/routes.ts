@@ -1,0 +1,34 @@
+/** Compiles routes against the hand-written library, without a server. */
+import type { Route } from '../../../lib/config/schema/route.js'
+import { FaultList, formatFault } from '../../../lib/config/faults.js'
+import { compileRoute, type CompiledRoute, type RouteContext } from '../../../lib/compiler/route.js'
+import { library } from './query/tables.js'
+
+/** The compiled route; throws with its faults where there are any. */
+export function compile (route: Route, changes: Partial<RouteContext> = {}): CompiledRoute {
+  const faults = new FaultList()
+  const compiled = compileRoute(route, '/routes/0', contextOf(faults, changes))
+  if (compiled === null) throw new Error(faults.faults.map(formatFault).join('\n'))
+  return compiled
+}
+
+/** The faults of a route, as lines. */
+export function faultsOf (route: Route, changes: Partial<RouteContext> = {}): string[] {
+  const faults = new FaultList()
+  const compiled = compileRoute(route, '/routes/0', contextOf(faults, changes))
+  if ((compiled === null) !== (faults.faults.length > 0)) throw new Error('a route is null exactly when it has faults')
+  return faults.faults.map(formatFault)
+}
+
+function contextOf (faults: FaultList, changes: Partial<RouteContext>): RouteContext {
+  return {
+    faults,
+    catalogue: library(),
+    env: {},
+    pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 },
+    sharedTables: new Set(),
+    origin: 'platform',
+    cache: { enabled: true, ttl: 60 },
+    ...changes
+  }
+}
