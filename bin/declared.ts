@@ -1,8 +1,14 @@
 /** Compiles the routes of a document against the tables that it declares, without a database. */
 import type { Config } from '../lib/config/index.js'
+import type { FurtherCheck } from '../lib/config/assemble.js'
+import type { Query } from '../lib/config/schema/query.js'
+import type { Route } from '../lib/config/schema/route.js'
+import type { QueryContext } from '../lib/compiler/query/index.js'
+import type { Catalogue } from '../lib/database/catalogue.js'
+import { compileQuery } from '../lib/compiler/query/index.js'
+import { pathParameters, routeSources } from '../lib/compiler/route-parts.js'
 import { compileRoute } from '../lib/compiler/route.js'
-import { FaultList } from '../lib/config/faults.js'
-import { environmentOf } from '../lib/config/index.js'
+import { FaultList, pointerTo } from '../lib/config/faults.js'
 import { wantedTables, withDeclared } from '../lib/database/declared-tables.js'
 
 /** A table that a route names and the document does not declare. */
@@ -12,36 +18,43 @@ export interface UndeclaredTable {
 }
 
 /**
- * Throws a ConfigError that holds the faults of every route on declared tables. Routes on others cannot be judged here:
- * those tables are returned. The embedded engine has no tables but declared ones.
+ * A check that adds the faults of every route on declared tables to those of its document. Queries on other tables
+ * cannot be judged here: those tables are in `undeclared` after it. The embedded engine has no tables but declared ones.
  */
-export function checkAgainstDeclared (config: Config): UndeclaredTable[] {
-  const faults = new FaultList()
-  const catalogue = withDeclared({ schema: config.database.postgres?.schema ?? 'public', tables: new Map() }, wantedTables(config.tables))
+export function declaredCheck (): { undeclared: readonly UndeclaredTable[], further: FurtherCheck } {
   const undeclared: UndeclaredTable[] = []
-  for (const [index, route] of config.routes.entries()) {
-    const pointer = `/routes/${index}`
-    const unknown = config.database.provider === 'embedded' ? [] : tablesOf(route).filter((table) => !catalogue.tables.has(table))
-    undeclared.push(...unknown.map((table) => ({ pointer, table })))
-    if (unknown.length > 0) continue
-    compileRoute(route, pointer, {
-      faults,
-      catalogue,
-      env: environmentOf(config),
-      pagination: config.pagination,
-      sharedTables: new Set(config.tenancy.sharedTables),
-      origin: 'platform',
-      cache: config.cache
-    })
+  return {
+    undeclared,
+    further (config, routes, { faults, env }) {
+      // Of a table whose declaration is wrong nothing is known.
+      if (faults.faults.some(({ pointer }) => pointer.startsWith('/tables'))) return
+      const catalogue = withDeclared({ schema: config.database.postgres?.schema ?? 'public', tables: new Map() }, wantedTables(config.tables))
+      const found = new FaultList()
+      const context = { faults: found, catalogue, env, pagination: config.pagination, sharedTables: new Set(config.tenancy.sharedTables), origin: 'platform' as const }
+      for (const { pointer, value: route } of routes) {
+        const unknown = unknownTables(route.queries ?? [], catalogue, config)
+        undeclared.push(...unknown.map((table) => ({ pointer, table })))
+        if (unknown.length === 0) compileRoute(route, pointer, { ...context, cache: config.cache })
+        else compileKnown(route, pointer, config, { ...context, sources: routeSources, params: new Set(pathParameters(route.path)), excludeFields: route.excludeFields ?? [], softDelete: route.softDelete })
+      }
+      const told = new Set(faults.faults.map(({ pointer, message }) => `${pointer} ${message}`))
+      for (const fault of found.faults) if (!told.has(`${fault.pointer} ${fault.message}`)) faults.add(fault.pointer, fault.message, fault.suggestion)
+    }
   }
-  faults.throwIfAny()
-  return undeclared
+}
+
+/** The queries that are on declared tables only; any name of a result is accepted, since the others make some. */
+function compileKnown (route: Route, pointer: string, config: Config, context: QueryContext): void {
+  for (const [index, query] of (route.queries ?? []).entries()) {
+    if (unknownTables([query], context.catalogue, config).length === 0) compileQuery(query, pointerTo(pointer, 'queries', index), context)
+  }
 }
 
 const embed = /([A-Za-z_]\w*)\s*(?:![A-Za-z_]\w*\s*)*\(/g
 
-/** Tables that a route reads or writes, those that `select` embeds among them. */
-function tablesOf ({ queries = [] }: Config['routes'][number]): string[] {
+/** Tables that queries read or write and the document does not declare, those that `select` embeds among them. */
+function unknownTables (queries: readonly Query[], catalogue: Catalogue, { database }: Config): string[] {
+  if (database.provider === 'embedded') return []
   const names = queries.flatMap(({ table, select = '' }) => [...table === undefined ? [] : [table], ...[...select.matchAll(embed)].map(([, name = '']) => name)])
-  return [...new Set(names)]
+  return [...new Set(names)].filter((table) => !catalogue.tables.has(table))
 }

@@ -1,7 +1,8 @@
 /** The document that a command works on. */
 import type { Config, Env } from '../lib/config/index.js'
+import type { FurtherCheck } from '../lib/config/assemble.js'
 import { existsSync } from 'node:fs'
-import { loadConfig } from '../lib/config/index.js'
+import { loadAndCheck } from '../lib/config/load.js'
 import { CommandError } from './failure.js'
 
 /** Where a command looks that is given no document, in the working folder. */
@@ -13,8 +14,8 @@ export function findDocument (named: string | undefined): string | undefined {
 }
 
 /** Loads and checks the document; throws a ConfigError that holds its faults. */
-export async function loadDocument (named: string | undefined, env: Env): Promise<Config> {
+export async function loadDocument (named: string | undefined, env: Env, further?: FurtherCheck): Promise<Config> {
   const path = findDocument(named)
   if (path === undefined) throw new CommandError(`no document: there is no ${names.slice(0, -1).join(', ')} or ${names.at(-1)} in this folder; name one`)
-  return await loadConfig(path, { env })
+  return await loadAndCheck(path, { env, further })
 }

@@ -11,10 +11,10 @@ that would be right. Tables that the document declares are known; others are loo
   options: {},
 
   async run (call) {
-    const config = await loadDocument(call.document, call.env)
-    const { checkAgainstDeclared } = await import('../declared.js')
-    const later = checkAgainstDeclared(config)
-    for (const { pointer, table } of later) call.note(`note: ${pointer}: the table "${table}" is not declared: it is looked for when the server starts`)
+    const { declaredCheck } = await import('../declared.js')
+    const { undeclared, further } = declaredCheck()
+    await loadDocument(call.document, call.env, further)
+    for (const { pointer, table } of undeclared) call.note(`note: ${pointer}: the table "${table}" is not declared: it is looked for when the server starts`)
     return 0
   }
 }

@@ -7,20 +7,18 @@ import type { Env } from '../config/index.js'
 import type { FaultList } from '../config/faults.js'
 import type { Pagination } from '../config/schema/root.js'
 import type { Route, RouteRateLimit } from '../config/schema/route.js'
-import type { CompiledQuery, CompiledRequest, CompiledResponse, Method, Reference, Scope, TemplateSource } from './types.js'
-import type { CacheTarget } from './cache-key.js'
+import type { CompiledQuery, CompiledRequest, CompiledResponse, Method } from './types.js'
+import type { CompiledCache } from './route-cache.js'
 import type { CompiledTransform } from './transform.js'
 import type { RouteDocumentation } from './documentation.js'
 import { nearest, pointerTo } from '../config/faults.js'
-import { compileCacheKey } from './cache-key.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
 import { compileRequest } from './request.js'
 import { compileResponse } from './response.js'
+import { compileCache } from './route-cache.js'
+import { methodOf, pathParameters, resultKey, routeSources } from './route-parts.js'
 import { compileTransform } from './transform.js'
 import { documentRoute } from './documentation.js'
-
-/** The template sources of a configured route in this version. */
-const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'now', 'uuid'])
 
 /** What a route is compiled against. */
 export interface RouteContext {
@@ -34,11 +32,6 @@ export interface RouteContext {
   readonly origin: 'platform' | 'tenant'
   /** The document's `cache`: no route is cached where it is off; `ttl` in seconds for routes that name none. */
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
-}
-
-export interface CompiledCache {
-  readonly ttlMs: number
-  readonly key: (scope: Scope, target: CacheTarget) => string
 }
 
 /** A route, ready to serve. */
@@ -86,7 +79,7 @@ export function compileRoute (route: Route, pointer: string, context: RouteConte
     sources: routeSources,
     env: context.env,
     params: new Set(params),
-    results: new Set(queries.map((query) => query.key)),
+    results: new Set([...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])),
     bounded: context.origin === 'tenant'
   }
   const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, values)
@@ -96,7 +89,7 @@ export function compileRoute (route: Route, pointer: string, context: RouteConte
     ...transform?.references ?? [],
     ...response?.kind === 'mapping' ? response.value.references : []
   ]
-  const cache = compileCache(route, references, pointer, context, values)
+  const cache = compileCache(route, references, pointer, context.cache, values)
   const method = methodOf(route)
   if (faults.faults.length > before) return null
 
@@ -121,21 +114,6 @@ export function compileRoute (route: Route, pointer: string, context: RouteConte
   return Object.freeze({ ...compiled, documentation: documentRoute(route, compiled) })
 }
 
-/** The names of the `:name` parameters of a path, in order. */
-export function pathParameters (path: string): string[] {
-  return path.split('/').filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1))
-}
-
-function methodOf (route: Route): Method {
-  switch (route.method) {
-    case 'get': case 'GET': return 'GET'
-    case 'post': case 'POST': return 'POST'
-    case 'put': case 'PUT': return 'PUT'
-    case 'patch': case 'PATCH': return 'PATCH'
-    case 'delete': case 'DELETE': return 'DELETE'
-  }
-}
-
 /** Table queries first, then document queries; each sees the results of those before it. */
 function compileQueries (route: Route, pointer: string, context: RouteContext, params: readonly string[]): CompiledQuery[] {
   const compiled: CompiledQuery[] = []
@@ -153,28 +131,28 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     sharedTables: context.sharedTables,
     origin: context.origin
   })
-  const take = (query: CompiledQuery | null, at: string) => {
-    if (query === null) return
-    if (keys.has(query.key)) context.faults.add(at, `two queries answer under the name "${query.key}": give one of them an \`alias\``)
-    keys.add(query.key)
-    compiled.push(query)
+  const take = (key: string | undefined, query: CompiledQuery | null, at: string) => {
+    // A query with faults has a result too: those that read it are not wrong.
+    if (key !== undefined && keys.has(key)) context.faults.add(at, `two queries answer under the name "${key}": give one of them an \`alias\``)
+    if (key !== undefined) keys.add(key)
+    if (query !== null) compiled.push(query)
   }
   for (const [index, query] of (route.queries ?? []).entries()) {
     const at = pointerTo(pointer, 'queries', index)
-    take(compileQuery(query, at, queryContext()), at)
+    take(resultKey(query), compileQuery(query, at, queryContext()), at)
   }
   for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
     const at = pointerTo(pointer, 'firebaseQueries', index)
-    take(compileDocumentQuery(query, at, queryContext()), at)
+    take(resultKey(query), compileDocumentQuery(query, at, queryContext()), at)
   }
   return compiled
 }
 
 const creating: ReadonlySet<string> = new Set(['insert', 'upsert', 'create', 'add'])
 
-/** An array is a body where a query creates a record of each of its items: one that writes the body as a whole. */
+/** An array is a body where a query creates a record of each of its items: one that writes the body as a whole, and not as one record. */
 function takesArrays ({ queries = [], firebaseQueries = [] }: Route): boolean {
-  return [...queries, ...firebaseQueries].some(({ operation, data }) =>
+  return [...queries.filter(({ single }) => single !== true), ...firebaseQueries].some(({ operation, data }) =>
     creating.has(operation) && (data === undefined || (typeof data === 'string' && /^\{\{\s*body\s*\}\}$/.test(data))))
 }
 
@@ -184,17 +162,5 @@ function checkExcluded ({ excludeFields = [] }: Route, queries: readonly Compile
   const known = new Set(queries.flatMap(({ fields }) => [...fields ?? []]))
   for (const [index, name] of excludeFields.entries()) {
     if (!known.has(name)) faults.add(pointerTo(pointer, 'excludeFields', index), `no query of this route has a field "${name}"`, nearest(name, known))
-  }
-}
-
-function compileCache (route: Route, references: readonly Reference[], pointer: string, context: RouteContext, values: Parameters<typeof compileCacheKey>[3]): CompiledCache | null {
-  if (route.cache?.enabled !== true || !context.cache.enabled) return null
-  if (methodOf(route) !== 'GET') {
-    context.faults.add(`${pointer}/cache`, 'only a `get` route can be cached')
-    return null
-  }
-  return {
-    ttlMs: (route.cache.ttl ?? context.cache.ttl) * 1000,
-    key: compileCacheKey(route.cache, references, `${pointer}/cache`, values, `${methodOf(route)} ${route.path}`)
   }
 }

@@ -2,7 +2,8 @@
 import type { Config } from './config.js'
 import type { Env } from './environment.js'
 import type { FaultList } from './faults.js'
-import type { Sections } from './sections.js'
+import type { Entry, Sections } from './sections.js'
+import { checkRouteTexts } from '../compiler/check.js'
 import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
 import { checkJwt } from './meaning/jwt.js'
@@ -23,6 +24,9 @@ import { Tenancy } from './schema/tenancy.js'
 const groups: ReadonlySet<string> = new Set(reservedPaths.map(({ plugin }) => plugin))
 const defaultLimit = 20 // rows a page (SPEC "Limits" 3)
 
+/** Looks at a configuration that may have faults; its routes are those that read well, as `routes` with their pointers. */
+export type FurtherCheck = (config: Config, routes: readonly Entry<Route>[], context: { readonly faults: FaultList, readonly env: Env }) => void
+
 /** What sections are put together for. */
 export interface Assembly {
   readonly provider: Provider
@@ -30,10 +34,11 @@ export interface Assembly {
   readonly faults: FaultList
   /** The routes go into an app that has its own tokens and endpoints. */
   readonly embedded: boolean
+  readonly further?: FurtherCheck | undefined
 }
 
 /** Checks the meaning of each section that could be read; undefined where one could not, which has its fault already. */
-export function assemble (sections: Sections, { provider, env, faults, embedded }: Assembly): Config | undefined {
+export function assemble (sections: Sections, { provider, env, faults, embedded, further }: Assembly): Config | undefined {
   const database = databaseOf(sections, provider, faults)
   const jwt = jwtOf(sections, faults)
   const plugins = sections.get('plugins', Plugins)
@@ -42,6 +47,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded 
   checkTables(tables, faults)
   const routes = sections.entries('routes', Route)
   checkRoutes(routes, embedded ? { faults, jwt: true, off: groups } : { faults, jwt: sections.has('jwt'), off })
+  for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env })
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
   const rateLimit = rateLimitOf(sections)
@@ -49,7 +55,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded 
   const tenancy = sections.get('tenancy', Tenancy)
   const migrate = sections.get('migrate', Root.properties.migrate)
   if (!database || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy) return undefined
-  return {
+  const config = {
     database,
     migrate: migrateOf(migrate, provider, env),
     tables: Object.fromEntries(tables.map(({ name, value }) => [name, value])),
@@ -62,6 +68,8 @@ export function assemble (sections: Sections, { provider, env, faults, embedded 
     tenancy: filled(tenancy, 'trustHeader', 'sharedTables'),
     plugins
   }
+  further?.(config, routes, { faults, env })
+  return config
 }
 
 function jwtOf (sections: Sections, faults: FaultList): Jwt | undefined {

@@ -1,6 +1,6 @@
 /** From a document to a configuration: every fault in one error, or everything in its place. */
 import type { Config } from './config.js'
-import { assemble } from './assemble.js'
+import { assemble, type FurtherCheck } from './assemble.js'
 import { providerOf, type Provider } from './database.js'
 import { setting, type Env } from './environment.js'
 import { FaultList } from './faults.js'
@@ -14,16 +14,19 @@ export interface CheckOptions {
   readonly env?: Env | undefined
   /** The routes go into an app that has its own tokens and endpoints: neither is asked of the document. Default: false. */
   readonly embedded?: boolean | undefined
+  /** Of the command: what else is checked, so that its faults are told with all others. */
+  readonly further?: FurtherCheck | undefined
 }
 
 /** The configurations that were made here, with the environment of each. */
 const checked = new WeakMap<object, Env>()
 
 /**
- * Checks a document and fills in what it leaves out. The result is frozen. Tables and columns that routes name, their
- * templates and request rules are judged when they are compiled. Throws a ConfigError that holds every fault.
+ * Checks a document and fills in what it leaves out. The result is frozen. Throws a ConfigError that holds every fault
+ * but those that only the database knows: tables and columns that routes name are judged when the routes are compiled.
+ * Of a route whose members are wrong, templates, expressions and rules are judged once its members are right.
  */
-export function checkConfig (document: unknown, { env = process.env, embedded = false }: CheckOptions = {}): Config {
+export function checkConfig (document: unknown, { env = process.env, embedded = false, further }: CheckOptions = {}): Config {
   const faults = new FaultList()
   const planned = new Set<string>()
   const plain = toPlain(document, faults)
@@ -31,7 +34,7 @@ export function checkConfig (document: unknown, { env = process.env, embedded = 
   const provider = providerOf(given, env)
   const value = read(Root, isObject(plain) ? withSettings(plain, provider, env) : plain, '', { faults, env, planned })
   const sections = new Sections(value, faults.faults.filter((fault) => !planned.has(fault.pointer)))
-  const config = assemble(sections, { provider, env, faults, embedded })
+  const config = assemble(sections, { provider, env, faults, embedded, further })
   faults.throwIfAny()
   if (config === undefined) throw new Error('a section of the document is missing without a fault')
   checked.set(config, env)

@@ -5,7 +5,7 @@ import type { ConfigInput } from './schema/root.js'
 import { readFile } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { checkConfig } from './check.js'
+import { checkConfig, type CheckOptions } from './check.js'
 import { withDotEnv } from './dot-env.js'
 import { parseJson } from './json.js'
 import { unreadable } from './unreadable.js'
@@ -23,12 +23,17 @@ export function defineConfig (document: ConfigInput): ConfigInput {
 /**
  * Loads and checks a document: JSON (`.json`, `.jsonc`; comments and trailing commas are allowed) or a module (`.js`,
  * `.mjs`, `.cjs`, and `.ts`, `.mts` where Node runs TypeScript) whose default export is the document. Settings of a `.env`
- * beside it count where the environment does not have them. Throws a ConfigError that holds every fault.
+ * beside it count where the environment does not have them. Throws a ConfigError as checkConfig does.
  */
-export async function loadConfig (source: string, { env = process.env }: LoadOptions = {}): Promise<Config> {
+export async function loadConfig (source: string, { env }: LoadOptions = {}): Promise<Config> {
+  return await loadAndCheck(source, { env })
+}
+
+/** The same with all options of the check. */
+export async function loadAndCheck (source: string, { env = process.env, ...options }: CheckOptions): Promise<Config> {
   const file = resolve(source)
   const document = await readDocument(file, source)
-  return checkConfig(document, { env: await withDotEnv(dirname(file), env) })
+  return checkConfig(document, { ...options, env: await withDotEnv(dirname(file), env) })
 }
 
 async function readDocument (file: string, source: string): Promise<unknown> {

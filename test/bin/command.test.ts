@@ -49,6 +49,14 @@ t.test('validate', async (t) => {
     'right.json': JSON.stringify({ jwt: {}, tables: { notes }, routes: [list] }),
     'wrong.json': JSON.stringify({ agent: {}, routes: [{ ...list, methd: 'get' }, { path: '/', method: 'get' }] }),
     'tables.json': JSON.stringify({ tables: { notes }, routes: [{ path: '/a', method: 'get', queries: [{ table: 'note', operation: 'select' }, { table: 'notes', alias: 'x', operation: 'select', filters: [{ column: 'txt', value: 1 }, { column: 'text', value: '{{params.id}}' }] }] }] }),
+    'partly.json': JSON.stringify({
+      postgres: { connectionString: 'postgres://nobody@127.0.0.1:1/none' },
+      tables: { notes },
+      routes: [
+        { path: '/a/:id', method: 'get', queries: [{ table: 'found', operation: 'select', filters: [{ column: 'id', value: '{{params.idd}}' }] }, { table: 'notes', operation: 'select', filters: [{ column: 'txt', value: '{{results.found.data}}' }] }] },
+        { ...list, methd: 'get' }
+      ]
+    }),
     'undeclared.json': JSON.stringify({ postgres: { connectionString: 'postgres://nobody@127.0.0.1:1/none' }, tables: { notes }, routes: [{ ...list, queries: [{ table: 'found', operation: 'select', select: '*, notes(nothing)' }] }] }),
     'broken.json': '{"routes": [}',
     '.env': `JWT_SECRET=${testSecret}`
@@ -65,8 +73,12 @@ t.test('validate', async (t) => {
   })
   t.match(await here(['validate', `${folder}/tables.json`]), {
     code: 1,
-    errors: [/^\/routes\/0\/queries\/0\/table: there is no table "note".*did you mean "notes"\?$/, /^\/routes\/0\/queries\/1\/filters\/0\/column: .*did you mean "text"\?$/, /^\/routes\/0\/queries\/1\/filters\/1\/value: /]
+    errors: [/^\/routes\/0\/queries\/1\/filters\/1\/value: /, /^\/routes\/0\/queries\/0\/table: there is no table "note".*did you mean "notes"\?$/, /^\/routes\/0\/queries\/1\/filters\/0\/column: .*did you mean "text"\?$/]
   })
+  t.match(await here(['validate', `${folder}/partly.json`]), {
+    code: 1,
+    errors: [/^\/routes\/1\/methd: unknown member/, /^\/routes\/0\/queries\/0\/filters\/0\/value: .* did you mean "id"\?$/, /^\/routes\/0\/queries\/1\/filters\/0\/column: .* did you mean "text"\?$/]
+  }, 'a table that is not declared keeps no fault of the rest back')
   t.strictSame(await here(['validate', `${folder}/undeclared.json`]), { code: 0, output: [], errors: ['note: /routes/0: the table "found" is not declared: it is looked for when the server starts'] })
   t.match(await here(['validate', `${folder}/broken.json`]), { code: 1, errors: [/broken\.json:1:13: expected a value$/] })
 })

@@ -18,6 +18,7 @@ export function checkRoutes (routes: readonly Entry<Route>[], context: RoutesCon
   for (const { pointer, value: route } of routes) {
     checkPath(route, pointer, seen, context)
     checkWork(route, pointer, context.faults)
+    checkSoftDelete(route, pointer, context.faults)
     checkAccess(route, pointer, context)
   }
 }
@@ -51,6 +52,13 @@ function checkWork (route: Route, pointer: string, faults: FaultList): void {
   for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
     if (isBlank(query.collection)) faults.add(`${pointer}/firebaseQueries/${index}/collection`, 'missing: expected the collection that the query is on')
   }
+}
+
+function checkSoftDelete ({ softDelete, queries = [] }: Route, pointer: string, faults: FaultList): void {
+  if (softDelete === undefined) return
+  if (!queries.some(({ operation }) => operation === 'delete')) faults.add(`${pointer}/softDelete`, 'no query of the route deletes rows of a table: it would do nothing')
+  // `?hard=false` would remove the row as well.
+  else if (!softDelete.enabled && softDelete.allowHardDelete === true) faults.add(`${pointer}/softDelete/allowHardDelete`, 'without soft deletes every delete removes the row: leave this out, or set `enabled`')
 }
 
 function isBlank (name: string | undefined): boolean {

@@ -68,22 +68,22 @@ t.test('names of an object\'s own are no settings', async (t) => {
 t.test('in routes, templates of the request are left to the compiler, settings elsewhere are resolved', async (t) => {
   const [first] = check({
     routes: [{
-      path: '/{{env.PREFIX}}/notes',
+      path: '/{{env.PREFIX}}/notes/:id',
       method: 'get',
       description: 'of ${PREFIX}',
-      queries: [{ table: '{{env.TABLE}}', operation: 'select', limit: '{{query.n || env.LIMIT}}', id: '{{params.id}}', filters: [{ column: 'a', value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }] }],
+      queries: [{ table: '{{env.TABLE}}', operation: 'select', id: '{{params.id}}', filters: [{ column: 'a', value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }] }],
       cache: { enabled: true, ttl: '{{env.TTL}}', key: '{{query.lang}}', varyBy: ['{{auth.sub}}'] },
-      request: { query: { code: { type: 'string', pattern: '^${x}{{2}}$', enum: ['{{a}}'] } } },
+      request: { query: { code: { type: 'string', pattern: '^[${x}{{a}}]{2}$', enum: ['{{a}}'] } } },
       transform: { fields: { total: 'item.a + {{query.b}}' } },
       response: { all: '{{results.notes}}' }
     }]
   }, { PREFIX: 'v1', TABLE: 'notes', TTL: '5' }).routes
   t.match(first, {
-    path: '/v1/notes',
+    path: '/v1/notes/:id',
     description: 'of v1',
-    queries: [{ table: 'notes', limit: '{{query.n || env.LIMIT}}', id: '{{params.id}}', filters: [{ value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }] }],
+    queries: [{ table: 'notes', id: '{{params.id}}', filters: [{ value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }] }],
     cache: { ttl: 5, key: '{{query.lang}}', varyBy: ['{{auth.sub}}'] },
-    request: { query: { code: { pattern: '^${x}{{2}}$', enum: ['{{a}}'] } } },
+    request: { query: { code: { pattern: '^[${x}{{a}}]{2}$', enum: ['{{a}}'] } } },
     transform: { fields: { total: 'item.a + {{query.b}}' } },
     response: { all: '{{results.notes}}' }
   })

@@ -69,6 +69,72 @@ t.test('a route does something, on a table', async (t) => {
   ])
 })
 
+t.test('templates, expressions and rules of a route are told with every other fault, without a database', async (t) => {
+  const select = { table: 'notes', operation: 'select' }
+  t.strictSame(faultsOf({
+    pagination: { maxLimit: 0 },
+    routes: [
+      { ...route, methd: 'get' },
+      {
+        path: '/b/:id',
+        method: 'get',
+        queries: [
+          { ...select, filters: [{ column: 'id', value: '{{params.idd}}' }, { or: [{ column: 'a', value: '{{results.notes.data}}' }] }], limit: '{{quer.n}}' },
+          { ...select, alias: 'second', id: '{{bdy.id}}', filters: [{ column: 'a', value: '{{results.notes.data}}' }] },
+          { ...select }
+        ],
+        request: { query: { code: { pattern: '(' } }, params: { idd: {} } },
+        transform: { fields: { a: 'item.x +' } },
+        response: { a: '{{results.secnd}}', b: '{{steps.one}}', c: '{{env.NOT_SET}}' },
+        cache: { enabled: true, varyBy: ['quer.lang'] }
+      },
+      { path: '/c', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{bdy.title}}' }, order: { column: 'a' } }] },
+      { path: '/d', method: 'put', queries: [{ table: 'notes', operation: 'upsert', filters: [{ column: 'id', value: '{{params.id}}' }] }] },
+      { path: '/e', method: 'put', firebaseQueries: [{ collection: 'notes', operation: 'set', docId: '{{params.id}}', data: { a: '{{bdy.a}}' } }, { operation: 'get' }] }
+    ]
+  }).map((fault) => fault.replace(/: .*?(, did you mean .*)?$/, '$1')), [
+    '/pagination/maxLimit',
+    '/routes/0/methd, did you mean "method"?',
+    '/routes/4/firebaseQueries/1/collection',
+    '/routes/1/queries/0/filters/0/value, did you mean "id"?',
+    '/routes/1/queries/0/filters/1/or/0/value',
+    '/routes/1/queries/0/limit, did you mean "query"?',
+    '/routes/1/queries/1/id, did you mean "body"?',
+    '/routes/1/queries/2',
+    '/routes/1/request/params/idd, did you mean "id"?',
+    '/routes/1/request/query/code/pattern',
+    '/routes/1/transform/fields/a',
+    '/routes/1/response/a, did you mean "second"?',
+    '/routes/1/response/b',
+    '/routes/1/response/c',
+    '/routes/1/cache/varyBy/0, did you mean "query"?',
+    '/routes/2/queries/0/order',
+    '/routes/2/queries/0/data/title, did you mean "body"?',
+    '/routes/3/queries/0/filters/0/value',
+    '/routes/4/firebaseQueries/0/docId',
+    '/routes/4/firebaseQueries/0/data/a, did you mean "body"?'
+  ])
+})
+
+t.test('a cache that is turned off is checked all the same', async (t) => {
+  const cached = { ...route, cache: { enabled: false, varyBy: ['quer.lang'] } }
+  t.match(faultsOfRoutes(cached), [/^\/routes\/0\/cache\/varyBy\/0: .* did you mean "query"\?$/])
+  t.strictSame(faultsOfRoutes({ path: '/a', method: 'post', response: {}, cache: { enabled: false } }), ['/routes/0/cache: only a `get` route can be cached'])
+  t.match(faultsOf({ cache: { enabled: false, provider: 'memory' }, routes: [{ ...cached, cache: { enabled: true, varyBy: ['quer.lang'] } }] }), [/varyBy\/0: /])
+})
+
+t.test('what a route says and never does is a fault', async (t) => {
+  t.strictSame(faultsOfRoutes({ ...route, transform: {} }), ['/routes/0/transform: the transform computes nothing: expected `fields`'])
+  t.strictSame(faultsOfRoutes({ ...route, transform: { operations: [{ type: 'compute', fields: {} }] } }), ['/routes/0/transform: the transform computes nothing: expected `fields`'])
+  t.match(faultsOfRoutes({ ...answer, path: '/a', transform: { fields: { a: 'result.b' } } }), [/^\/routes\/0\/transform: there is no answer of a query to compute from/])
+  t.strictSame(faultsOfRoutes({ ...route, request: { body: { a: {} } } }), ['/routes/0/request/body: a `get` request has no body'])
+  const remove = { path: '/a/:id', method: 'delete', queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] }
+  t.strictSame(faultsOfRoutes({ ...remove, softDelete: { enabled: true, allowHardDelete: true } }), [])
+  t.strictSame(faultsOfRoutes({ ...remove, softDelete: { enabled: false } }), [])
+  t.match(faultsOfRoutes({ ...route, softDelete: { enabled: true } }), [/^\/routes\/0\/softDelete: no query of the route deletes/])
+  t.match(faultsOfRoutes({ ...remove, softDelete: { enabled: false, allowHardDelete: true } }), [/^\/routes\/0\/softDelete\/allowHardDelete: /])
+})
+
 t.test('a route that asks for a token needs keys', async (t) => {
   const routes = [{ ...route, requireAuth: true }, { ...route, path: '/b', requiredPermissions: ['a:b'] }, { ...route, path: '/c', requiredPermissions: [], requireAuth: false }]
   const missing = 'no token can be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET'

@@ -1,0 +1,26 @@
+/** What a declared route says of itself without the tables of a database; shared by its check and its compilation. */
+import type { Route } from '../config/schema/route.js'
+import type { Method, TemplateSource } from './types.js'
+
+/** The template sources of a configured route in this version. */
+export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'now', 'uuid'])
+
+/** The names of the `:name` parameters of a path, in order. */
+export function pathParameters (path: string): string[] {
+  return path.split('/').filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1))
+}
+
+/** The name of a query's result: its alias, or else its table or collection. */
+export function resultKey (query: { readonly alias?: string, readonly table?: string, readonly collection?: string }): string | undefined {
+  return query.alias ?? query.table ?? query.collection
+}
+
+export function methodOf (route: Pick<Route, 'method'>): Method {
+  switch (route.method) {
+    case 'get': case 'GET': return 'GET'
+    case 'post': case 'POST': return 'POST'
+    case 'put': case 'PUT': return 'PUT'
+    case 'patch': case 'PATCH': return 'PATCH'
+    case 'delete': case 'DELETE': return 'DELETE'
+  }
+}
