@@ -112,6 +112,9 @@ export function checked (t: Test, what: string, answer: Answer): Answer {
 }
 
 /** Asserts a refusal with this status and code (without its prefix). */
-export function refused (t: Test, answer: Answer, status: number, code: string, what = ''): void {
-  t.match({ status: answer.status, code: answer.body['code'] }, { status, code: `TENANTRY_${code}` }, `${what}: ${status} ${code}; it was ${answer.status} ${answer.text.slice(0, 300)}`)
+export function refused (t: Test, { status, body, text }: Answer, expected: number, code: string, what = ''): void {
+  const name = `${what === '' ? 'refused' : what}: ${expected} ${code}`
+  // Of the thousands of these only those that fail are compared in full, which takes tap longer than the request took.
+  if (status === expected && body['code'] === `TENANTRY_${code}`) t.pass(name)
+  else t.fail(`${name}, and it was ${status} ${text.slice(0, 300)}`)
 }
