@@ -1,0 +1,116 @@
+import type { Route } from '../../../lib/config/schema/route.js'
+import { isDeepStrictEqual } from 'node:util'
+import { test } from 'tap'
+import { catalogueOf, table } from './query/tables.js'
+import { scopeOf } from './query/helpers.js'
+import { compile, faultsOf } from './routes.js'
+
+const list: Route = { path: '/articles', method: 'get', queries: [{ table: 'articles', operation: 'select' }] }
+
+test('a route is frozen data, made without a server', async (t) => {
+  const route = compile({
+    path: '/authors/:author/articles/:id',
+    method: 'PATCH',
+    description: 'Change an article',
+    tags: ['Articles'],
+    requiredPermissions: ['articles:write'],
+    public: false,
+    rateLimit: { max: 5, windowMs: 1000 },
+    queries: [{ table: 'articles', operation: 'update', id: '{{params.id}}' }]
+  })
+  t.match(route, {
+    id: 'PATCH /authors/:author/articles/:id',
+    method: 'PATCH',
+    path: '/authors/:author/articles/:id',
+    requireAuth: true,
+    publicTenant: false,
+    permissions: ['articles:write'],
+    rateLimit: { max: 5, windowMs: 1000 },
+    cache: null,
+    queries: [{ key: 'articles', table: 'articles', write: true, answer: 'record', missing: 'notFound' }],
+    tenantScoped: true,
+    transaction: false,
+    readsResults: false,
+    status: 200,
+    transform: null,
+    response: null,
+    documentation: {
+      summary: 'Change an article',
+      tags: ['Articles'],
+      params: { properties: { author: { type: 'string' }, id: { type: 'string' } } },
+      security: [{ bearer: [] }]
+    }
+  })
+  for (const part of [route, route.request, route.queries, route.permissions, route.documentation, ...route.queries]) t.ok(Object.isFrozen(part))
+  const bound = route.queries[0]?.bind(scopeOf({ params: { id: '00000000-0000-4000-8000-000000000001' }, body: { title: 'x' } }))
+  t.match(bound?.statement.text, /^with|^update/)
+})
+
+test('the same route and tables make the same data', async (t) => {
+  const plain = (route: Route) => JSON.parse(JSON.stringify(compile(route)))
+  t.ok(isDeepStrictEqual(plain(list), plain(list)))
+  t.match(plain(list), { id: 'GET /articles', documentation: { summary: 'GET /articles', response: { 200: { description: 'Success' } } } })
+})
+
+test('what a route leaves out', async (t) => {
+  t.match(compile(list), { requireAuth: false, publicTenant: true, permissions: [], rateLimit: null, cache: null, status: 200, tenantScoped: true })
+  t.match(compile({ path: '/plain', method: 'get', response: { ok: true } }), { queries: [], tenantScoped: false, transaction: false })
+  t.equal(compile({ path: '/countries', method: 'get', queries: [{ table: 'countries', operation: 'select' }] }).tenantScoped, false)
+})
+
+test('several queries with a write among them are one transaction', async (t) => {
+  const read = { table: 'countries', operation: 'select' } as const
+  const write = { table: 'articles', operation: 'insert', data: { title: 'x' } } as const
+  t.equal(compile({ path: '/x', method: 'post', queries: [write] }).transaction, false, 'a single statement is one by itself')
+  t.equal(compile({ path: '/x', method: 'get', queries: [read, { ...read, alias: 'again' }] }).transaction, false)
+  const both = compile({ path: '/x', method: 'post', queries: [read, write] })
+  t.match(both, { transaction: true, status: 200, readsResults: false })
+  t.equal(compile({ path: '/x', method: 'post', queries: [write] }).status, 201)
+  t.equal(compile({ path: '/x', method: 'post', queries: [write, { table: 'articles', operation: 'insert', alias: 'copy', data: { title: '{{results.articles.title}}' } }] }).readsResults, true)
+})
+
+test('a cached route has its time to live in ms, its own or the document\'s', async (t) => {
+  t.equal(compile({ ...list, cache: { enabled: true, ttl: 5 } }).cache?.ttlMs, 5000)
+  t.equal(compile({ ...list, cache: { enabled: true } }).cache?.ttlMs, 60_000)
+  t.equal(compile({ ...list, cache: { enabled: true } }, { cache: { enabled: false, ttl: 60 } }).cache, null)
+  t.equal(compile({ ...list, cache: { enabled: false } }).cache, null)
+})
+
+test('all faults of a route are told at once, and there is then no route', async (t) => {
+  const faults = faultsOf({
+    ...list,
+    queries: [{ table: 'artcles', operation: 'select' }],
+    request: { params: { id: { type: 'string' } } },
+    transform: { fields: { x: 'item.' } },
+    response: { y: '{{qurey.y}}' }
+  })
+  for (const pointer of ['/routes/0/queries/0/table', '/routes/0/request/params/id', '/routes/0/transform/fields/x', '/routes/0/response/y']) {
+    t.ok(faults.some((fault) => fault.startsWith(pointer)), `${pointer} in ${faults.join('; ')}`)
+  }
+})
+
+test('a route is judged by the tables that it is compiled against', async (t) => {
+  const catalogue = catalogueOf(table('notes', ['id integer!', 'text text']))
+  const notes: Route = { path: '/notes', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }
+  t.match(faultsOf(notes), [/there is no table "notes"/])
+  t.match(compile(notes, { catalogue }).documentation.response[200], { properties: { data: { items: { properties: { id: { type: 'integer' }, text: { type: ['string', 'null'] } } } } } })
+  t.match(faultsOf({ ...list, excludeFields: ['titel'] }), [/excludeFields\/0.*title/])
+  t.match(faultsOf({ ...list, queries: [list.queries![0]!, list.queries![0]!] }), [/two queries answer under the name "articles"/])
+})
+
+test('an array is a body only where each of its items becomes a record', async (t) => {
+  const rules = { body: { title: { type: 'string', required: true } } } as const
+  const refuses = (query: object) => {
+    const { request } = compile({ path: '/x', method: 'post', request: rules, queries: [{ table: 'articles', operation: 'insert', ...query }] })
+    try {
+      request.validate({ params: {}, query: {}, body: [{ title: 'x' }] })
+      return false
+    } catch {
+      return true
+    }
+  }
+  t.equal(refuses({}), false)
+  t.equal(refuses({ data: '{{body}}' }), false)
+  t.equal(refuses({ single: true }), true, 'one record')
+  t.equal(refuses({ data: { title: '{{body.title}}' } }), true)
+})

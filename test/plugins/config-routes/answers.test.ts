@@ -1,0 +1,97 @@
+/** What a configured route answers over HTTP: who sees excluded fields, what the cache tells apart, what is computed. */
+import type { TokenClaims } from '../../helpers/tokens.js'
+import type { TestDocument } from '../../helpers/server.js'
+import { test, type Test } from 'tap'
+import { testServer } from '../../helpers/server.js'
+import { bearer } from '../../helpers/tokens.js'
+
+const tables = { notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' }, secret: { type: 'text' } } } } as const
+
+interface Asked { readonly claims?: TokenClaims, readonly headers?: Record<string, string> }
+
+/** Asks a server with the routes and two notes of the tenant "acme". */
+async function asking (t: Test, document: TestDocument) {
+  const app = await testServer(t, { tables, ...document, routes: [...document.routes ?? [], { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] }] })
+  const created = await app.inject({ method: 'POST', url: '/notes', headers: { 'x-tenant-id': 'acme' }, payload: [{ id: 1, title: 'one', secret: 's1' }, { id: 2, title: 'two', secret: 's2' }] })
+  t.equal(created.statusCode, 201, created.body)
+  return async (url: string, { claims, headers }: Asked = {}) => {
+    const response = await app.inject({ url, headers: { ...(claims === undefined ? { 'x-tenant-id': 'acme' } : bearer(claims)), ...headers } })
+    return { body: response.json(), cache: response.headers['x-cache'] }
+  }
+}
+
+const hidden: NonNullable<TestDocument['routes']>[number] = {
+  method: 'get', path: '/hidden', excludeFields: ['secret'], queries: [{ table: 'notes', operation: 'select', id: 1 }]
+}
+
+test('excluded fields are there for administrators, and for a tenant\'s own people who name their tenant', async (t) => {
+  const ask = await asking(t, { routes: [hidden] })
+  const sees = async (asked: Asked) => 'secret' in (await ask('/hidden', asked)).body
+  t.equal(await sees({}), false, 'a caller without a token')
+  t.equal(await sees({ claims: { tenant_id: 'acme' } }), false)
+  t.equal(await sees({ claims: { tenant_id: 'acme' }, headers: { 'x-tenant-id': 'acme' } }), true)
+  t.equal(await sees({ claims: { tenant_id: 'acme', role: 'admin' } }), true)
+})
+
+test('with `tenancy.dashboardPermission` naming the tenant is not enough', async (t) => {
+  const ask = await asking(t, { tenancy: { dashboardPermission: 'dashboard:read' }, routes: [hidden] })
+  const sees = async (claims: TokenClaims, headers: Record<string, string> = { 'x-tenant-id': 'acme' }) => 'secret' in (await ask('/hidden', { claims, headers })).body
+  t.equal(await sees({ tenant_id: 'acme' }), false)
+  t.equal(await sees({ tenant_id: 'acme', permissions: ['other:read'] }), false)
+  t.equal(await sees({ tenant_id: 'acme', permissions: ['dashboard:read'] }), true)
+  t.equal(await sees({ tenant_id: 'acme', permissions: ['dashboard:read'] }, {}), false, 'nor is the permission')
+  t.equal(await sees({ tenant_id: 'acme', role: 'admin' }), true, 'administrators need none')
+})
+
+test('`cache.varyBy` keeps an answer for each value', async (t) => {
+  const ask = await asking(t, {
+    cache: { enabled: true, provider: 'memory' },
+    routes: [{ method: 'get', path: '/greeting', cache: { enabled: true, varyBy: ['headers.accept-language'] }, queries: [{ table: 'notes', operation: 'select' }] }]
+  })
+  const cacheOf = async (language: string) => (await ask('/greeting', { headers: { 'accept-language': language } })).cache
+  t.equal(await cacheOf('de'), 'MISS')
+  t.equal(await cacheOf('en'), 'MISS')
+  t.equal(await cacheOf('de'), 'HIT')
+  t.equal(await cacheOf('en'), 'HIT')
+})
+
+test('`cache.key` replaces path and query string, and never the tenant', async (t) => {
+  const ask = await asking(t, {
+    cache: { enabled: true, provider: 'memory' },
+    routes: [{ method: 'get', path: '/by-title', cache: { enabled: true, key: 'title:{{query.title}}' }, queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{query.title}}' }] }] }]
+  })
+  t.equal((await ask('/by-title?title=one&ignored=1')).cache, 'MISS')
+  const again = await ask('/by-title?title=one&ignored=2')
+  t.equal(again.cache, 'HIT', 'what the key does not name makes no difference')
+  t.match(again.body, { data: [{ title: 'one' }] })
+  t.match(await ask('/by-title?title=two'), { cache: 'MISS', body: { data: [{ title: 'two' }] } })
+  const other = await ask('/by-title?title=one', { headers: { 'x-tenant-id': 'globex' } })
+  t.equal(other.cache, 'MISS')
+  t.strictSame(other.body.data, [])
+})
+
+test('a transform computes its fields in order: those of a record, those of the answer', async (t) => {
+  const ask = await asking(t, {
+    routes: [
+      {
+        method: 'get',
+        path: '/list',
+        queries: [{ table: 'notes', operation: 'select', select: 'id, title', order: { column: 'id' } }],
+        transform: {
+          fields: { shout: 'item.title + "!"', total: 'result.pagination.total' },
+          operations: [{ type: 'compute', fields: { loud: 'item.shout + "!"' } }, { type: 'compute', fields: { broken: 'item.title.none' } }]
+        }
+      },
+      { method: 'get', path: '/one', queries: [{ table: 'notes', operation: 'select', select: 'title', id: 1 }], transform: { fields: { shout: 'item.title + "!"' } }, response: { said: '{{results.notes.shout}}' } }
+    ]
+  })
+  t.strictSame((await ask('/list')).body, {
+    data: [
+      { id: 1, title: 'one', shout: 'one!', loud: 'one!!', broken: null },
+      { id: 2, title: 'two', shout: 'two!', loud: 'two!!', broken: null }
+    ],
+    pagination: { limit: 20, offset: 0, total: 2 },
+    total: 2
+  })
+  t.strictSame((await ask('/one')).body, { said: 'one!' }, 'a mapping sees what was computed')
+})

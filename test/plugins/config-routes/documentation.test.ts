@@ -1,0 +1,48 @@
+/** What `/doc` says of configured routes on a running server. */
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { test } from 'tap'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
+import { everyKind } from '../../http/document.js'
+
+test('the document of every kind of route is valid OpenAPI 3.1, and tells bodies, answers, errors and tokens', async (t) => {
+  const app = await testServer(t, everyKind)
+  const document = (await app.inject('/doc')).json()
+  const { valid, errors } = await new Validator().validate(document)
+  t.ok(valid, JSON.stringify(errors))
+  const { paths } = document
+  const jsonOf = ({ content }: { content: { 'application/json': { schema: object } } }) => content['application/json'].schema
+  t.match(jsonOf(paths['/people'].post.requestBody), { anyOf: [{ properties: { name: { type: 'string' } }, required: ['name'] }, { type: 'array' }] })
+  t.match(jsonOf(paths['/people'].post.responses['201']), { anyOf: [{ type: 'object' }, { properties: { data: { type: 'array' } } }] })
+  t.match(jsonOf(paths['/short'].get.responses['200']), { properties: { data: { items: { properties: { title: { type: 'string' } } } }, pagination: {} } })
+  t.match(jsonOf(paths['/computed'].get.responses['200']), { properties: { data: { items: { properties: { shout: {}, title: {} } } } } })
+  t.match(jsonOf(paths['/echo/{word}'].get.responses['200']), { properties: { word: {}, text: {} } })
+  t.strictSame(paths['/people'].get.security, [{}, { bearer: [] }])
+  t.strictSame(paths['/mine'].get.security, [{ bearer: [] }])
+  t.match(paths['/people'].post.responses, { 413: {}, 415: {}, 503: {} })
+  t.match(paths['/mine'].get.responses, { 503: {} })
+})
+
+test('the document follows the tables of the database', async (t) => {
+  const database = await postgresDatabase(t, { sql: 'create table notes (id integer primary key, title text)' })
+  const app = await testServer(t, {
+    routes: [
+      { method: 'get', path: '/notes', queries: [{ table: 'notes', operation: 'select' }] },
+      { method: 'get', path: '/titles', queries: [{ table: 'notes', operation: 'select', select: 'title' }] }
+    ]
+  }, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } } })
+  const fieldsOf = async (path: string) => {
+    const { paths } = (await app.inject('/doc')).json()
+    return Object.keys(paths[path].get.responses['200'].content['application/json'].schema.properties.data.items.properties)
+  }
+  t.strictSame(await fieldsOf('/notes'), ['id', 'title'])
+  await database.query('alter table notes add column colour text, drop column title')
+  await app.engine.refresh()
+  t.strictSame(await fieldsOf('/notes'), ['id', 'colour'])
+  t.strictSame(await fieldsOf('/titles'), ['title'], 'a route that the tables no longer fit stays as it was')
+  t.match((await app.inject('/titles')).json(), { code: 'TENANTRY_SCHEMA_CHANGED' })
+  await database.query('alter table notes add column title integer')
+  await app.engine.refresh()
+  t.strictSame(await fieldsOf('/notes'), ['id', 'colour', 'title'])
+  t.equal((await app.inject('/titles')).statusCode, 200)
+})

@@ -1,0 +1,71 @@
+import type { ConfigRoutesOptions } from '../../../plugins/config-routes/options.js'
+import Fastify, { type FastifyInstance } from 'fastify'
+import tap, { test, type Test } from 'tap'
+import { ConfigError } from '../../../lib/config/index.js'
+import { createEngine } from '../../../lib/database/index.js'
+import auth from '../../../plugins/auth/index.js'
+import cache from '../../../plugins/cache/index.js'
+import configRoutes from '../../../plugins/config-routes/index.js'
+import rateLimit from '../../../plugins/rate-limit/index.js'
+import tenancy from '../../../plugins/tenancy.js'
+import { testSecret } from '../../helpers/tokens.js'
+
+const tables = {
+  shared: { columns: { id: { type: 'integer', primaryKey: true } } },
+  owned: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true } } }
+} as const
+
+const services = {
+  'rate-limit': (app: FastifyInstance) => app.register(rateLimit),
+  auth: (app: FastifyInstance) => app.register(auth, { jwt: { secret: testSecret } }),
+  tenancy: (app: FastifyInstance) => app.register(tenancy),
+  cache: (app: FastifyInstance) => app.register(cache)
+}
+type Service = keyof typeof services
+
+const silent = Fastify({ logger: false }).log
+// One for all apps: a database takes a second or two to start.
+const engine = await createEngine({ provider: 'embedded', embedded: {}, tables, migrate: 'auto', log: silent })
+tap.teardown(() => engine.close())
+
+/** Starts an app with these plugins; the error, or null. */
+async function startOf (t: Test, names: readonly Service[], options: object, withDatabase = true): Promise<Error | null> {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  if (withDatabase) app.decorate('engine', engine)
+  for (const name of names) services[name](app)
+  // Wrong options are what this is about.
+  const given: ConfigRoutesOptions = Object.assign({ routes: [], env: {} }, options)
+  app.register(configRoutes, given)
+  return await app.ready().then(() => null, (error: Error) => error)
+}
+
+test('a start without a plugin that the routes need names it', async (t) => {
+  const open = { path: '/a', method: 'get', queries: [{ table: 'shared', operation: 'select' }] }
+  const needs: [object, readonly Service[], string][] = [
+    [open, [], 'rate-limit'],
+    [{ ...open, requireAuth: true }, ['rate-limit'], 'auth'],
+    [{ ...open, requiredPermissions: ['a:b'] }, ['rate-limit'], 'auth'],
+    [{ path: '/a', method: 'get', queries: [{ table: 'owned', operation: 'select' }] }, ['rate-limit', 'auth'], 'tenancy'],
+    [{ ...open, cache: { enabled: true } }, ['rate-limit'], 'cache']
+  ]
+  for (const [route, names, missing] of needs) {
+    const error = await startOf(t, names, { routes: [route], cache: { enabled: true, provider: 'memory' } })
+    t.match(error?.message, `register the plugin "tenantry/plugins/${missing}" before "tenantry/plugins/config-routes"`, missing)
+  }
+  t.equal(await startOf(t, ['rate-limit'], { routes: [open] }), null, 'what no route needs is not asked for')
+  t.equal(await startOf(t, ['rate-limit', 'auth', 'tenancy', 'cache'], { routes: needs.map(([route], index) => ({ ...route, path: `/${index}` })), cache: { enabled: true, provider: 'memory' } }), null)
+  t.match((await startOf(t, ['rate-limit'], {}, false))?.message, 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/config-routes"')
+})
+
+test('routes that an app gives are checked as those of a document are', async (t) => {
+  const route = { path: '/a', method: 'get', response: {} }
+  const faultsOf = async (changes: object) => {
+    const error = await startOf(t, ['rate-limit'], { routes: [{ ...route, ...changes }] })
+    if (!(error instanceof ConfigError)) throw error ?? new Error('it started')
+    return error.faults
+  }
+  t.match(await faultsOf({ requireAuht: true }), [{ pointer: '/routes/0/requireAuht', suggestion: 'requireAuth' }])
+  t.match(await faultsOf({ workflow: { ref: 'x' } }), [{ pointer: '/routes/0/workflow', message: /version/ }])
+  t.match(await faultsOf({ response: { x: '{{qurey.x}}' } }), [{ pointer: '/routes/0/response/x', suggestion: 'query' }])
+})

@@ -1,0 +1,17 @@
+import type { FastifyInstance } from 'fastify'
+import Fastify from 'fastify'
+import { test } from 'tap'
+import database from '../../../plugins/database.js'
+import migration from '../../../plugins/migration/index.js'
+
+test('a start without a plugin that the endpoints need names it', async (t) => {
+  const messageOf = async (prepare: (app: FastifyInstance) => void) => {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    prepare(app)
+    app.register(migration)
+    return await app.ready().then(() => 'it started', (error: Error) => error.message)
+  }
+  t.equal(await messageOf(() => {}), 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/migration", which needs its "engine"')
+  t.equal(await messageOf((app) => { app.register(database, { provider: 'embedded', embedded: {}, tables: {}, migrate: 'auto' }) }), 'register the plugin "tenantry/plugins/auth" before "tenantry/plugins/migration", which needs its "auth"')
+})
