@@ -14,6 +14,12 @@ import { linesOf } from './failure.js'
 
 const commands: Readonly<Record<string, Command>> = { start, validate, migrate, token, openapi }
 
+/** Commands of later versions, and what they wait for. */
+const planned: Readonly<Record<string, string>> = {
+  user: 'users with passwords',
+  secrets: 'secrets that tenants save'
+}
+
 /** Where lines go. */
 export type Output = Pick<Call, 'print' | 'note'>
 
@@ -29,10 +35,13 @@ export async function run (words: string[], env: Env, output: Output = standardO
     output.print(version)
     return 0
   }
-  if (name === '--help' || name === '-h') {
+  const isHelp = name === '--help' || name === '-h' || name === 'help'
+  if (isHelp && (name !== 'help' || rest.length === 0)) {
     output.print(overview())
     return 0
   }
+  // `tenantry help start` asks for the same as `tenantry start --help`.
+  if (isHelp) return await run([...rest.slice(0, 1), '--help'], env, output)
   const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
   if (name === undefined || command === undefined) {
     output.note(name === undefined ? overview() : unknown(name))
@@ -62,6 +71,7 @@ function helpOf (name: string, { usage, summary, details }: Command): string {
 }
 
 function unknown (name: string): string {
+  if (Object.hasOwn(planned, name)) return `"tenantry ${name}" is not in this version yet: ${planned[name]}`
   const suggestion = nearest(name, Object.keys(commands))
   return `there is no command "${name}"${suggestion === undefined ? `; there are ${Object.keys(commands).join(', ')}` : `, did you mean "${suggestion}"?`}`
 }

@@ -95,7 +95,7 @@ function defaultOf ({ default: value }: SchemaNode): string | undefined {
 
 function typeOf (node: SchemaNode): string {
   const target = resolve(node)
-  const type = target.anyOf === undefined ? single(target) : [...new Set(target.anyOf.map((branch) => typeOf(branch)))].join(' or ')
+  const type = target.anyOf === undefined ? single(target) : [...new Set(target.anyOf.filter(({ planned }) => planned === undefined).map((branch) => typeOf(branch)))].join(' or ')
   return takesTemplates(target) ? `${type}, *templates*` : type
 }
 

@@ -36,7 +36,7 @@ function publish (node: SchemaNode): Published {
     // Draft-07 reads nothing beside a $ref.
     return node.description === undefined ? reference : { ...description, allOf: [reference] }
   }
-  const branches = node.anyOf === undefined ? [constraints(node)] : node.anyOf.map(branch)
+  const branches = node.anyOf === undefined ? [constraints(node)] : node.anyOf.filter(({ planned }) => planned === undefined).map(branch)
   const admitted = (node.anyOf ?? [node]).some(takesSetting) ? [...branches, { $ref: '#/definitions/Setting' }] : branches
   const [only] = admitted
   const form = admitted.length === 1 ? only : { anyOf: admitted }

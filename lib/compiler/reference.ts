@@ -18,6 +18,8 @@ export interface TemplateContext {
   readonly params?: ReadonlySet<string>
   /** The names of the results of earlier queries; without it any name is accepted. */
   readonly results?: ReadonlySet<string>
+  /** Tenants save documents, whose `settings` are `tenant.config`. Default: false. */
+  readonly tenantConfig?: boolean
   /** The text is a tenant's: what has no bound on its cost is refused. Default: false. */
   readonly bounded?: boolean
   /** Where the value goes, if a secret must never go there: "a response". */
@@ -124,7 +126,7 @@ function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid'>): Reader {
   }
 }
 
-function checkMember ({ source, path }: Reference, text: string, pointer: string, { faults, params, results }: TemplateContext): boolean {
+function checkMember ({ source, path }: Reference, text: string, pointer: string, { faults, params, results, tenantConfig = false }: TemplateContext): boolean {
   const first = path[0] === undefined ? undefined : String(path[0])
   if (source === 'env' && path.length !== 1) {
     faults.add(pointer, `\`${text}\`: an environment setting is written \`env.NAME\``)
@@ -139,8 +141,13 @@ function checkMember ({ source, path }: Reference, text: string, pointer: string
     faults.add(pointer, `\`${text}\`: no query before this one makes a result "${first}"`, nearest(first, results))
     return false
   }
+  if (source === 'tenant' && first === 'config' && !tenantConfig) {
+    faults.add(pointer, `\`${text}\` is not in this version yet: documents that tenants save`)
+    return false
+  }
   if (source === 'tenant' && first !== 'id' && first !== 'config') {
-    faults.add(pointer, `\`${text}\`: a tenant has \`tenant.id\` and \`tenant.config\``, nearest(first, ['id', 'config']))
+    const members = tenantConfig ? ['id', 'config'] : ['id']
+    faults.add(pointer, `\`${text}\`: a tenant has ${members.map((name) => `\`tenant.${name}\``).join(' and ')}`, nearest(first, members))
     return false
   }
   return true

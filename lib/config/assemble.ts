@@ -7,6 +7,7 @@ import { checkRouteTexts } from '../compiler/check.js'
 import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
 import { checkJwt } from './meaning/jwt.js'
+import { checkEndpoints } from './meaning/rate-limit.js'
 import { checkRoutes } from './meaning/routes.js'
 import { checkTables } from './meaning/tables.js'
 import { reservedPaths } from './reserved.js'
@@ -51,6 +52,8 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
   const rateLimit = rateLimitOf(sections)
+  // A route that does not read well may be the one that a limit names.
+  if (rateLimit !== undefined && routes.length === sections.size('routes')) checkEndpoints(rateLimit, routes, off, faults)
   const server = sections.get('server', Server)
   const tenancy = sections.get('tenancy', Tenancy)
   const migrate = sections.get('migrate', Root.properties.migrate)
@@ -65,7 +68,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),
     rateLimit,
     server: filled(server, 'bodyLimit', 'trustProxy'),
-    tenancy: filled(tenancy, 'trustHeader', 'sharedTables'),
+    tenancy: { ...filled(tenancy, 'trustHeader'), sharedTables: [] },
     plugins
   }
   further?.(config, routes, { faults, env })

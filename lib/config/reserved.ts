@@ -41,15 +41,20 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   webhooks: ['/webhooks/deliveries', '/webhooks/deliveries/:id/redeliver', '/webhooks/secret']
 }
 
+/** Those that this version serves. */
+const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration'])
+
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {
   readonly path: string
   readonly plugin: string
+  /** This version serves it. */
+  readonly served: boolean
   readonly segments: readonly Segment[]
 }
 
 export const reservedPaths: readonly ReservedPath[] = Object.entries(builtIn).flatMap(([plugin, paths]) =>
-  paths.map((path) => ({ path, plugin, segments: path.slice(1).split('/').map(segmentOf) })))
+  paths.map((path) => ({ path, plugin, served: served.has(plugin), segments: path.slice(1).split('/').map(segmentOf) })))
 
 function segmentOf (text: string): Segment {
   if (text === '*') return { kind: 'rest', text }

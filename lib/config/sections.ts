@@ -31,6 +31,12 @@ export class Sections {
     return this.#sound(value, schema, pointerTo('', name)) ? value : undefined
   }
 
+  /** How many members or items a section has, well or badly read. */
+  size (name: string): number {
+    const section = this.has(name) ? this.#document[name] : undefined
+    return typeof section === 'object' && section !== null ? Object.keys(section).length : 0
+  }
+
   /** The members or items of a section, one by one: a fault in one keeps none of the others back. */
   entries<Schema extends TSchema> (name: string, schema: Schema): Entry<Static<Schema>>[] {
     const section = this.has(name) ? this.#document[name] : undefined

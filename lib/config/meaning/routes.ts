@@ -4,6 +4,7 @@ import type { Route } from '../schema/route.js'
 import type { Entry } from '../sections.js'
 import { parsePath, shapeOf, type Segment } from '../path.js'
 import { reservedBy } from '../reserved.js'
+import { Plugins } from '../schema/plugins.js'
 
 export interface RoutesContext {
   readonly faults: FaultList
@@ -39,7 +40,11 @@ function checkPath (route: Route, pointer: string, seen: Map<string, string>, { 
 
 function checkReserved (segments: readonly Segment[], at: string, faults: FaultList, off: ReadonlySet<string>): void {
   const reserved = reservedBy(segments)
-  if (reserved !== undefined && !off.has(reserved.plugin)) faults.add(at, `the path is that of the built-in endpoint ${reserved.path}: choose another one`)
+  if (reserved === undefined || off.has(reserved.plugin)) return
+  const { path, plugin, served } = reserved
+  const whose = served ? `the built-in endpoint ${path}` : `${path}, an endpoint of a later version`
+  const how = Object.hasOwn(Plugins.properties, plugin) ? `, or turn those endpoints off: \`plugins: { "${plugin}": false }\`` : ''
+  faults.add(at, `the path is that of ${whose}: choose another one${how}`)
 }
 
 function checkWork (route: Route, pointer: string, faults: FaultList): void {

@@ -1,12 +1,15 @@
 /** Groups of built-in endpoints, on or off (DESIGN 2). */
 import { Type, type Static, type TSchema } from 'typebox'
-import { Planned, Section } from './annotations.js'
+import { Section } from './annotations.js'
 
 const Group = <Properties extends Record<string, TSchema>>(endpoints: string, options: Properties) => Type.Optional(Type.Union([
   Type.Literal(false), Section(options)
 ], { description: `${endpoints} \`false\` turns them off. Default: on.` }))
 
-const PlannedGroup = (endpoints: string) => Planned(Type.Union([Type.Literal(false), Type.Object({})], { description: endpoints }), 'these endpoints')
+/** Endpoints of a later version: their paths are reserved until the document turns them off. */
+const PlannedGroup = (endpoints: string) => Type.Optional(Type.Union([
+  Type.Literal(false), Type.Unsafe<never>({ ...Section({}), planned: 'these endpoints' })
+], { description: `${endpoints} Not in this version; \`false\` frees the paths.` }))
 
 export const Plugins = Section({
   health: Group('`GET /health`.', {}),

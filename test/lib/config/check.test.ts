@@ -128,7 +128,9 @@ t.test('every member that is not built is refused with its reason', async (t) =>
   const ofRoutes = planned(Route.properties)
   t.strictSame(ofRoutes.map(([name]) => name), ['integrations', 'workflow', 'multipart', 'webhook', 'resourceLimit'])
   for (const [name, node] of ofRoutes) t.strictSame(faultsOfRoutes({ ...route, [name]: true }), [`/routes/0/${name}: not in this version yet: ${node.planned}`])
-  t.match(faultsOf({ plugins: { billing: false } }), [/^\/plugins\/billing: not in this version yet: /])
+  t.match(faultsOf({ plugins: { billing: {} } }), [/^\/plugins\/billing: not in this version yet: /])
+  t.strictSame(faultsOf({ plugins: { billing: false } }), [], 'what is not there can be turned off')
+  t.match(faultsOf({ tenancy: { sharedTables: [] } }), [/^\/tenancy\/sharedTables: not in this version yet: /])
   t.match(faultsOf({ tenancy: { provisioning: 'auto' } }), [/^\/tenancy\/provisioning: not in this version yet: /])
 })
 
@@ -158,13 +160,22 @@ t.test('groups of endpoints are turned off or given options by their names', asy
 })
 
 t.test('rate limits: defaults are filled in, endpoints are named in one of two forms', async (t) => {
-  t.match(check({ rateLimit: { enabled: true, default: { max: 5 }, perEndpoint: { 'GET /notes': { max: 1 }, '/notes': {} } } }).rateLimit, {
+  t.match(check({ rateLimit: { enabled: true, default: { max: 5 }, perEndpoint: { 'GET /notes': { max: 1 }, '/notes': {}, '/health': {}, 'POST /migration/apply': {} } }, routes: [route] }).rateLimit, {
     enabled: true, default: { max: 5, windowMs: 60_000 }, perEndpoint: { 'GET /notes': { max: 1 } }
   })
   t.strictSame(faultsOf({ rateLimit: { enabled: true, perEndpoint: { 'get /notes': {}, notes: {} } } }), [
     '/rateLimit/perEndpoint/get ~1notes: expected `GET /path` or `/path`, the path as it is declared as the name',
     '/rateLimit/perEndpoint/notes: expected `GET /path` or `/path`, the path as it is declared as the name'
   ])
+  const perEndpoint = { 'GET /note': {}, '/notes/:id': {}, 'POST /notes': {}, '/health': {}, '/files/upload': {} }
+  t.strictSame(faultsOf({ rateLimit: { enabled: false, perEndpoint }, plugins: { health: false }, routes: [route] }), [
+    '/rateLimit/perEndpoint/GET ~1note: names no route of this document and no built-in endpoint, did you mean "GET /notes"?',
+    '/rateLimit/perEndpoint/~1notes~1:id: names no route of this document and no built-in endpoint',
+    '/rateLimit/perEndpoint/POST ~1notes: names no route of this document and no built-in endpoint, did you mean "GET /notes"?',
+    '/rateLimit/perEndpoint/~1health: names no route of this document and no built-in endpoint',
+    '/rateLimit/perEndpoint/~1files~1upload: names no route of this document and no built-in endpoint'
+  ])
+  t.match(faultsOf({ rateLimit: { enabled: true, perEndpoint }, routes: [{ ...route, methd: 'get' }] }), [/methd/], 'the endpoint may be that of a route that does not read well')
   t.strictSame(faultsOf({ rateLimit: {} }), ['/rateLimit/enabled: missing: expected true or false'])
 })
 
@@ -172,10 +183,6 @@ t.test('trustProxy takes each of its forms', async (t) => {
   for (const trustProxy of [true, 2, '10.0.0.1', ['10.0.0.1', '10.1.0.0/16']]) t.strictSame(check({ server: { trustProxy } }).server.trustProxy, trustProxy)
   t.strictSame(faultsOf({ server: { trustProxy: ['10.0.0.1', 3] } }), ['/server/trustProxy/1: expected a string, got an integer'])
   t.strictSame(faultsOf({ server: { trustProxy: 0 } }), ['/server/trustProxy: expected at least 1'])
-})
-
-t.test('shared tables are named once', async (t) => {
-  t.strictSame(faultsOf({ tenancy: { sharedTables: ['plans', 'plans'] } }), ['/tenancy/sharedTables/1: given twice'])
 })
 
 t.test('the document can name its schema', async (t) => {

@@ -5,6 +5,7 @@ import { Ajv } from 'ajv'
 import { FaultList, formatFault } from '../../../lib/config/faults.js'
 import { read } from '../../../lib/config/reader.js'
 import type { SchemaNode } from '../../../lib/config/schema/annotations.js'
+import { Plugins } from '../../../lib/config/schema/plugins.js'
 import { Root } from '../../../lib/config/schema/root.js'
 import { secret } from './documents.js'
 
@@ -65,8 +66,13 @@ const complete = {
   cache: { enabled: true, provider: 'memory', ttl: 1, maxSize: 2, maxMemoryMB: 3 },
   rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } } },
   server: { bodyLimit: 1, trustProxy: ['10.0.0.1'] },
-  tenancy: { trustHeader: true, sharedTables: ['a'], dashboardPermission: 'a:b' },
-  plugins: { health: {}, migration: false, openapi: { title: 'a', version: 'b', description: 'c', ui: false } }
+  tenancy: { trustHeader: true, dashboardPermission: 'a:b' },
+  plugins: {
+    health: {},
+    migration: false,
+    openapi: { title: 'a', version: 'b', description: 'c', ui: false },
+    ...Object.fromEntries(Object.keys(Plugins.properties).filter((name) => !['health', 'migration', 'openapi'].includes(name)).map((name) => [name, false]))
+  }
 }
 
 /** Faults of reading alone: what a document means is no matter of its schema. */
