@@ -18,6 +18,7 @@ import tenancy from '../plugins/tenancy.js'
 import { requestIds } from './request-id.js'
 import { RequestLog } from './request-log.js'
 
+const requestTimeout = 120_000 // ms that a request has to arrive as a whole; a caller that sends slower holds a connection for nothing
 const maxParamLength = 2048 // characters of one path parameter: a document's id of 512, percent-encoded, and to spare
 
 /** What the document does not say. */
@@ -45,6 +46,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     genReqId: requestIds(),
     // Plugins wait for the database, which has its own limits of time, and for migrations, which have none.
     pluginTimeout: 0,
+    requestTimeout,
     bodyLimit: config.server.bodyLimit,
     routerOptions: { maxParamLength },
     // What fails before a route is found has the same body as every other error.

@@ -61,5 +61,5 @@ function rowsOf (parts: ReadParts, limit: string, placeholders: Placeholders, on
 }
 
 function conditionsOf ({ table, filters }: ReadParts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
-  return [...writeConditions(filters, alias, placeholders, on), ...rowConditions(table, alias, placeholders)]
+  return [...rowConditions(table, alias, placeholders), ...writeConditions(filters, alias, placeholders, on)]
 }

@@ -6,7 +6,10 @@ import { bindTenant, type Placeholders } from './sql.js'
 /** The column that makes a table tenant-scoped. */
 export const tenantColumn = 'tenant_id'
 
-/** The conditions of a table's rows under an alias. */
+/**
+ * The conditions of a table's rows under an alias. They are written before the query's own: PostgreSQL judges conditions
+ * of one cost in their order, and one that fails on a row must not meet another tenant's.
+ */
 export function rowConditions (table: Table, alias: string, placeholders: Placeholders): string[] {
   const conditions = []
   if (table.tenantScoped) conditions.push(`${columnOf(alias, tenantColumn)} = ${tenantPlaceholder(table, placeholders)}`)

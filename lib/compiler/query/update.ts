@@ -47,5 +47,5 @@ export function writeDelete (parts: DeleteParts, { soft, unique }: { soft: boole
 }
 
 function conditionsOf ({ written, filters }: DeleteParts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
-  return [...writeConditions(filters, alias, placeholders, on), ...rowConditions(written.table, alias, placeholders)]
+  return [...rowConditions(written.table, alias, placeholders), ...writeConditions(filters, alias, placeholders, on)]
 }

@@ -29,8 +29,8 @@ const reads: Case<Query>[] = [
     name: 'a record by its key',
     query: { table: 'articles', operation: 'select', select: 'id, heading:title', id: '{{params.id}}' },
     scope: { params: { id } },
-    sql: raw`select row_to_json(r.*)::text from (select t0."id", t0."title" as "heading" from "public"."articles" t0 where t0."id" = $1::uuid and t0."tenant_id" = $2::text and t0."deleted" = false) r`,
-    values: [id, 'a']
+    sql: raw`select row_to_json(r.*)::text from (select t0."id", t0."title" as "heading" from "public"."articles" t0 where t0."tenant_id" = $1::text and t0."deleted" = false and t0."id" = $2::uuid) r`,
+    values: ['a', id]
   },
   {
     name: 'a record by a key of two columns',
@@ -50,16 +50,8 @@ const reads: Case<Query>[] = [
     name: 'filters of every operator',
     query: { table: 'articles', operation: 'select', select: 'id', single: true, filters: [{ column: 'status', value: 'x' }, { column: 'status', operator: 'neq', value: 'y' }, { column: 'views', operator: 'gt', value: 1 }, { column: 'rating', operator: 'gte', value: 1.5 }, { column: 'published_at', operator: 'lt', value: '2026-01-01' }, { column: 'views', operator: 'lte', value: '{{query.max}}' }, { column: 'title', operator: 'like', value: 'a%' }, { column: 'id', operator: 'ilike', value: '%ab%' }, { column: 'meta', operator: 'is', value: null }, { column: 'featured', operator: 'is', value: 'unknown' }, { column: 'mood', operator: 'in', value: 'calm,wild' }, { column: 'tags', operator: 'contains', value: ['a'] }, { column: 'meta', operator: 'contains', value: { a: 1 } }, { column: 'tags', operator: 'overlaps', value: '{{query.tags}}' }] },
     scope: { query: { max: '7', tags: 'p,q' } },
-    sql: raw`select row_to_json(r.*)::text from (select t0."id" from "public"."articles" t0 where t0."status" = $1::text and t0."status" <> $2::text and t0."views" > $3::integer and t0."rating" >= $4::numeric and t0."published_at" < $5::timestamp with time zone and t0."views" <= $6::integer and t0."title" like $7::text and t0."id"::text ilike $8::text and t0."meta" is null and t0."featured" is unknown and t0."mood" = any($9::mood[]) and t0."tags" @> $10::text[] and t0."meta" @> $11::jsonb and t0."tags" && $12::text[] and t0."tenant_id" = $13::text and t0."deleted" = false order by t0."id" limit 1) r`,
-    values: [
-      'x', 'y',
-      1, 1.5,
-      '2026-01-01', '7',
-      'a%', '%ab%',
-      ['calm', 'wild'], ['a'],
-      '{"a":1}', ['p', 'q'],
-      'a'
-    ]
+    sql: raw`select row_to_json(r.*)::text from (select t0."id" from "public"."articles" t0 where t0."tenant_id" = $1::text and t0."deleted" = false and t0."status" = $2::text and t0."status" <> $3::text and t0."views" > $4::integer and t0."rating" >= $5::numeric and t0."published_at" < $6::timestamp with time zone and t0."views" <= $7::integer and t0."title" like $8::text and t0."id"::text ilike $9::text and t0."meta" is null and t0."featured" is unknown and t0."mood" = any($10::mood[]) and t0."tags" @> $11::text[] and t0."meta" @> $12::jsonb and t0."tags" && $13::text[] order by t0."id" limit 1) r`,
+    values: ['a', 'x', 'y', 1, 1.5, '2026-01-01', '7', 'a%', '%ab%', ['calm', 'wild'], ['a'], '{"a":1}', ['p', 'q']]
   },
   {
     name: 'groups, of which optional filters without a value are dropped',
@@ -88,15 +80,15 @@ const reads: Case<Query>[] = [
     name: 'embedded tables: one, many, counted, one to one, of the same table',
     query: { table: 'authors', operation: 'select', select: 'name, country:countries(name), articles(title), n:articles(count), profiles(bio), mentor_id(name)', id },
     scope: {},
-    sql: raw`select row_to_json(r.*)::text from (select t0."name", (select row_to_json(t1.*) from (select t2."name" from "public"."countries" t2 where t2."code" = t0."country_code") t1) as "country", (select coalesce(json_agg(row_to_json(t3.*)), '[]') from (select t4."title" from "public"."articles" t4 where t4."author_id" = t0."id" and t4."tenant_id" = $2::text and t4."deleted" = false order by t4."id") t3) as "articles", (select json_build_array(json_build_object('count', count(*))) from "public"."articles" t5 where t5."author_id" = t0."id" and t5."tenant_id" = $2::text and t5."deleted" = false) as "n", (select row_to_json(t6.*) from (select t7."bio" from "public"."profiles" t7 where t7."author_id" = t0."id" and t7."tenant_id" = $2::text) t6) as "profiles", (select row_to_json(t8.*) from (select t9."name" from "public"."authors" t9 where t9."id" = t0."mentor_id" and t9."tenant_id" = $2::text) t8) as "mentor_id" from "public"."authors" t0 where t0."id" = $1::uuid and t0."tenant_id" = $2::text) r`,
-    values: [id, 'a']
+    sql: raw`select row_to_json(r.*)::text from (select t0."name", (select row_to_json(t1.*) from (select t2."name" from "public"."countries" t2 where t2."code" = t0."country_code") t1) as "country", (select coalesce(json_agg(row_to_json(t3.*)), '[]') from (select t4."title" from "public"."articles" t4 where t4."author_id" = t0."id" and t4."tenant_id" = $1::text and t4."deleted" = false order by t4."id") t3) as "articles", (select json_build_array(json_build_object('count', count(*))) from "public"."articles" t5 where t5."author_id" = t0."id" and t5."tenant_id" = $1::text and t5."deleted" = false) as "n", (select row_to_json(t6.*) from (select t7."bio" from "public"."profiles" t7 where t7."author_id" = t0."id" and t7."tenant_id" = $1::text) t6) as "profiles", (select row_to_json(t8.*) from (select t9."name" from "public"."authors" t9 where t9."id" = t0."mentor_id" and t9."tenant_id" = $1::text) t8) as "mentor_id" from "public"."authors" t0 where t0."tenant_id" = $1::text and t0."id" = $2::uuid) r`,
+    values: ['a', id]
   },
   {
     name: 'embedded along a junction',
     query: { table: 'labels', operation: 'select', select: 'name, articles(title)', id: 1 },
     scope: {},
-    sql: raw`select row_to_json(r.*)::text from (select t0."name", (select coalesce(json_agg(row_to_json(t1.*)), '[]') from (select t2."title" from "public"."articles" t2 join "public"."article_labels" t3 on t2."id" = t3."article_id" where t3."label_id" = t0."id" and t3."tenant_id" = $2::text and t2."tenant_id" = $2::text and t2."deleted" = false order by t2."id") t1) as "articles" from "public"."labels" t0 where t0."id" = $1::integer and t0."tenant_id" = $2::text) r`,
-    values: [1, 'a']
+    sql: raw`select row_to_json(r.*)::text from (select t0."name", (select coalesce(json_agg(row_to_json(t1.*)), '[]') from (select t2."title" from "public"."articles" t2 join "public"."article_labels" t3 on t2."id" = t3."article_id" where t3."label_id" = t0."id" and t3."tenant_id" = $1::text and t2."tenant_id" = $1::text and t2."deleted" = false order by t2."id") t1) as "articles" from "public"."labels" t0 where t0."tenant_id" = $1::text and t0."id" = $2::integer) r`,
+    values: ['a', 1]
   },
   {
     name: 'a page embeds for the rows that it answers only',
@@ -189,36 +181,36 @@ const writes: Case<Query>[] = [
     name: 'an update of one row',
     query: { table: 'articles', operation: 'update', select: 'title', id: '{{params.id}}' },
     scope: { params: { id }, body: { title: 'x', meta: { a: [1] }, tags: ['x'] } },
-    sql: raw`with w as (update "public"."articles" t0 set "title" = $1::text, "tags" = $2::text[], "meta" = $3::jsonb where t0."id" = $4::uuid and t0."tenant_id" = $5::text and t0."deleted" = false returning t0."title") select row_to_json(r.*)::text from w r`,
-    values: ['x', ['x'], '{"a":[1]}', id, 'a']
+    sql: raw`with w as (update "public"."articles" t0 set "title" = $1::text, "tags" = $2::text[], "meta" = $3::jsonb where t0."tenant_id" = $4::text and t0."deleted" = false and t0."id" = $5::uuid returning t0."title") select row_to_json(r.*)::text from w r`,
+    values: ['x', ['x'], '{"a":[1]}', 'a', id]
   },
   {
     name: 'an update without a column to set',
     query: { table: 'articles', operation: 'update', select: 'title', id: '{{params.id}}' },
     scope: { params: { id }, body: {} },
-    sql: raw`select row_to_json(r.*)::text from (select t0."title" from "public"."articles" t0 where t0."id" = $1::uuid and t0."tenant_id" = $2::text and t0."deleted" = false) r`,
-    values: [id, 'a']
+    sql: raw`select row_to_json(r.*)::text from (select t0."title" from "public"."articles" t0 where t0."tenant_id" = $1::text and t0."deleted" = false and t0."id" = $2::uuid) r`,
+    values: ['a', id]
   },
   {
     name: 'an update of several rows',
     query: { table: 'articles', operation: 'update', select: 'title', filters: [{ column: 'status', value: 'draft' }], data: { status: 'published', published_at: '{{body.at}}' } },
     scope: { body: {} },
-    sql: raw`with w as (update "public"."articles" t0 set "status" = $1::text where t0."status" = $2::text and t0."tenant_id" = $3::text and t0."deleted" = false returning t0."title") select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), '}') from w r`,
-    values: ['published', 'draft', 'a']
+    sql: raw`with w as (update "public"."articles" t0 set "status" = $1::text where t0."tenant_id" = $2::text and t0."deleted" = false and t0."status" = $3::text returning t0."title") select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), '}') from w r`,
+    values: ['published', 'a', 'draft']
   },
   {
     name: 'an update of a reference',
     query: { table: 'articles', operation: 'update', select: 'title', id },
     scope: { body: { author_id: id } },
-    sql: raw`with w as (update "public"."articles" t0 set "author_id" = $1::uuid where t0."id" = $2::uuid and t0."tenant_id" = $3::text and t0."deleted" = false returning t0.*) select row_to_json(r.*)::text from (select t1."title" from w t1 where case when t1."author_id" is null or exists (select from "public"."authors" t2 where t2."id" = t1."author_id" and t2."tenant_id" = $3::text) then true else (select true from generate_series(1, 2)) end) r`,
-    values: [id, id, 'a']
+    sql: raw`with w as (update "public"."articles" t0 set "author_id" = $1::uuid where t0."tenant_id" = $2::text and t0."deleted" = false and t0."id" = $3::uuid returning t0.*) select row_to_json(r.*)::text from (select t1."title" from w t1 where case when t1."author_id" is null or exists (select from "public"."authors" t2 where t2."id" = t1."author_id" and t2."tenant_id" = $2::text) then true else (select true from generate_series(1, 2)) end) r`,
+    values: [id, 'a', id]
   },
   {
     name: 'a delete',
     query: { table: 'articles', operation: 'delete', id: '{{params.id}}' },
     scope: { params: { id } },
-    sql: raw`delete from "public"."articles" t0 where t0."id" = $1::uuid and t0."tenant_id" = $2::text and t0."deleted" = false returning '{"success":true}'`,
-    values: [id, 'a']
+    sql: raw`delete from "public"."articles" t0 where t0."tenant_id" = $1::text and t0."deleted" = false and t0."id" = $2::uuid returning '{"success":true}'`,
+    values: ['a', id]
   },
   {
     name: 'a delete of several rows',
@@ -232,16 +224,16 @@ const writes: Case<Query>[] = [
     query: { table: 'articles', operation: 'delete', id: '{{params.id}}' },
     scope: { params: { id } },
     context: { softDelete: { enabled: true, allowHardDelete: true } },
-    sql: raw`update "public"."articles" t0 set "deleted" = true, "deleted_at" = now() where t0."id" = $1::uuid and t0."tenant_id" = $2::text and t0."deleted" = false returning '{"success":true,"softDeleted":true}'`,
-    values: [id, 'a']
+    sql: raw`update "public"."articles" t0 set "deleted" = true, "deleted_at" = now() where t0."tenant_id" = $1::text and t0."deleted" = false and t0."id" = $2::uuid returning '{"success":true,"softDeleted":true}'`,
+    values: ['a', id]
   },
   {
     name: 'a hard delete on a route with soft delete',
     query: { table: 'articles', operation: 'delete', id: '{{params.id}}' },
     scope: { params: { id }, query: { hard: true } },
     context: { softDelete: { enabled: true, allowHardDelete: true } },
-    sql: raw`delete from "public"."articles" t0 where t0."id" = $1::uuid and t0."tenant_id" = $2::text and t0."deleted" = false returning '{"success":true}'`,
-    values: [id, 'a']
+    sql: raw`delete from "public"."articles" t0 where t0."tenant_id" = $1::text and t0."deleted" = false and t0."id" = $2::uuid returning '{"success":true}'`,
+    values: ['a', id]
   }
 ]
 
