@@ -45,7 +45,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const plugins = sections.get('plugins', Plugins)
   const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
   const tables = sections.entries('tables', TableDefinition)
-  checkTables(tables, faults)
+  checkTables(tables, provider === 'embedded' && tables.length === sections.size('tables'), faults)
   const routes = sections.entries('routes', Route)
   checkRoutes(routes, embedded ? { faults, jwt: true, off: groups } : { faults, jwt: sections.has('jwt'), off })
   for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env })

@@ -2,6 +2,8 @@
 import type { FaultList } from '../faults.js'
 import type { ColumnDefinition, TableDefinition } from '../schema/table.js'
 import type { Entry } from '../sections.js'
+import { describeType, encoderOf, unfit } from '../../compiler/query/column-value.js'
+import { typeNames } from '../../database/declared-tables.js'
 import { nearest, pointerTo } from '../faults.js'
 
 type Columns = Readonly<Record<string, ColumnDefinition>>
@@ -9,7 +11,8 @@ type Columns = Readonly<Record<string, ColumnDefinition>>
 /** Types that PostgreSQL compares with each other, so that one may refer to the other. */
 const comparable = [['smallint', 'integer', 'int', 'bigint', 'numeric'], ['text', 'varchar'], ['real', 'double precision'], ['timestamptz', 'timestamp', 'date']]
 
-export function checkTables (tables: readonly Entry<TableDefinition>[], faults: FaultList): void {
+/** `complete`: there are no tables but these; elsewhere one that is not declared may be in the database already. */
+export function checkTables (tables: readonly Entry<TableDefinition>[], complete: boolean, faults: FaultList): void {
   const declared = new Map(tables.map(({ name, value }) => [name, value]))
   for (const { name, pointer, value: table } of tables) {
     if (name.startsWith('pg_')) faults.add(pointer, 'names that start with "pg_" are PostgreSQL\'s own')
@@ -21,7 +24,7 @@ export function checkTables (tables: readonly Entry<TableDefinition>[], faults: 
     for (const [column, definition] of Object.entries(table.columns)) {
       const at = pointerTo(pointer, 'columns', column)
       checkDefault(definition, at, faults)
-      if (definition.references !== undefined) checkReference(definition, definition.references, `${at}/references`, declared, faults)
+      if (definition.references !== undefined) checkReference(definition, definition.references, `${at}/references`, declared, complete, faults)
     }
   }
 }
@@ -60,11 +63,13 @@ function checkKeys (table: TableDefinition, pointer: string, faults: FaultList):
   }
 }
 
-/** A table that is not declared may be in the database already: the migration will tell. */
-function checkReference (column: ColumnDefinition, references: string, at: string, declared: ReadonlyMap<string, TableDefinition>, faults: FaultList): void {
+function checkReference (column: ColumnDefinition, references: string, at: string, declared: ReadonlyMap<string, TableDefinition>, complete: boolean, faults: FaultList): void {
   const [tableName = '', columnName = ''] = references.split('.')
   const table = declared.get(tableName)
-  if (table === undefined) return
+  if (table === undefined) {
+    if (complete) faults.add(at, `there is no table "${tableName}"`, nearest(tableName, declared.keys()))
+    return
+  }
   const columns = columnsOf(table)
   const target = Object.hasOwn(columns, columnName) ? columns[columnName] : undefined
   if (target === undefined) {
@@ -81,8 +86,28 @@ function areComparable (left: string, right: string): boolean {
   return left === right || comparable.some((types) => types.includes(left) && types.includes(right))
 }
 
-/** Functions stand for a value of their own type only. */
+/** Functions stand for a value of their own type only; anything else is a literal that the type takes. */
 function checkDefault ({ type, default: value }: ColumnDefinition, at: string, faults: FaultList): void {
-  if (value === 'uuid()' && type !== 'uuid' && type !== 'text' && type !== 'varchar') faults.add(`${at}/default`, `\`uuid()\` is no value of the type "${type}"`)
-  if (value === 'now()' && !/^(timestamp|date|time)/.test(type)) faults.add(`${at}/default`, `\`now()\` is no value of the type "${type}"`)
+  const pointer = `${at}/default`
+  if (value === undefined || value === null) return
+  if (value === 'uuid()') {
+    if (type !== 'uuid' && type !== 'text' && type !== 'varchar') faults.add(pointer, `\`uuid()\` is no value of the type "${type}"`)
+  } else if (value === 'now()') {
+    if (!/^(timestamp|date|time)/.test(type)) faults.add(pointer, `\`now()\` is no value of the type "${type}"`)
+  } else if (!isLiteral(value, type)) {
+    faults.add(pointer, `expected ${describeType({ type: typeNames[type] })}`, functionFor(value, type))
+  }
+}
+
+function isLiteral (value: unknown, type: ColumnDefinition['type']): boolean {
+  // PostgreSQL's own text of an array.
+  if (type.endsWith('[]') && typeof value === 'string') return /^\{.*\}$/s.test(value)
+  return encoderOf({ type: typeNames[type] })(value) !== unfit
+}
+
+/** `gen_random_uuid()` and `CURRENT_TIMESTAMP` have names of their own here. */
+function functionFor (value: unknown, type: string): string | undefined {
+  if (typeof value !== 'string' || /\d/.test(value)) return undefined
+  if (type === 'uuid' && /uuid/i.test(value)) return 'uuid()'
+  return /^(timestamp|date)/.test(type) && /now|current/i.test(value) ? 'now()' : undefined
 }

@@ -186,7 +186,7 @@ t.test('the start migrates, other than PostgreSQL in production', async (t) => {
 
 t.test('declared tables', async (t) => {
   const id = { type: 'uuid', primaryKey: true }
-  const faults = (tables: unknown) => faultsOf({ tables })
+  const faults = (tables: unknown, members = {}) => faultsOf({ tables, ...members })
   t.strictSame(faults({
     authors: { columns: { id, name: { type: 'text', unique: true } } },
     notes: {
@@ -196,7 +196,7 @@ t.test('declared tables', async (t) => {
       indexes: [['author_id'], ['tenant_id', 'deleted_at']],
       unique: [['tenant_id', 'at']]
     }
-  }), [])
+  }, { postgres: { connectionString: 'postgres://h/d' } }), [])
   t.strictSame(faults({ notes: { columns: { id, a: { type: 'uuid', references: 'notes.ix' }, b: { type: 'text', references: 'notes.id' }, c: { type: 'uuid', references: 'notes.a' }, d: { type: 'uuid', references: 'notes' } } } }), [
     '/tables/notes/columns/d/references: expected `table.column`'
   ])
@@ -205,6 +205,10 @@ t.test('declared tables', async (t) => {
     '/tables/notes/columns/b/references: the column is of the type "text", the one that it refers to of the type "uuid"',
     '/tables/notes/columns/c/references: "notes.a" is not unique: a foreign key needs a primary key, or a column with `unique: true`'
   ])
+  t.strictSame(faults({ authors: { columns: { id } }, notes: { columns: { id, a: { type: 'uuid', references: 'author.id' } } } }), [
+    '/tables/notes/columns/a/references: there is no table "author", did you mean "authors"?'
+  ], 'the embedded engine has no tables but these')
+  t.match(faults({ authors: { colums: {} }, notes: { columns: { id, a: { type: 'uuid', references: 'authors.id' } } } }), [/colums/], 'a declaration with faults is one')
   t.match(faults({ notes: { columns: { id: { type: 'uid', primaryKey: true } } } }), [/^\/tables\/notes\/columns\/id\/type: expected one of "text", .*, did you mean "uuid"\?$/])
   t.strictSame(faults({ notes: { columns: { name: { type: 'text' } } } }), ['/tables/notes/columns: the table has no primary key: expected `primaryKey: true` on a column, or on several'])
   t.strictSame(faults({ notes: { columns: {} } }), ['/tables/notes/columns: expected at least one member'])
@@ -227,4 +231,22 @@ t.test('declared tables', async (t) => {
     '/tables/notes/columns/a/default: `uuid()` is no value of the type "integer"',
     '/tables/notes/columns/b/default: `now()` is no value of the type "text"'
   ])
+})
+
+t.test('the default of a column is a literal that its type takes, or a function', async (t) => {
+  const faults = (type: string, value: unknown) => faultsOf({ tables: { notes: { columns: { id: { type: 'uuid', primaryKey: true }, a: { type, default: value } } } } }).map((fault) => fault.replace('/tables/notes/columns/a/default: ', ''))
+  const right: [string, unknown][] = [
+    ['integer', 5], ['integer', '5'], ['bigint', '9007199254740993'], ['numeric', 1.5], ['numeric', '1.50'], ['boolean', false], ['text', ''], ['text', 'abc'],
+    ['uuid', 'uuid()'], ['uuid', '8f14e45f-ceea-467f-a0e6-8a3f6a1f9c10'], ['timestamptz', 'now()'], ['timestamptz', '2026-01-31T12:00:00Z'], ['date', 'infinity'],
+    ['jsonb', { a: [1] }], ['jsonb', []], ['text[]', []], ['text[]', ['a']], ['text[]', '{a,b}'], ['integer[]', [1, 2]], ['interval', '1 day'], ['text', null]
+  ]
+  for (const [type, value] of right) t.strictSame(faults(type, value), [], `${type} ${JSON.stringify(value)}`)
+  t.strictSame(faults('integer', 'abc'), ['expected an integer (integer)'])
+  t.strictSame(faults('smallint', 40_000), ['expected an integer (smallint)'])
+  t.strictSame(faults('boolean', 'maybe'), ['expected true or false'])
+  t.strictSame(faults('uuid', 'gen_random_uuid()'), ['expected a UUID, did you mean "uuid()"?'])
+  t.match(faults('timestamptz', 'CURRENT_TIMESTAMP'), [/^expected a date and time, .*did you mean "now\(\)"\?$/])
+  t.match(faults('date', '2026-02-30'), [/^expected a date/])
+  t.strictSame(faults('text', { a: 1 }), ['expected a text'])
+  t.strictSame(faults('integer[]', ['a']), ['expected an array (integer[])'])
 })
