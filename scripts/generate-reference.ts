@@ -10,7 +10,8 @@ Every member that a tenantry document can have. This page is made from the docum
 
 A document is JSON (comments and trailing commas are allowed) or a module whose default export is the document. All
 that is wrong with it is reported at once, each fault with its JSON Pointer. A member that is not known is refused; so
-is one that is **not in this version**, with what is missing.
+is one that is **not in this version**, with what is missing. Templates, expressions and rules of a route are judged as
+soon as its members are right; tables and columns that only the database has, when the server starts.
 
 Settings: \`{{env.NAME}}\` stands for the environment's \`NAME\`, \`{{env.NAME || 20}}\` gives a default, and the older
 \`\${NAME}\` reads as \`{{env.NAME}}\`. A \`.env\` beside the document counts where the environment has no such setting. A value

@@ -23,7 +23,7 @@ export const ColumnDefinition = Section({
     expected: '`table.column`',
     description: 'The column that holds the value, as `table.column`: a foreign key.'
   })),
-  unique: Type.Optional(Type.Boolean({ description: 'No two rows have the same value. Default: false.' }))
+  unique: Type.Optional(Type.Boolean({ description: 'No two rows have the same value; in a table of tenants, no two of one tenant. Default: false.' }))
 }, { description: 'A column.' })
 export type ColumnDefinition = Static<typeof ColumnDefinition>
 
@@ -32,7 +32,7 @@ export const TableDefinition = Section({
   tenantScoped: Type.Optional(Type.Boolean({ description: 'Each row belongs to a tenant: adds `tenant_id`, its index and its policy; every query keeps to the tenant of its request. Default: whether there is a column `tenant_id`.' })),
   softDelete: Type.Optional(Type.Boolean({ description: 'Rows can be marked as deleted: adds `deleted` and `deleted_at`. Default: false.' })),
   indexes: Type.Optional(Type.Array(Type.Array(ColumnName, { minItems: 1 }), { description: 'Indexes, each as its columns.' })),
-  unique: Type.Optional(Type.Array(Type.Array(ColumnName, { minItems: 1 }), { description: 'Sets of columns that no two rows have the same values in.' }))
+  unique: Type.Optional(Type.Array(Type.Array(ColumnName, { minItems: 1 }), { description: 'Sets of columns that no two rows have the same values in; in a table of tenants, no two of one tenant.' }))
 }, { description: 'A table.' })
 export type TableDefinition = Static<typeof TableDefinition>
 
