@@ -45,7 +45,14 @@ export class FaultList {
 
 /** Appends members to a JSON Pointer, escaped as RFC 6901 says. */
 export function pointerTo (base: string, ...members: (string | number)[]): string {
-  return members.reduce<string>((pointer, member) => `${pointer}/${String(member).replaceAll('~', '~0').replaceAll('/', '~1')}`, base)
+  let pointer = base
+  for (const member of members) pointer += typeof member === 'number' ? `/${member}` : `/${escaped(member)}`
+  return pointer
+}
+
+/** Nearly no name needs it, and a document has many. */
+function escaped (name: string): string {
+  return name.includes('~') || name.includes('/') ? name.replaceAll('~', '~0').replaceAll('/', '~1') : name
 }
 
 const maxWordLength = 64 // letters; a longer word is no slip of the fingers
