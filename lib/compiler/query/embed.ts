@@ -38,7 +38,7 @@ function embedded (selection: Selection, relation: Relation, outer: string, rend
   const [row, inner] = [placeholders.alias(), placeholders.alias()]
   const rows = `select ${selectList(selection, inner, rendering)} ${rowsOf(relation, outer, inner, rendering)}`
   if (!relation.many) return `select row_to_json(${row}.*) from (${rows}) ${row}`
-  return `select coalesce(json_agg(row_to_json(${row}.*)), '[]') from (${rows}${keyOrder(relation.table, inner)}) ${row}`
+  return `select coalesce(json_agg(${row}.*), '[]') from (${rows}${keyOrder(relation.table, inner)}) ${row}`
 }
 
 function counted (relation: Relation, outer: string, rendering: Rendering): string {

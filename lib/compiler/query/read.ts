@@ -36,7 +36,7 @@ export function writePage (parts: ReadParts, page: Page, literal: number | undef
   const rows = rowsOf(parts, clause, placeholders, on)
   const counted = placeholders.alias()
   const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, placeholders, on))}`
-  return `select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`
+  return `select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`
 }
 
 /** One record: the first in the order. */
@@ -46,7 +46,7 @@ export function writeRecord (parts: ReadParts, unique: boolean, placeholders: Pl
 
 /** `{"data":[...]}` of all rows that match. */
 export function writeRecords (parts: ReadParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  return `select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), '}') from (${rowsOf(parts, '', placeholders, on)}) r`
+  return `select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), '}') from (${rowsOf(parts, '', placeholders, on)}) r`
 }
 
 /** The rows with their members. Embeds are made outside of the limit: of the rows that are answered, not of those that are skipped. */

@@ -15,14 +15,14 @@ const reads: Case<Query>[] = [
     name: 'a page from its start, with a usual limit',
     query: { table: 'countries', operation: 'select' },
     scope: {},
-    sql: raw`select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), ',"pagination":{"limit":20,"offset":0,"total":', case when count(*) < 20 then count(*) else (select count(*) from "public"."countries" t1) end, '}}') from (select t0."code", t0."name" from "public"."countries" t0 order by t0."code" limit 20) r`,
+    sql: raw`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ',"pagination":{"limit":20,"offset":0,"total":', case when count(*) < 20 then count(*) else (select count(*) from "public"."countries" t1) end, '}}') from (select t0."code", t0."name" from "public"."countries" t0 order by t0."code" limit 20) r`,
     values: []
   },
   {
     name: 'a page from elsewhere, or with another limit',
     query: { table: 'countries', operation: 'select', order: [{ column: 'name', ascending: false, nullsFirst: false }], limit: 7 },
     scope: { query: { offset: 5, limit: 300 } },
-    sql: raw`select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), ',"pagination":{"limit":', $1::bigint, ',"offset":', $2::bigint, ',"total":', case when count(*) < $1::bigint and (count(*) > 0 or $2::bigint = 0) then $2::bigint + count(*) else (select count(*) from "public"."countries" t1) end, '}}') from (select t0."code", t0."name" from "public"."countries" t0 order by t0."name" desc nulls last, t0."code" desc limit $1::bigint offset $2::bigint) r`,
+    sql: raw`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ',"pagination":{"limit":', $1::bigint, ',"offset":', $2::bigint, ',"total":', case when count(*) < $1::bigint and (count(*) > 0 or $2::bigint = 0) then $2::bigint + count(*) else (select count(*) from "public"."countries" t1) end, '}}') from (select t0."code", t0."name" from "public"."countries" t0 order by t0."name" desc nulls last, t0."code" desc limit $1::bigint offset $2::bigint) r`,
     values: [100, 5]
   },
   {
@@ -80,21 +80,21 @@ const reads: Case<Query>[] = [
     name: 'embedded tables: one, many, counted, one to one, of the same table',
     query: { table: 'authors', operation: 'select', select: 'name, country:countries(name), articles(title), n:articles(count), profiles(bio), mentor_id(name)', id },
     scope: {},
-    sql: raw`select row_to_json(r.*)::text from (select t0."name", (select row_to_json(t1.*) from (select t2."name" from "public"."countries" t2 where t2."code" = t0."country_code") t1) as "country", (select coalesce(json_agg(row_to_json(t3.*)), '[]') from (select t4."title" from "public"."articles" t4 where t4."author_id" = t0."id" and t4."tenant_id" = $1::text and t4."deleted" = false order by t4."id") t3) as "articles", (select json_build_array(json_build_object('count', count(*))) from "public"."articles" t5 where t5."author_id" = t0."id" and t5."tenant_id" = $1::text and t5."deleted" = false) as "n", (select row_to_json(t6.*) from (select t7."bio" from "public"."profiles" t7 where t7."author_id" = t0."id" and t7."tenant_id" = $1::text) t6) as "profiles", (select row_to_json(t8.*) from (select t9."name" from "public"."authors" t9 where t9."id" = t0."mentor_id" and t9."tenant_id" = $1::text) t8) as "mentor_id" from "public"."authors" t0 where t0."tenant_id" = $1::text and t0."id" = $2::uuid) r`,
+    sql: raw`select row_to_json(r.*)::text from (select t0."name", (select row_to_json(t1.*) from (select t2."name" from "public"."countries" t2 where t2."code" = t0."country_code") t1) as "country", (select coalesce(json_agg(t3.*), '[]') from (select t4."title" from "public"."articles" t4 where t4."author_id" = t0."id" and t4."tenant_id" = $1::text and t4."deleted" = false order by t4."id") t3) as "articles", (select json_build_array(json_build_object('count', count(*))) from "public"."articles" t5 where t5."author_id" = t0."id" and t5."tenant_id" = $1::text and t5."deleted" = false) as "n", (select row_to_json(t6.*) from (select t7."bio" from "public"."profiles" t7 where t7."author_id" = t0."id" and t7."tenant_id" = $1::text) t6) as "profiles", (select row_to_json(t8.*) from (select t9."name" from "public"."authors" t9 where t9."id" = t0."mentor_id" and t9."tenant_id" = $1::text) t8) as "mentor_id" from "public"."authors" t0 where t0."tenant_id" = $1::text and t0."id" = $2::uuid) r`,
     values: ['a', id]
   },
   {
     name: 'embedded along a junction',
     query: { table: 'labels', operation: 'select', select: 'name, articles(title)', id: 1 },
     scope: {},
-    sql: raw`select row_to_json(r.*)::text from (select t0."name", (select coalesce(json_agg(row_to_json(t1.*)), '[]') from (select t2."title" from "public"."articles" t2 join "public"."article_labels" t3 on t2."id" = t3."article_id" where t3."label_id" = t0."id" and t3."tenant_id" = $1::text and t2."tenant_id" = $1::text and t2."deleted" = false order by t2."id") t1) as "articles" from "public"."labels" t0 where t0."tenant_id" = $1::text and t0."id" = $2::integer) r`,
+    sql: raw`select row_to_json(r.*)::text from (select t0."name", (select coalesce(json_agg(t1.*), '[]') from (select t2."title" from "public"."articles" t2 join "public"."article_labels" t3 on t2."id" = t3."article_id" where t3."label_id" = t0."id" and t3."tenant_id" = $1::text and t2."tenant_id" = $1::text and t2."deleted" = false order by t2."id") t1) as "articles" from "public"."labels" t0 where t0."tenant_id" = $1::text and t0."id" = $2::integer) r`,
     values: ['a', 1]
   },
   {
     name: 'a page embeds for the rows that it answers only',
     query: { table: 'reviews', operation: 'select', select: 'stars, authors!author_id(name)' },
     scope: {},
-    sql: raw`select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), ',"pagination":{"limit":20,"offset":0,"total":', case when count(*) < 20 then count(*) else (select count(*) from "public"."reviews" t4 where t4."tenant_id" = $1::text and t4."deleted" is not true) end, '}}') from (select t1."stars", (select row_to_json(t2.*) from (select t3."name" from "public"."authors" t3 where t3."id" = t1."author_id" and t3."tenant_id" = $1::text) t2) as "authors" from (select t0.* from "public"."reviews" t0 where t0."tenant_id" = $1::text and t0."deleted" is not true order by t0."id" limit 20) t1) r`,
+    sql: raw`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ',"pagination":{"limit":20,"offset":0,"total":', case when count(*) < 20 then count(*) else (select count(*) from "public"."reviews" t4 where t4."tenant_id" = $1::text and t4."deleted" is not true) end, '}}') from (select t1."stars", (select row_to_json(t2.*) from (select t3."name" from "public"."authors" t3 where t3."id" = t1."author_id" and t3."tenant_id" = $1::text) t2) as "authors" from (select t0.* from "public"."reviews" t0 where t0."tenant_id" = $1::text and t0."deleted" is not true order by t0."id" limit 20) t1) r`,
     values: ['a']
   }
 ]
