@@ -1,4 +1,5 @@
 /** Starts a server with so many routes and tells its parent how long that took and what it holds. */
+import { randomBytes } from 'node:crypto'
 import type { ServerSettings } from './server-process.js'
 import { documentWith } from './declared-routes.js'
 
@@ -17,7 +18,7 @@ const { createServer }: typeof import('tenantry') = await import(new URL('../dis
 
 const { connectionString, jwtSecret, count }: ServerSettings & { count: number } = JSON.parse(process.argv[2] ?? '{}')
 const document = documentWith(count)
-const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret }
+const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: randomBytes(32).toString('base64') }
 const start = performance.now()
 const cpuBefore = process.cpuUsage()
 const app = createServer(document, { env, logger: { level: 'warn' } })

@@ -30,7 +30,7 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
       if (faults.faults.some(({ pointer }) => pointer.startsWith('/tables'))) return
       const catalogue = withDeclared({ schema: config.database.postgres?.schema ?? 'public', tables: new Map() }, wantedTables(config.tables))
       const found = new FaultList()
-      const context = { faults: found, catalogue, env, pagination: config.pagination, sharedTables: new Set(config.tenancy.sharedTables), origin: 'platform' as const }
+      const context = { faults: found, catalogue, env, pagination: config.pagination, sharedTables: new Set(config.tenancy.sharedTables), overridableEnv: new Set(config.tenancy.overridableEnv), origin: 'platform' as const }
       for (const { pointer, value: route } of routes) {
         const unknown = unknownTables(route.queries ?? [], catalogue, config)
         undeclared.push(...unknown.map((table) => ({ pointer, table })))

@@ -7,17 +7,18 @@ import { parseCall } from './arguments.js'
 import { UsageError } from './command.js'
 import { migrate } from './commands/migrate.js'
 import { openapi } from './commands/openapi.js'
+import { rekey } from './commands/secrets.js'
 import { start } from './commands/start.js'
 import { token } from './commands/token.js'
 import { validate } from './commands/validate.js'
 import { linesOf } from './failure.js'
 
-const commands: Readonly<Record<string, Command>> = { start, validate, migrate, token, openapi }
+/** By name; one of two words is a command of a group. */
+const commands: Readonly<Record<string, Command>> = { start, validate, migrate, token, openapi, 'secrets rekey': rekey }
 
 /** Commands of later versions, and what they wait for. */
 const planned: Readonly<Record<string, string>> = {
-  user: 'users with passwords',
-  secrets: 'secrets that tenants save'
+  user: 'users with passwords'
 }
 
 /** Where lines go. */
@@ -30,7 +31,7 @@ const standardOutput: Output = {
 
 /** Runs the command and resolves with the exit code: 0, or 1 after what went wrong was written to standard error. */
 export async function run (words: string[], env: Env, output: Output = standardOutput): Promise<number> {
-  const [name, ...rest] = words
+  const { name, rest } = namedBy(words)
   if (name === '--version' || name === '-v') {
     output.print(version)
     return 0
@@ -41,7 +42,7 @@ export async function run (words: string[], env: Env, output: Output = standardO
     return 0
   }
   // `tenantry help start` asks for the same as `tenantry start --help`.
-  if (isHelp) return await run([...rest.slice(0, 1), '--help'], env, output)
+  if (isHelp) return await run([...rest.slice(0, 2), '--help'], env, output)
   const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
   if (name === undefined || command === undefined) {
     output.note(name === undefined ? overview() : unknown(name))
@@ -60,6 +61,12 @@ export async function run (words: string[], env: Env, output: Output = standardO
   }
 }
 
+/** The words of the command's name, as far as there is one, and those behind them. */
+function namedBy (words: string[]): { name: string | undefined, rest: string[] } {
+  const pair = words.slice(0, 2).join(' ')
+  return Object.hasOwn(commands, pair) ? { name: pair, rest: words.slice(2) } : { name: words[0], rest: words.slice(1) }
+}
+
 function overview (): string {
   const width = Math.max(...Object.keys(commands).map((name) => name.length))
   const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
@@ -72,6 +79,8 @@ function helpOf (name: string, { usage, summary, details }: Command): string {
 
 function unknown (name: string): string {
   if (Object.hasOwn(planned, name)) return `"tenantry ${name}" is not in this version yet: ${planned[name]}`
+  const group = Object.keys(commands).filter((known) => known.startsWith(`${name} `))
+  if (group.length > 0) return `"tenantry ${name}" needs another word; there is ${group.map((known) => `"tenantry ${known}"`).join(', ')}`
   const suggestion = nearest(name, Object.keys(commands))
   return `there is no command "${name}"${suggestion === undefined ? `; there are ${Object.keys(commands).join(', ')}` : `, did you mean "${suggestion}"?`}`
 }

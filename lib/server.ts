@@ -1,7 +1,10 @@
 /** Assembles the server: the one file of lib/ that knows the plugins. */
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import Fastify from 'fastify'
+import fp from 'fastify-plugin'
 import { checkConfig, environmentOf, isChecked, type Config, type ConfigInput, type Env } from './config/index.js'
+import { setting } from './config/environment.js'
+import apiKeys from '../plugins/api-keys/index.js'
 import auth from '../plugins/auth/index.js'
 import cache from '../plugins/cache/index.js'
 import { configRoutes } from '../plugins/config-routes/index.js'
@@ -14,7 +17,10 @@ import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
 import stop from '../plugins/stop.js'
-import tenancy from '../plugins/tenancy.js'
+import secrets, { type SecretsOptions } from '../plugins/secrets/index.js'
+import tenancy, { tenantRoutes } from '../plugins/tenancy/index.js'
+import { tenantConfig } from '../plugins/tenant-config/index.js'
+import tenantRbac from '../plugins/tenant-rbac/index.js'
 import { requestIds } from './request-id.js'
 import { RequestLog } from './request-log.js'
 
@@ -59,17 +65,27 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(conventions, { root: true })
   app.register(stop)
   app.register(database, { ...config.database, tables: config.tables, migrate: config.migrate })
-  app.register(auth, { jwt: config.jwt })
+  app.register(auth, { jwt: config.jwt, apiKey: setting(env, 'API_KEY') || undefined })
   app.register(tenancy, config.tenancy)
   app.register(rateLimit, config.rateLimit)
   app.register(cache, config.cache)
 
   const { plugins } = config
   if (plugins.openapi !== false) app.register(openapi, plugins.openapi ?? {})
+  // Before the routes in whose place no tenant's may stand.
+  if (plugins['tenant-config'] !== false) app.register(fp(tenantConfig), { ...config, env })
+  app.register(tenantRoutes)
+  if (plugins.secrets !== false) app.register(secrets, secretsOptions(env))
+  if (plugins['api-keys'] !== false) app.register(apiKeys)
+  if (plugins['tenant-rbac'] !== false) app.register(tenantRbac)
   if (plugins.health !== false) app.register(health)
   if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })
   app.register(configRoutes, { ...config, env })
   return app
+}
+
+function secretsOptions (env: Env): SecretsOptions {
+  return { masterKey: setting(env, 'SECRETS_MASTER_KEY'), previousKeys: setting(env, 'SECRETS_PREVIOUS_KEYS') }
 }
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']

@@ -37,26 +37,50 @@ const shared: Options = {
   keywords: ['example']
 }
 
-/** For params, query strings and headers, which the size of a request line bounds. */
-const coercing = withFormats(new Ajv({ ...shared, coerceTypes: 'array', allErrors: true }))
-/** For bodies: stops at the first error, so that a large wrong body costs no more than a right one. */
-const strict = withFormats(new Ajv(shared))
-/** For bodies that are small and wrong. */
-const exhaustive = withFormats(new Ajv({ ...shared, allErrors: true }))
+/** How a schema is read. */
+const kinds = {
+  /** For params, query strings and headers, which the size of a request line bounds. */
+  coercing: { ...shared, coerceTypes: 'array', allErrors: true },
+  /** For bodies: stops at the first error, so that a large wrong body costs no more than a right one. */
+  strict: shared,
+  /** For bodies that are small and wrong. */
+  exhaustive: { ...shared, allErrors: true }
+} as const satisfies Record<string, Options>
+type Kind = keyof typeof kinds
+
+/** Makes the function that checks by a schema. */
+type Compile = (kind: Kind, schema: object) => ValidateFunction
+
+/** The built-in endpoints, whose schemas are there for good, share three instances. */
+const builtIn = { coercing: withFormats(new Ajv(kinds.coercing)), strict: withFormats(new Ajv(kinds.strict)), exhaustive: withFormats(new Ajv(kinds.exhaustive)) }
+const compileBuiltIn: Compile = (kind, schema) => builtIn[kind].compile(schema)
+
+/**
+ * Those of routes come and go with versions of a tenant's document. An instance keeps parts of every schema that it ever
+ * compiled, whatever is removed from it, so each has its own; the compiler makes them, and nobody needs to check them.
+ */
+const compileRouteSchema: Compile = (kind, schema) => withFormats(new Ajv({ ...kinds[kind], meta: false, validateSchema: false })).compile(schema)
 
 function withFormats (ajv: Ajv): Ajv {
   formats.default(ajv, { mode: 'full', formats: ['email', 'uuid', 'date-time', 'date', 'time', 'uri', 'ipv4', 'ipv6', 'hostname'] })
   return ajv
 }
 
-/** Makes the check of a part; schemas that are the same text share one. Throws where the schema is none. */
+/** Makes the check of a part of a route's requests; schemas that are the same text share one. */
 export function compileValidator (schema: object, part: RequestPart): PartValidator {
-  const text = JSON.stringify(schema)
-  return part === 'body' ? cached(bodyValidators, text, () => bodyValidator(schema)) : cached(urlValidators, text, () => urlValidator(schema))
+  return cached(validators[partKind(part)], JSON.stringify(schema), () => validatorOf(schema, part, compileRouteSchema))
 }
 
-const urlValidators = new Map<string, WeakRef<PartValidator>>()
-const bodyValidators = new Map<string, WeakRef<PartValidator>>()
+function validatorOf (schema: object, part: RequestPart, compile: Compile): PartValidator {
+  return part === 'body' ? bodyValidator(schema, compile) : urlValidator(schema, compile)
+}
+
+function partKind (part: RequestPart): 'body' | 'url' {
+  return part === 'body' ? 'body' : 'url'
+}
+
+const validators = { url: new Map<string, WeakRef<PartValidator>>(), body: new Map<string, WeakRef<PartValidator>>() }
+const builtInValidators = { url: new Map<string, WeakRef<PartValidator>>(), body: new Map<string, WeakRef<PartValidator>>() }
 const forgotten = new FinalizationRegistry<{ cache: Map<string, WeakRef<PartValidator>>, text: string }>(({ cache, text }) => {
   if (cache.get(text)?.deref() === undefined) cache.delete(text)
 })
@@ -70,8 +94,8 @@ function cached (cache: Map<string, WeakRef<PartValidator>>, text: string, make:
   return made
 }
 
-function urlValidator (schema: object): PartValidator {
-  const validate = compileWith(coercing, schema)
+function urlValidator (schema: object, compile: Compile): PartValidator {
+  const validate = compile('coercing', schema)
   if (!/"(?:number|integer)"/.test(JSON.stringify(schema))) return (value) => validate(value) ? null : validate.errors ?? []
   const numbers = numericFields(schema)
   return (value) => {
@@ -86,18 +110,24 @@ const decimal = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i
 function numericFields (schema: object): string[] {
   const properties: unknown = 'properties' in schema ? schema.properties : undefined
   return Object.entries(Object(properties)).filter(([, field]) => {
-    const { type }: { type?: unknown } = Object(field)
-    return type === 'number' || type === 'integer'
+    const { type, items }: { type?: unknown, items?: unknown } = Object(field)
+    const { type: itemType }: { type?: unknown } = Object(items)
+    return [type, itemType].flat().some((name) => name === 'number' || name === 'integer')
   }).map(([name]) => name)
 }
 
-/** ajv coerces whatever JavaScript does: a blank to 0, "0x10" to 16. It coerces no empty text, and says that this is no number. */
+/** ajv coerces whatever JavaScript does: a blank to 0, "0x10" to 16. Of "NaN" it says that this is no number. */
 function refuseOtherNumbers (value: unknown, names: readonly string[]): void {
   if (typeof value !== 'object' || value === null) return
   for (const name of names) {
     const given: unknown = Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined
-    if (typeof given === 'string' && !decimal.test(given)) Reflect.set(value, name, '')
+    if (typeof given === 'string' || Array.isArray(given)) Reflect.set(value, name, Array.isArray(given) ? given.map(withoutOtherNumber) : withoutOtherNumber(given))
   }
+}
+
+/** The empty text stays: it is null where that is accepted. */
+function withoutOtherNumber (given: unknown): unknown {
+  return typeof given === 'string' && given !== '' && !decimal.test(given) ? 'NaN' : given
 }
 
 /** ajv coerces the text "Infinity" to a number, which no JSON and no column can hold. */
@@ -110,26 +140,20 @@ function infiniteNumbers (value: unknown): readonly ErrorObject[] | null {
   return null
 }
 
-function bodyValidator (schema: object): PartValidator {
-  const validate = compileWith(strict, schema)
+function bodyValidator (schema: object, compile: Compile): PartValidator {
+  const validate = compile('strict', schema)
   let validateAll: ValidateFunction | undefined
   return (value) => {
     if (validate(value)) return null
     const first = validate.errors ?? []
     if (!isSmall(value)) return first
-    validateAll ??= compileWith(exhaustive, schema)
+    validateAll ??= compile('exhaustive', schema)
     return validateAll(value) ? first : validateAll.errors ?? first
   }
 }
 
-function compileWith (ajv: Ajv, schema: object): ValidateFunction {
-  const validate = ajv.compile(schema)
-  // ajv would keep every schema for ever; routes come and go with versions of a tenant's document.
-  ajv.removeSchema(schema)
-  return validate
-}
-
-function isSmall (value: unknown): boolean {
+/** Whether a body is told all of its errors. */
+export function isSmall (value: unknown): boolean {
   let left = maxNodes
   const visit = (node: unknown): boolean => {
     if (--left < 0) return false
@@ -158,7 +182,7 @@ export function validationError (errors: readonly ErrorObject[], part: RequestPa
 /** Fastify's `validatorCompiler` for the built-in endpoints: throws nothing, hands over a `validationFailed`. */
 export function validatorCompiler ({ schema, httpPart }: { schema: object, httpPart?: string }): (value: unknown) => { value: unknown } | { error: TenantryError } {
   const part = partOf(httpPart)
-  const validate = compileValidator(schema, part)
+  const validate = cached(builtInValidators[partKind(part)], JSON.stringify(schema), () => validatorOf(schema, part, compileBuiltIn))
   return (value) => {
     const errors = validate(value)
     return errors === null ? { value } : { error: validationError(errors, part) }

@@ -1,10 +1,12 @@
 /**
- * The database: `app.db` for the server's own tables and `app.engine` for compiled queries. A service plugin (fp).
+ * The database: `app.db` for the server's own tables, `app.engine` for compiled queries and `app.events` for what changes
+ * in what tenants own, on this server and on others. A service plugin (fp).
  * It connects while it registers: an app whose database is down does not start.
  */
 import type { FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Engine } from '../lib/database/engine.js'
+import type { Events } from '../lib/database/events.js'
 import type { SystemTables } from '../lib/database/system-tables.js'
 import fp from 'fastify-plugin'
 import { createEngine, type EngineOptions } from '../lib/database/index.js'
@@ -14,6 +16,8 @@ declare module 'fastify' {
     /** Typed access to the server's own tables, in the schema `tenantry`. */
     db: Kysely<SystemTables>
     engine: Engine
+    /** Writes what tenants own, and tells of it. */
+    events: Events
   }
 }
 
@@ -24,7 +28,9 @@ export async function database (app: FastifyInstance, options: DatabaseOptions):
   const engine = await createEngine({ ...options, log: app.log })
   app.decorate('engine', engine)
   app.decorate('db', engine.kysely)
+  app.decorate('events', engine.events)
   app.addHook('onClose', () => engine.close())
+  await engine.listen()
 }
 
 export default fp(database, { name: 'tenantry-database', fastify: '5.x' })

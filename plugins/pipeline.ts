@@ -1,10 +1,11 @@
 /**
- * The way of a request before its body is read: identity -> tenant -> rate limit -> permission. Each of these plugins
- * adds its step to the routes that ask for it; the steps keep this order whatever the order of registration.
+ * The way of a request before its body is read: identity -> tenant -> rate limit -> permission. The tenant
+ * that a stranger names is looked up after the rate limit, since nobody vouches for it. Each of these plugins adds its
+ * steps to the routes that ask for them; they keep this order whatever the order of registration.
  */
 import type { onRequestHookHandler, RouteOptions } from 'fastify'
 
-const steps = ['identity', 'tenant', 'rate-limit', 'permission'] as const
+const steps = ['identity', 'tenant', 'rate-limit', 'public-tenant', 'permission'] as const
 export type Step = typeof steps[number]
 
 /** The hooks that are steps. A route's other hooks run after them. */

@@ -1,6 +1,7 @@
-/** Writes docs/reference/configuration.md from the schema of the document: a table for each object in it. */
-import type { SchemaNode } from '../lib/config/schema/annotations.js'
+/** Writes docs/reference/configuration.md and tenant-document.md from the schemas of the two documents. */
 import { Root } from '../lib/config/schema/root.js'
+import { TenantDocument } from '../lib/tenant-document/schema.js'
+import { describe } from './reference-page.js'
 import { renew } from './renew.js'
 
 const introduction = `# The document
@@ -20,118 +21,32 @@ marked *templates* the other sources (\`body\`, \`params\`, \`query\`, \`auth\`,
 for each request.
 `
 
-/** Objects that are described once, by the name that a reference or a heading gives them. */
-interface Part {
-  readonly title: string
-  /** One object, or those that a union admits in each other's place. */
-  readonly forms: readonly SchemaNode[]
-  readonly description?: string | undefined
-}
+const tenantIntroduction = `# The document of a tenant
 
-const definitions = new Map<string, SchemaNode>()
-const parts: Part[] = []
-const described = new Set<SchemaNode>()
+What a tenant saves with \`POST /tenant/config\`: routes of its own, and what they need. This page is made from the
+schema by \`scripts/generate-reference.ts\`. Routes say the same as in [the platform's document](configuration.md), within
+these bounds:
+
+| What | At most |
+|---|---|
+| the document | 1 MB of JSON (1,048,576 bytes), 100,000 values, 10,000 templates and alternatives in them, objects and arrays 64 levels deep |
+| \`routes\` | 500 |
+| a route | 64 KB of JSON, 2,000 values, 500 templates |
+| a path | 500 characters, 32 segments, 16 parameters |
+| \`settings\` | 64 KB of JSON, 10,000 values, 16 levels deep |
+| any other member | 128 KB of JSON, 3,000 values, 500 templates |
+
+- A tenant's route uses tables with \`tenant_id\`, and reads those of \`tenancy.sharedTables\`; it reaches no other.
+- Templates stand in the members marked *templates* only, and are resolved for each request. \`{{env.NAME}}\` reads the
+  settings that the platform names in \`tenancy.env\`, and \`{{secret:KEY}}\` the tenant's own secrets.
+- Patterns must match in linear time, and what a route costs to compile is bounded: 100 filters of a query, 500 fields of a
+  request, 100 computed fields, and so on; the fault names the bound. The values of an \`enum\` are texts, numbers, booleans and null.
+- A path is none of the server's: not that of a built-in endpoint, however upper and lower case are mixed and whether the
+  platform turned it off or not, and none of which a route of the server takes every request. The answer is 409, and names each
+  such route. A path holds letters, digits and \`._~!$&'+,=@-\` as they are: nothing is encoded.
+- All that is wrong is reported at once (400, \`details\`), up to 100 faults.
+`
 
 // `supabase` is `postgres` under another name.
-const { supabase, ...members } = Root.properties
-parts.push({ title: '', forms: [Root] })
-for (const [name, member] of Object.entries<SchemaNode>(members)) collect(name, member)
-renew('docs/reference/configuration.md', `${introduction}\n${parts.map(section).join('\n')}`)
-
-/** Finds the objects in a member, in the order of the document; each becomes a part. */
-function collect (path: string, written: SchemaNode): void {
-  for (const [name, definition] of Object.entries(written.$defs ?? {})) definitions.set(name, definition)
-  const node = resolve(written)
-  if (node.planned !== undefined || described.has(node)) return
-  described.add(node)
-  const forms = (node.anyOf ?? [node]).map(resolve).filter(({ properties = {} }) => Object.keys(properties).length > 0)
-  if (forms.length > 0) parts.push({ title: path, forms, description: node.description ?? written.description })
-  for (const form of node.anyOf?.map(resolve) ?? [node]) {
-    for (const [name, member] of Object.entries(form.properties ?? {})) collect(`${path}.${name}`, member)
-    for (const member of Object.values(form.patternProperties ?? {})) collect(`${path}.<name>`, member)
-    if (form.items !== undefined) collect(`${path}[]`, form.items)
-  }
-}
-
-function resolve (node: SchemaNode): SchemaNode {
-  if (node.$ref === undefined) return node
-  const target = definitions.get(node.$ref)
-  if (target === undefined) throw new Error(`the schema refers to "${node.$ref}", which it does not define`)
-  return resolve(target)
-}
-
-function section ({ title, forms, description }: Part): string {
-  const [first] = forms
-  const rows = forms.flatMap((form) => Object.entries(form.properties ?? {}).map(([name, member]) =>
-    row(name, member, form.required?.includes(name) !== true ? undefined : form === first ? '**required**' : 'stands alone')))
-  return [
-    title === '' ? '## Members' : `## \`${title}\``,
-    ...description === undefined ? [] : ['', description],
-    '',
-    '| Member | Type | Default | Meaning |',
-    '|---|---|---|---|',
-    ...rows,
-    ''
-  ].join('\n')
-}
-
-function row (name: string, member: SchemaNode, required: string | undefined): string {
-  const { meaning, fallback } = splitDescription({ ...resolve(member), ...member })
-  const cells = member.planned === undefined
-    ? [typeOf(member), required ?? defaultOf(member) ?? fallback, meaning]
-    : ['', '', `**Not in this version.** ${meaning}`]
-  return `| \`${name}\` | ${cells.map(cell).join(' | ')} |`
-}
-
-/** The sentence on the default stands in a column of its own. */
-function splitDescription ({ description = '' }: SchemaNode): { meaning: string, fallback: string } {
-  const [, meaning = description, fallback = ''] = description.match(/^(.*?) ?Default: (.*)\.$/s) ?? []
-  return { meaning, fallback }
-}
-
-function defaultOf ({ default: value }: SchemaNode): string | undefined {
-  if (value === undefined) return undefined
-  return typeof value === 'object' && value !== null && Object.keys(value).length === 0 && !Array.isArray(value) ? 'its own defaults' : `\`${JSON.stringify(value)}\``
-}
-
-function typeOf (node: SchemaNode): string {
-  const target = resolve(node)
-  const type = target.anyOf === undefined ? single(target) : [...new Set(target.anyOf.filter(({ planned }) => planned === undefined).map((branch) => typeOf(branch)))].join(' or ')
-  return takesTemplates(target) ? `${type}, *templates*` : type
-}
-
-function single (node: SchemaNode): string {
-  if (node.const !== undefined) return `\`${JSON.stringify(node.const)}\``
-  if (node.enum !== undefined) {
-    return node.enum.map((value) => `\`${JSON.stringify(value)}\`${typeof value === 'string' && node.plannedValues?.[value] !== undefined ? ' (not in this version)' : ''}`).join(', ')
-  }
-  switch (node.type) {
-    case 'array': return `array of ${node.items === undefined ? 'values' : typeOf(node.items)}`
-    case 'object': {
-      const [member] = Object.values(node.patternProperties ?? {})
-      return member === undefined ? 'object' : `object of ${typeOf(member)} by name`
-    }
-    case undefined: return 'any'
-    default: return [node.type, ...bounds(node)].join(', ')
-  }
-}
-
-function bounds ({ minimum, maximum, exclusiveMinimum, minLength, maxLength, unit }: SchemaNode): string[] {
-  const number = (value: number) => value.toLocaleString('en')
-  return [
-    unit,
-    minimum !== undefined && maximum !== undefined ? `${number(minimum)} to ${number(maximum)}` : minimum !== undefined && `at least ${number(minimum)}`,
-    minimum === undefined && exclusiveMinimum !== undefined && `more than ${number(exclusiveMinimum)}`,
-    minimum === undefined && maximum !== undefined && `at most ${number(maximum)}`,
-    minLength === 1 ? 'not empty' : minLength !== undefined && `at least ${number(minLength)} characters`,
-    maxLength !== undefined && `at most ${number(maxLength)} characters`
-  ].filter((bound) => typeof bound === 'string')
-}
-
-function takesTemplates ({ text, anyOf = [] }: SchemaNode): boolean {
-  return text === 'request' && anyOf.length === 0
-}
-
-function cell (text: string): string {
-  return text.replaceAll('|', '\\|').replaceAll('\n', ' ')
-}
+renew('docs/reference/configuration.md', `${introduction}\n${describe(Root, ['supabase'])}`)
+renew('docs/reference/tenant-document.md', `${tenantIntroduction}\n${describe(TenantDocument)}`)

@@ -1,4 +1,5 @@
 /** tenantry as it is published, serving the document beside this file. */
+import { randomBytes } from 'node:crypto'
 import { serve } from '../server-process.js'
 import document from './document.js'
 
@@ -6,6 +7,6 @@ import document from './document.js'
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 await serve(async ({ connectionString, jwtSecret }) => {
-  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret }
+  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: randomBytes(32).toString('base64') }
   return createServer(document, { env, logger: { level: 'warn' } })
 })

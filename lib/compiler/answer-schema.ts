@@ -1,7 +1,7 @@
 /** The JSON Schema of what a route answers, derived from its queries, its transform and its response. */
 import type { Answer, CompiledQuery, CompiledResponse, JsonSchema } from './types.js'
 import type { CompiledTransform } from './transform.js'
-import { isRecord } from './answer.js'
+import { isRecord } from '../plain-value.js'
 
 /** The parts of a compiled route that make its answer. */
 export interface AnswerParts {

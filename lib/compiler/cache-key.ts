@@ -19,17 +19,22 @@ const maxLength = 1024 // characters; a longer key is its SHA-256
 /** What a route can read that neither tenant, path nor query string tells. */
 const callerSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['auth', 'headers', 'body'])
 
+/** The settings of a tenant change with its document, while the key holds its id alone. */
+function isOfCaller ({ source, path }: Reference): boolean {
+  return callerSources.has(source) || (source === 'tenant' && path[0] !== 'id')
+}
+
 /** Known before a request's queries run, and the same for the same request. */
 const keySources: readonly TemplateSource[] = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant']
 
 /**
  * Makes the key of a route. It holds the tenant, whether fields are excluded, the method, path and sorted query
- * string, the claims and headers that the route's references read, and `varyBy`. `cache.key`, a template, replaces
+ * string, the claims, headers and settings of the tenant that the route's references read, and `varyBy`. `cache.key`, a template, replaces
  * path and query string; `route`, such as `GET /articles/:id`, keeps the keys of two routes apart all the same.
  */
 export function compileCacheKey (cache: RouteCache, references: readonly Reference[], pointer: string, context: TemplateContext, route = ''): (scope: Scope, target: CacheTarget) => string {
   const within: TemplateContext = { ...context, sources: new Set(keySources.filter((source) => context.sources.has(source))), secretsRefusedIn: 'a cache key' }
-  const readers: Reader[] = references.filter(({ source }) => callerSources.has(source)).map(compileReader)
+  const readers: Reader[] = references.filter(isOfCaller).map(compileReader)
   for (const [index, path] of (cache.varyBy ?? []).entries()) {
     const template = path.includes('{{') ? path : `{{${path}}}`
     readers.push(compileValue(template, pointerTo(pointer, 'varyBy', index), within).evaluate)

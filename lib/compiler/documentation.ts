@@ -17,8 +17,6 @@ export interface RouteDocumentation {
   readonly response: Readonly<Record<number, JsonSchema>>
   /** The statuses of the errors that the route can answer. */
   readonly errors: readonly number[]
-  /** Left out where a token is not needed: one that is sent is read all the same. */
-  readonly security?: readonly JsonSchema[]
 }
 
 /** The parts of a compiled route that its documentation is derived from. */
@@ -42,8 +40,7 @@ export function documentRoute (route: Route, parts: DocumentedParts): RouteDocum
     ...(query !== undefined && { querystring: query }),
     ...(body !== undefined && { body }),
     response: { [parts.status]: { description: 'Success', ...answerSchema(parts, route.response) } },
-    errors: errorStatuses(parts),
-    ...(parts.requireAuth && { security: [{ bearer: [] }] })
+    errors: errorStatuses(parts)
   })
 }
 

@@ -147,7 +147,7 @@ class Collector {
     const reference = resolvePath(path, this.#pointer, this.#context)
     if (reference === undefined) return
     if (reference.source === 'env') {
-      const value = this.#templateReader({ variable: '', text: `{{env.${String(reference.path[0])}}}`, node: { alternatives: [path] }, asText: false }, [])
+      const value = this.#templateReader({ variable: '', text: `{{env.${String(reference.path[0])}}}`, node: { text: `{{${path.text}}}`, alternatives: [path] }, asText: false }, [])
       return this.#add(node, value, finish)
     }
     this.references.push(reference)

@@ -2,7 +2,7 @@
 import type { Scope } from './types.js'
 import type { TemplateContext } from './reference.js'
 import { FaultList } from '../config/faults.js'
-import { isRecord } from './answer.js'
+import { isRecord } from '../plain-value.js'
 import { toJsonText } from './json-text.js'
 import { compileValue } from './template.js'
 
@@ -31,7 +31,7 @@ function compilePiece (value: unknown, context: TemplateContext): Piece {
   return (scope) => toJsonText(evaluate(scope))
 }
 
-const emptyScope: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, results: {}, fullAccess: false }
+const emptyScope: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
 
 function arrayOf (items: readonly Piece[]): Piece {
   if (items.every((item) => typeof item === 'string')) return `[${items.join(',')}]`

@@ -1,7 +1,7 @@
 /** What a path in a template may name, and the closures that read it from a request's scope. */
 import type { Env } from '../config/environment.js'
 import type { FaultList } from '../config/faults.js'
-import type { PathNode } from './template-parser.js'
+import { secretKeyForm, type PathNode } from './template-parser.js'
 import type { Reference, Scope, TemplateSource } from './types.js'
 import { randomUUID } from 'node:crypto'
 import { nearest } from '../config/faults.js'
@@ -18,8 +18,10 @@ export interface TemplateContext {
   readonly params?: ReadonlySet<string>
   /** The names of the results of earlier queries; without it any name is accepted. */
   readonly results?: ReadonlySet<string>
-  /** Tenants save documents, whose `settings` are `tenant.config`. Default: false. */
-  readonly tenantConfig?: boolean
+  /** The settings that `{{env.NAME}}` may name; without it, any. */
+  readonly envNames?: ReadonlySet<string> | undefined
+  /** The settings that a secret of the same name replaces, where secrets may stand. Default: none. */
+  readonly overridableEnv?: ReadonlySet<string>
   /** The text is a tenant's: what has no bound on its cost is refused. Default: false. */
   readonly bounded?: boolean
   /** Where the value goes, if a secret must never go there: "a response". */
@@ -45,9 +47,7 @@ export function resolvePath (node: PathNode, pointer: string, context: TemplateC
     return undefined
   }
   if (!context.sources.has(source)) {
-    faults.add(pointer, source === 'secret'
-      ? `\`${node.text}\`: secrets are not in this version yet`
-      : `\`${node.text}\`: there is no \`${source}\` here; ${sourceNames(context)}`)
+    faults.add(pointer, `\`${node.text}\`: there is no \`${source}\` here; ${sourceNames(context)}`)
     return undefined
   }
   const isFunction = source === 'now' || source === 'uuid'
@@ -55,7 +55,7 @@ export function resolvePath (node: PathNode, pointer: string, context: TemplateC
     faults.add(pointer, isFunction ? `\`${node.text}\` is written \`${source}()\`` : `\`${node.text}\`: \`${source}\` is no function`)
     return undefined
   }
-  const reference: Reference = Object.freeze({ source, path: Object.freeze(source === 'headers' ? lowerFirst(node.path) : [...node.path]) })
+  const reference: Reference = Object.freeze({ source, path: Object.freeze(memberPath(source, node.path)) })
   return checkMember(reference, node.text, pointer, context) ? reference : undefined
 }
 
@@ -64,10 +64,11 @@ export function compileReader (reference: Reference): Reader {
   const { source, path } = reference
   if (source === 'now') return now
   if (source === 'uuid') return () => randomUUID()
+  if (source === 'secret') return secretReader(reference)
   const root = rootReader(source)
   const [first, second] = path
   // Nearly every path has one or two members: those skip the loop.
-  if (first === undefined) return (scope) => root(scope) ?? undefined
+  if (first === undefined) return source === 'tenant' ? wholeTenant : (scope) => root(scope) ?? undefined
   if (path.length === 1) return oneMemberReader(source, root, first)
   if (path.length === 2 && second !== undefined) return (scope) => member(member(root(scope), first), second)
   return (scope) => {
@@ -78,6 +79,11 @@ export function compileReader (reference: Reference): Reader {
     }
     return value
   }
+}
+
+/** What a template may see of it: the tenant that serves a request knows more of itself. */
+function wholeTenant ({ tenant }: Scope): unknown {
+  return tenant === null ? undefined : { id: tenant.id, config: tenant.config }
 }
 
 let lastTime = NaN
@@ -111,7 +117,16 @@ function oneMemberReader (source: TemplateSource, root: Reader, name: string | n
   }
 }
 
-function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid'>): Reader {
+/** An expired secret is null; one that does not exist, whatever stands in its place. */
+function secretReader ({ path, fallback }: Reference): Reader {
+  const key = String(path[0])
+  return ({ secrets }) => {
+    const value = secrets.get(key)
+    return value === undefined ? fallback : value
+  }
+}
+
+function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid' | 'secret'>): Reader {
   switch (source) {
     case 'body': return (scope) => scope.body
     case 'params': return (scope) => scope.params
@@ -120,16 +135,25 @@ function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid'>): Reader {
     case 'auth': return (scope) => scope.auth
     case 'tenant': return (scope) => scope.tenant
     case 'results': return (scope) => scope.results
-    // None of these is in a Scope: env is a constant, the others come with secrets, workflows and webhooks.
-    case 'env': case 'secret': case 'steps': case 'input': case 'payload':
+    // None of these is in a Scope: env is a constant, the others come with workflows and webhooks.
+    case 'env': case 'steps': case 'input': case 'payload':
       throw new Error(`no reader for the template source ${source}`)
   }
 }
 
-function checkMember ({ source, path }: Reference, text: string, pointer: string, { faults, params, results, tenantConfig = false }: TemplateContext): boolean {
+function checkMember ({ source, path }: Reference, text: string, pointer: string, { faults, params, results, envNames }: TemplateContext): boolean {
   const first = path[0] === undefined ? undefined : String(path[0])
   if (source === 'env' && path.length !== 1) {
     faults.add(pointer, `\`${text}\`: an environment setting is written \`env.NAME\``)
+    return false
+  }
+  if (source === 'env' && envNames !== undefined && !envNames.has(String(first))) {
+    // Nothing is told of whether it is set.
+    faults.add(pointer, `\`${text}\`: a tenant's document may read a setting only if the platform lists it in \`tenancy.env\``, nearest(String(first), envNames))
+    return false
+  }
+  if (source === 'secret' && !secretKey.test(String(first ?? ''))) {
+    faults.add(pointer, `\`${text}\`: a secret is written \`secret:KEY\`, the key ${secretKeyForm}`)
     return false
   }
   if (first === undefined) return true
@@ -141,16 +165,19 @@ function checkMember ({ source, path }: Reference, text: string, pointer: string
     faults.add(pointer, `\`${text}\`: no query before this one makes a result "${first}"`, nearest(first, results))
     return false
   }
-  if (source === 'tenant' && first === 'config' && !tenantConfig) {
-    faults.add(pointer, `\`${text}\` is not in this version yet: documents that tenants save`)
-    return false
-  }
   if (source === 'tenant' && first !== 'id' && first !== 'config') {
-    const members = tenantConfig ? ['id', 'config'] : ['id']
-    faults.add(pointer, `\`${text}\`: a tenant has ${members.map((name) => `\`tenant.${name}\``).join(' and ')}`, nearest(first, members))
+    faults.add(pointer, `\`${text}\`: a tenant has \`tenant.id\` and \`tenant.config\``, nearest(first, ['id', 'config']))
     return false
   }
   return true
+}
+
+const secretKey = /^[A-Za-z0-9_.-]{1,128}$/
+
+function memberPath (source: TemplateSource, path: PathNode['path']): (string | number)[] {
+  if (source === 'headers') return lowerFirst(path)
+  // In an expression the dots of a key are those of a path.
+  return source === 'secret' && path.length > 1 ? [path.join('.')] : [...path]
 }
 
 /** Header names are case-insensitive, and Node gives them in lower case. */

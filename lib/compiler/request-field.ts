@@ -3,17 +3,23 @@ import type { Field } from '../config/schema/route.js'
 import type { FaultList } from '../config/faults.js'
 import type { JsonSchema } from './types.js'
 import { pointerTo } from '../config/faults.js'
-import { patternCost } from './pattern.js'
+import { checkPattern, type LinearPattern } from './linear-pattern.js'
 
 export interface FieldContext {
   readonly faults: FaultList
-  readonly linearPatterns: boolean
+  /** The route is a tenant's: see `ofTenant` of the route's request. */
+  readonly ofTenant: boolean
+  /** Those of a tenant's route, as they are written. */
+  readonly patterns: Map<string, LinearPattern>
+  /** The weight of the route's patterns so far. */
+  patternWeight: number
 }
 
 type FieldType = NonNullable<Field['type']>
 
 const maxDepth = 32 // objects and arrays within each other
-const patternedLength = 1000 // characters that a tenant's pattern is tried on, where the field sets no maxLength
+const maxPatternWeight = 2000 // of all patterns of a tenant's route
+const patternWeight = 20 // of any pattern, however short
 
 /** Which types each rule is for; a rule on another type would never do anything. */
 const applicable = {
@@ -52,6 +58,7 @@ export function fieldSchema (field: Field, pointer: string, context: FieldContex
     return {}
   }
   checkRules(field, pointer, faults)
+  if (context.ofTenant) checkPlainEnum(field, pointer, faults)
   const { type, nullable = false } = field
   const isArray = type === 'array'
   const isText = type === 'string' || type === undefined
@@ -74,20 +81,33 @@ function withoutType ({ type: _type, ...rest }: JsonSchema): JsonSchema {
   return rest
 }
 
-function patternSchema (pattern: string, maxLength: number | undefined, pointer: string, { faults, linearPatterns }: FieldContext): JsonSchema {
+function patternSchema (pattern: string, longest: number | undefined, pointer: string, context: FieldContext): JsonSchema {
+  const { faults } = context
   const at = `${pointer}/pattern`
+  if (context.ofTenant) return linearSchema(pattern, longest, at, context)
   try {
     new RegExp(pattern, 'u').test('')
   } catch (error) {
     faults.add(at, `no regular expression: ${error instanceof Error ? error.message : String(error)}`)
     return {}
   }
-  if (!linearPatterns) return { pattern }
-  const limit = Math.min(maxLength ?? patternedLength, patternedLength)
-  const objection = patternCost(pattern, limit)
-  if (objection !== null) faults.add(at, objection)
+  return { pattern }
+}
+
+function linearSchema (pattern: string, longest: number | undefined, pointer: string, context: FieldContext): JsonSchema {
+  // Whoever writes hundreds of patterns is told once, and none of the rest is compiled.
+  if (context.patternWeight > maxPatternWeight) return {}
+  const check = checkPattern(pattern, longest)
+  if (check.fault !== null) {
+    context.faults.add(pointer, check.fault)
+    return {}
+  }
+  context.patternWeight += check.weight + patternWeight
+  if (context.patternWeight > maxPatternWeight) context.faults.add(pointer, `the patterns of this route are too large together: at most ${maxPatternWeight} characters and classes, with repeats written out and ${patternWeight} for each pattern`)
+  const { maxLength, compiled } = check
+  context.patterns.set(pattern, compiled)
   // A longer text is refused before the pattern is tried on it.
-  return { maxLength: limit, if: { maxLength: limit }, then: { pattern } }
+  return { maxLength, if: { maxLength }, then: { pattern } }
 }
 
 function checkRules (field: Field, pointer: string, faults: FaultList): void {
@@ -106,6 +126,13 @@ function checkRules (field: Field, pointer: string, faults: FaultList): void {
   }
   checkRange(field.minLength, field.maxLength, `${pointer}/minLength`, faults)
   checkRange(field.minimum, field.maximum, `${pointer}/minimum`, faults)
+}
+
+/** To compare each item of a body with each of a thousand objects takes seconds; other values are looked up. */
+function checkPlainEnum ({ enum: values = [] }: Field, pointer: string, faults: FaultList): void {
+  for (const [index, value] of values.entries()) {
+    if (typeof value === 'object' && value !== null) faults.add(pointerTo(pointer, 'enum', index), 'the values of an enum are texts, numbers, booleans and null: no objects and no arrays')
+  }
 }
 
 function checkRange (least: number | undefined, most: number | undefined, pointer: string, faults: FaultList): void {

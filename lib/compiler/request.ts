@@ -5,6 +5,8 @@ import type { CompiledRequest, JsonSchema } from './types.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'
 import { failure } from '../errors.js'
 import { compileValidator, errorDetails, type ErrorDetail, type PartValidator, type RequestPart } from '../validation.js'
+import { CheckBudget } from './check-budget.js'
+import { bodyChecker, urlChecker, type PartChecker } from './part-check.js'
 import { objectSchema, type FieldContext } from './request-field.js'
 
 /** What a request's rules are compiled for. */
@@ -15,8 +17,11 @@ export interface RequestRoute {
   readonly paginated: boolean
   /** The query string knows `hard`. */
   readonly hardDelete: boolean
-  /** Patterns are a tenant's: only those are accepted that cost little on any text. Default: false. */
-  readonly linearPatterns?: boolean
+  /**
+   * The rules are a tenant's: only patterns are accepted that cost little on any text, and enums of plain values; nothing
+   * is generated to check them, and what the check of a request may cost is bounded. Default: false.
+   */
+  readonly ofTenant?: boolean
   /** An array is accepted as the body, each of its items by the rules of the body. Default: true. */
   readonly bulk?: boolean
 }
@@ -27,17 +32,17 @@ const maxDetails = 50
 /**
  * Compiles the rules of a route. Declared parts admit declared fields only, unless `additionalFields` is true; parts
  * that are not declared admit anything. Params and query strings are coerced in place, bodies never. A body is
- * required where one of its fields is. Each part's validator is made when the first request needs it.
+ * required where one of its fields is. Generated validators are made when the first request needs them.
  */
 export function compileRequest (rules: RequestRules | undefined, pointer: string, faults: FaultList, route: RequestRoute): CompiledRequest {
-  const context: FieldContext = { faults, linearPatterns: route.linearPatterns === true }
+  const context: FieldContext = { faults, ofTenant: route.ofTenant === true, patterns: new Map(), patternWeight: 0 }
   const open = rules?.additionalFields === true
   const before = faults.faults.length
   const params = paramsSchema(rules?.params, `${pointer}/params`, context, route.params)
   const query = querySchema(rules?.query, `${pointer}/query`, context, open, route)
   const body = rules?.body === undefined ? undefined : objectSchema(rules.body, open, `${pointer}/body`, context, 0)
   // A schema with a fault in it may be none: the document is refused anyway.
-  const checks = faults.faults.length > before ? [] : [partCheck(params, 'params'), partCheck(query, 'query'), bodyCheck(body, route.bulk !== false)]
+  const checks = faults.faults.length > before ? [] : [partCheck(params, 'params', context), partCheck(query, 'query', context), bodyCheck(body, route.bulk !== false, context)]
   return Object.freeze({
     ...(params !== undefined && { params }),
     ...(query !== undefined && { query }),
@@ -49,13 +54,14 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
 interface Parts { readonly params: unknown, readonly query: unknown, readonly body: unknown }
 
 /** Null where the part is right. */
-type Check = (request: Parts) => readonly ErrorDetail[] | null
+type Check = (request: Parts, budget: CheckBudget) => readonly ErrorDetail[] | null
 
 function validateAll (checks: readonly Check[]): CompiledRequest['validate'] {
   return (request) => {
+    const budget = new CheckBudget()
     let details: ErrorDetail[] | undefined
     for (const check of checks) {
-      const found = check(request)
+      const found = check(request, budget)
       if (found !== null) details = [...details ?? [], ...found]
     }
     if (details !== undefined) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
@@ -84,14 +90,17 @@ function querySchema (map: RequestRules['query'], pointer: string, context: Fiel
   return objectSchema(fields, open || map === undefined, pointer, context, 0)
 }
 
-function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query'): Check | null {
+function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query', { ofTenant, patterns }: FieldContext): Check | null {
   if (schema === undefined || admitsAllText(schema)) return null
+  if (ofTenant) {
+    const check = urlChecker(schema, patterns)
+    return (request, budget) => detailsOf(check(request[part], budget), part)
+  }
   let validate: PartValidator | undefined
   return (request) => {
     // ajv takes a millisecond or two: a thousand routes would take seconds at the start.
     validate ??= compileValidator(schema, part)
-    const errors = validate(request[part])
-    return errors === null ? null : errorDetails(errors, part)
+    return detailsOf(validate(request[part]), part)
   }
 }
 
@@ -100,22 +109,23 @@ function admitsAllText ({ properties, additionalProperties }: JsonSchema): boole
   return additionalProperties !== false && Object.values(Object(properties)).every((property) => JSON.stringify(property) === '{"type":"string"}')
 }
 
-function bodyCheck (schema: JsonSchema | undefined, bulk: boolean): Check | null {
+function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, patterns }: FieldContext): Check | null {
   if (schema === undefined) return null
   const isRequired = Array.isArray(schema['required'])
-  let validate: PartValidator | undefined
-  let validateItems: PartValidator | undefined
-  return ({ body }) => {
+  const validatorOf = (of: JsonSchema): PartValidator | PartChecker => ofTenant ? bodyChecker(of, patterns) : compileValidator(of, 'body')
+  let validate: PartValidator | PartChecker | undefined
+  let validateItems: PartValidator | PartChecker | undefined
+  return ({ body }, budget) => {
     if (body === undefined || body === null) {
       return isRequired ? [{ path: '/body', message: 'is required: send a JSON object', keyword: 'required' }] : null
     }
     if (bulk && Array.isArray(body)) {
       // Made for the first array: most routes never see one.
-      validateItems ??= compileValidator({ type: 'array', items: schema }, 'body')
-      return detailsOf(validateItems(body), 'body')
+      validateItems ??= validatorOf({ type: 'array', items: schema })
+      return detailsOf(validateItems(body, budget), 'body')
     }
-    validate ??= compileValidator(schema, 'body')
-    return detailsOf(validate(body), 'body')
+    validate ??= validatorOf(schema)
+    return detailsOf(validate(body, budget), 'body')
   }
 }
 

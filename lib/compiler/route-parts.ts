@@ -3,7 +3,7 @@ import type { Route } from '../config/schema/route.js'
 import type { Method, TemplateSource } from './types.js'
 
 /** The template sources of a configured route in this version. */
-export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'now', 'uuid'])
+export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'now', 'uuid'])
 
 /** The names of the `:name` parameters of a path, in order. */
 export function pathParameters (path: string): string[] {

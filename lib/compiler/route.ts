@@ -8,15 +8,21 @@ import type { FaultList } from '../config/faults.js'
 import type { Pagination } from '../config/schema/root.js'
 import type { Route, RouteRateLimit } from '../config/schema/route.js'
 import type { CompiledQuery, CompiledRequest, CompiledResponse, Method } from './types.js'
+import type { TemplateContext } from './reference.js'
 import type { CompiledCache } from './route-cache.js'
 import type { CompiledTransform } from './transform.js'
 import type { RouteDocumentation } from './documentation.js'
+import type { CopyCheck } from './copies.js'
 import { nearest, pointerTo } from '../config/faults.js'
+import { withheldBy } from './query/withheld.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
+import { compileCopies } from './copies.js'
 import { compileRequest } from './request.js'
 import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
 import { methodOf, pathParameters, resultKey, routeSources } from './route-parts.js'
+import { checkBounds, withBoundedFaults } from './bounds.js'
+import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
 import { documentRoute } from './documentation.js'
 
@@ -30,6 +36,12 @@ export interface RouteContext {
   readonly sharedTables: ReadonlySet<string>
   /** Whose document the route stands in. */
   readonly origin: 'platform' | 'tenant'
+  /** The route was compiled before, when its document was saved: its bounds need not be counted again. Default: false. */
+  readonly checked?: boolean
+  /** The settings that `{{env.NAME}}` may name: of a tenant's document those in `tenancy.env`. Default: any. */
+  readonly envNames?: ReadonlySet<string> | undefined
+  /** The settings that a tenant's secret of the same name replaces in its requests (`tenancy.overridableEnv`); of a tenant's own document none. Default: none. */
+  readonly overridableEnv?: ReadonlySet<string>
   /** The document's `cache`: no route is cached where it is off; `ttl` in seconds for routes that name none. */
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
 }
@@ -48,6 +60,8 @@ export interface CompiledRoute {
   readonly request: CompiledRequest
   readonly cache: CompiledCache | null
   readonly queries: readonly CompiledQuery[]
+  /** The keys of the secrets that the route can read, each once: they are in the scope before a query is bound. */
+  readonly secrets: readonly string[]
   /** A query reads or writes a tenant-scoped table. */
   readonly tenantScoped: boolean
   /** One of several queries writes: all of them run in one transaction. */
@@ -57,13 +71,22 @@ export interface CompiledRoute {
   readonly status: 200 | 201
   readonly transform: CompiledTransform | null
   readonly response: CompiledResponse | null
+  /** Checks of what templates would copy, by query and of the response, each before it is evaluated; null where none is needed. */
+  readonly copies: { readonly queries: readonly (CopyCheck | null)[], readonly response: CopyCheck | null } | null
   readonly documentation: RouteDocumentation
 }
 
-/** Compiles a route; null when faults were added to the context's list. */
+/** Compiles a route; null when faults were added to the context's list. Of a tenant's route the first 50 are told. */
 export function compileRoute (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
+  if (context.origin === 'platform') return compileParts(route, pointer, context)
+  if (context.checked !== true && !checkBounds(route, pointer, context.faults)) return null
+  return withBoundedFaults(context.faults, (faults) => compileParts(route, pointer, { ...context, faults }))
+}
+
+function compileParts (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
   const { faults } = context
   const before = faults.faults.length
+  checkRouteRules(route, pointer, faults)
   const params = pathParameters(route.path)
   const queries = compileQueries(route, pointer, context, params)
   if (faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
@@ -71,17 +94,18 @@ export function compileRoute (route: Route, pointer: string, context: RouteConte
     params,
     paginated: queries.some((query) => query.answer === 'page'),
     hardDelete: route.softDelete?.allowHardDelete === true,
-    linearPatterns: context.origin === 'tenant',
+    ofTenant: context.origin === 'tenant',
     bulk: takesArrays(route)
   })
   const values = {
     faults,
     sources: routeSources,
     env: context.env,
+    envNames: context.envNames,
     params: new Set(params),
     results: new Set([...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])),
     bounded: context.origin === 'tenant'
-  }
+  } satisfies TemplateContext
   const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, values)
   const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, values)
   const references = [
@@ -104,26 +128,36 @@ export function compileRoute (route: Route, pointer: string, context: RouteConte
     request,
     cache,
     queries: Object.freeze(queries),
+    secrets: Object.freeze([...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]),
     tenantScoped: queries.some((query) => query.tenantScoped),
     transaction: queries.length > 1 && queries.some((query) => query.write),
     readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
     status: queries.length === 1 ? queries[0]!.status : 200,
     transform,
-    response
+    response,
+    copies: copiesOf(route, response, values)
   } as const
-  return Object.freeze({ ...compiled, documentation: documentRoute(route, compiled) })
+  // Made when it is asked for: most routes of most tenants never are.
+  return Object.freeze({ ...compiled, get documentation () { return documentRoute(route, compiled) } })
 }
 
 /** Table queries first, then document queries; each sees the results of those before it. */
 function compileQueries (route: Route, pointer: string, context: RouteContext, params: readonly string[]): CompiledQuery[] {
   const compiled: CompiledQuery[] = []
   const keys = new Set<string>()
-  const queryContext = (): QueryContext => ({
+  const templates: TemplateContext = {
     faults: context.faults,
     sources: routeSources,
     env: context.env,
-    params: new Set(params),
+    envNames: context.envNames,
+    overridableEnv: context.overridableEnv ?? none,
+    params: new Set(params)
+  }
+  const withheld = withheldBy(route, context.catalogue, templates)
+  const queryContext = (): QueryContext => ({
+    ...templates,
     results: new Set(keys),
+    withheld,
     catalogue: context.catalogue,
     pagination: context.pagination,
     excludeFields: route.excludeFields ?? [],
@@ -147,6 +181,14 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
   }
   return compiled
 }
+
+function copiesOf ({ queries = [], firebaseQueries = [], response: configured }: Route, response: CompiledResponse | null, context: TemplateContext): CompiledRoute['copies'] {
+  const ofQueries = [...queries, ...firebaseQueries].map((query) => compileCopies(query, context))
+  const ofResponse = response?.kind === 'mapping' ? compileCopies(configured, context) : null
+  return ofResponse === null && ofQueries.every((check) => check === null) ? null : Object.freeze({ queries: Object.freeze(ofQueries), response: ofResponse })
+}
+
+const none: ReadonlySet<string> = new Set()
 
 const creating: ReadonlySet<string> = new Set(['insert', 'upsert', 'create', 'add'])
 

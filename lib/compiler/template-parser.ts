@@ -4,6 +4,9 @@
 const maxAlternatives = 32
 const maxPathMembers = 32
 
+/** The keys that secrets have, for messages. */
+export const secretKeyForm = '1 to 128 of A-Z, a-z, 0-9, `_`, `.` and `-`'
+
 /** A path as it was written: its first name may be no source at all. */
 export interface PathNode {
   readonly kind: 'path'
@@ -21,6 +24,8 @@ export interface LiteralNode {
 
 /** `{{a || b || 10}}`: the alternatives in order. */
 export interface TemplateNode {
+  /** As it was written, with its braces. */
+  readonly text: string
   readonly alternatives: readonly (PathNode | LiteralNode)[]
 }
 
@@ -65,7 +70,7 @@ export function parseTemplate (text: string): Segment[] {
         continue
       }
       flush(position)
-      segments.push({ alternatives: [{ kind: 'path', source: 'env', path: [name[1]!], call: false, text: `env.${name[1]!}` }] })
+      segments.push({ text: `\${${name[0]}`, alternatives: [{ kind: 'path', source: 'env', path: [name[1]!], call: false, text: `env.${name[1]!}` }] })
       start = position = position + 2 + name[0].length
     } else {
       position++
@@ -97,7 +102,7 @@ const environmentName = /^([A-Za-z_][A-Za-z0-9_]*)\}/
 const name = /[\p{L}\p{N}_$-]+/uy
 const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\p{L}\p{N}_$.-])/uy
 const index = /\[\s*(0|[1-9]\d{0,8})\s*\]/y
-const secretKey = /[\p{L}\p{N}_$.-]+/uy
+const secretKey = /[A-Za-z0-9_.-]{1,128}(?![A-Za-z0-9_.-])/y
 const escapes: ReadonlyMap<string, string> = new Map([['n', '\n'], ['r', '\r'], ['t', '\t'], ['\\', '\\'], ['"', '"'], ["'", "'"]])
 
 class Scanner {
@@ -119,7 +124,7 @@ class Scanner {
       if (alternatives.length === maxAlternatives) throw new TemplateSyntaxError(`a template has at most ${maxAlternatives} alternatives`, this.position)
       alternatives.push(this.alternative(opening))
       this.space()
-      if (this.takes('}}')) return { alternatives }
+      if (this.takes('}}')) return { text: this.text.slice(opening, this.position), alternatives }
       if (!this.takes('||')) this.fail(opening, 'expected `||` or `}}`')
       this.space()
     }
@@ -148,7 +153,7 @@ class Scanner {
     const done = (path: (string | number)[], call = false): PathNode => ({ kind: 'path', source: source[0], path, call, text: this.text.slice(start, this.position) })
     if (source[0] === 'secret' && (this.takes(':') || this.takes('.'))) {
       const key = this.match(secretKey)
-      if (key === null) throw new TemplateSyntaxError('expected the key of a secret', this.position)
+      if (key === null) throw new TemplateSyntaxError(`expected the key of a secret: ${secretKeyForm}`, this.position)
       return done([key[0]])
     }
     if (this.takes('()')) return done([], true)

@@ -16,7 +16,8 @@ type Part = { readonly constant: true, readonly value: unknown } | { readonly co
 
 interface Compilation {
   readonly context: TemplateContext
-  readonly references: Reference[]
+  /** By source and path. */
+  readonly references: Map<string, Reference>
   templates: number
 }
 
@@ -27,10 +28,10 @@ interface Compilation {
  * What a template resolves to is never read as a template again.
  */
 export function compileValue (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
-  const compilation: Compilation = { context, references: [], templates: 0 }
+  const compilation: Compilation = { context, references: new Map(), templates: 0 }
   const part = compilePart(value, pointer, compilation, 0)
   if (compilation.templates > maxTemplates) context.faults.add(pointer, `a value holds at most ${maxTemplates} templates; this one has ${compilation.templates}`)
-  return finish(part, compilation.references)
+  return finish(part, [...compilation.references.values()])
 }
 
 /** Compiles one string; the same as compileValue, for where only text can stand. */
@@ -166,11 +167,11 @@ function textOf (parts: readonly Part[]): Part {
 }
 
 /** `a || b`: the first that is not missing, null or the empty string; when all are, the last as it is. */
-function compileTemplateNode ({ alternatives }: TemplateNode, pointer: string, compilation: Compilation): Part {
+function compileTemplateNode ({ text, alternatives }: TemplateNode, pointer: string, compilation: Compilation): Part {
   const readers: Reader[] = []
   for (const [index, alternative] of alternatives.entries()) {
     const last = index === alternatives.length - 1
-    const part = compileAlternative(alternative, pointer, compilation, last)
+    const part = compileAlternative(alternative, text, pointer, compilation, last)
     if (!part.constant) {
       readers.push(part.read)
     } else if (last || isPresent(part.value)) {
@@ -183,14 +184,30 @@ function compileTemplateNode ({ alternatives }: TemplateNode, pointer: string, c
   return { constant: false, read: chain(readers) }
 }
 
-function compileAlternative (node: PathNode | LiteralNode, pointer: string, compilation: Compilation, last: boolean): Part {
+function compileAlternative (node: PathNode | LiteralNode, template: string, pointer: string, compilation: Compilation, last: boolean): Part {
   if (node.kind === 'literal') return { constant: true, value: node.value }
   const { context } = compilation
   const reference = resolvePath(node, pointer, context)
   if (reference === undefined) return nothing
-  if (reference.source === 'env') return { constant: true, value: environmentValue(String(reference.path[0]), pointer, context, last) }
-  if (!compilation.references.some((known) => sameReference(known, reference))) compilation.references.push(reference)
+  if (reference.source === 'env') return environmentPart(String(reference.path[0]), pointer, compilation, last)
+  // Where an alternative follows, a secret that does not exist is like any path that leads nowhere.
+  if (reference.source === 'secret') return referencePart(last ? { ...reference, fallback: template } : reference, compilation)
+  return referencePart(reference, compilation)
+}
+
+function referencePart (reference: Reference, compilation: Compilation): Part {
+  const key = JSON.stringify([reference.source, ...reference.path])
+  if (!compilation.references.has(key)) compilation.references.set(key, reference)
   return { constant: false, read: compileReader(reference) }
+}
+
+/** A setting is a constant, unless a secret of the tenant may stand in its place. */
+function environmentPart (name: string, pointer: string, compilation: Compilation, last: boolean): Part {
+  const { context } = compilation
+  const value = environmentValue(name, pointer, context, last)
+  const replaceable = context.secretsRefusedIn === undefined && context.sources.has('secret') && context.overridableEnv?.has(name) === true
+  if (!replaceable) return { constant: true, value }
+  return referencePart({ source: 'secret', path: [name], ...(value !== undefined && { fallback: value }) }, compilation)
 }
 
 function environmentValue (name: string, pointer: string, { env, faults }: TemplateContext, required: boolean): string | undefined {
@@ -220,8 +237,4 @@ function chain (readers: readonly Reader[]): Reader {
 
 function isPresent (value: unknown): boolean {
   return value !== undefined && value !== null && value !== ''
-}
-
-function sameReference (left: Reference, right: Reference): boolean {
-  return left.source === right.source && left.path.length === right.path.length && left.path.every((name, index) => name === right.path[index])
 }

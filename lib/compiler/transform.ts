@@ -4,7 +4,9 @@ import type { CompiledExpression } from './expression.js'
 import type { TemplateContext } from './reference.js'
 import type { Reference, Scope } from './types.js'
 import { pointerTo } from '../config/faults.js'
-import { isEnvelope, isRecord } from './answer.js'
+import { isRecord } from '../plain-value.js'
+import { isEnvelope } from './answer.js'
+import { CopyBudget } from './copies.js'
 import { compileExpression } from './expression.js'
 
 /** A transform, ready to run. */
@@ -26,7 +28,9 @@ interface ComputedField {
 /**
  * Compiles a transform. `item` is each record of a list, or the record itself; `result` is the whole answer. A field
  * that reads only `result` becomes a member of the answer, any other one of each record. Fields are computed in order
- * and see those before them. An expression that cannot be computed gives null. Null after faults, or without fields.
+ * and see those before them. An expression that cannot be
+ * computed gives null, and so does one that would make the fields of one answer larger than 16 MB together. Null after
+ * faults, or without fields.
  */
 export function compileTransform (transform: Transform, pointer: string, context: TemplateContext): CompiledTransform | null {
   const within: TemplateContext = { ...context, secretsRefusedIn: 'a transform' }
@@ -50,21 +54,25 @@ export function compileTransform (transform: Transform, pointer: string, context
     references: Object.freeze(fields.flatMap(({ expression }) => expression.references)),
     names: Object.freeze({ record: perRecord.map(({ name }) => name), answer: perAnswer.map(({ name }) => name) }),
     apply: (answer: unknown, scope: Scope) => {
+      const budget = new CopyBudget()
       if (!isEnvelope(answer)) {
-        compute(fields, answer, answer, scope)
+        compute(fields, answer, answer, scope, budget)
         return answer
       }
-      for (const item of answer.data) compute(perRecord, item, answer, scope)
-      compute(perAnswer, answer, answer, scope)
+      for (const item of answer.data) compute(perRecord, item, answer, scope, budget)
+      compute(perAnswer, answer, answer, scope, budget)
       return answer
     }
   })
 }
 
-function compute (fields: readonly ComputedField[], target: unknown, result: unknown, scope: Scope): void {
+function compute (fields: readonly ComputedField[], target: unknown, result: unknown, scope: Scope, budget: CopyBudget): void {
   if (!isRecord(target)) return
   const locals = { item: target, result }
-  for (const { name, expression } of fields) target[name] = valueOf(expression, scope, locals)
+  for (const { name, expression } of fields) {
+    const value = valueOf(expression, scope, locals)
+    target[name] = budget.take(value) ? value : null
+  }
 }
 
 /** One record that does not fit an expression must not cost the caller the whole answer. */

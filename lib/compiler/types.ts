@@ -29,6 +29,8 @@ export interface Scope {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly auth: Claims | null
   readonly tenant: ScopeTenant | null
+  /** The tenant's secrets by key, as far as the route names any (`CompiledRoute.secrets`): null has expired, and what is not in it does not exist. */
+  readonly secrets: ReadonlyMap<string, string | null>
   /** Results of the route's earlier queries by alias (or table). */
   readonly results: Record<string, unknown>
   /** The caller bypasses field exclusion: role `admin`, or a tenant's own dashboard (SPEC, "Behaviour of route configuration" 2). */
@@ -43,6 +45,8 @@ export type TemplateSource = typeof templateSources[number]
 export interface Reference {
   readonly source: TemplateSource
   readonly path: readonly (string | number)[]
+  /** Of a secret: what stands in its place where the tenant has none, which is the template as it was written, or the platform's setting of that name. */
+  readonly fallback?: string
 }
 
 /** A configuration value with its templates compiled. */

@@ -7,10 +7,11 @@ import { checkRouteTexts } from '../compiler/check.js'
 import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
 import { checkJwt } from './meaning/jwt.js'
-import { checkEndpoints } from './meaning/rate-limit.js'
+import { checkEndpoints, withDefaultRule } from './meaning/rate-limit.js'
 import { checkRoutes } from './meaning/routes.js'
 import { checkTables } from './meaning/tables.js'
-import { reservedPaths } from './reserved.js'
+import { checkTenancy } from './meaning/tenancy.js'
+import { builtInGroups } from './reserved.js'
 import { CacheStore } from './schema/cache.js'
 import { Jwt } from './schema/jwt.js'
 import { Pagination } from './schema/pagination.js'
@@ -22,7 +23,6 @@ import { Server } from './schema/server.js'
 import { TableDefinition } from './schema/table.js'
 import { Tenancy } from './schema/tenancy.js'
 
-const groups: ReadonlySet<string> = new Set(reservedPaths.map(({ plugin }) => plugin))
 const defaultLimit = 20 // rows a page (SPEC "Limits" 3)
 
 /** Looks at a configuration that may have faults; its routes are those that read well, as `routes` with their pointers. */
@@ -45,9 +45,11 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const plugins = sections.get('plugins', Plugins)
   const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
   const tables = sections.entries('tables', TableDefinition)
-  checkTables(tables, provider === 'embedded' && tables.length === sections.size('tables'), faults)
+  // An app has tables of its own, which its sections do not declare.
+  const complete = !embedded && provider === 'embedded' && tables.length === sections.size('tables')
+  checkTables(tables, complete, faults)
   const routes = sections.entries('routes', Route)
-  checkRoutes(routes, embedded ? { faults, jwt: true, off: groups } : { faults, jwt: sections.has('jwt'), off })
+  checkRoutes(routes, embedded ? { faults, jwt: true, off: builtInGroups } : { faults, jwt: sections.has('jwt'), off })
   for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env })
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
@@ -55,7 +57,8 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   // A route that does not read well may be the one that a limit names.
   if (rateLimit !== undefined && routes.length === sections.size('routes')) checkEndpoints(rateLimit, routes, off, faults)
   const server = sections.get('server', Server)
-  const tenancy = sections.get('tenancy', Tenancy)
+  const tenancy = tenancyOf(sections)
+  if (tenancy !== undefined) checkTenancy(tenancy, tables, complete, faults)
   const migrate = sections.get('migrate', Root.properties.migrate)
   if (!database || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy) return undefined
   const config = {
@@ -68,7 +71,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),
     rateLimit,
     server: filled(server, 'bodyLimit', 'trustProxy'),
-    tenancy: { ...filled(tenancy, 'trustHeader'), sharedTables: [] },
+    tenancy,
     plugins
   }
   further?.(config, routes, { faults, env })
@@ -89,9 +92,12 @@ function paginationOf (sections: Sections, faults: FaultList): Pagination | unde
   return pagination
 }
 
+function tenancyOf (sections: Sections): Tenancy | undefined {
+  const section = sections.get('tenancy', Tenancy)
+  return section && filled(section, 'provisioning', 'trustHeader', 'sharedTables', 'env', 'overridableEnv', 'maxLoadedTenants')
+}
+
 function rateLimitOf (sections: Sections): RateLimit | undefined {
   const section = sections.get('rateLimit', RateLimit)
-  if (section === undefined) return undefined
-  const { default: rule, ...rest } = filled(section, 'default')
-  return { ...rest, default: filled(rule, 'max', 'windowMs', 'statusCode', 'skipSuccessfulRequests', 'skipFailedRequests') }
+  return section && withDefaultRule(section)
 }

@@ -1,5 +1,6 @@
 /** From a document to a configuration: every fault in one error, or everything in its place. */
 import type { Config } from './config.js'
+import { deepFreeze, isRecord } from '../plain-value.js'
 import { assemble, type FurtherCheck } from './assemble.js'
 import { providerOf, type Provider } from './database.js'
 import { setting, type Env } from './environment.js'
@@ -30,9 +31,9 @@ export function checkConfig (document: unknown, { env = process.env, embedded = 
   const faults = new FaultList()
   const planned = new Set<string>()
   const plain = toPlain(document, faults)
-  const given = isObject(plain) ? plain : {}
+  const given = isRecord(plain) ? plain : {}
   const provider = providerOf(given, env)
-  const value = read(Root, isObject(plain) ? withSettings(plain, provider, env) : plain, '', { faults, env, planned })
+  const value = read(Root, isRecord(plain) && !embedded ? withSettings(plain, provider, env) : plain, '', { faults, env, planned })
   const sections = new Sections(value, faults.faults.filter((fault) => !planned.has(fault.pointer)))
   const config = assemble(sections, { provider, env, faults, embedded, further })
   faults.throwIfAny()
@@ -62,10 +63,10 @@ export function environmentOf (config: Config): Env {
 function withSettings (document: Readonly<Record<string, unknown>>, provider: Provider, env: Env): Readonly<Record<string, unknown>> {
   const result = { ...document }
   const { [provider]: section = {}, jwt = {} } = document
-  if (provider !== 'embedded' && isObject(section) && section.connectionString === undefined && isSet(env, 'DATABASE_URL')) {
+  if (provider !== 'embedded' && isRecord(section) && section.connectionString === undefined && isSet(env, 'DATABASE_URL')) {
     result[provider] = { ...section, connectionString: '{{env.DATABASE_URL}}' }
   }
-  if (isObject(jwt) && jwt.secret === undefined && jwt.publicKey === undefined && (jwt.algorithm ?? 'HS256') === 'HS256' && isSet(env, 'JWT_SECRET')) {
+  if (isRecord(jwt) && jwt.secret === undefined && jwt.publicKey === undefined && (jwt.algorithm ?? 'HS256') === 'HS256' && isSet(env, 'JWT_SECRET')) {
     result.jwt = { ...jwt, secret: '{{env.JWT_SECRET}}' }
   }
   return result
@@ -73,15 +74,4 @@ function withSettings (document: Readonly<Record<string, unknown>>, provider: Pr
 
 function isSet (env: Env, name: string): boolean {
   return (setting(env, name) ?? '') !== ''
-}
-
-function isObject (value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function deepFreeze<Value> (value: Value): Value {
-  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
-  Object.freeze(value)
-  for (const member of Object.values(value)) deepFreeze(member)
-  return value
 }

@@ -58,6 +58,16 @@ function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, fau
   return last
 }
 
+/** Braces in the text, if any, open no template. */
+export function isPlainText (text: string): boolean {
+  try {
+    return parseTemplate(text).every((segment) => typeof segment === 'string')
+  } catch (error) {
+    if (!(error instanceof TemplateSyntaxError)) throw error
+    return false
+  }
+}
+
 /** The names of the settings in a text. */
 export function settingsIn (text: string): string[] {
   return [...text.matchAll(/\benv\.(\w+)|\$\{(\w+)\}/g)].map(([, name, legacy]) => name ?? legacy ?? '')

@@ -17,8 +17,9 @@ export class ConfigError extends Error {
   readonly code = 'TENANTRY_CONFIG_INVALID'
   readonly faults: readonly Fault[]
 
-  constructor (faults: readonly Fault[]) {
-    super(`the configuration has ${faults.length} fault${faults.length === 1 ? '' : 's'}\n${faults.map(formatFault).join('\n')}`)
+  /** `more`: these are only the first. */
+  constructor (faults: readonly Fault[], more = false) {
+    super(`the configuration has ${more ? 'at least ' : ''}${faults.length} fault${faults.length === 1 ? '' : 's'}\n${faults.map(formatFault).join('\n')}`)
     this.name = 'ConfigError'
     this.faults = faults
   }
@@ -32,9 +33,26 @@ export function formatFault ({ pointer, location, message, suggestion }: Fault):
 /** Collects faults while a document is checked and compiled. */
 export class FaultList {
   readonly faults: Fault[] = []
+  readonly #limit: number
+
+  /** With `limit` faults the check ends: the last one is thrown as a ConfigError of them all. Default: no limit. */
+  constructor (limit = Infinity) {
+    this.#limit = limit
+  }
 
   add (pointer: string, message: string, suggestion?: string): void {
-    this.faults.push(suggestion === undefined ? { pointer, message } : { pointer, message, suggestion })
+    this.take([suggestion === undefined ? { pointer, message } : { pointer, message, suggestion }])
+  }
+
+  /** Adds faults that another list collected. */
+  take (faults: readonly Fault[]): void {
+    this.faults.push(...faults)
+    if (this.faults.length >= this.#limit) throw new ConfigError(this.faults, true)
+  }
+
+  /** An empty list with the same limit, for what may turn out to be no fault. */
+  aside (): FaultList {
+    return new FaultList(this.#limit)
   }
 
   /** Throws a ConfigError where there are any. */
@@ -63,26 +81,30 @@ export function nearest (word: string, candidates: Iterable<string>): string | u
   let best: string | undefined
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1
   for (const candidate of candidates) {
-    if (candidate.length > maxWordLength) continue
-    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
+    if (candidate.length > maxWordLength || Math.abs(candidate.length - word.length) >= bestDistance) continue
+    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase(), bestDistance)
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance]
   }
   return best
 }
 
-/** Letters to insert, remove, replace or swap with their neighbour (optimal string alignment). */
-function editDistance (left: string, right: string): number {
+/** Letters to insert, remove, replace or swap with their neighbour (optimal string alignment); of `enough` or more, not how many. */
+function editDistance (left: string, right: string, enough: number): number {
   let beforeLast: number[] = []
   let last = Array.from({ length: right.length + 1 }, (_, index) => index)
   for (let i = 1; i <= left.length; i++) {
     const row = [i]
+    let least = i
     for (let j = 1; j <= right.length; j++) {
       const same = left[i - 1] === right[j - 1]
       let distance = Math.min(last[j - 1]! + (same ? 0 : 1), last[j]! + 1, row[j - 1]! + 1)
       const swapped = i > 1 && j > 1 && left[i - 1] === right[j - 2] && left[i - 2] === right[j - 1]
       if (swapped) distance = Math.min(distance, beforeLast[j - 2]! + 1)
       row.push(distance)
+      if (distance < least) least = distance
     }
+    // A swap reaches back two rows, and adds at least one.
+    if (least >= enough && Math.min(...last) >= enough - 1) return enough
     beforeLast = last
     last = row
   }

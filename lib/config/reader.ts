@@ -3,11 +3,13 @@
  * what was expected, and fills in defaults. The schema is the one that schema.json publishes; a test holds this reader
  * against Ajv.
  */
+import type { Static, TSchema } from 'typebox'
 import type { SchemaNode } from './schema/annotations.js'
+import { isRecord } from '../plain-value.js'
 import { hasTemplate } from '../compiler/template-parser.js'
-import { acceptedTypes, resolveEnvironment, settingsIn, type Env } from './environment.js'
+import { acceptedTypes, isPlainText, resolveEnvironment, settingsIn, type Env } from './environment.js'
 import { describeSchema, kindOf } from './expectation.js'
-import { FaultList, nearest, pointerTo, type Fault } from './faults.js'
+import { nearest, pointerTo, type Fault, type FaultList } from './faults.js'
 
 /** What a walk needs besides the schema. */
 export interface Reading {
@@ -15,11 +17,25 @@ export interface Reading {
   readonly env: Env
   /** Pointers of members that were refused because they are not built; the rest of their object is none the worse. */
   readonly planned: Set<string>
+  /** Settings are resolved where no other template can stand. Default: true; a tenant's document is kept as it is written. */
+  readonly settings?: boolean
 }
 
 /** What is read from a value; meaningless where faults were added. */
 export function read (schema: SchemaNode, value: unknown, pointer: string, reading: Reading): unknown {
   return readNode(schema, value, pointer, { ...reading, definitions: new Map(), resolved: false })
+}
+
+/** The same, of the schema's type; undefined where faults were added. */
+export function readAs<Schema extends TSchema & SchemaNode> (schema: Schema, value: unknown, pointer: string, reading: Reading): Static<Schema> | undefined {
+  const before = reading.faults.faults.length
+  const result = read(schema, value, pointer, reading)
+  return isRead(result, schema, reading.faults.faults.length === before) ? result : undefined
+}
+
+/** What was read by a schema without a fault is of its type. */
+function isRead<Schema extends TSchema> (value: unknown, _schema: Schema, clean: boolean): value is Static<Schema> {
+  return clean && value !== undefined
 }
 
 interface Walk extends Reading {
@@ -35,14 +51,20 @@ function readNode (written: SchemaNode, given: unknown, pointer: string, around:
     walk.faults.add(pointer, `not in this version yet: ${node.planned}`)
     return undefined
   }
-  if (typeof given === 'string' && hasTemplate(given) && !walk.resolved && !keepsText(node)) return readResolved(node, given, pointer, walk)
+  if (typeof given === 'string' && hasTemplate(given) && !walk.resolved && !keepsText(node)) {
+    if (walk.settings !== false) return readResolved(node, given, pointer, walk)
+    if (!isPlainText(given)) {
+      walk.faults.add(pointer, 'a template cannot stand here')
+      return undefined
+    }
+  }
   return readValue(node, given, pointer, walk)
 }
 
 /** A text with settings in it; a fault in what they hold says where it came from, never what it is. */
 function readResolved (node: SchemaNode, text: string, pointer: string, walk: Walk): unknown {
   const value = resolveEnvironment(text, acceptedTypes(node), walk.env, pointer, walk.faults)
-  const faults = new FaultList()
+  const faults = walk.faults.aside()
   const result = readValue(node, value, pointer, { ...walk, faults, resolved: true })
   for (const fault of faults.faults) walk.faults.add(fault.pointer, `${fault.message} (set by ${settingsIn(text).join(', ')})`)
   return result
@@ -53,7 +75,7 @@ function readValue (node: SchemaNode, value: unknown, pointer: string, walk: Wal
   if (node.anyOf !== undefined) return readUnion(node, node.anyOf, value, pointer, walk)
   if (node.const !== undefined || node.enum !== undefined) return readChoice(node, value, pointer, walk)
   switch (node.type) {
-    case 'object': return isObject(value) ? readObject(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
+    case 'object': return isRecord(value) ? readObject(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
     case 'array': return Array.isArray(value) ? readArray(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
     case 'string': return typeof value === 'string' ? readString(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
     case 'integer':
@@ -82,7 +104,7 @@ function keepsText (node: SchemaNode): boolean {
 function readAnything (node: SchemaNode, value: unknown, pointer: string, walk: Walk): unknown {
   if (keepsText(node)) return value
   if (Array.isArray(value)) return value.map((item: unknown, index) => readNode({}, item, pointerTo(pointer, index), walk))
-  if (!isObject(value)) return value
+  if (!isRecord(value)) return value
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, readNode({}, member, pointerTo(pointer, name), walk)]))
 }
 
@@ -93,20 +115,20 @@ function readUnion (node: SchemaNode, branches: readonly SchemaNode[], value: un
     const [target] = dereference(branch, walk)
     if (target.const !== undefined && target.const !== value) continue
     if (!acceptedTypes(target).has(kindOf(value)) && !(kindOf(value) === 'integer' && acceptedTypes(target).has('number'))) continue
-    const faults = new FaultList()
+    const faults = walk.faults.aside()
     const result = readNode(branch, value, pointer, { ...walk, faults })
     if (faults.faults.length === 0) return result
     const score = knownMembers(target, value)
     if (best === undefined || score > best.score || (score === best.score && faults.faults.length < best.faults.length)) best = { faults: faults.faults, score }
   }
   if (best === undefined) return mismatch(node, value, pointer, walk)
-  walk.faults.faults.push(...best.faults)
+  walk.faults.take(best.faults)
   return undefined
 }
 
 /** How many of the members that a value has are those of a branch. */
 function knownMembers ({ properties = {} }: SchemaNode, value: unknown): number {
-  return isObject(value) ? Object.keys(value).filter((name) => Object.hasOwn(properties, name)).length : 0
+  return isRecord(value) ? Object.keys(value).filter((name) => Object.hasOwn(properties, name)).length : 0
 }
 
 function readChoice (node: SchemaNode, value: unknown, pointer: string, { faults }: Walk): unknown {
@@ -209,8 +231,4 @@ function mismatch (node: SchemaNode, value: unknown, pointer: string, { faults }
 function article (kind: string): string {
   if (kind === 'null') return kind
   return /^[aeio]/.test(kind) ? `an ${kind}` : `a ${kind}`
-}
-
-function isObject (value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -42,7 +42,7 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Those that this version serves. */
-const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration'])
+const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-rbac'])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {
@@ -55,6 +55,9 @@ export interface ReservedPath {
 
 export const reservedPaths: readonly ReservedPath[] = Object.entries(builtIn).flatMap(([plugin, paths]) =>
   paths.map((path) => ({ path, plugin, served: served.has(plugin), segments: path.slice(1).split('/').map(segmentOf) })))
+
+/** The names of all groups of built-in endpoints. */
+export const builtInGroups: ReadonlySet<string> = new Set(Object.keys(builtIn))
 
 function segmentOf (text: string): Segment {
   if (text === '*') return { kind: 'rest', text }

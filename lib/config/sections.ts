@@ -1,6 +1,7 @@
 /** The sections of a document that were read without a fault: what their schemas promise of them holds. */
 import type { Static, TSchema } from 'typebox'
 import type { Fault } from './faults.js'
+import { isRecord } from '../plain-value.js'
 import { pointerTo } from './faults.js'
 
 /** What was read, with the pointer that its faults have. */
@@ -51,8 +52,4 @@ export class Sections {
   #sound<Schema extends TSchema> (value: unknown, _schema: Schema, pointer: string): value is Static<Schema> {
     return value !== undefined && !this.#faults.some((fault) => fault.pointer === pointer || fault.pointer.startsWith(`${pointer}/`))
   }
-}
-
-function isRecord (value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,10 +1,18 @@
 /** What both engines give to the one implementation above them: a pool of pg clients, and how sessions on it are set up. */
-import type { Pool } from 'pg'
+import type { ClientConfig, Pool } from 'pg'
 
 export interface Connections {
   readonly kind: 'postgres' | 'embedded'
+  /** Of an embedded database that is not in memory. */
+  readonly folder?: string
   readonly pool: Pool
+  /** Connections of the pool at most. */
+  readonly max: number
+  /** How long a statement waits for one. */
+  readonly acquireTimeoutMs: number
   readonly settings: SessionSettings
+  /** How the connection is made that hears what other servers change; absent where no other can have the database. */
+  readonly notices?: ClientConfig
   /** Closes what is below the pool; called once, when the pool has ended. */
   close (): Promise<void>
 }

@@ -49,20 +49,22 @@ export const typeNames = {
 const tenantColumn = 'tenant_id'
 
 /**
- * Works the declarations out: columns that `tenantScoped` and `softDelete` add, and what keeps tenants apart. Unique
- * columns of a tenant-scoped table are unique within a tenant, and a reference between two such tables holds the tenant
- * too: otherwise one tenant could find out, take or hold on to what another one has.
+ * Works the declarations out: columns that `tenantScoped` and `softDelete` add, and what keeps tenants apart. The primary
+ * key and unique columns of a tenant-scoped table are unique within a tenant, and a reference between two such tables
+ * holds the tenant too: otherwise one tenant could find out, take or hold on to what another one has. What a table without
+ * tenants refers to is unique over all of them, since such a reference names no tenant.
  */
 export function wantedTables (declared: DeclaredTables): ReadonlyMap<string, WantedTable> {
   const wanted = new Map(Object.entries(declared).map(([name, definition]) => [name, wantedTable(name, definition, declared)]))
   for (const { foreignKeys } of wanted.values()) {
     for (const { referencedTable, referencedColumns } of foreignKeys) {
       const target = wanted.get(referencedTable)
-      if (target === undefined || referencedColumns.length < 2 || [target.primaryKey, ...target.uniqueKeys].some((key) => sameColumns(key, referencedColumns))) continue
+      // Also where it is the primary key: one that is in the database already may be another.
+      if (target?.tenantScoped !== true || target.uniqueKeys.some((key) => sameColumns(key, referencedColumns))) continue
       wanted.set(referencedTable, { ...target, uniqueKeys: [...target.uniqueKeys, referencedColumns] })
     }
   }
-  for (const [name, table] of wanted) wanted.set(name, { ...table, indexes: table.indexes.filter((index, place) => !hasKeyIndex(table, index) && !table.indexes.slice(0, place).some((other) => begins(other, index))) })
+  for (const [name, table] of wanted) wanted.set(name, { ...table, indexes: table.indexes.filter((index, place) => !hasKeyIndex(table.uniqueKeys, index) && !table.indexes.slice(0, place).some((other) => begins(other, index))) })
   return wanted
 }
 
@@ -71,14 +73,14 @@ export function withDeclared (found: Catalogue, wanted: ReadonlyMap<string, Want
   const tables = new Map(found.tables)
   for (const [name, table] of wanted) {
     const existing = found.tables.get(name)
-    tables.set(name, existing === undefined ? Object.freeze(table) : completed(existing, table))
+    tables.set(name, existing === undefined ? made(table) : completed(existing, table))
   }
   return Object.freeze({ schema: found.schema, tables })
 }
 
 /** A key brings an index of its own, which serves the columns that it begins with. */
-function hasKeyIndex ({ primaryKey, uniqueKeys }: Table, columns: readonly string[]): boolean {
-  return [primaryKey, ...uniqueKeys].some((key) => begins(key, columns))
+export function hasKeyIndex (keys: readonly (readonly string[])[], columns: readonly string[]): boolean {
+  return keys.some((key) => begins(key, columns))
 }
 
 function begins (key: readonly string[], columns: readonly string[]): boolean {
@@ -88,9 +90,10 @@ function begins (key: readonly string[], columns: readonly string[]): boolean {
 function wantedTable (name: string, definition: TableDefinition, declared: DeclaredTables): WantedTable {
   const definitions = columnDefinitions(definition)
   const columns = new Map(Object.entries(definitions).map(([column, one]) => [column, wantedColumn(column, one)]))
-  const primaryKey = Object.keys(definitions).filter((column) => definitions[column]?.primaryKey)
   const tenantScoped = isTenantScoped(definition)
   const within = (key: readonly string[]) => tenantScoped && !key.includes(tenantColumn) ? [tenantColumn, ...key] : [...key]
+  const ownKey = Object.keys(definitions).filter((column) => definitions[column]?.primaryKey)
+  const primaryKey = ownKey.length === 0 ? ownKey : within(ownKey)
   const uniqueKeys = [...Object.keys(definitions).filter((column) => definitions[column]?.unique).map((column) => [column]), ...definition.unique ?? []]
     .map(within).filter((key, place, keys) => keys.findIndex((other) => sameColumns(other, key)) === place)
   // The order of a tenant's list is that of the primary key.
@@ -144,6 +147,11 @@ function foreignKey (table: string, column: string, references: string, tenantSc
     referencedTable,
     referencedColumns: shared ? [tenantColumn, referencedColumn] : [referencedColumn]
   }
+}
+
+/** A table as the database will tell of it. */
+function made (wanted: WantedTable): Table {
+  return Object.freeze({ ...wanted, uniqueKeys: wanted.uniqueKeys.filter((key) => !sameColumns(key, wanted.primaryKey)) })
 }
 
 /** An existing table with the columns and references that it lacks. */

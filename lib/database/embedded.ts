@@ -28,7 +28,7 @@ export async function connectEmbedded ({ dbPath }: Embedded = {}): Promise<Conne
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const unlock = await takeLock(folder)
   try {
-    return onDatabase(await openFolder(folder), unlock)
+    return { ...onDatabase(await openFolder(folder), unlock), folder }
   } catch (error) {
     await unlock()
     throw error
@@ -68,6 +68,8 @@ function onDatabase (database: PGlite, closed: () => Promise<void>): Connections
   const settings = settingsOf(statementTimeoutMs)
   return {
     kind: 'embedded',
+    max: 1,
+    acquireTimeoutMs,
     pool: new pg.Pool({
       ...createPgConfig(database),
       max: 1,

@@ -2,13 +2,15 @@
 import type { PoolClient } from 'pg'
 import type { Catalogue } from './catalogue.js'
 import type { Connections } from './connections.js'
-import type { Engine, EngineStatus, Session, SessionOptions, Statement } from './engine.js'
+import type { Engine, EngineLog, EngineStatus, Session, SessionOptions, Statement } from './engine.js'
 import type { SystemTables } from './system-tables.js'
 import { Kysely } from 'kysely'
 import { readCatalogue, type Reading } from './catalogue-reader.js'
 import { withDeclared, type WantedTable } from './declared-tables.js'
 import { TextExchange } from './exchange.js'
-import { databaseUnavailable, isRetryable, isStalePlan, translate } from './failures.js'
+import { createEvents } from './events-on-database.js'
+import { databaseBusy, databaseUnavailable, isRetryable, isStalePlan, translate } from './failures.js'
+import { FairGate, type Party } from './fair-gate.js'
 import { createDialect } from './kysely-dialect.js'
 import { applyMigration, type ApplyOptions, type RunTransaction } from './migrations/apply.js'
 import { planMigration } from './migrations/plan.js'
@@ -22,6 +24,7 @@ const refreshPauseMs = 1000 // between refreshes that failing statements ask for
 export interface PoolEngineOptions {
   readonly schema: string
   readonly wanted: ReadonlyMap<string, WantedTable>
+  readonly log?: EngineLog | undefined
   /** Told about connections that broke while idle, and refreshes that failed. */
   readonly warn: (error: unknown, message: string) => void
 }
@@ -37,7 +40,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   let lastAsked = 0
   let closing: Promise<void> | null = null
   let running = 0
-  const busy = new Set<PoolClient>()
+  const gate = new FairGate(connections.max, connections.acquireTimeoutMs)
+  const busy = new Map<PoolClient, Party>()
   let idle: (() => void) | null = null
 
   pool.on('error', (error) => options.warn(error, 'a database connection broke while it was idle'))
@@ -62,23 +66,33 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     refreshAsked.unref()
   }
 
-  function acquire (done: (error: unknown, client: PoolClient | null) => void): void {
+  /** A connection for a tenant, for a caller without one (null), or for the server itself (undefined). */
+  function acquire (tenantId: string | null | undefined, done: (error: unknown, client: PoolClient | null) => void): void {
     if (closing !== null) return done(databaseUnavailable(), null)
     running++
-    pool.connect((error, client) => {
-      if (client === undefined) {
-        finished()
-        return done(fail(error), null)
-      }
-      busy.add(client)
-      done(null, client)
+    gate.enter(tenantId, (party) => {
+      pool.connect((error, client) => {
+        if (client === undefined) {
+          gate.leave(party)
+          finished()
+          return done(fail(error), null)
+        }
+        busy.set(client, party)
+        done(null, client)
+      })
+    }, () => {
+      finished()
+      done(closing === null ? databaseBusy() : databaseUnavailable(), null)
     })
   }
 
   function release (client: PoolClient, broken = false): void {
+    const party = busy.get(client)
     // The end of the engine may have taken it from a statement that still runs.
-    if (!busy.delete(client)) return
+    if (party === undefined) return
+    busy.delete(client)
     client.release(broken)
+    gate.leave(party)
     finished()
   }
 
@@ -86,8 +100,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     if (--running === 0 && idle !== null) idle()
   }
 
-  function acquired (): Promise<PoolClient> {
-    return new Promise((resolve, reject) => acquire((error, client) => client === null ? reject(error) : resolve(client)))
+  function acquired (tenantId?: string | null): Promise<PoolClient> {
+    return new Promise((resolve, reject) => acquire(tenantId, (error, client) => client === null ? reject(error) : resolve(client)))
   }
 
   function text (statement: Statement, values: readonly unknown[], { tenantId }: SessionOptions): Promise<string | null> {
@@ -96,7 +110,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       const prelude = preludes(tenantId)
       const steps = prelude.length === 0 ? [step] : [...prelude, step]
       let attempts = 0
-      const attempt = (): void => acquire((fault, client) => {
+      const attempt = (): void => acquire(tenantId, (fault, client) => {
         if (client === null) return reject(fault)
         client.query(new TextExchange(steps, settings.silenceMs, (error, value) => {
           release(client)
@@ -111,7 +125,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
 
   async function transaction<T> (tenantId: string | null | undefined, work: (session: Session) => Promise<T>, within = settings): Promise<T> {
     for (let attempts = 0; ; attempts++) {
-      const client = await acquired()
+      const client = await acquired(tenantId)
       let fault: unknown
       const session = new TransactionSession(client, within, preludes(tenantId), (error) => {
         fault ??= error
@@ -176,11 +190,24 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const ownTransaction: RunTransaction = (work) => transaction(undefined, work, { ...settings, silenceMs: undefined })
   const plan = ({ policies = true }: { policies?: boolean } = {}) => ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
 
-  const kysely = new Kysely<SystemTables>({ dialect: createDialect({ acquire: acquired, release, settings, preludes, translate: fail }) })
+  const kyselyFor = (tenantId?: string) => new Kysely<SystemTables>({ dialect: createDialect({ acquire: () => acquired(tenantId), release, settings, preludes, translate: fail }) })
+  const kysely = kyselyFor()
+
+  const events = createEvents({
+    // That a tenant is made, suspended or deleted is the platform's: it must not wait behind the tenant's own statements.
+    writer: ({ topic, tenant }) => topic === 'tenant' ? kysely : kyselyFor(tenant),
+    notices: connections.notices,
+    notify: (channel, payload) => own.rows({ text: 'select pg_notify($1, $2)' }, [channel, payload]),
+    log: options.log
+  })
 
   const engine: Engine = {
     kind: connections.kind,
+    folder: connections.folder,
     kysely,
+    kyselyFor,
+    events,
+    listen: () => events.listen(),
     get catalogue () { return reading.catalogue },
     refresh,
     onCatalogue (listener) {
@@ -213,7 +240,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
         clearTimeout(timer)
       }
     },
-    status: (): EngineStatus => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
+    status: (): EngineStatus => ({ total: pool.totalCount, idle: pool.idleCount, waiting: gate.waiting }),
     close () {
       closing ??= close()
       return closing
@@ -222,6 +249,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
 
   async function close (): Promise<void> {
     if (refreshAsked !== null) clearTimeout(refreshAsked)
+    await events.close()
     if (running > 0) {
       let timer: NodeJS.Timeout | undefined
       await new Promise<void>((resolve) => {
@@ -230,7 +258,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       })
       clearTimeout(timer)
       // A statement may run for half a minute yet, and a stop takes 10 s.
-      for (const client of busy) release(client, true)
+      gate.close()
+      for (const client of [...busy.keys()]) release(client, true)
     }
     await pool.end()
     await connections.close()

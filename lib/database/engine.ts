@@ -3,12 +3,17 @@
  */
 import type { Kysely } from 'kysely'
 import type { Catalogue } from './catalogue.js'
+import type { Events } from './events.js'
 import type { MigrationPlan } from './migrations/migration.js'
 import type { SystemTables } from './system-tables.js'
 
-/** SQL with numbered placeholders. A name makes it a prepared statement, planned once a connection. */
+/** SQL with numbered placeholders. */
 export interface Statement {
   readonly text: string
+  /**
+   * Makes it a statement that a connection prepares when it comes back (prepared-statements.ts). It begins with `t_` where
+   * the text comes from a tenant's document: those have room of their own, so that they push out none of the platform's.
+   */
   readonly name?: string
 }
 
@@ -27,6 +32,12 @@ export interface Session {
 export interface SessionOptions {
   /** The tenant of the request; null for the platform. */
   readonly tenantId: string | null
+}
+
+/** What of a logger the engine uses. */
+export interface EngineLog {
+  info (object: object, message: string): void
+  warn (object: object, message: string): void
 }
 
 /** What the engine tells about its connections, for `/metrics` and `/system/info`. */
@@ -54,8 +65,23 @@ export interface Migration {
  */
 export interface Engine {
   readonly kind: 'postgres' | 'embedded'
+  /** Where the data of an embedded database are, absolute; undefined for one in memory, and on PostgreSQL. */
+  readonly folder: string | undefined
   /** Typed access to the system tables; what `app.db` is. */
   readonly kysely: Kysely<SystemTables>
+  /**
+   * The same for what a tenant asks of the system tables: its statements wait in the tenant's turn for a connection, as
+   * those of its routes do, and not as the server's own. They see what `kysely` sees. For look-ups that requests of any
+   * tenant wait for, `kysely` is.
+   */
+  kyselyFor (tenantId: string): Kysely<SystemTables>
+  /** Changes of what tenants own; what `app.events` is. */
+  readonly events: Events
+  /**
+   * Begins to hear what other servers of the database change; without it `events` tells of this server's own changes only.
+   * Resolves when notices arrive, or when that was tried once: it goes on trying, and warns, until the engine is closed.
+   */
+  listen (): Promise<void>
   /** The application's tables as they were at the last refresh. */
   readonly catalogue: Catalogue
   /** Reads the catalogue again and tells `onCatalogue` listeners; concurrent calls share one read. */

@@ -8,9 +8,7 @@ import type { Parameter } from './encode.js'
 import { Socket } from 'node:net'
 import pg from 'pg'
 import { isStalePlan } from './failures.js'
-
-/** Statements that one connection keeps prepared; beyond it the oldest is closed, since each holds memory in the server. */
-const maxPrepared = 2000
+import { PreparedStatements, type Way } from './prepared-statements.js'
 
 /** A statement with its parameters. */
 export interface Step {
@@ -26,8 +24,8 @@ export interface RowsResult {
   readonly tag: string
 }
 
-/** Names that a connection has prepared, with their text. */
-const preparedOn = new WeakMap<Connection, Map<string, string>>()
+/** What connections have prepared. */
+const preparedOn = new WeakMap<Connection, PreparedStatements>()
 
 /** Sockets that end when nothing comes while an answer is due. */
 const watched = new WeakSet<Socket>()
@@ -44,6 +42,12 @@ function expectAnswer (socket: Socket, withinMs: number): void {
   socket.setTimeout(withinMs)
 }
 
+function preparedStatementsOf (connection: Connection): PreparedStatements {
+  let prepared = preparedOn.get(connection)
+  if (prepared === undefined) preparedOn.set(connection, prepared = new PreparedStatements())
+  return prepared
+}
+
 /**
  * Sends the steps in one batch up to one Sync: they are one transaction, unless one of them says otherwise. The results
  * of all but the last are dropped.
@@ -54,8 +58,9 @@ abstract class Exchange implements Submittable {
   private readonly silenceMs: number | undefined
   private socket: Socket | undefined
   private waitingFor: number
-  private parsed: Map<string, string> | undefined
-  private newNames: string[] | undefined
+  private prepared: PreparedStatements | undefined
+  /** How each step is sent. */
+  private ways: readonly Way[] = []
   protected tag = ''
 
   constructor (steps: readonly Step[], describe: boolean, silenceMs: number | undefined) {
@@ -76,38 +81,27 @@ abstract class Exchange implements Submittable {
     }
     connection.stream.cork?.()
     try {
-      for (let index = 0; index < steps.length; index++) this.send(connection, steps[index]!, index === steps.length - 1)
+      // For all of them before the first is sent: statements are closed ahead of whatever may fail.
+      this.ways = steps.map((step) => this.wayOf(step, connection))
+      for (let index = 0; index < steps.length; index++) this.send(connection, steps[index]!, this.ways[index]!, index === steps.length - 1)
       connection.sync()
     } finally {
       connection.stream.uncork?.()
     }
   }
 
-  private send (connection: Connection, { text, name = '', values }: Step, last: boolean): void {
-    if (name === '') {
-      connection.parse({ name, text, types: [] }, true)
-    } else {
-      let prepared = preparedOn.get(connection)
-      if (prepared === undefined) preparedOn.set(connection, prepared = new Map())
-      this.parsed = prepared
-      if (prepared.get(name) !== text) this.prepare(connection, prepared, name, text)
-    }
-    connection.bind({ statement: name, values }, true)
-    if (last && this.describe) connection.describe({ type: 'P', name: '' }, true)
-    connection.execute(null, true)
+  private wayOf ({ text, name }: Step, connection: Connection): Way {
+    if (name === undefined) return 'unnamed'
+    this.prepared ??= preparedStatementsOf(connection)
+    return this.prepared.use(name, text, (closed) => connection.close({ type: 'S', name: closed }, true))
   }
 
-  private prepare (connection: Connection, prepared: Map<string, string>, name: string, text: string): void {
-    // The name may still hold another text, or this one after an error: closing what is not there is no error.
-    connection.close({ type: 'S', name }, true)
-    connection.parse({ name, text, types: [] }, true)
-    const oldest = prepared.size < maxPrepared ? undefined : prepared.keys().next().value
-    if (oldest !== undefined) {
-      prepared.delete(oldest)
-      connection.close({ type: 'S', name: oldest }, true)
-    }
-    prepared.set(name, text)
-    this.newNames = [...this.newNames ?? [], name]
+  private send (connection: Connection, { text, name = '', values }: Step, way: Way, last: boolean): void {
+    const statement = way === 'unnamed' ? '' : name
+    if (way !== 'ready') connection.parse({ name: statement, text, types: [] }, true)
+    connection.bind({ statement, values }, true)
+    if (last && this.describe) connection.describe({ type: 'P', name: '' }, true)
+    connection.execute(null, true)
   }
 
   // What follows is called by pg's client.
@@ -128,9 +122,12 @@ abstract class Exchange implements Submittable {
   handleCopyData (): void {}
 
   handleError (error: unknown): void {
-    // Whether the server got as far as preparing is not known: the next use prepares anew.
-    for (const name of this.newNames ?? []) this.parsed?.delete(name)
-    if (isStalePlan(error)) for (const { name } of this.steps) if (name !== undefined) this.parsed?.delete(name)
+    // Whether the server got as far as preparing is not known, and a plan that no longer fits must go.
+    const stale = isStalePlan(error)
+    this.steps.forEach(({ name }, index) => {
+      const way = this.ways[index]
+      if (name !== undefined && (way === 'prepare' || (stale && way === 'ready'))) this.prepared?.doubt(name)
+    })
     this.socket?.setTimeout(0)
     this.settle(error)
   }

@@ -65,8 +65,13 @@ export function translate (error: unknown, constraints: ConstraintReader): unkno
   const state = sqlStateOf(error)
   if (state !== undefined) return translateState(state, error, constraints)
   if (!(error instanceof Error)) return error
-  if (error.message === 'timeout exceeded when trying to connect') return failure('databaseBusy', { headers: retryAfter, cause: error })
+  if (error.message === 'timeout exceeded when trying to connect') return databaseBusy(error)
   return isLost(error) ? databaseUnavailable(error) : error
+}
+
+/** Nobody could be found to do it in time. */
+export function databaseBusy (cause?: unknown): TenantryError {
+  return failure('databaseBusy', { headers: retryAfter, cause })
 }
 
 /** The database cannot be reached. */
@@ -74,21 +79,46 @@ export function databaseUnavailable (cause?: unknown): TenantryError {
   return failure('databaseUnavailable', { headers: retryAfter, cause })
 }
 
-function translateState (state: string, cause: unknown, constraints: ConstraintReader): unknown {
-  if (isStalePlan(cause)) return failure('schemaChanged', { headers: retryAfter, cause })
+/** The driver's own texts of errors without values. */
+const fullTexts = new WeakMap<Error, string>()
+
+/** What PostgreSQL said, values and all: for who runs the platform and changes its tables, and for no log. */
+export function fullTextOf (error: Error): string | undefined {
+  return fullTexts.get(error) ?? (sqlStateOf(error) === undefined ? undefined : error.message)
+}
+
+/** What of a refused value may be logged: where it was refused and by which rule. The driver's texts quote the value, which may be a secret. */
+function withoutValue (error: unknown, state: string): Error {
+  const place = (['table', 'column', 'constraint', 'routine'] as const).flatMap((field) => {
+    const value = fieldOf(error, field)
+    return value === undefined ? [] : [`${field} ${value}`]
+  })
+  const told = new Error(`PostgreSQL answered ${state}${place.length === 0 ? '' : `: ${place.join(', ')}`}`)
+  if (error instanceof Error) fullTexts.set(told, error.message)
+  return told
+}
+
+/** Classes of errors that are about a value: data exceptions, broken rules, limits, and what triggers raise. */
+const aboutValues = /^(?:22|23|44|54|P0)/
+
+function translateState (state: string, error: unknown, constraints: ConstraintReader): unknown {
+  if (isStalePlan(error)) return failure('schemaChanged', { headers: retryAfter, cause: error })
+  const cause = aboutValues.test(state) ? withoutValue(error, state) : error
   switch (state) {
-    case '23505': return broken(catalogue.conflict, cause, constraints, 'unique', (columns) => `another record has the same ${columns}`)
-    case '23503': return broken(catalogue.constraintViolated, cause, constraints, 'foreignKey', (columns, table) => `the reference by ${columns} of ${table} would lead nowhere`)
-    case '23514': return broken(catalogue.constraintViolated, cause, constraints, 'check', (columns) => `${columns} breaks a rule of the table`)
-    case '23P01': return broken(catalogue.constraintViolated, cause, constraints, 'exclusion', (columns) => `${columns} collides with another record`)
-    case '23502': return required(cause)
+    case '23505': return broken(catalogue.conflict, error, cause, constraints, 'unique', (columns) => `another record has the same ${columns}`)
+    case '23503': return broken(catalogue.constraintViolated, error, cause, constraints, 'foreignKey', (columns, table) => `the reference by ${columns} of ${table} would lead nowhere`)
+    case '23514': return broken(catalogue.constraintViolated, error, cause, constraints, 'check', (columns) => `${columns} breaks a rule of the table`)
+    case '23P01': return broken(catalogue.constraintViolated, error, cause, constraints, 'exclusion', (columns) => `${columns} collides with another record`)
+    case '23502': return required(error, cause)
     // A table, column, type, constraint or schema that is gone, or a column of another type than the statement was written for.
     case '42P01': case '42703': case '42704': case '42804': case '42883': case '42P10': case '3F000': return failure('schemaChanged', { headers: retryAfter, cause })
-    case '57014': case '40001': case '40P01': case '55P03': return failure('databaseBusy', { headers: retryAfter, cause })
+    case '57014': case '40001': case '40P01': case '55P03': return databaseBusy(cause)
     // Raised by compiled writes that refer to another tenant's row, and by an upsert that names one row twice.
     case '21000': return failure('constraintViolated', { cause })
     // Raised by a trigger of the application.
     case 'P0001': return failure('constraintViolated', { cause })
+    // Raised by compiled statements, of which nothing else fails so.
+    case '2201G': return failure('answerTooLarge', { cause })
     case '25P03': case '25006': case '3D000': return databaseUnavailable(cause)
   }
   switch (state.slice(0, 2)) {
@@ -97,7 +127,7 @@ function translateState (state: string, cause: unknown, constraints: ConstraintR
     case '54': return failure('invalidValue', { cause })
     // Rules without a case above, and a view's `with check option`.
     case '23': case '44': return failure('constraintViolated', { cause })
-    case '53': return failure('databaseBusy', { headers: retryAfter, cause })
+    case '53': return databaseBusy(cause)
     case '08': case '28': case '57': case '58': return databaseUnavailable(cause)
     default: return cause
   }
@@ -113,9 +143,9 @@ function isLost (error: Error): boolean {
 
 type Message = (columns: string, table: string) => string
 
-function broken (entry: CatalogueEntry, cause: unknown, constraints: ConstraintReader, keyword: string, message: Message): TenantryError {
-  const table = fieldOf(cause, 'table')
-  const constraint = fieldOf(cause, 'constraint')
+function broken (entry: CatalogueEntry, error: unknown, cause: unknown, constraints: ConstraintReader, keyword: string, message: Message): TenantryError {
+  const table = fieldOf(error, 'table')
+  const constraint = fieldOf(error, 'constraint')
   const columns = table === undefined || constraint === undefined ? undefined : constraints.columnsOf(table, constraint)
   // The tenant is in keys of tenant-scoped tables, and is nothing that a caller sends.
   const own = columns?.filter((column) => column !== 'tenant_id') ?? []
@@ -124,9 +154,9 @@ function broken (entry: CatalogueEntry, cause: unknown, constraints: ConstraintR
   return new ColumnsError(entry, table, own.map((column) => ({ column, message: text, keyword })), cause)
 }
 
-function required (cause: unknown): TenantryError {
-  const column = fieldOf(cause, 'column')
-  const table = fieldOf(cause, 'table')
+function required (error: unknown, cause: unknown): TenantryError {
+  const column = fieldOf(error, 'column')
+  const table = fieldOf(error, 'table')
   if (table === undefined || column === undefined) return failure('constraintViolated', { cause })
   return new ColumnsError(catalogue.constraintViolated, table, [{ column, message: `${column} must have a value`, keyword: 'required' }], cause)
 }

@@ -1,16 +1,10 @@
 /** Opens a database. */
-import type { Engine } from './engine.js'
+import type { Engine, EngineLog } from './engine.js'
 import type { Embedded } from '../config/schema/database.js'
 import { connectEmbedded } from './embedded.js'
 import { connectPostgres, type PostgresOptions } from './postgres.js'
 import { wantedTables, type DeclaredTables } from './declared-tables.js'
 import { createPoolEngine } from './engine-on-pool.js'
-
-/** What of a logger the engine uses. */
-export interface EngineLog {
-  info (object: object, message: string): void
-  warn (object: object, message: string): void
-}
 
 export interface EngineOptions {
   readonly provider: 'postgres' | 'embedded'
@@ -38,6 +32,7 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
   const engine = createPoolEngine(connections, {
     schema,
     wanted: wantedTables(tables),
+    log,
     warn: (err, message) => log?.warn({ err }, message)
   })
   try {

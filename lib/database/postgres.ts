@@ -2,6 +2,7 @@
 import type { Static } from 'typebox'
 import type { Postgres } from '../config/schema/database.js'
 import pg from 'pg'
+import { guardAnswers } from './answer-guard.js'
 import { setSession, settingsOf, type Connections } from './connections.js'
 import { runRows } from './session.js'
 
@@ -13,23 +14,33 @@ const timeToTell = 1000 // ms that the database may take to say that a statement
 const keepAliveAfterMs = 10_000 // without traffic; a peer that vanished is noticed by the system's probes from then on
 const idleAfterMs = 60_000 // an unused connection is given back to the server
 
-export function connectPostgres ({ connectionString, pool = {}, preparedStatements = true, rowLevelSecurity = false, ssl }: PostgresOptions): Connections {
-  const statementTimeoutMs = pool.statementTimeoutMs ?? defaults.statementTimeoutMs
+export function connectPostgres ({ connectionString, notifyConnectionString = connectionString, pool: poolOptions = {}, preparedStatements = true, rowLevelSecurity = false, ssl }: PostgresOptions): Connections {
+  const statementTimeoutMs = poolOptions.statementTimeoutMs ?? defaults.statementTimeoutMs
   const silenceMs = statementTimeoutMs + timeToTell
+  const max = poolOptions.max ?? defaults.max
+  const acquireTimeoutMs = poolOptions.acquireTimeoutMs ?? defaults.acquireTimeoutMs
   const settings = settingsOf(statementTimeoutMs)
+  const tls = ssl === undefined ? {} : { ssl }
+  const pool = new pg.Pool({
+    connectionString,
+    ...tls,
+    max,
+    connectionTimeoutMillis: acquireTimeoutMs,
+    idleTimeoutMillis: idleAfterMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveAfterMs,
+    ...preparedStatements && { onConnect: async (client) => { await runRows(client, [{ text: setSession(settings), values: [] }], silenceMs) } }
+  })
+  pool.on('connect', (client) => {
+    if (client instanceof pg.Client) guardAnswers(client.connection.stream)
+  })
   return {
     kind: 'postgres',
-    pool: new pg.Pool({
-      connectionString,
-      ...ssl !== undefined && { ssl },
-      max: pool.max ?? defaults.max,
-      connectionTimeoutMillis: pool.acquireTimeoutMs ?? defaults.acquireTimeoutMs,
-      idleTimeoutMillis: idleAfterMs,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: keepAliveAfterMs,
-      ...preparedStatements && { onConnect: async (client) => { await runRows(client, [{ text: setSession(settings), values: [] }], silenceMs) } }
-    }),
+    max,
+    acquireTimeoutMs,
+    pool,
     settings: { statementTimeoutMs, silenceMs, prepared: preparedStatements, rowLevelSecurity, transaction: preparedStatements ? {} : settings },
+    notices: { connectionString: notifyConnectionString, ...tls },
     async close () {}
   }
 }

@@ -8,7 +8,7 @@ export interface MigrationsTable {
   name: string
   /** Of the server's own tables, or of those that a document declares. */
   kind: Generated<'system' | 'tables'>
-  applied_at: Generated<Timestamp>
+  applied_at: Timestamp
 }
 
 /** Document-style collections of configured routes (`firebaseQueries` on the SQL database). */
@@ -18,11 +18,121 @@ export interface DocumentsTable {
   collection: string
   id: string
   data: Record<string, unknown>
-  created_at: Generated<Timestamp>
-  updated_at: Generated<Timestamp>
+  created_at: Timestamp
+  updated_at: Timestamp
+}
+
+export interface TenantsTable {
+  id: string
+  name: string
+  plan: Generated<string>
+  /** `deleting`: what it owns is being removed. */
+  status: Generated<'active' | 'suspended' | 'deleting'>
+  created_at: Timestamp
+  updated_at: Timestamp
+}
+
+/** Ids of tenants that were deleted: a token from before does not make them anew. */
+export interface DeletedTenantsTable {
+  id: string
+  deleted_at: Timestamp
+}
+
+/** Each document that a tenant saved; the one with the highest version is in force. */
+export interface TenantConfigsTable {
+  tenant_id: string
+  version: number
+  /** As it was sent, members in their order. */
+  document: ColumnType<Record<string, unknown>, string, string>
+  /** Its `settings`, kept by the database. */
+  settings: ColumnType<unknown, never, never>
+  created_at: Timestamp
+  /** The `sub` of who saved it. */
+  created_by: string
+}
+
+export interface SecretsTable {
+  tenant_id: string
+  key: string
+  /** Counts the values that the key has had. */
+  version: number
+  /** Encrypted, see lib/secrets; null once it is deleted. */
+  value: Buffer | null
+  previous_value: Buffer | null
+  previous_version: number | null
+  previous_valid_until: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  metadata: ColumnType<Record<string, unknown>, string | undefined, string>
+  expires_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  /** When its expiry was audited. */
+  expired_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  deleted_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  last_accessed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  access_count: Generated<number>
+  created_at: Timestamp
+  updated_at: Timestamp
+}
+
+export interface SecretAuditTable {
+  id: Generated<number>
+  tenant_id: string
+  key: string
+  action: 'create' | 'update' | 'access' | 'delete' | 'rotate' | 'expire'
+  /** The `sub` of who did it; null for the server itself. */
+  user_id: string | null
+  /** How many accesses the entry stands for. */
+  count: ColumnType<string, number | undefined, number>
+  /** The hour of the accesses; null for what else was done. */
+  hour: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  created_at: Timestamp
+}
+
+export interface ApiKeysTable {
+  id: Generated<string>
+  tenant_id: string
+  name: string
+  /** SHA-256 of the key. */
+  hash: Buffer
+  previous_hash: Buffer | null
+  previous_valid_until: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  scopes: string[]
+  created_by: string
+  created_at: Timestamp
+  expires_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  last_used_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+}
+
+export interface TenantRbacTable {
+  tenant_id: string
+  enabled: boolean
+  default_role: string | null
+}
+
+export interface TenantRolesTable {
+  tenant_id: string
+  name: string
+  description: string | null
+  permissions: string[]
+  parent_role: string | null
 }
 
 export interface SystemTables {
   'tenantry.migrations': MigrationsTable
   'tenantry.documents': DocumentsTable
+  'tenantry.tenants': TenantsTable
+  'tenantry.deleted_tenants': DeletedTenantsTable
+  'tenantry.tenant_configs': TenantConfigsTable
+  'tenantry.secrets': SecretsTable
+  'tenantry.secret_audit': SecretAuditTable
+  'tenantry.api_keys': ApiKeysTable
+  'tenantry.tenant_rbac': TenantRbacTable
+  'tenantry.tenant_roles': TenantRolesTable
 }
+
+/**
+ * The system tables that hold what a tenant owns, in the order in which they are emptied when it is deleted. Every one
+ * with a column `tenant_id` stands here; a test holds the list against the database.
+ */
+export const tenantOwnedTables = [
+  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.secret_audit', 'tenantry.secrets', 'tenantry.api_keys',
+  'tenantry.tenant_roles', 'tenantry.tenant_rbac'
+] as const satisfies readonly (keyof SystemTables)[]

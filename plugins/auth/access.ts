@@ -1,18 +1,27 @@
 /** Who may call: what a route asks of its caller, and which permissions a caller holds (DESIGN 5). */
-import type { FastifyRequest } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
+import type { PermissionsOf } from './callers.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { covers, type PermissionSet } from './permissions.js'
 
 /**
  * What a route asks of its caller:
- * - `public`: nothing; a token is not looked at
- * - `open`: nothing; a token that is sent must be valid
- * - `user`: a valid token
+ * - `public`: nothing; a token or key is not looked at
+ * - `open`: nothing; a token or key that is sent must be valid
+ * - `user`: a valid token or key
  * - `tenant-admin`: the role `admin`, of the tenant or of the platform, or the route's `permission`
- * - `platform-admin`: the role `admin` in a token of no tenant
+ * - `platform-admin`: the role `admin` in a token of no tenant, or the platform's API key; no permission replaces it
  */
 export const accessLevels = ['public', 'open', 'user', 'tenant-admin', 'platform-admin'] as const
 export type Access = typeof accessLevels[number]
+
+/** What is looked at of a request: who calls, and the app that knows what its role gives. */
+export interface CallerRequest {
+  readonly auth: Claims | null
+  /** That of the request, which a gateway may have named and not the token. Without the plugin tenancy there is none. */
+  readonly tenant?: { readonly id: string } | null
+  readonly server: { readonly auth: { readonly permissionsOf: PermissionsOf } }
+}
 
 /** 401: no token was sent (RFC 6750: no error code where none was). */
 export function tokenMissing (): TenantryError {
@@ -25,25 +34,26 @@ export function insufficientPermissions (): TenantryError {
 }
 
 /**
- * Throws unless the caller, already identified, satisfies the access level: 401 where there is none, 403 where it lacks the role.
+ * Throws, or rejects, unless the caller, already identified, satisfies the access level: 401 where there is none, 403
+ * where it lacks the role. Waits for nothing where what the role gives is known.
  *
  * @param permission what a caller without the role `admin` must hold on a `tenant-admin` route; without it only administrators pass
  */
-export function requireCaller (request: Pick<FastifyRequest, 'auth'>, access: Access, permission?: string): void {
+export function requireCaller (request: CallerRequest, access: Access, permission?: string): void | Promise<void> {
   switch (access) {
     case 'public':
     case 'open':
       return
     case 'user':
-      if (request.auth === null) throw tokenMissing()
+      if (!isKnown(request.auth)) throw tokenMissing()
       return
     case 'tenant-admin':
-      if (request.auth === null) throw tokenMissing()
+      if (!isKnown(request.auth)) throw tokenMissing()
       if (request.auth.role === 'admin') return
-      if (permission === undefined || !holds(request.auth, permission)) throw insufficientPermissions()
-      return
+      if (permission === undefined) throw insufficientPermissions()
+      return requirePermissions(request, [permission])
     case 'platform-admin':
-      if (request.auth === null) throw tokenMissing()
+      if (!isKnown(request.auth)) throw tokenMissing()
       if (!isPlatformAdmin(request.auth)) throw insufficientPermissions()
       return
     default:
@@ -51,29 +61,56 @@ export function requireCaller (request: Pick<FastifyRequest, 'auth'>, access: Ac
   }
 }
 
-/** Throws unless the caller holds every one of the permissions: 401 for a caller without a token, 403 for another. */
-export function requirePermissions (auth: Claims | null, permissions: readonly string[]): void {
+/**
+ * Throws, or rejects, unless the caller holds every one of the permissions: 401 for a stranger, 403 for a caller that
+ * does not. Waits for nothing where what the role gives is known.
+ */
+export function requirePermissions (request: CallerRequest, permissions: readonly string[]): void | Promise<void> {
   if (permissions.length === 0) return
-  if (auth === null) throw tokenMissing()
-  for (const permission of permissions) {
-    if (!holds(auth, permission)) throw insufficientPermissions()
-  }
+  if (!isKnown(request.auth)) throw tokenMissing()
+  const held = holdings(request)
+  return held instanceof Promise ? held.then((set) => requireAll(set, permissions)) : requireAll(held, permissions)
+}
+
+/** The caller holds the permission: by name, by `resource:*` or by `*`. At once where what its role gives is known. */
+export function holds (request: CallerRequest, permission: string): boolean | Promise<boolean> {
+  const held = holdings(request)
+  return held instanceof Promise ? held.then((set) => covers(set, permission)) : covers(held, permission)
 }
 
 /**
- * The caller holds the permission: by name, by `resource:*` or by `*`. The role `admin` holds every one; what it may
- * reach ends at its tenant all the same.
+ * All that the caller holds: everything for the role `admin`, what it may reach ends at its tenant all the same; else
+ * its own `permissions` and what its role gives. Nothing for a stranger.
  */
-export function holds (auth: Claims, permission: string): boolean {
-  if (auth.role === 'admin') return true
+export function holdings (request: CallerRequest): PermissionSet | Promise<PermissionSet> {
+  const { auth, tenant } = request
+  // Without the plugin auth there is no caller, rather than null.
+  if (!isKnown(auth)) return nothing
+  if (auth.role === 'admin') return everything
+  const given = request.server.auth.permissionsOf(auth, tenant?.id)
   const { permissions } = auth
-  if (permissions === undefined) return false
-  if (permissions.includes(permission) || permissions.includes('*')) return true
-  const colon = permission.indexOf(':')
-  return colon > 0 && permissions.includes(`${permission.slice(0, colon)}:*`)
+  if (permissions === undefined || permissions.length === 0) return given
+  return given instanceof Promise ? given.then((set) => withOwn(permissions, set)) : withOwn(permissions, given)
 }
 
-/** The role `admin` in a token that names no tenant. */
+/** The role `admin` in a token that names no tenant, or the platform's API key. */
 export function isPlatformAdmin (auth: Claims): boolean {
   return auth.role === 'admin' && auth.tenant_id === undefined
+}
+
+const nothing: PermissionSet = { has: () => false }
+const everything: PermissionSet = { has: () => true }
+
+function withOwn (permissions: readonly string[], given: PermissionSet): PermissionSet {
+  return { has: (permission) => permissions.includes(permission) || given.has(permission) }
+}
+
+function requireAll (held: PermissionSet, permissions: readonly string[]): void {
+  for (const permission of permissions) {
+    if (!covers(held, permission)) throw insufficientPermissions()
+  }
+}
+
+function isKnown (auth: Claims | null | undefined): auth is Claims {
+  return auth !== null && auth !== undefined
 }

@@ -1,5 +1,6 @@
 /** The claims of a verified token: which are demanded, which types they have, and when they hold. */
 import type { Claims } from '../../lib/compiler/types.js'
+import { deepFreeze } from '../../lib/plain-value.js'
 import { isTenantId } from '../../lib/tenant-id.js'
 
 const clockTolerance = 5_000 // ms that the clocks of issuer and server may differ
@@ -30,12 +31,4 @@ export interface Validity {
 export function validityOf ({ exp, nbf = -Infinity, iat = -Infinity }: Claims): Validity | null {
   if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number' || typeof iat !== 'number') return null
   return { from: Math.max(nbf, iat) * 1000 - clockTolerance, until: exp * 1000 + clockTolerance }
-}
-
-function deepFreeze<Value> (value: Value): Value {
-  if (typeof value === 'object' && value !== null) {
-    for (const member of Object.values(value)) deepFreeze(member)
-    Object.freeze(value)
-  }
-  return value
 }

@@ -1,22 +1,25 @@
 /**
- * Identity: JSON Web Tokens, `request.auth`, and what routes ask of their callers. A service plugin (fp).
+ * Identity: JSON Web Tokens, API keys, `request.auth`, and what routes ask of their callers. A service plugin (fp).
  * Routes that declare `config: { access }` are guarded; every other route of the app is left alone.
  */
-import type { FastifyInstance, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
+import type {} from '../rate-limit/index.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { JwtOptions } from './keys.js'
 import fp from 'fastify-plugin'
+import { failure } from '../../lib/errors.js'
 import { addStep } from '../pipeline.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
+import { createCallers, type Callers } from './callers.js'
 import { markSeen, refuseEarlierRoutes } from './early-routes.js'
 import { createTokens, tokenInvalid, type Tokens } from './tokens.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    auth: Tokens
+    auth: Auth
   }
   interface FastifyRequest {
-    /** The verified claims of the caller; null without a token, and on `public` routes. */
+    /** The verified claims of the caller, a token's or those of an API key's owner; null without either, and on `public` routes. */
     auth: Claims | null
   }
   interface FastifyContextConfig {
@@ -29,9 +32,17 @@ declare module 'fastify' {
   }
 }
 
+/** What `app.auth` is. */
+export interface Auth extends Tokens, Callers {}
+
 export interface AuthOptions {
   /** The keys. Without them every token is refused. */
   readonly jwt?: JwtOptions | undefined
+  /**
+   * The platform's own key (SPEC, the setting API_KEY): whoever sends it as `x-api-key` is a platform administrator. 16
+   * to 256 visible ASCII characters, else the plugin does not start. Default: there is none.
+   */
+  readonly apiKey?: string | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
 }
@@ -39,10 +50,11 @@ export interface AuthOptions {
 export async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> {
   const tokens = createTokens(options.jwt, options.now)
   if (options.jwt === undefined) app.log.info('no jwt section: every token is refused')
-  app.decorate('auth', tokens)
+  const own: Auth = { ...tokens, ...createCallers(options.apiKey) }
+  app.decorate('auth', own)
   app.decorateRequest('auth', null)
-  const identifyAny = createIdentification(tokens, false)
-  const identifyUser = createIdentification(tokens, true)
+  const identifyAny = createIdentification(own, false)
+  const identifyUser = createIdentification(own, true)
 
   refuseEarlierRoutes(app)
   app.addHook('onRoute', (route) => {
@@ -61,19 +73,41 @@ function addPermissionStep (route: RouteOptions, access: Access, permissions: re
   if (access === 'open' && permissions.length === 0) return
   const permission = route.config?.permission
   addStep(route, 'permission', (request, _reply, done) => {
-    requireCaller(request, access, permission)
-    requirePermissions(request.auth, permissions)
-    done()
+    const admitted = requireCaller(request, access, permission)
+    const permitted = admitted instanceof Promise
+      ? admitted.then(() => requirePermissions(request, permissions))
+      : requirePermissions(request, permissions)
+    if (permitted instanceof Promise) permitted.then(() => done(), done)
+    else done()
   })
 }
 
-function createIdentification ({ verify }: Tokens, required: boolean): onRequestHookHandler {
-  return (request, _reply, done) => {
+function createIdentification (auth: Auth, required: boolean): onRequestHookHandler {
+  return (request, reply, done) => {
+    const key = request.headers['x-api-key']
+    if (key !== undefined) return identifyKey(auth, request, reply, String(key), done)
     const token = bearerToken(request)
-    if (token !== null) request.auth = verify(token)
+    if (token !== null) request.auth = auth.verify(token)
     else if (required) throw tokenMissing()
     done()
   }
+}
+
+/** Of one address: keys that this process does not remember. Those that open something are given back. */
+const unknownKeys = { max: 100, windowMs: 60_000, skipSuccessfulRequests: true } as const
+
+/** Goes on at once where the key is known. Several headers are joined with a comma, which no key has. */
+function identifyKey (auth: Auth, request: FastifyRequest, reply: FastifyReply, key: string, done: (error?: Error) => void): void {
+  if (request.headers.authorization !== undefined) throw failure('credentialsAmbiguous')
+  const claims = auth.identify(key, () => {
+    if (request.server.hasDecorator('rateLimiter')) return request.server.rateLimiter.check(request, reply, unknownKeys, 'x-api-key')
+  })
+  if (claims instanceof Promise) {
+    claims.then((found) => { request.auth = found }).then(() => done(), done)
+    return
+  }
+  request.auth = claims
+  done()
 }
 
 /**

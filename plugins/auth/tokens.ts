@@ -16,7 +16,7 @@ export interface SignOptions {
   readonly expiresIn?: number
 }
 
-/** What `app.auth` is. */
+/** What `app.auth` does with tokens. */
 export interface Tokens {
   /** A token with these claims, `iat`, `exp`, and the configured `iss` and `aud`. Throws where there is no key to sign with, or a claim has a wrong form. */
   sign (claims: Claims, options?: SignOptions): string

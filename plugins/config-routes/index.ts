@@ -11,14 +11,16 @@ import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
 import { requirePlugins } from './requirements.js'
 import { createGeneration } from './generation.js'
-import { serveRoute, type Serving } from './serve.js'
+import { createReadiness } from './readiness.js'
+import { serveRoute, servingOf } from './serve.js'
 
 /** Compiles checked routes against the database and mounts them; throws a ConfigError that holds every fault. */
 export async function configRoutes (app: FastifyInstance, { routes, pagination, cache, tenancy, env }: CheckedRoutesOptions): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'config-routes')
   await app.register(conventions)
-  const generation = await createGeneration(routes, {
-    env, pagination, cache, sharedTables: new Set(tenancy.sharedTables), origin: 'platform'
+  const readiness = await createReadiness(app.engine, app.log)
+  const generation = createGeneration(routes, {
+    env, pagination, cache, sharedTables: new Set(tenancy.sharedTables), overridableEnv: new Set(tenancy.overridableEnv), origin: 'platform'
   }, app.engine, app.log)
   // Told after the generation, which compiles its routes anew.
   const end = app.hasDecorator('openapi') ? app.engine.onCatalogue(() => app.openapi.invalidate()) : null
@@ -28,11 +30,7 @@ export async function configRoutes (app: FastifyInstance, { routes, pagination, 
   })
   requirePlugins(app, generation.routes)
 
-  const serving: Serving = {
-    engine: app.engine,
-    cache: app.hasDecorator('cache') ? app.cache : null,
-    dashboardPermission: tenancy.dashboardPermission
-  }
+  const serving = servingOf(app, tenancy.dashboardPermission, tenancy.overridableEnv)
   for (const [index, route] of generation.routes.entries()) {
     app.route({
       method: route.method,
@@ -44,9 +42,11 @@ export async function configRoutes (app: FastifyInstance, { routes, pagination, 
         openapi: () => generation.documentation(index) ?? route.documentation
       },
       handler: async (request, reply) => {
-        const migrated = generation.migrated()
+        const migrated = readiness.migrated()
         if (migrated !== true) await migrated
-        return serveRoute(generation.route(index), serving, request, reply)
+        const compiled = generation.route(index)
+        if (compiled === null) throw readiness.schemaChanged()
+        return serveRoute(compiled, serving, request, reply)
       }
     })
   }

@@ -2,24 +2,45 @@
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { BoundQuery, CompiledQuery, Scope } from '../../lib/compiler/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
+import { maxAnswerBytes } from '../../lib/compiler/answer.js'
 import { ColumnsError } from '../../lib/database/failures.js'
 import { failure } from '../../lib/errors.js'
 
+type Run = (bound: BoundQuery) => Promise<string | null>
+
 /**
  * Runs the route for one request and returns its body as JSON text. Where nothing needs the rows in JavaScript, the
- * text is the one that PostgreSQL built. Throws the errors of the catalogue.
+ * text is the one that PostgreSQL built. Throws the errors of the catalogue; what would be too large is not written.
  */
 export async function runRoute (route: CompiledRoute, engine: Engine, scope: Scope): Promise<string> {
-  const text = await answerOf(route, engine, scope)
-  const { transform, response } = route
+  const options = { tenantId: scope.tenant?.id ?? null }
+  const copies = route.copies?.response ?? null
+  // What it copies of the request is known before anything is asked of the database.
+  if (copies !== null) copies(scope, 0)
+  if (copies !== null && route.queries.some((query) => query.write)) {
+    return engine.transaction(options, async (session) => bodyOf(route, await answerOf(route, scope, (bound) => textIn(session, bound)), scope))
+  }
+  const text = route.transaction
+    ? await engine.transaction(options, (session) => answerOf(route, scope, (bound) => textIn(session, bound)))
+    : await answerOf(route, scope, (bound) => engine.text(bound.statement, bound.values, options))
+  return bodyOf(route, text, scope)
+}
+
+function bodyOf (route: CompiledRoute, text: string, scope: Scope): string {
+  const { transform, response, copies } = route
   if (transform === null) {
     if (response === null) return text
-    return response.kind === 'mapping' ? response.serialize(scope) : response.serialize(JSON.parse(text))
+    if (response.kind === 'schema') return response.serialize(JSON.parse(text))
+    copies?.response?.(scope, text.length)
+    return response.serialize(scope)
   }
   const answer = transform.apply(JSON.parse(text), scope)
   if (response === null) return JSON.stringify(answer)
   if (response.kind === 'schema') return response.serialize(answer)
-  return response.serialize({ ...scope, results: resultsOf(route, answer) })
+  const computed = { ...scope, results: resultsOf(route, answer) }
+  // How long the text of what was computed is, nobody knows.
+  copies?.response?.(computed, Infinity)
+  return response.serialize(computed)
 }
 
 /** The results as a mapping reads them after a transform: the answer by the key of its query. */
@@ -29,43 +50,37 @@ function resultsOf (route: CompiledRoute, answer: unknown): Record<string, unkno
   return Object.assign({}, answer)
 }
 
-async function answerOf (route: CompiledRoute, engine: Engine, scope: Scope): Promise<string> {
-  const { queries } = route
-  const [first] = queries
-  if (first === undefined) return '{}'
-  const options = { tenantId: scope.tenant?.id ?? null }
-  if (queries.length === 1) {
-    const bound = first.bind(scope)
-    let text
-    try {
-      text = found(first, await engine.text(bound.statement, bound.values, options))
-    } catch (error) {
-      throw placed(error, first, bound)
-    }
-    if (route.readsResults) scope.results[first.key] = JSON.parse(text)
-    return text
-  }
-  if (route.transaction) {
-    return engine.transaction(options, (session) => answerOfAll(route, scope, (bound) => textIn(session, bound)))
-  }
-  return answerOfAll(route, scope, (bound) => engine.text(bound.statement, bound.values, options))
+function answerOf (route: CompiledRoute, scope: Scope, run: Run): Promise<string> {
+  const [first] = route.queries
+  if (first === undefined) return Promise.resolve('{}')
+  return route.queries.length === 1 ? resultOf(first, 0, 0, route, scope, run) : answerOfAll(route, scope, run)
 }
 
 /** The queries in order; `{{results.<key>}}` of one reaches those after it. */
-async function answerOfAll (route: CompiledRoute, scope: Scope, run: (bound: BoundQuery) => Promise<string | null>): Promise<string> {
+async function answerOfAll (route: CompiledRoute, scope: Scope, run: Run): Promise<string> {
   const members: string[] = []
-  for (const query of route.queries) {
-    const bound = query.bind(scope)
-    let text
-    try {
-      text = found(query, await run(bound))
-    } catch (error) {
-      throw placed(error, query, bound)
-    }
-    if (route.readsResults) scope.results[query.key] = JSON.parse(text)
+  let length = 0
+  for (const [index, query] of route.queries.entries()) {
+    const text = await resultOf(query, index, length, route, scope, run)
+    length += text.length
+    if (length > maxAnswerBytes) throw failure('answerTooLarge')
     members.push(`${JSON.stringify(query.key)}:${text}`)
   }
   return `{${members.join(',')}}`
+}
+
+/** `length`: characters of the results before this one. */
+async function resultOf (query: CompiledQuery, index: number, length: number, route: CompiledRoute, scope: Scope, run: Run): Promise<string> {
+  route.copies?.queries[index]?.(scope, length)
+  const bound = query.bind(scope)
+  let text
+  try {
+    text = found(query, await run(bound))
+  } catch (error) {
+    throw placed(error, query, bound)
+  }
+  if (route.readsResults) scope.results[query.key] = JSON.parse(text)
+  return text
 }
 
 function textIn (session: Session, bound: BoundQuery): Promise<string | null> {

@@ -1,34 +1,57 @@
 /** Serves one request on a compiled route: validation, permissions, cache, statements, body (DESIGN, "The way of a request"). */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type {} from '../secrets/index.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
+import type { SecretValues } from '../secrets/service.js'
 import { holds, requirePermissions } from '../auth/access.js'
 import { runRoute } from './run.js'
+import { createWarned, secretsFor, type SecretSource } from './secrets.js'
 
 const contentType = 'application/json; charset=utf-8'
 
 /** What serving needs besides the route. */
-export interface Serving {
+export interface Serving extends SecretSource {
   readonly engine: Engine
-  /** null where no route is cached. */
+  /** null where the plugin is not registered, as no route then is cached. */
   readonly cache: CacheStore | null
   /** A permission that a tenant's own callers must hold to bypass field exclusion by naming their tenant in X-Tenant-ID. */
   readonly dashboardPermission: string | undefined
 }
 
-export async function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply): Promise<string> {
+/** What the plugins of an app give to its routes. */
+export function servingOf (app: FastifyInstance, dashboardPermission: string | undefined, overridableEnv: readonly string[] = []): Serving {
+  return {
+    engine: app.engine,
+    cache: app.hasDecorator('cache') ? app.cache : null,
+    secrets: app.hasDecorator('secrets') ? app.secrets : null,
+    overridableEnv: new Set(overridableEnv),
+    warned: createWarned(),
+    dashboardPermission
+  }
+}
+
+/**
+ * Answers the request with the body as JSON text.
+ *
+ * @param generation a text that keeps the cached answers of two versions of a document apart
+ */
+export async function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, generation = ''): Promise<string> {
   route.request.validate(request)
-  if (route.permissions.length > 0) requirePermissions(request.auth ?? null, route.permissions)
-  const scope = scopeOf(request, serving.dashboardPermission)
+  const permitted = route.permissions.length > 0 ? requirePermissions(request, route.permissions) : undefined
+  if (permitted !== undefined) await permitted
+  const secrets = secretsFor(route, serving, request)
+  const fullAccess = hasFullAccess(request, serving.dashboardPermission)
+  const scope = scopeOf(request, fullAccess instanceof Promise ? await fullAccess : fullAccess, secrets instanceof Promise ? await secrets : secrets)
   reply.code(route.status).header('content-type', contentType)
   if (route.cache === null || serving.cache === null) return runRoute(route, serving.engine, scope)
 
   const { url } = request
   const mark = url.indexOf('?')
   const target = { method: route.method, path: mark < 0 ? url : url.slice(0, mark), query: mark < 0 ? '' : url.slice(mark + 1) }
-  const key = route.cache.key(scope, target)
+  const key = generation + route.cache.key(scope, target)
   const tenant = scope.tenant?.id ?? ''
   const stored = await serving.cache.get(tenant, key)
   reply.header('x-cache', stored === undefined ? 'MISS' : 'HIT')
@@ -38,7 +61,7 @@ export async function serveRoute (route: CompiledRoute, serving: Serving, reques
   return body
 }
 
-function scopeOf (request: FastifyRequest, dashboardPermission: string | undefined): Scope {
+function scopeOf (request: FastifyRequest, fullAccess: boolean, secrets: SecretValues): Scope {
   return {
     body: request.body,
     params: Object(request.params),
@@ -46,15 +69,17 @@ function scopeOf (request: FastifyRequest, dashboardPermission: string | undefin
     headers: request.headers,
     auth: request.auth ?? null,
     tenant: request.tenant ?? null,
+    secrets,
     results: {},
-    fullAccess: hasFullAccess(request, dashboardPermission)
+    fullAccess
   }
 }
 
 /** SPEC, "Behaviour of route configuration" 2: administrators, and a tenant's own callers that name their tenant by header. */
-function hasFullAccess ({ auth, headers }: FastifyRequest, dashboardPermission: string | undefined): boolean {
+function hasFullAccess (request: FastifyRequest, dashboardPermission: string | undefined): boolean | Promise<boolean> {
+  const { auth, headers } = request
   if (auth === null || auth === undefined) return false
   if (auth.role === 'admin') return true
-  return auth.tenant_id !== undefined && headers['x-tenant-id'] === auth.tenant_id &&
-    (dashboardPermission === undefined || holds(auth, dashboardPermission))
+  if (auth.tenant_id === undefined || headers['x-tenant-id'] !== auth.tenant_id) return false
+  return dashboardPermission === undefined || holds(request, dashboardPermission)
 }

@@ -1,9 +1,12 @@
 /** The OpenAPI 3.1 document of an app: its operations, and what they share. */
 import type { JsonSchema } from '../../lib/compiler/types.js'
-import { documentationOf, type DocumentedRoute } from './documentation.js'
-import { toOperation, type OperationContext } from './operation.js'
-import { operationName, toTemplate } from './path.js'
+import type { DocumentedRoute } from './documentation.js'
+import type { OperationContext } from './operation.js'
+import { createPace } from '../../lib/pace.js'
+import { createPathItems, type PathItems } from './path-items.js'
 import { toSchemaObject } from './schema.js'
+
+const maxFurtherCharacters = 4_000_000
 
 /** The document's `info`. */
 export interface DocumentInfo {
@@ -26,6 +29,8 @@ export interface DocumentParts {
 
 const bearer = { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }
 
+const apiKey = { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'A key of a tenant, or of the platform; not together with a token.' }
+
 const tenantParameter = {
   in: 'header',
   name: 'X-Tenant-ID',
@@ -34,42 +39,45 @@ const tenantParameter = {
   schema: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' }
 }
 
-export function composeDocument ({ info, routes, schemas, componentNames, tenancy }: DocumentParts): JsonSchema {
-  const names = new Map(Object.keys(schemas).map((id) => [id, componentNames[id] ?? id.replace(/[^\w.-]+/g, '_')]))
-  const paths: Record<string, Record<string, unknown>> = {}
-  const tags = new Set<string>()
-  const operationIds = new Set<string>()
-  const context: OperationContext = { names, tenancy }
+export interface ComposedDocument {
+  /** As JSON. */
+  readonly text: string
+  /**
+   * The same with further routes, in turns, since whoever brings them may bring hundreds. Their operations take 4 million
+   * characters at most: those that find no room are told without their schemas.
+   */
+  extended (routes: Iterable<DocumentedRoute>): Promise<string>
+}
 
-  for (const route of routes) {
-    const documentation = documentationOf(route)
-    if (documentation === null) continue
-    const template = toTemplate(route.url)
-    const operation = toOperation(route, documentation, template, context)
-    for (const method of route.methods) {
-      const operationId = unique(documentation.operationId ?? operationName(method, template), operationIds)
-      paths[template] ??= {}
-      paths[template][method.toLowerCase()] = { operationId, ...operation }
-    }
-    for (const tag of documentation.tags ?? []) tags.add(tag)
+export function composeDocument ({ info, routes, schemas, componentNames, tenancy }: DocumentParts): ComposedDocument {
+  const names = new Map(Object.keys(schemas).map((id) => [id, componentNames[id] ?? id.replace(/[^\w.-]+/g, '_')]))
+  const context: OperationContext = { names, tenancy }
+  const components = JSON.stringify({
+    schemas: Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [names.get(id), toSchemaObject(schema, names)])),
+    ...(tenancy && { parameters: { TenantId: tenantParameter } }),
+    securitySchemes: { bearer, apiKey }
+  })
+  const base = createPathItems(context)
+  for (const route of routes) base.add(route)
+
+  function textOf (tags: readonly string[], paths: PathItems): string {
+    const head = { openapi: '3.1.0', info, ...(tags.length > 0 && { tags: tags.map((name) => ({ name })) }) }
+    return `${JSON.stringify(head).slice(0, -1)},"paths":{${paths.text()}},"components":${components}}`
   }
 
   return {
-    openapi: '3.1.0',
-    info,
-    ...(tags.size > 0 && { tags: [...tags].map((name) => ({ name })) }),
-    paths,
-    components: {
-      schemas: Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [names.get(id), toSchemaObject(schema, names)])),
-      ...(tenancy && { parameters: { TenantId: tenantParameter } }),
-      securitySchemes: { bearer }
+    text: textOf([...base.tags], base),
+    async extended (further) {
+      const paths = createPathItems({ ...context, base, maxCharacters: maxFurtherCharacters })
+      const pace = createPace()
+      if (pace.due()) await pace.rest()
+      for (const route of further) {
+        paths.add(route)
+        if (pace.due()) await pace.rest()
+      }
+      // Some megabytes are joined in one piece, which has a turn of its own.
+      await pace.rest()
+      return textOf([...base.tags, ...paths.tags], paths)
     }
   }
-}
-
-function unique (name: string, taken: Set<string>): string {
-  let candidate = name
-  for (let count = 2; taken.has(candidate); count++) candidate = `${name}${count}`
-  taken.add(candidate)
-  return candidate
 }

@@ -1,14 +1,20 @@
 /**
- * `GET /doc`, the OpenAPI 3.1 document of every route that is registered after this plugin, and `/ui`, which shows it.
+ * `GET /doc`, the OpenAPI 3.1 document of every route that is registered after this plugin and, for callers of a tenant,
+ * of that tenant's own routes; and `/ui`, which shows the server's.
  * A service plugin (fp): it decorates `app.openapi`; its own routes stand in a context of their own.
  */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { DocumentedRoute } from './documentation.js'
 import swaggerUi from '@fastify/swagger-ui'
 import fp from 'fastify-plugin'
+import { LRUCache } from 'lru-cache'
+import { createPace } from '../../lib/pace.js'
 import { version } from '../../lib/version.js'
 import conventions, { errorSchema, errorSchemaId } from '../conventions.js'
-import { composeDocument, type DocumentInfo } from './document.js'
+import { composeDocument, type ComposedDocument, type DocumentInfo } from './document.js'
+
+const maxExtended = 100 // documents with further routes that are kept: those asked for last
+const maxBytes = 20_000_000 // of them together
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -16,10 +22,20 @@ declare module 'fastify' {
   }
 }
 
+/** Operations that only some callers see: those of a tenant's own routes. */
+export interface FurtherRoutes {
+  /** The same for the same routes, and for no others. */
+  readonly key: string
+  /** Asked one by one, in turns; what takes long is done when a route is taken. */
+  routes (): Iterable<DocumentedRoute>
+}
+
 /** What `app.openapi` is. */
 export interface OpenApi {
   /** The document as JSON text, composed when it is first asked for after a change. */
   text (): string
+  /** What `GET /doc` adds for a caller; null adds nothing. Set once, by the plugin that serves such routes. */
+  further: ((request: FastifyRequest) => FurtherRoutes | null | Promise<FurtherRoutes | null>) | null
   /** The documentation of a route has changed: the document is composed anew when it is asked for. */
   invalidate (): void
 }
@@ -32,22 +48,48 @@ export interface OpenApiOptions extends DocumentInfo {
 export async function openapi (app: FastifyInstance, { title = 'API', version: apiVersion = version, description, ui = true }: OpenApiOptions): Promise<void> {
   const routes: DocumentedRoute[] = []
   const contexts = new Set([app])
-  let text: string | null = null
+  const pace = createPace()
+  let composed: ComposedDocument | null = null
+
+  /** That of the server's own routes, made when it is first asked for. */
+  function serverDocument (): ComposedDocument {
+    composed ??= composeDocument({
+      info: { title, version: apiVersion, ...(description !== undefined && { description }) },
+      routes,
+      schemas: Object.assign({ [errorSchemaId]: errorSchema }, ...Array.from(contexts, (context) => context.getSchemas())),
+      componentNames: { [errorSchemaId]: 'Error' },
+      tenancy: app.hasDecorator('tenancy')
+    })
+    return composed
+  }
+
+  // Whoever asks while one is composed waits for the same; one that is dropped meanwhile still reaches them, and nobody later.
+  const extended = new LRUCache<string, Buffer, FurtherRoutes>({
+    max: maxExtended,
+    maxSize: maxBytes,
+    sizeCalculation: ({ length }) => length,
+    ignoreFetchAbort: true,
+    fetchMethod: async (_key, _stale, { context }) => Buffer.from(await serverDocument().extended(context.routes()))
+  })
 
   const service: OpenApi = {
-    text () {
-      text ??= JSON.stringify(composeDocument({
-        info: { title, version: apiVersion, ...(description !== undefined && { description }) },
-        routes,
-        schemas: Object.assign({ [errorSchemaId]: errorSchema }, ...Array.from(contexts, (context) => context.getSchemas())),
-        componentNames: { [errorSchemaId]: 'Error' },
-        tenancy: app.hasDecorator('tenancy')
-      }))
-      return text
-    },
-    invalidate () { text = null }
+    text: () => serverDocument().text,
+    further: null,
+    invalidate () {
+      composed = null
+      extended.clear()
+    }
   }
   app.decorate('openapi', service)
+
+  async function documentFor (request: FastifyRequest): Promise<string | Buffer> {
+    const further = await service.further?.(request) ?? null
+    if (further === null) return service.text()
+    const document = await extended.forceFetch(further.key, { context: further })
+    // Whoever waited for the same is answered in turns as well: each answer may be megabytes.
+    await pace.rest()
+    return document
+  }
 
   app.addHook('onRegister', (context) => { contexts.add(context) })
   app.addHook('onRoute', ({ method, url, config, schema }) => {
@@ -59,9 +101,9 @@ export async function openapi (app: FastifyInstance, { title = 'API', version: a
 
   await app.register(async (own) => {
     await own.register(conventions)
-    own.get('/doc', { config: { access: 'public', openapi: false } }, async (_request, reply) => {
+    own.get('/doc', { config: { access: 'open', openapi: false } }, async (request, reply) => {
       reply.header('content-type', 'application/json; charset=utf-8')
-      return service.text()
+      return documentFor(request)
     })
     if (ui) await own.register(pages, service)
   })

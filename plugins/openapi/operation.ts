@@ -3,7 +3,7 @@ import type { JsonSchema } from '../../lib/compiler/types.js'
 import type { Documentation, DocumentedRoute } from './documentation.js'
 import { STATUS_CODES } from 'node:http'
 import { isSchema, toSchemaObject, type ComponentNames } from './schema.js'
-import { parametersOf } from './path.js'
+import { parametersOf, toTemplate } from './path.js'
 
 /** What an operation is made with. */
 export interface OperationContext {
@@ -15,7 +15,10 @@ export interface OperationContext {
 const defaultMedia = ['application/json']
 const errorContent = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } }
 
-/** Without its `operationId`, which only the whole document can make unique. */
+/**
+ * Without its `operationId`, which only the whole document can make unique.
+ * @param template the path in the document: the route's, where the parameters may have other names
+ */
 export function toOperation (route: DocumentedRoute, documentation: Documentation, template: string, context: OperationContext): JsonSchema {
   const { summary, description, tags, deprecated, body } = documentation
   const parameters = parameterObjects(route, documentation, template, context)
@@ -34,8 +37,9 @@ export function toOperation (route: DocumentedRoute, documentation: Documentatio
 
 function parameterObjects (route: DocumentedRoute, { params, querystring, headers }: Documentation, template: string, { names, tenancy }: OperationContext): unknown[] {
   const pathSchemas = propertiesOf(params)
-  const path = parametersOf(template).map((name) => {
-    return parameterObject('path', name, pathSchemas[name === 'wildcard' ? '*' : name] ?? { type: 'string' }, true, names)
+  const shown = parametersOf(template)
+  const path = parametersOf(toTemplate(route.url)).map((name, index) => {
+    return parameterObject('path', shown[index] ?? name, pathSchemas[name === 'wildcard' ? '*' : name] ?? { type: 'string' }, true, names)
   })
   const other = (['query', 'header'] as const).flatMap((place) => {
     const schema = place === 'query' ? querystring : headers
@@ -103,12 +107,14 @@ function impliedErrors ({ config }: DocumentedRoute, { params, querystring, body
   ]
 }
 
+const credentials: readonly JsonSchema[] = [{ bearer: [] }, { apiKey: [] }]
+
 /** undefined leaves it to the reader, for routes that are none of ours. */
 function impliedSecurity ({ config }: DocumentedRoute): readonly JsonSchema[] | undefined {
   switch (config?.access) {
     case undefined: return undefined
     case 'public': return []
-    case 'open': return [{}, { bearer: [] }]
-    default: return [{ bearer: [] }]
+    case 'open': return [{}, ...credentials]
+    default: return credentials
   }
 }

@@ -14,6 +14,11 @@ export function parametersOf (template: string): string[] {
   return Array.from(template.matchAll(/\{(\w+)\}/g), ([, name = '']) => name)
 }
 
+/** What tells templates apart: those that differ in the names of their parameters alone are the same path (OpenAPI 3.1, 4.8.8). */
+export function shapeOf (template: string): string {
+  return template.replace(/\{\w+\}/g, '{}')
+}
+
 /** A name for an operation, from method and path: `GET /articles/{id}/reviews` -> `getArticlesByIdReviews`. */
 export function operationName (method: string, template: string): string {
   const words = template.replace(/\{(\w+)\}/g, ' by $1 ').split(/[^A-Za-z0-9]+/).filter((word) => word !== '')

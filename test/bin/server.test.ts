@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { validate } from './openapi.js'
 import { postgresDatabase, type RunSql } from '../helpers/postgres.js'
 import { signToken, testSecret } from '../helpers/tokens.js'
+import { testEnv, testMasterKey } from '../helpers/server.js'
 import { here, launch, tenantry } from './tenantry.js'
 
 const notes = { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text', notNull: true } } }
@@ -36,7 +37,7 @@ t.test('start serves a document of the folder with the settings of `.env`; SIGTE
       tables: { notes },
       routes: [...routes, { path: '/waiting', method: 'get', queries: [{ table: 'waiting', operation: 'select' }] }]
     }),
-    '.env': `JWT_SECRET="${testSecret}"\nDATABASE_URL=${connectionString}\nAPI_NAME=notes\nPORT=0`
+    '.env': `JWT_SECRET="${testSecret}"\nDATABASE_URL=${connectionString}\nSECRETS_MASTER_KEY=${testMasterKey}\nAPI_NAME=notes\nPORT=0`
   })
   const server = launch(t, folder, ['start'])
   const address = (await server.line(/^listening on /)).slice('listening on '.length)
@@ -58,7 +59,7 @@ t.test('SIGINT stops too, and a second signal at once', async (t) => {
   const folder = t.testdir({
     'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [...routes.slice(1), { path: '/stuck', method: 'get', queries: [{ table: 'stuck', operation: 'select' }] }] })
   })
-  const server = launch(t, folder, ['start', '--port', '0', '--host', '127.0.0.1'], { API_NAME: 'x' })
+  const server = launch(t, folder, ['start', '--port', '0', '--host', '127.0.0.1'], { ...testEnv, API_NAME: 'x' })
   const address = (await server.line(/^listening on /)).slice('listening on '.length)
   const broken = fetch(`${address}/stuck`).then(() => 'answered', () => 'cut off')
   await reading('stuck', query)
@@ -82,7 +83,7 @@ t.test('start ends with 1 and one line on what is in its way', async (t) => {
   await once(taken, 'listening')
   const at = taken.address()
   const port = typeof at === 'object' && at !== null ? String(at.port) : ''
-  const env = { URL: connectionString, API_NAME: 'x' }
+  const env = { ...testEnv, URL: connectionString, API_NAME: 'x' }
   const [down, tables, inUse] = await Promise.all([
     tenantry(t, folder, ['start', 'down.json', '--port', '0']),
     tenantry(t, folder, ['start', 'tables.json', '--port', '0'], env),
@@ -107,7 +108,8 @@ t.test('migrate prints what it would do, does it once, and does nothing the seco
 
   const { code, output } = await tenantry(t, folder, ['migrate'])
   t.equal(code, 0)
-  t.match(output, [/^001_/, /^002_create_notes$/])
+  t.match(output, [/^001_/, /^002_tenants$/])
+  t.match(output.at(-1), /^007_create_notes$/)
   t.equal((await tables()).length, 1)
   t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is lacking'] })
 })
@@ -129,7 +131,7 @@ t.test('openapi prints the document of the API and leaves the database as it is'
     'off.json': JSON.stringify({ routes: [], plugins: { openapi: false } })
   })
   for (const name of ['postgres.json', 'embedded.json']) {
-    const { code, output } = await here(['openapi', `${folder}/${name}`], { API_NAME: 'x' })
+    const { code, output } = await here(['openapi', `${folder}/${name}`], { ...testEnv, API_NAME: 'x' })
     t.equal(code, 0)
     const printed = JSON.parse(output.join('\n'))
     t.match(printed, { openapi: /^3\.1/, paths: { '/notes': { get: {} }, '/settings': { get: {} } } })

@@ -5,7 +5,7 @@ import { openShell } from './shell.js'
 
 interface Step {
   readonly command: string
-  /** `…` stands for anything within a line. */
+  /** `…` stands for anything within a line, and as a line of its own for any lines. */
   readonly expected: string
 }
 
@@ -18,7 +18,8 @@ function stepsOf (text: string): Step[] {
 }
 
 function pattern (expected: string): RegExp {
-  return new RegExp(`^${expected.split('…').map((part) => part.replace(/[$()*+.?[\\\]^{|}]/g, '\\$&')).join('[^\\n]*')}$`)
+  const escaped = expected.replace(/[$()*+.?[\\\]^{|}]/g, '\\$&')
+  return new RegExp(`^${escaped.replace(/^…\n/gm, '(?:[^\\n]*\\n)*').replaceAll('…', '[^\\n]*')}$`)
 }
 
 // A package that is not published yet cannot be installed from here.

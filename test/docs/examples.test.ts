@@ -3,27 +3,34 @@
  * - ```json tenantry             a whole document
  * - ```json tenantry part        members of a document; with `postgres`, of one on PostgreSQL
  * - ```json tenantry route       a route, on the tables of the bundled example
+ * - ```json tenantry tenant      what a tenant saves: beside the whole document of its page, or the bundled example
  */
 import type { Test } from 'tap'
 import t from 'tap'
 import { checkConfig } from '../../lib/config/index.js'
+import { wantedTables, withDeclared } from '../../lib/database/declared-tables.js'
 import { createServer } from '../../lib/server.js'
+import { checkTenantDocument } from '../../lib/tenant-document/index.js'
 import { postgresDatabase } from '../helpers/postgres.js'
+import { testMasterKey } from '../helpers/server.js'
 import { testSecret } from '../helpers/tokens.js'
 import { blocksOf, page, pages, type Block } from './markdown.js'
 
-const env = { JWT_SECRET: testSecret, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' }
+const nowhere = 'postgres://nobody@127.0.0.1:1/nothing'
+const env = { JWT_SECRET: testSecret, SECRETS_MASTER_KEY: testMasterKey, DATABASE_URL: nowhere, DATABASE_URL_DIRECT: nowhere, PUBLIC_URL: 'https://example.com' }
 const blocks = pages().flatMap(blocksOf)
 const documents = blocks.filter(({ language, words: [mark] }) => language === 'json' && mark === 'tenantry')
 const whole = documents.filter(({ words }) => words[1] === undefined || words[1].startsWith('file='))
 const parts = documents.filter(({ words }) => words[1] === 'part')
 const routes = documents.filter(({ words }) => words[1] === 'route')
+const tenants = documents.filter(({ words }) => words[1] === 'tenant')
 
 const example: Record<string, unknown> = JSON.parse(page('examples/server/tenantry.json').text)
 
 t.test('every marked block is one of the kinds', async (t) => {
-  t.equal(whole.length + parts.length + routes.length, documents.length)
-  t.ok(whole.length > 0 && parts.length > 0 && routes.length > 0)
+  const kinds = [whole, parts, routes, tenants]
+  t.equal(kinds.flat().length, documents.length)
+  t.ok(kinds.every(({ length }) => length > 0))
 })
 
 t.test('a block that looks like a part of a document is marked', async (t) => {
@@ -51,6 +58,17 @@ t.test('routes are served on the tables of the example', async (t) => {
   // One start for all of them; two pages may show the same path.
   const distinct = declared.map(({ route }, index) => ({ ...route, path: `/${index}${String(route['path'])}` }))
   await starts(t, 'all routes', { ...example, routes: distinct })
+})
+
+t.test('documents of tenants are accepted beside that of their platform', async (t) => {
+  for (const block of tenants) {
+    const [path = ''] = block.place.split(':')
+    const platform = whole.find(({ place }) => place.startsWith(`${path}:`))
+    const { tables, tenancy, pagination, cache, routes } = checkConfig(platform === undefined ? example : parse(platform), { env })
+    const catalogue = withDeclared({ schema: 'public', tables: new Map() }, wantedTables(tables))
+    const taken = routes.map(({ method, path }) => ({ method: method.toUpperCase(), path }))
+    await t.resolves(checkTenantDocument(parse(block), { env, tenancy, pagination, cache, catalogue, taken }), block.place)
+  }
 })
 
 t.test('the document of the bundled example is served on PostgreSQL as it is on the embedded engine', async (t) => {

@@ -6,11 +6,12 @@ import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { scanLog } from './log-scan.js'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Settings that a developer's shell may hold and that no test wants. */
-const unset = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, DATA_FOLDER: undefined, HOST: undefined, LOG_LEVEL: undefined }
+/** Settings that a developer's shell may hold and that no test wants; a program logs all it can, and none of it may be a secret. */
+const settings = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, DATA_FOLDER: undefined, HOST: undefined, SECRETS_MASTER_KEY: undefined, SECRETS_PREVIOUS_KEYS: undefined, API_KEY: undefined, LOG_LEVEL: 'trace' }
 
 export interface Program {
   /** What the line `listening on` names. */
@@ -53,9 +54,10 @@ export async function runProgram (t: Test, file: string, env: NodeJS.ProcessEnv 
 }
 
 function launch (t: Test, file: string, env: NodeJS.ProcessEnv) {
+  const scan = scanLog(t, `the output of ${file}`)
   const child = spawn(process.execPath, ['--import', 'tsx', file], {
     cwd: root,
-    env: { ...process.env, ...unset, PORT: '0', ...env },
+    env: { ...process.env, ...settings, PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe']
   })
   let text = ''
@@ -64,6 +66,7 @@ function launch (t: Test, file: string, env: NodeJS.ProcessEnv) {
   t.teardown(async () => {
     child.kill('SIGKILL')
     await exited
+    scan.write(text)
   })
   return { child, output: () => text, exited }
 }

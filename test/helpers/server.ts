@@ -2,13 +2,26 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { ConfigInput } from '../../lib/config/index.js'
+import type { Tier } from '../../lib/plans.js'
 import type { DatabaseSection } from './postgres.js'
 import { createServer, type ServerOptions } from '../../lib/server.js'
+import { scanLog, secretsOfExchange, secretText, secretToken } from './log-scan.js'
 import { testSecret } from './tokens.js'
+
+/** The master key of tests' secrets: 32 bytes, base64. */
+export const testMasterKey = secretText(Buffer.from('a master key of the tests, 32 by').toString('base64'), 'the master key')
+
+/** The settings of a test's server: what PostgreSQL refuses to start without. */
+export const testEnv = Object.freeze({ SECRETS_MASTER_KEY: testMasterKey })
+
+/** A tenant that a test begins with; one that is named by its id alone is on the plan `free`. */
+export type TestTenant = string | { readonly id: string, readonly plan?: Tier }
 
 export interface TestServerOptions extends ServerOptions {
   /** What `forEachEngine` hands out, or the section of a `postgresDatabase`. Default: embedded, in memory. */
   readonly engine?: DatabaseSection
+  /** Tenants that are there when the server is ready. */
+  readonly tenants?: readonly TestTenant[]
 }
 
 /** A document of a test: what it leaves out is the test's database and `testSecret`. */
@@ -16,14 +29,29 @@ export type TestDocument = Partial<ConfigInput>
 
 /**
  * A server of the document, ready, and closed when the test ends (before the test's database is dropped, where that
- * was made first). It logs nothing and has no environment, unless the options say so. `app.inject` asks it without a
- * port; `listen` gives it one.
+ * was made first). Its environment is `testEnv` with what the options say on top. `app.inject` asks it without a port;
+ * `listen` gives it one. It logs at `trace` into memory, and the test fails where a secret stands in that log; a test
+ * that gives a `logger` reads its log itself.
  */
-export async function testServer (t: Test, document: TestDocument, options: TestServerOptions = {}): Promise<FastifyInstance> {
-  const app = createServer(testDocument(document, options.engine), { env: {}, logger: false, ...serverOptions(options) })
+export async function testServer (t: Test, document: TestDocument, { engine, tenants = [], env, logger }: TestServerOptions = {}): Promise<FastifyInstance> {
+  const app = createServer(testDocument(document, engine), {
+    env: { ...testEnv, ...env },
+    logger: logger ?? { level: 'trace', stream: scanLog(t, 'the log of the server') }
+  })
   t.teardown(() => app.close())
+  rememberSecrets(app)
   await app.ready()
+  for (const tenant of tenants) {
+    const { id, plan = 'free' } = typeof tenant === 'string' ? { id: tenant } : tenant
+    await app.tenants.create({ id, name: id, plan })
+  }
   return app
+}
+
+/** Two servers on one PostgreSQL, as two instances behind a load balancer; the tenants are there for both. */
+export async function testServers (t: Test, document: TestDocument, options: TestServerOptions & { readonly engine: DatabaseSection }): Promise<[FastifyInstance, FastifyInstance]> {
+  const first = await testServer(t, document, options)
+  return [first, await testServer(t, document, { ...options, tenants: [] })]
 }
 
 /** The whole document, for tests that call `createServer` or `checkConfig` themselves. */
@@ -39,6 +67,16 @@ export async function listen (app: FastifyInstance): Promise<string> {
   return await app.listen({ port: 0, host: '127.0.0.1' })
 }
 
-function serverOptions ({ env, logger }: TestServerOptions): ServerOptions {
-  return { ...(env !== undefined && { env }), ...(logger !== undefined && { logger }) }
+/** Whoever asks, and however: tokens and keys that are sent, secrets that are stored, keys that are made. */
+function rememberSecrets (app: FastifyInstance): void {
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { authorization, 'x-api-key': key } = request.headers
+    if (authorization !== undefined) secretToken(authorization)
+    if (typeof key === 'string' && key.length > 20) secretText(key, 'an API key')
+    done()
+  })
+  app.addHook('onSend', (request, _reply, payload, done) => {
+    secretsOfExchange(request.method, request.url, request.body, payload)
+    done(null, payload)
+  })
 }

@@ -2,9 +2,10 @@
 import type { Algorithm } from 'fast-jwt'
 import { generateKeyPairSync } from 'node:crypto'
 import { createSigner } from 'fast-jwt'
+import { secretText, secretToken } from './log-scan.js'
 
 /** A `jwt.secret` for test documents. */
-export const testSecret = 'a secret of the tests, longer than 32 characters'
+export const testSecret = secretText('a secret of the tests, longer than 32 characters', 'jwt.secret')
 
 export interface TokenClaims {
   sub?: string
@@ -26,13 +27,13 @@ export interface TokenOptions {
   header?: Record<string, string>
 }
 
-/** Signs a token; `sub` is `user-1` where the claims name none. */
+/** Signs a token, which no log may hold; `sub` is `user-1` where the claims name none. */
 export function signToken (claims: TokenClaims = {}, { key = testSecret, algorithm = 'HS256', expiresIn = 3600, header }: TokenOptions = {}): string {
   const now = Math.floor(Date.now() / 1000)
   const payload = { sub: 'user-1', iat: Math.min(now, now + expiresIn), exp: now + expiresIn, ...claims }
   if (algorithm === 'none') return `${encode({ alg: 'none', typ: 'JWT' })}.${encode(payload)}.`
   const sign = createSigner({ algorithm, key, ...(header === undefined ? {} : { header: { alg: algorithm, ...header } }) })
-  return sign(payload)
+  return secretToken(sign(payload))
 }
 
 /** The request headers of a caller with such a token. */

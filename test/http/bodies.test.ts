@@ -3,12 +3,12 @@ import { test, type Test } from 'tap'
 import { testServer } from '../helpers/server.js'
 import { forEachEngine } from '../helpers/postgres.js'
 import { caller, refused } from './caller.js'
-import { everyKind } from './document.js'
+import { everyKind, numberedTenants } from './document.js'
 
 const nested = (depth: number): string => '{"a":'.repeat(depth) + '1' + '}'.repeat(depth)
 
 test('bad bodies', (t) => forEachEngine(t, async (t, engine) => {
-  const app = await testServer(t, everyKind, { engine })
+  const app = await testServer(t, everyKind, { engine, tenants: numberedTenants })
   let tenants = 0
   const asTenant = (t: Test) => caller(t, app, { tenant: `tenant-${++tenants}` })
 

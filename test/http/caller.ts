@@ -1,6 +1,7 @@
 /** Asks a server, and looks at every refusal on the way: whatever a test is about, no error of any kind may tell more than it should. */
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import type { Test } from 'tap'
+import { secretsOfExchange } from '../helpers/log-scan.js'
 import { testSecret } from '../helpers/tokens.js'
 
 /** An answer, whichever way it came. */
@@ -52,6 +53,8 @@ export function remoteCaller (t: Test, origin: string, defaults: Request = {}): 
     const { headers, payload } = messageOf({ ...defaults, ...request })
     const response = await fetch(origin + url, { method, headers, ...(payload !== undefined && { body: typeof payload === 'string' ? payload : new Uint8Array(payload) }) })
     const text = await response.text()
+    // A server in another process has nobody who remembers them.
+    secretsOfExchange(method, url, request.body, text)
     return checked(t, target, { status: response.status, headers: Object.fromEntries(response.headers), text, body: parsed(text) })
   }
 }

@@ -2,13 +2,13 @@
 import { test } from 'tap'
 import { ConfigError } from '../../lib/config/index.js'
 import { createServer } from '../../lib/server.js'
-import { testDocument } from '../helpers/server.js'
+import { testDocument, testEnv } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { testSecret } from '../helpers/tokens.js'
 import { routes, tables } from './document.js'
 
 const logger = false
-const env = {}
+const env = testEnv
 
 /** The faults of a document that is refused at once, as `pointer: text`. */
 function faultsOf (document: unknown, settings: Record<string, string> = {}): string[] {
@@ -78,7 +78,6 @@ test('what is not in this version yet is refused with that reason', async (t) =>
     egress: {},
     queue: {},
     storage: {},
-    settings: {},
     firebase: {},
     authProviders: {}
   }

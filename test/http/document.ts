@@ -4,6 +4,9 @@ import type { TestDocument } from '../helpers/server.js'
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 const byId = [{ column: 'id', value: '{{params.id}}' }]
 
+/** For tests whose parts have a tenant each. */
+export const numberedTenants = Array.from({ length: 8 }, (_, index) => `tenant-${index + 1}`)
+
 export const tables = {
   people: {
     tenantScoped: true,

@@ -40,7 +40,7 @@ const headerNames = ['x-title', 'accept-language', 'user-agent', 'x-request-id',
 
 test('random requests', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
-  const app = await testServer(t, everyKind, { engine: { provider: 'postgres', postgres: { connectionString } } })
+  const app = await testServer(t, everyKind, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a', 'b', 'victim'] })
   const local = caller(t, app)
   const remote = remoteCaller(t, await listen(app))
   const victim = caller(t, app, { tenant: 'victim' })

@@ -4,7 +4,7 @@ import { testServer } from '../helpers/server.js'
 import { forEachEngine } from '../helpers/postgres.js'
 import { testSecret } from '../helpers/tokens.js'
 import { caller, refused } from './caller.js'
-import { everyKind } from './document.js'
+import { everyKind, numberedTenants } from './document.js'
 
 const sql = [
   "' or '1'='1",
@@ -31,7 +31,7 @@ const templates = [
 /* eslint-enable no-template-curly-in-string */
 
 test('injection', (t) => forEachEngine(t, async (t, engine) => {
-  const app = await testServer(t, everyKind, { engine, env: { JWT_SECRET: testSecret, PATH: '/a/path/of/the/server' } })
+  const app = await testServer(t, everyKind, { engine, tenants: numberedTenants, env: { JWT_SECRET: testSecret, PATH: '/a/path/of/the/server' } })
   let tenants = 0
   const asTenant = (t: Test) => caller(t, app, { tenant: `tenant-${++tenants}` })
 

@@ -17,7 +17,7 @@ test('two tenants with row-level security, of a role that is bound by it', async
 })
 
 async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
-  const app = await testServer(t, everyKind, { engine })
+  const app = await testServer(t, everyKind, { engine, tenants: ['a', 'b', 'c', 'B'] })
   const a = caller(t, app, { tenant: 'a' })
   const b = caller(t, app, { tenant: 'b' })
   const author = String((await b('POST /people', { body: { name: 'Bea', email: 'bea@b.example' } })).body['id'])
@@ -42,12 +42,15 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     for (const target of [`PATCH /notes/${note}`, 'PATCH /docs/shared']) refused(t, await a(target, { body: { title: 'taken' } }), 404, 'NOT_FOUND', target)
     for (const target of [`DELETE /notes/${note}`, `DELETE /notes/${note}?hard=true`, `DELETE /people/${author}`, 'DELETE /docs/shared']) refused(t, await a(target), 404, 'NOT_FOUND', target)
     t.same((await a('PATCH /by-title/of%20b', { body: { body: 'taken' } })).body, { data: [] })
-    refused(t, await a(`PUT /notes/${note}`, { body: { title: 'taken' } }), 409, 'CONFLICT', 'an upsert by the id')
-    refused(t, await a('POST /notes/upsert', { body: { id: note, title: 'taken' } }), 409, 'CONFLICT', 'an upsert of the id')
-    t.equal((await a('POST /notes/upsert', { body: [{ title: 'mine' }, { id: note, title: 'taken' }] })).status, 400, 'an upsert of it among others')
-    refused(t, await a('POST /notes', { body: { id: note, title: 'taken' } }), 409, 'CONFLICT', 'an insert of the id')
-    refused(t, await a('POST /notes', { body: [{ title: 'mine' }, { id: note, title: 'taken' }] }), 409, 'CONFLICT', 'an insert of it among others')
-    t.strictSame(await titlesOf(a), [], 'nothing of what failed was written')
+    // An id is each tenant's own: that the other has it is not told, and does not keep it from anybody.
+    const own = { title: 'own', id: note }
+    for (const [target, body] of [[`PUT /notes/${note}`, { title: 'own' }], ['POST /notes/upsert', own], ['POST /notes/upsert', [own]], ['POST /notes', own], ['POST /notes', [own]]] as const) {
+      const { status, text } = await a(target, { body })
+      t.ok([200, 201].includes(status) && text.includes(note) && text.includes('"tenant_id":"a"'), `${target} with the id: ${status}`)
+      refused(t, await a('POST /notes', { body: own }), 409, 'CONFLICT', 'an id that the own tenant has')
+      t.match(await a(`DELETE /notes/${note}?hard=true`), { status: 200 })
+    }
+    t.strictSame(await titlesOf(a), [], 'all of that was its own')
     t.match(await a('PUT /docs/shared', { body: { name: 'of a' } }), { status: 200, body: { name: 'of a' } }, 'ids of documents are each tenant\'s own')
     t.match(await a('DELETE /docs/shared'), { status: 200 })
     await unchanged('writes')
@@ -101,7 +104,8 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     for (const tenant of ['', ' ', 'a b', 'a,b', 'a, a', "a'", 'a"', 'ä', '*', '../b', 'a/b', 'a:b', 'a.b', '{{auth.sub}}', 'x'.repeat(65), '%61', 'a;b', 'a\tb']) {
       refused(t, await ask('GET /notes', { headers: { 'x-tenant-id': tenant } }), 400, 'TENANT_INVALID', JSON.stringify(tenant))
     }
-    t.match(await ask('GET /notes', { headers: { 'X-TENANT-ID': 'x'.repeat(64) } }), { status: 200 }, 'the name of a header knows no case')
+    refused(t, await ask('GET /notes', { tenant: 'x'.repeat(64) }), 404, 'TENANT_UNKNOWN', 'an id of 64 characters')
+    t.match(await ask('GET /notes', { headers: { 'X-TENANT-ID': 'a' } }), { status: 200 }, 'the name of a header knows no case')
     t.strictSame(await titlesOf(caller(t, app, { tenant: 'B' })), [], 'an id does')
     refused(t, await ask('GET /notes'), 400, 'TENANT_REQUIRED', 'no tenant')
     refused(t, await ask('GET /docs/shared'), 404, 'NOT_FOUND', 'documents without a tenant are the platform\'s')
@@ -165,7 +169,7 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
 
 test('an error tells nothing of the rows that PostgreSQL looks at before it looks whose they are', async (t) => {
   const database = await postgresDatabase(t)
-  const app = await testServer(t, everyKind, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } } })
+  const app = await testServer(t, everyKind, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } }, tenants: ['a', 'b'] })
   await caller(t, app, { tenant: 'b' })('POST /notes', { body: { title: 'secret plan' } })
   // Now it knows how small the table is, and reads all of it.
   await database.query('analyze')

@@ -5,7 +5,7 @@ import { connect, createServer as createTcpServer, type AddressInfo, type Socket
 import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
 import { createServer } from '../../lib/server.js'
-import { listen, testDocument, testServer } from '../helpers/server.js'
+import { listen, testDocument, testEnv, testServer } from '../helpers/server.js'
 import { postgresDatabase, postgresServer } from '../helpers/postgres.js'
 import { caller, refused, remoteCaller, type Answer, type Ask } from './caller.js'
 import { everyKind } from './document.js'
@@ -39,7 +39,7 @@ test('a database that is down at the start is an error that says so', async (t) 
 test('a database that goes away under load', async (t) => {
   // The tests' server may lose the last rows in a crash; this one must not.
   const database = await postgresServer(t, { settings: { synchronous_commit: 'on' } })
-  const app = await testServer(t, everyKind, { engine: section(database.connectionString) })
+  const app = await testServer(t, everyKind, { engine: section(database.connectionString), tenants: ['a'] })
   const ask = remoteCaller(t, await listen(app), { tenant: 'a' })
   await ask('POST /notes', { body: { title: 'before' } })
 
@@ -82,8 +82,10 @@ test('a database that goes away under load', async (t) => {
 
 test('connections that end while they are idle or in use harm nobody', async (t) => {
   const database = await postgresDatabase(t)
-  const app = await testServer(t, everyKind, { engine: section(database.connectionString) })
+  const app = await testServer(t, everyKind, { engine: section(database.connectionString), tenants: ['a'] })
   const ask = caller(t, app, { tenant: 'a' })
+  // Else the first requests wait for one look at their tenant, on one connection.
+  await ask('GET /notes')
   for (let round = 0; round < 5; round++) {
     const answers = Array.from({ length: 30 }, (_, index) => ask(index % 2 === 0 ? 'GET /notes' : 'POST /pairs', index % 2 === 0 ? {} : { body: { name: 'x', title: 'y' } }))
     await database.disconnect()
@@ -96,7 +98,7 @@ test('connections that end while they are idle or in use harm nobody', async (t)
 
 test('a database that is busy', async (t) => {
   const database = await postgresDatabase(t)
-  const app = await testServer(t, everyKind, { engine: section(database.connectionString) })
+  const app = await testServer(t, everyKind, { engine: section(database.connectionString), tenants: ['a'] })
   const ask = caller(t, app, { tenant: 'a' })
   await ask('POST /notes', { body: { title: 'x' } })
   const other = new pg.Client({ connectionString: database.connectionString })
@@ -117,7 +119,7 @@ test('a database that no longer says anything is no reason to wait for ever', as
   const proxy = await createProxy(t, Number(new URL(database.connectionString).port))
   const address = new URL(database.connectionString)
   address.port = String(proxy.port)
-  const app = await testServer(t, everyKind, { engine: section(String(address)) })
+  const app = await testServer(t, everyKind, { engine: section(String(address)), tenants: ['a'] })
   const ask = caller(t, app, { tenant: 'a' })
   t.match(await ask('GET /notes'), { status: 200 })
   proxy.freeze()
@@ -154,7 +156,7 @@ async function createProxy (t: Test, port: number): Promise<{ port: number, free
 test('a database that is not migrated, in production', async (t) => {
   const database = await postgresDatabase(t)
   const document = testDocument({ ...everyKind, migrate: 'manual' }, section(database.connectionString))
-  const app = createServer(document, { env: { NODE_ENV: 'production' }, logger: false })
+  const app = createServer(document, { env: { ...testEnv, NODE_ENV: 'production' }, logger: false })
   t.teardown(() => app.close())
   await app.ready()
   const ask = caller(t, app, { tenant: 'a' })
@@ -166,8 +168,9 @@ test('a database that is not migrated, in production', async (t) => {
   }
   refused(t, await ask('GET /mine'), 401, 'TOKEN_MISSING', 'who may call is asked first')
   // Another process migrates, as the command does.
-  const migrating = createServer({ ...document, migrate: 'auto' }, { env: {}, logger: false })
+  const migrating = createServer({ ...document, migrate: 'auto' }, { env: testEnv, logger: false })
   await migrating.ready()
+  await migrating.tenants.create({ id: 'a', name: 'A' })
   await migrating.close()
   t.ok(await recovery(ask, 'GET /notes', 10_000) < 5000, 'it serves without a restart')
   t.match(await ask('POST /notes', { body: { title: 'x' } }), { status: 201 })

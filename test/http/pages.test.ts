@@ -8,7 +8,7 @@ import { everyKind } from './document.js'
 const lists = ['/notes', '/people', '/countries', '/docs', '/computed', '/short', '/cached/notes', '/cached/docs']
 
 test('pages', (t) => forEachEngine(t, async (t, engine) => {
-  const ask = caller(t, await testServer(t, { ...everyKind, pagination: { defaultLimit: 3, maxLimit: 7, defaultOffset: 0 } }, { engine }), { tenant: 'a' })
+  const ask = caller(t, await testServer(t, { ...everyKind, pagination: { defaultLimit: 3, maxLimit: 7, defaultOffset: 0 } }, { engine, tenants: ['a'] }), { tenant: 'a' })
   await ask('POST /notes', { body: Array.from({ length: 12 }, (_, index) => ({ title: String.fromCharCode(97 + index), rank: index })) })
 
   await t.test('what is no whole number from 0 is refused on every list', async (t) => {

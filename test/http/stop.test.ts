@@ -3,6 +3,7 @@ import { test } from 'tap'
 import { connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { launch } from '../bin/tenantry.js'
+import { testEnv } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { remoteCaller, refused } from './caller.js'
 
@@ -24,7 +25,7 @@ test('a stop ends in time with 0, whatever callers and statements do', async (t)
       ]
     })
   })
-  const server = launch(t, folder, ['start', '--port', '0'])
+  const server = launch(t, folder, ['start', '--port', '0'], { ...testEnv })
   const origin = (await server.line(/^listening on /)).slice('listening on '.length)
   const ask = remoteCaller(t, origin)
   const sockets: Socket[] = []

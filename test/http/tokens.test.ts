@@ -47,9 +47,10 @@ test('tokens', async (t) => {
       t.match([status, body['error']], [401, 'Unauthorized'], `"${authorization.slice(0, 20)}"`)
       t.ok([200, 401].includes((await ask('GET /any', { headers: { authorization } })).status))
     }
-    for (const [name, value] of [['cookie', `token=${signToken()}`], ['x-access-token', signToken()], ['x-api-key', signToken()], ['proxy-authorization', `Bearer ${signToken()}`]] as const) {
+    for (const [name, value] of [['cookie', `token=${signToken()}`], ['x-access-token', signToken()], ['proxy-authorization', `Bearer ${signToken()}`]] as const) {
       refused(t, await ask('GET /mine', { headers: { [name]: value } }), 401, 'TOKEN_MISSING', name)
     }
+    refused(t, await ask('GET /mine', { headers: { 'x-api-key': signToken() } }), 401, 'TOKEN_INVALID', 'a token is no key')
     refused(t, await ask(`GET /mine?token=${signToken()}&access_token=${signToken()}`), 401, 'TOKEN_MISSING', 'in the query string')
     refused(t, await ask('POST /mine', { body: {} }), 401, 'TOKEN_MISSING', 'a stranger learns nothing of the body')
     refused(t, await ask('POST /mine', { raw: '{' }), 401, 'TOKEN_MISSING', 'not even that it is broken')

@@ -1,4 +1,7 @@
 import t from 'tap'
+import { setImmediate } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import Fastify from 'fastify'
 import { Type } from 'typebox'
 import { TenantryError } from '../../lib/errors.js'
@@ -96,4 +99,26 @@ t.test('every error of ajv has a text', async (t) => {
   for (const [schema, value, message] of cases) {
     t.match(validationError(compileValidator(schema, 'body')(value) ?? [], 'body').extras['details'], [{ message }], message)
   }
+})
+
+t.test('validators of routes can be collected: nothing that is shared keeps their schemas', async (t) => {
+  setFlagsFromString('--expose_gc')
+  const collect: unknown = runInNewContext('gc')
+  if (typeof collect !== 'function') throw new Error('no garbage collector to call')
+  const references: WeakRef<object>[] = []
+  const rounds = 1000
+  for (let index = 0; index < rounds; index++) {
+    const schema = { type: 'object', properties: { [`f${index}`]: { type: 'string', pattern: `^${index}$`, enum: [`${index}`] } }, required: [`f${index}`] }
+    const validate = compileValidator(schema, index % 2 === 0 ? 'body' : 'query')
+    if (validate({}) === null) throw new Error('the field is required')
+    references.push(new WeakRef(schema), new WeakRef(validate))
+    // A WeakRef holds what it was made with until the turn ends.
+    if (index % 50 === 0) await setImmediate()
+  }
+  await setImmediate()
+  collect()
+  await setImmediate()
+  collect()
+  const left = references.filter((reference) => reference.deref() !== undefined).length
+  t.ok(left < rounds / 50, `${left} of ${references.length} are left`)
 })

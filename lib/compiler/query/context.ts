@@ -3,6 +3,12 @@ import type { Catalogue, Column, Table } from '../../database/catalogue.js'
 import type { TemplateContext } from '../template.js'
 import { nearest } from '../../config/faults.js'
 
+/** Names by table or collection that no answer of the route holds: it writes them from secrets. */
+export interface Withheld {
+  readonly columns: ReadonlyMap<string, ReadonlySet<string>>
+  readonly fields: ReadonlyMap<string, ReadonlySet<string>>
+}
+
 /** What a query is compiled against, besides what templates are. */
 export interface QueryContext extends TemplateContext {
   readonly catalogue: Catalogue
@@ -13,6 +19,8 @@ export interface QueryContext extends TemplateContext {
   readonly softDelete?: { readonly enabled: boolean, readonly allowHardDelete?: boolean } | undefined
   /** Tables without `tenant_id` that a tenant's own document may read. */
   readonly sharedTables: ReadonlySet<string>
+  /** What the route writes from secrets. Default: nothing. */
+  readonly withheld?: Withheld
   /** Whose document the query stands in. */
   readonly origin: 'platform' | 'tenant'
 }

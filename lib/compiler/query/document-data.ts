@@ -5,7 +5,8 @@ import { pointerTo } from '../../config/faults.js'
 import { compileValue } from '../template.js'
 import { noScope } from './filter-value.js'
 import { refuse, requestPath } from './request-path.js'
-import { isExcludedInput, isRecord, maxRows } from './write-input.js'
+import { isRecord } from '../../plain-value.js'
+import { isExcludedInput, maxRows } from './write-input.js'
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -7,6 +7,7 @@ import type { Answer, BoundQuery, CompiledQuery, JsonSchema, Reference, Scope } 
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../../config/faults.js'
 import { compileValue } from '../template.js'
+import { boundedColumn, boundedRowText, boundedText } from './answer-size.js'
 import { compileDocumentData, type DocumentData } from './document-data.js'
 import { compileFieldComparison, fieldOf } from './document-field.js'
 import { type CompiledFilters, compileConditions, writeConditions } from './filter.js'
@@ -46,9 +47,13 @@ const answers = { get: 'record', query: 'page', create: 'record', add: 'record',
 
 /** The parts that statements of documents are written from. */
 interface Parts {
+  readonly origin: QueryContext['origin']
   readonly collection: Binder
   readonly id: Binder | undefined
+  /** Left out unless the caller has full access; holds those that are always left out too. */
   readonly excluded: readonly string[]
+  /** Left out for every caller: what the route writes from secrets. */
+  readonly withheld: readonly string[]
   readonly filters: CompiledFilters
   readonly order: (alias: string) => string
   readonly page: Page
@@ -65,14 +70,17 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
   if (operation === 'delete' && context.softDelete?.enabled === true) faults.add(pointer, "documents have no `deleted` field of the database: the route's `softDelete` cannot apply")
 
   const excluded = [...new Set([...context.excludeFields, ...query.excludeFields ?? []])]
-  const id = query.docId === undefined ? undefined : compileId(query.docId, pointerTo(pointer, 'docId'), context)
+  const withheld = [...context.withheld?.fields.get(collection ?? '') ?? []]
+  const id = query.docId === undefined ? undefined : compileId(query.docId, pointerTo(pointer, 'docId'), { ...context, secretsRefusedIn: 'the id of a document' })
   const writes = operation !== 'get' && operation !== 'query' && operation !== 'delete'
   const creates = operation === 'create' || operation === 'add'
   const data = writes ? compileDocumentData(query.data, pointerTo(pointer, 'data'), context, { excluded: new Set(excluded), many: creates }) : undefined
   const parts: Parts = {
+    origin: context.origin,
     collection: () => collection,
     id: id?.bind,
-    excluded,
+    excluded: [...excluded, ...withheld],
+    withheld,
     filters: compileConditions(query.filters ?? [], pointerTo(pointer, 'filters'), context, (filter, at) => compileFieldComparison(filter, at, context)),
     order: compileOrder(query.order, pointerTo(pointer, 'order'), context),
     page: compilePage(query, pointer, context)
@@ -91,7 +99,8 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     references: Object.freeze(uniqueReferences(references)),
     places: noPlaces,
     record: documentSchema,
-    ...documentInput(query, new Set(excluded), context),
+    get input () { return documentInput(query, new Set(excluded), context).input },
+    get bulk () { return documentInput(query, new Set(excluded), context).bulk },
     fields: null,
     bind: data === undefined ? bindRead(operation, parts) : bindWrite(operation, parts, data, id)
   })
@@ -114,6 +123,7 @@ interface DocumentId {
 }
 
 function compileId (configured: unknown, pointer: string, context: QueryContext): DocumentId {
+  const before = context.faults.faults.length
   const value = compileValue(configured, pointer, context)
   const path = requestPath(value, '/docId')
   const read = (scope: Scope): string | null => {
@@ -124,7 +134,7 @@ function compileId (configured: unknown, pointer: string, context: QueryContext)
     }
     return String(given)
   }
-  if (value.constant) {
+  if (value.constant && context.faults.faults.length === before) {
     const id = value.evaluate(noScope)
     if (typeof id !== 'string' || id === '') context.faults.add(pointer, 'expected the id of a document, or a template')
   }
@@ -149,10 +159,11 @@ function tenantAndCollection ({ collection }: Parts, placeholders: Placeholders)
 }
 
 /** The document with its id; the id is the one of the row, whatever the fields say. */
-function recordOf ({ excluded }: Parts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+function recordOf ({ excluded, withheld }: Parts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const [data, id] = [columnOf(alias, 'data'), `jsonb_build_object('id', ${columnOf(alias, 'id')})`]
-  if (excluded.length === 0 || on.has(hasFullAccess)) return `(${data} || ${id})`
-  const names = placeholders.add(excludedBinder(excluded), 'text[]')
+  const left = on.has(hasFullAccess) ? withheld : excluded
+  if (left.length === 0) return `(${data} || ${id})`
+  const names = placeholders.add(excludedBinder(left), 'text[]')
   return `((${data} || ${id}) - ${names})`
 }
 
@@ -176,11 +187,11 @@ function conditionsOf (parts: Parts, alias: string, placeholders: Placeholders, 
 
 function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
   const switches = [...parts.filters.switches, ...parts.excluded.length > 0 && operation !== 'delete' ? [hasFullAccess] : []]
-  const variants = compileVariants(switches, (placeholders, on, literal) => {
+  const variants = compileVariants(parts.origin, switches, (placeholders, on, literal) => {
     switch (operation) {
       case 'delete': return `delete from ${documents} d${conditionsOf(parts, 'd', placeholders, on)} returning '{"success":true}'`
       case 'query': return writePage(parts, literal, placeholders, on)
-      default: return `select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
+      default: return boundedRowText(`select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`)
     }
   }, operation === 'query' ? parts.page.literal : undefined)
   const answer = answers[operation]
@@ -194,7 +205,7 @@ function writePage (parts: Parts, literal: number | undefined, placeholders: Pla
   const { clause, pagination, total } = writePagination(parts.page, literal, placeholders)
   const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}${parts.order('d')}${clause}`
   const count = `select count(*) from ${documents} c${conditionsOf(parts, 'c', placeholders, on)}`
-  return `select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', placeholders, on)})::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`
+  return boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', placeholders, on)})::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`)
 }
 
 const bindJson: Binder = (_scope, { rows }) => rows
@@ -202,9 +213,9 @@ const bindJson: Binder = (_scope, { rows }) => rows
 function bindWrite (operation: Operation, parts: Parts, data: DocumentData, id: DocumentId | undefined): (scope: Scope) => BoundQuery {
   const hasId: Switch = (scope) => id !== undefined && id.read(scope) !== null
   const access = parts.excluded.length > 0 ? [hasFullAccess] : []
-  const one = compileVariants(operation === 'create' && id !== undefined ? [hasId, ...access] : access, (placeholders, on) =>
+  const one = compileVariants(parts.origin, operation === 'create' && id !== undefined ? [hasId, ...access] : access, (placeholders, on) =>
     operation === 'update' ? writeUpdate(parts, placeholders, on) : writeInsert(parts, operation === 'set' || on.has(hasId), operation === 'set', placeholders, on))
-  const many = compileVariants(access, (placeholders, on) => writeInsertMany(parts, placeholders, on))
+  const many = compileVariants(parts.origin, access, (placeholders, on) => writeInsertMany(parts, placeholders, on))
 
   return (scope) => {
     const own = id?.read(scope) ?? null
@@ -221,17 +232,22 @@ function writeInsert (parts: Parts, withId: boolean, replaces: boolean, placehol
   const [tenant, collection] = tenantAndCollection(parts, placeholders)
   const id = withId && parts.id !== undefined ? placeholders.add(parts.id, 'text') : 'gen_random_uuid()::text'
   const conflict = replaces ? ' on conflict (tenant_id, collection, id) do update set data = excluded.data, updated_at = now()' : ''
-  return `insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${placeholders.add(bindJson, 'jsonb')})${conflict} returning ${recordOf(parts, 'd', placeholders, on)}::text`
+  return answerRow(`insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${placeholders.add(bindJson, 'jsonb')})${conflict}`, recordOf(parts, 'd', placeholders, on))
 }
 
 function writeInsertMany (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const [tenant, collection] = tenantAndCollection(parts, placeholders)
   const insert = `insert into ${documents} as d (tenant_id, collection, id, data) select ${tenant}, ${collection}, gen_random_uuid()::text, e.value from jsonb_array_elements(${placeholders.add(bindJson, 'jsonb')}) e returning d.id, d.data`
-  return `with w as (${insert}) select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'w', placeholders, on)})::text, '[]'), '}') from w`
+  return `with w as (${insert}) ${boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'w', placeholders, on)})::text, '[]'), '}') from w`)}`
 }
 
 /** Merges the fields at the top level; those that are not named stay. */
 function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const conditions = conditionsOf(parts, 'd', placeholders, on)
-  return `update ${documents} d set data = d.data || ${placeholders.add(bindJson, 'jsonb')}, updated_at = now()${conditions} returning ${recordOf(parts, 'd', placeholders, on)}::text`
+  return answerRow(`update ${documents} d set data = d.data || ${placeholders.add(bindJson, 'jsonb')}, updated_at = now()${conditions}`, recordOf(parts, 'd', placeholders, on))
+}
+
+/** Makes a write answer the one document that it wrote. */
+function answerRow (write: string, record: string): string {
+  return `with w as (${write} returning ${record}::text as t) select ${boundedColumn('w.t')} from w`
 }

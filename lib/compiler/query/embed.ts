@@ -1,8 +1,12 @@
 /** The SQL of a record's members: columns, and embedded tables as correlated subqueries that PostgreSQL makes JSON of. */
+import type { QueryContext } from './context.js'
 import type { Table } from '../../database/catalogue.js'
 import type { Pairs, Relation } from './relation.js'
 import type { Field, Selection } from './selection.js'
+import { maxAnswerBytes } from '../answer.js'
+import { tooLarge } from './answer-size.js'
 import { columnOf, quote, tableName } from './identifiers.js'
+import { keyColumns } from './row-key.js'
 import { rowConditions, where } from './scope.js'
 import type { Placeholders } from './sql.js'
 
@@ -10,6 +14,16 @@ import type { Placeholders } from './sql.js'
 export interface Rendering {
   readonly schema: string
   readonly placeholders: Placeholders
+  /** Rows that an embed may have: with more the statement fails, as with a text that is too large. undefined: any number. */
+  readonly embedLimit: number | undefined
+}
+
+const maxEmbedded = 1000 // rows of one embed of a tenant's query
+const maxNested = 100 // of one within an embed of many rows: what each level has multiplies
+
+/** What a query may embed of the tables of its document's origin: a tenant's is bounded, since it costs others. */
+export function embedLimitOf (origin: QueryContext['origin']): number | undefined {
+  return origin === 'tenant' ? maxEmbedded : undefined
 }
 
 /** The select list for the rows that an alias names. */
@@ -34,11 +48,17 @@ function member (field: Field, alias: string, rendering: Rendering): string {
 }
 
 function embedded (selection: Selection, relation: Relation, outer: string, rendering: Rendering): string {
-  const { placeholders } = rendering
+  const { placeholders, embedLimit } = rendering
   const [row, inner] = [placeholders.alias(), placeholders.alias()]
-  const rows = `select ${selectList(selection, inner, rendering)} ${rowsOf(relation, outer, inner, rendering)}`
+  const within = relation.many && embedLimit !== undefined ? { ...rendering, embedLimit: maxNested } : rendering
+  const rows = `select ${selectList(selection, inner, within)} ${rowsOf(relation, outer, inner, rendering)}`
   if (!relation.many) return `select row_to_json(${row}.*) from (${rows}) ${row}`
-  return `select coalesce(json_agg(${row}.*), '[]') from (${rows}${keyOrder(relation.table, inner)}) ${row}`
+  const list = `coalesce(json_agg(${row}.*), '[]')`
+  const ordered = `${rows}${keyOrder(relation.table, inner)}`
+  if (embedLimit === undefined) return `select ${list} from (${ordered}) ${row}`
+  // PostgreSQL computes an aggregate once, however often it is named.
+  const over = `count(*) > ${embedLimit} or pg_column_size(json_agg(${row}.*)) > ${maxAnswerBytes}`
+  return `select case when ${over} then ${tooLarge('count(*)::integer')}::json else ${list} end from (${ordered} limit ${embedLimit + 1}) ${row}`
 }
 
 function counted (relation: Relation, outer: string, rendering: Rendering): string {
@@ -62,5 +82,6 @@ function equal (pairs: Pairs, left: string, right: string): string[] {
 }
 
 function keyOrder (table: Table, alias: string): string {
-  return table.primaryKey.length === 0 ? '' : ` order by ${table.primaryKey.map((column) => columnOf(alias, column)).join(', ')}`
+  const columns = keyColumns(table)
+  return columns.length === 0 ? '' : ` order by ${columns.map((column) => columnOf(alias, column)).join(', ')}`
 }

@@ -47,4 +47,4 @@ function readText (value: CompiledValue): (scope: Scope) => unknown {
 }
 
 /** A constant does not look at it. */
-export const noScope: Scope = Object.freeze({ body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, results: {}, fullAccess: false })
+export const noScope: Scope = Object.freeze({ body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false })

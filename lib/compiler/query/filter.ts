@@ -5,6 +5,7 @@ import type { Reference } from '../types.js'
 import { pointerTo } from '../../config/faults.js'
 import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import { compileComparison } from './comparison.js'
+import { compileFilterValue } from './filter-value.js'
 import { type QueryContext, findColumn } from './context.js'
 import type { Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
@@ -28,7 +29,9 @@ const maxDepth = 16
 export function compileFilters (filters: readonly Filter[] | undefined, table: Table, pointer: string, context: QueryContext): CompiledFilters {
   return compileConditions(filters ?? [], pointer, context, (filter, at) => {
     const column = findColumn(table, filter.column, pointerTo(at, 'column'), context)
-    return column === undefined ? undefined : compileComparison(column, filter, at, context)
+    if (column !== undefined) return compileComparison(column, filter, at, context)
+    compileFilterValue(filter, at, context)
+    return undefined
   })
 }
 

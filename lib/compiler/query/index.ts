@@ -14,6 +14,7 @@ import { recordSchema } from './record-schema.js'
 import { compileSelect } from './select-operation.js'
 import { namesOf } from './selection.js'
 import { compileSubject } from './subject.js'
+import { checkQueryTexts } from './texts.js'
 import { uniqueReferences } from './unique-references.js'
 import { compileDelete, compileUpdate } from './update-operation.js'
 
@@ -40,6 +41,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     return null
   }
   const table = findTable(query.table, `${pointer}/table`, context, query.operation !== 'select')
+  if (table === undefined) checkQueryTexts(query, pointer, context)
   const subject = table === undefined ? undefined : compileSubject(query, table, pointer, context)
   const operation = subject === undefined ? undefined : operations[query.operation](subject)
   if (subject === undefined || operation === undefined || faults.faults.length > before) return null
@@ -53,9 +55,11 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     answer: operation.answer,
     references: Object.freeze(uniqueReferences(operation.references)),
     places: operation.places ?? noPlaces,
-    record: recordSchema(subject.reduced),
-    ...tableInput(subject),
-    fields: namesOf(subject.full),
+    // What only the documentation and faults need is made when they ask for it.
+    get record () { return recordSchema(subject.reduced) },
+    get input () { return tableInput(subject).input },
+    get bulk () { return tableInput(subject).bulk },
+    get fields () { return namesOf(subject.full) },
     bind: operation.bind
   })
 }

@@ -38,8 +38,10 @@ export interface PageSql {
 /** The limit and offset of a list: the query string's, else the query's own, else the document's. */
 export function compilePage (query: Pick<Query, 'limit' | 'offset'>, pointer: string, context: QueryContext): Page {
   const { defaultLimit, maxLimit, defaultOffset } = context.pagination
-  const limit = compileCount(query.limit, pointerTo(pointer, 'limit'), context)
-  const offset = compileCount(query.offset, pointerTo(pointer, 'offset'), context)
+  // The answer tells both.
+  const within: QueryContext = { ...context, secretsRefusedIn: 'a `limit` or an `offset`' }
+  const limit = compileCount(query.limit, pointerTo(pointer, 'limit'), within)
+  const offset = compileCount(query.offset, pointerTo(pointer, 'offset'), within)
   const readLimit = (scope: Scope): number => Math.min(given(scope, 'limit') ?? limit.read(scope) ?? defaultLimit, maxLimit)
   const readOffset = (scope: Scope): number => given(scope, 'offset') ?? offset.read(scope) ?? defaultOffset
   const configured = typeof query.limit === 'number' ? query.limit : defaultLimit
@@ -106,7 +108,9 @@ interface Count {
 
 function compileCount (configured: number | string | undefined, pointer: string, context: QueryContext): Count {
   if (configured === undefined) return { read: () => undefined, references: [] }
+  const before = context.faults.faults.length
   const value = compileValue(configured, pointer, context)
+  if (context.faults.faults.length > before) return { read: () => undefined, references: [] }
   if (!value.constant) return { read: (scope) => countOf(value.evaluate(scope), requestPath(value, pointer)), references: value.references }
   const constant = asCount(value.evaluate(noScope))
   if (constant === undefined) context.faults.add(pointer, 'expected a whole number from 0, or a template that gives one')

@@ -5,6 +5,7 @@ import type { QueryContext } from './context.js'
 import type { CompiledFilters } from './filter.js'
 import type { Selection } from './selection.js'
 import { pointerTo } from '../../config/faults.js'
+import { boundedRowText, boundedText } from './answer-size.js'
 import { selectList, hasEmbeds } from './embed.js'
 import { writeConditions } from './filter.js'
 import { tableName } from './identifiers.js'
@@ -20,6 +21,8 @@ export interface ReadParts {
   readonly filters: CompiledFilters
   readonly selection: (on: ReadonlySet<Switch>) => Selection
   readonly order: (alias: string) => string
+  /** Rows that an embed may have (`embedLimitOf`). */
+  readonly embedLimit: number | undefined
 }
 
 /** The order and the page of a `select`, with its faults. */
@@ -36,28 +39,28 @@ export function writePage (parts: ReadParts, page: Page, literal: number | undef
   const rows = rowsOf(parts, clause, placeholders, on)
   const counted = placeholders.alias()
   const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, placeholders, on))}`
-  return `select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`
+  return boundedText(`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`)
 }
 
 /** One record: the first in the order. */
 export function writeRecord (parts: ReadParts, unique: boolean, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  return `select row_to_json(r.*)::text from (${rowsOf(parts, unique ? '' : ' limit 1', placeholders, on)}) r`
+  return boundedRowText(`select row_to_json(r.*)::text from (${rowsOf(parts, unique ? '' : ' limit 1', placeholders, on)}) r`)
 }
 
 /** `{"data":[...]}` of all rows that match. */
 export function writeRecords (parts: ReadParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  return `select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), '}') from (${rowsOf(parts, '', placeholders, on)}) r`
+  return boundedText(`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), '}') from (${rowsOf(parts, '', placeholders, on)}) r`)
 }
 
 /** The rows with their members. Embeds are made outside of the limit: of the rows that are answered, not of those that are skipped. */
 function rowsOf (parts: ReadParts, limit: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  const { schema, table, order } = parts
+  const { schema, table, order, embedLimit } = parts
   const selection = parts.selection(on)
   const alias = placeholders.alias()
   const ordered = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, placeholders, on))}${order(alias)}${limit}`
-  if (limit === '' || !hasEmbeds(selection)) return `select ${selectList(selection, alias, { schema, placeholders })} ${ordered}`
+  if (limit === '' || !hasEmbeds(selection)) return `select ${selectList(selection, alias, { schema, placeholders, embedLimit })} ${ordered}`
   const outer = placeholders.alias()
-  return `select ${selectList(selection, outer, { schema, placeholders })} from (select ${alias}.* ${ordered}) ${outer}`
+  return `select ${selectList(selection, outer, { schema, placeholders, embedLimit })} from (select ${alias}.* ${ordered}) ${outer}`
 }
 
 function conditionsOf ({ table, filters }: ReadParts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {

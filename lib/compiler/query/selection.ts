@@ -86,7 +86,7 @@ function resolve (items: readonly SelectItem[], table: Table, pointer: string, c
 
 function fieldsOf (item: SelectItem, table: Table, pointer: string, context: QueryContext): Field[] {
   const { faults } = context
-  if (item.name === '*') return [...table.columns.values()].map((column) => ({ kind: 'column', name: column.name, column }))
+  if (item.name === '*') return everyColumn(table)
   const name = item.alias ?? item.name
   if (!fitsName(name)) {
     faults.add(pointer, `"${name}" is too long for a name: at most ${maxNameBytes} bytes`)
@@ -100,6 +100,17 @@ function fieldsOf (item: SelectItem, table: Table, pointer: string, context: Que
     ? `"${item.name}" is a table: write \`${item.name}(*)\` to embed it`
     : `the table "${table.name}" has no column "${item.name}"`, isTable ? undefined : nearest(item.name, table.columns.keys()))
   return []
+}
+
+const everyColumns = new WeakMap<Table, Field[]>()
+
+/** Made once for a table: most queries answer all of it. */
+function everyColumn (table: Table): Field[] {
+  const known = everyColumns.get(table)
+  if (known !== undefined) return known
+  const fields = [...table.columns.values()].map((column): Field => ({ kind: 'column', name: column.name, column }))
+  everyColumns.set(table, fields)
+  return fields
 }
 
 function embedOf (item: SelectItem, items: readonly SelectItem[], name: string, table: Table, pointer: string, context: QueryContext): Field[] {

@@ -4,12 +4,13 @@
  */
 import type { Statement } from '../../database/engine.js'
 import type { Scope } from '../types.js'
+import type { QueryContext } from './context.js'
 import { createHash } from 'node:crypto'
 import { type Binder, type Input, Placeholders } from './sql.js'
 
 /**
- * Named variants of one query. Each is planned on every connection and stays there, so a caller must not be able to
- * make more of them by leaving out members in ever new ways; later ones run without a name.
+ * Named variants of one query. Connections prepare those that come back, so a caller must not be able to push out other
+ * queries by leaving out members in ever new ways; later ones run without a name.
  */
 export const maxVariants = 64
 
@@ -29,10 +30,13 @@ interface Variant {
   readonly binders: readonly Binder[]
 }
 
+/** Whose document a text comes from. */
+type Origin = QueryContext['origin']
+
 /** The function that picks the variant for a request and binds its values; `choose` picks a number that the text holds. */
-export function compileVariants (switches: readonly Switch[], write: Writer, choose?: (scope: Scope) => number | undefined): (scope: Scope, input: Input) => Bound {
+export function compileVariants (origin: Origin, switches: readonly Switch[], write: Writer, choose?: (scope: Scope) => number | undefined): (scope: Scope, input: Input) => Bound {
   if (switches.length === 0 && choose === undefined) {
-    const { statement, binders } = writeVariant(write, new Set(), undefined, true)
+    const { statement, binders } = writeVariant(write, new Set(), undefined, origin)
     return (scope, input) => ({ statement, values: bindAll(binders, scope, input) })
   }
   const named = new Map<string, Variant>()
@@ -44,7 +48,7 @@ export function compileVariants (switches: readonly Switch[], write: Writer, cho
     let variant = named.get(key) ?? unnamed.get(key)
     if (variant === undefined) {
       const on = new Set(switches.filter((each) => each(scope, input)))
-      variant = writeVariant(write, on, chosen, named.size < maxVariants)
+      variant = writeVariant(write, on, chosen, named.size < maxVariants ? origin : null)
       if (variant.statement.name === undefined && unnamed.size === maxVariants) unnamed.clear()
       const held = variant.statement.name === undefined ? unnamed : named
       held.set(key, variant)
@@ -55,19 +59,23 @@ export function compileVariants (switches: readonly Switch[], write: Writer, cho
 
 /** A statement that is written anew for each request, so it has no name. */
 export function writeOnce (write: Writer, scope: Scope, input: Input): Bound {
-  const { statement, binders } = writeVariant(write, new Set(), undefined, false)
+  const { statement, binders } = writeVariant(write, new Set(), undefined, null)
   return { statement, values: bindAll(binders, scope, input) }
 }
 
-/** The same text has the same name in every query, and no other text has it: 128 bits of a hash. */
-export function statementName (text: string): string {
-  return `t_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`
+/** As `Statement.name` has it for tenants. */
+const prefixes = { platform: 'p_', tenant: 't_' } as const satisfies Record<Origin, string>
+
+/** The same text of the same origin has the same name in every query, and no other text has it: 128 bits of a hash. */
+export function statementName (text: string, origin: Origin): string {
+  return prefixes[origin] + createHash('sha256').update(text).digest('hex').slice(0, 32)
 }
 
-function writeVariant (write: Writer, on: ReadonlySet<Switch>, chosen: number | undefined, named: boolean): Variant {
+/** `origin` null leaves the statement without a name. */
+function writeVariant (write: Writer, on: ReadonlySet<Switch>, chosen: number | undefined, origin: Origin | null): Variant {
   const placeholders = new Placeholders()
   const text = write(placeholders, on, chosen)
-  const statement = named ? { text, name: statementName(text) } : { text }
+  const statement = origin === null ? { text } : { text, name: statementName(text, origin) }
   return { statement: Object.freeze(statement), binders: placeholders.binders }
 }
 

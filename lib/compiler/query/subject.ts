@@ -7,6 +7,7 @@ import { nearest, pointerTo } from '../../config/faults.js'
 import { type CompiledFilters, compileFilters } from './filter.js'
 import { withKey } from './row-key.js'
 import { compileSelection, hasField, namesOf, type Selection, tablesOf, withoutFields } from './selection.js'
+import { withoutWithheld } from './withheld.js'
 
 /** A query's table with what is known of it before its operation is looked at. */
 export interface Subject {
@@ -16,7 +17,7 @@ export interface Subject {
   readonly context: QueryContext
   /** Excluded fields: the route's and the query's. */
   readonly excluded: ReadonlySet<string>
-  /** All members of a record, as callers with full access see it. */
+  /** All members of a record, as callers with full access see it: without what comes from secrets. */
   readonly full: Selection
   /** Without the excluded fields. */
   readonly reduced: Selection
@@ -34,9 +35,10 @@ const hasFullAccess: Switch = (scope) => scope.fullAccess
 /** Compiles what all operations share. With faults it is good for finding the faults of the operation too. */
 export function compileSubject (query: Query, table: Table, pointer: string, context: QueryContext): Subject {
   const selection = compileSelection(query.select, table, pointerTo(pointer, 'select'), context)
-  const full = selection ?? { table, fields: [] }
+  const asked = selection ?? { table, fields: [] }
+  const full = context.withheld === undefined ? asked : withoutWithheld(asked, context.withheld)
   const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []])
-  if (selection !== undefined) checkExcluded(query, full, pointer, context)
+  if (selection !== undefined) checkExcluded(query, asked, pointer, context)
   // An upsert's filters and the id of a write that creates are values, not conditions.
   const creates = query.operation === 'insert' || query.operation === 'upsert'
   const own = compileFilters(creates ? [] : query.filters, table, pointerTo(pointer, 'filters'), context)

@@ -4,6 +4,7 @@ import type { CompiledOperation } from './operation.js'
 import type { Subject } from './subject.js'
 import { pointerTo } from '../../config/faults.js'
 import { failure } from '../../errors.js'
+import { embedLimitOf } from './embed.js'
 import { tenantKeys } from './foreign-keys.js'
 import { writeRecord, writeRecords } from './read.js'
 import { isOneRow, isUnique } from './row-key.js'
@@ -22,13 +23,14 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
   const varying = switches.filter((_, index) => !input.always.has(input.columns[index]!.column.name))
   const unique = isOneRow(filters, table)
   const one = unique || query.single === true
-  const variants = compileVariants([...accessSwitches, ...filters.switches, ...varying], (placeholders, on) => {
-    const written = { table, catalogue: context.catalogue, selection: selection(on) }
+  const embedLimit = embedLimitOf(context.origin)
+  const variants = compileVariants(context.origin, [...accessSwitches, ...filters.switches, ...varying], (placeholders, on) => {
+    const written = { table, catalogue: context.catalogue, selection: selection(on), embedLimit }
     const form = one ? { kind: 'record', unique } as const : { kind: 'records' } as const
     const text = writeUpdate({ written, input, switches, filters, form }, placeholders, on)
     if (text !== undefined) return text
     // Nothing to set: the rows are answered as they are.
-    const parts = { table, schema: context.catalogue.schema, filters, selection, order: () => '' }
+    const parts = { table, schema: context.catalogue.schema, filters, selection, order: () => '', embedLimit }
     return one ? writeRecord(parts, unique, placeholders, on) : writeRecords(parts, placeholders, on)
   })
   const answer = one ? 'record' : 'records'
@@ -63,7 +65,7 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
 
   const isSoft: Switch = (scope) => !asksForHard(scope)
   const unique = isOneRow(filters, table)
-  const variants = compileVariants(soft && allowHard ? [...filters.switches, isSoft] : filters.switches, (placeholders, on) =>
+  const variants = compileVariants(context.origin, soft && allowHard ? [...filters.switches, isSoft] : filters.switches, (placeholders, on) =>
     writeDelete({ written: { table, catalogue: context.catalogue }, filters }, { soft: soft && (!allowHard || on.has(isSoft)), unique }, placeholders, on))
   return {
     answer: 'deletion',

@@ -1,6 +1,7 @@
 /** What every write has in common: how the written rows become the answer. */
 import type { Catalogue, ForeignKey, Table } from '../../database/catalogue.js'
 import type { Selection } from './selection.js'
+import { boundedRowText, boundedText } from './answer-size.js'
 import { hasEmbeds, selectList } from './embed.js'
 import { raise, referencesOwnTenant } from './foreign-keys.js'
 import { where } from './scope.js'
@@ -13,6 +14,8 @@ export interface Written {
   readonly selection: Selection
   /** Foreign keys that the statement sets, of which the tenant is checked. */
   readonly keys: readonly ForeignKey[]
+  /** Rows that an embed may have (`embedLimitOf`). */
+  readonly embedLimit: number | undefined
 }
 
 /** How many rows are answered, and in which form. */
@@ -23,8 +26,8 @@ export type Form =
 
 /** Wraps `insert ...` or `update ...` (without `returning`) in a statement that answers the written rows. */
 export function answerWritten (write: string, alias: string, written: Written, form: Form, placeholders: Placeholders): string {
-  const { table, catalogue, selection, keys } = written
-  const rendering = { schema: catalogue.schema, placeholders }
+  const { table, catalogue, selection, keys, embedLimit } = written
+  const rendering = { schema: catalogue.schema, placeholders, embedLimit }
   const plain = keys.length === 0 && !hasEmbeds(selection)
   const returning = plain ? selectList(selection, alias, rendering) || 'null' : `${alias}.*`
   const w = placeholders.alias()
@@ -36,7 +39,7 @@ export function answerWritten (write: string, alias: string, written: Written, f
 }
 
 function answer (rows: string, record: string, form: Form): string {
-  if (form.kind === 'record') return `select ${record}::text from ${rows} r${form.unique ? '' : ' limit 1'}`
+  if (form.kind === 'record') return form.unique ? boundedRowText(`select ${record}::text from ${rows} r`) : boundedText(`select ${record}::text from ${rows} r limit 1`)
   const complete = form.expected === undefined ? '' : `, case when count(*) = ${form.expected} then '' else ${raise("''")} end`
-  return `select concat('{"data":', coalesce(json_agg(${record})::text, '[]'), '}'${complete}) from ${rows} r`
+  return boundedText(`select concat('{"data":', coalesce(json_agg(${record})::text, '[]'), '}'${complete}) from ${rows} r`)
 }

@@ -1,16 +1,25 @@
-/** What schemas cannot say of rate limits: that each rule of an endpoint names one. */
+/** What schemas cannot say of rate limits: that the rule for all is there, and that each rule of an endpoint names one. */
 import type { FaultList } from '../faults.js'
-import type { RateLimit } from '../schema/rate-limit.js'
+import type { DefaultRateLimit, RateLimit, WithDefaultRule } from '../schema/rate-limit.js'
 import type { Route } from '../schema/route.js'
 import type { Entry } from '../sections.js'
 import { nearest, pointerTo } from '../faults.js'
+import { filled } from '../filled.js'
 import { reservedPaths } from '../reserved.js'
+
+const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
+
+/** The section, whose schema gives each member of the rule a default. */
+export function withDefaultRule<Section extends { default?: Partial<DefaultRateLimit> }> (section: Section): WithDefaultRule<Section> {
+  const { default: rule, ...rest } = section
+  return { ...rest, default: filled(rule ?? {}, 'max', 'windowMs', 'statusCode', 'skipSuccessfulRequests', 'skipFailedRequests') }
+}
 
 /** `off` are the plugins that the document turns off. */
 export function checkEndpoints ({ perEndpoint = {} }: RateLimit, routes: readonly Entry<Route>[], off: ReadonlySet<string>, faults: FaultList): void {
   const paths = reservedPaths.filter(({ plugin, served }) => served && !off.has(plugin)).map(({ path }) => path)
   const names = routes.flatMap(({ value: { method, path } }) => [path, `${method.toUpperCase()} ${path}`])
-  const known = new Set([...paths, ...paths.flatMap((path) => [`GET ${path}`, `POST ${path}`]), ...names])
+  const known = new Set([...paths, ...paths.flatMap((path) => methods.map((method) => `${method} ${path}`)), ...names])
   for (const key of Object.keys(perEndpoint)) {
     if (!known.has(key)) faults.add(pointerTo('/rateLimit/perEndpoint', key), 'names no route of this document and no built-in endpoint', nearest(key, known))
   }

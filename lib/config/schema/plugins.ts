@@ -20,10 +20,13 @@ export const Plugins = Section({
     description: Type.Optional(Type.String({ description: 'What the API is for, in Markdown.' })),
     ui: Type.Optional(Type.Boolean({ description: 'Whether there are pages under `/ui`. Default: true.' }))
   }),
+  secrets: Group('`/tenant/secrets`.', {}),
+  'api-keys': Group('`/tenant/api-keys`.', {}),
+  'tenant-config': Group('`/tenant/config`, and the routes that tenants save with it.', {}),
+  'tenant-rbac': Group('`/tenant/rbac`, and the roles that tenants define with it.', {}),
   admin: PlannedGroup('`/admin/entities`.'),
   agent: PlannedGroup('`/agent` and `/llm`.'),
   analytics: PlannedGroup('`/analytics`.'),
-  'api-keys': PlannedGroup('`/tenant/api-keys`.'),
   audit: PlannedGroup('`/audit`.'),
   billing: PlannedGroup('`/billing` and `/webhooks/billing`.'),
   files: PlannedGroup('`/files`.'),
@@ -33,11 +36,8 @@ export const Plugins = Section({
   rbac: PlannedGroup('`/rbac`.'),
   realtime: PlannedGroup('`/realtime`.'),
   'resource-limits': PlannedGroup('`/tenant/limits`.'),
-  secrets: PlannedGroup('`/tenant/secrets`.'),
   system: PlannedGroup('`/system`, `/metrics`, `/cache` and `/queue`.'),
   'tenant-billing': PlannedGroup('`/billing/tenant`.'),
-  'tenant-config': PlannedGroup('`/tenant/config`.'),
-  'tenant-rbac': PlannedGroup('`/tenant/rbac`.'),
   usage: PlannedGroup('`/usage`.'),
   webhooks: PlannedGroup('`/webhooks`.')
 }, { default: {}, description: 'Groups of built-in endpoints, by name.' })

@@ -39,4 +39,7 @@ export const RateLimit = Section({
   })),
   redis: Planned(Section({ url: Type.String({ description: 'The address, `redis://host:port`.' }) }, { description: 'Where instances share their counts.' }), 'counts that instances share')
 }, { default: { enabled: false }, description: 'How often callers may call. Without it only routes with their own `rateLimit` are limited.' })
-export type RateLimit = Static<typeof RateLimit> & { default: DefaultRateLimit }
+export type RateLimit = WithDefaultRule<Static<typeof RateLimit>>
+
+/** After the check the rule for all routes is there, and whole. */
+export type WithDefaultRule<Section> = Omit<Section, 'default'> & { default: DefaultRateLimit }

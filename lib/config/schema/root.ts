@@ -7,9 +7,9 @@ import { Jwt } from './jwt.js'
 import { Pagination } from './pagination.js'
 import { Agent } from './planned/agent.js'
 import { Auth, AuthProviders, Mfa, Rbac } from './planned/identity.js'
-import { Credentials, CustomIntegrations, Egress } from './planned/integration.js'
+import { CustomIntegrations, Egress, PlannedCredentials } from './planned/integration.js'
 import { Analytics, Firebase, Plans, Storage, StorageProvider } from './planned/operation.js'
-import { Queue, Settings, Webhooks, Workflows } from './planned/workflow.js'
+import { Queue, Webhooks, Workflows } from './planned/workflow.js'
 import { Plugins } from './plugins.js'
 import { RateLimit } from './rate-limit.js'
 import { Route } from './route.js'
@@ -41,7 +41,7 @@ export const Root = Section({
   tenancy: Type.Optional(Tenancy),
   plugins: Type.Optional(Plugins),
   plans: Plans,
-  credentials: Credentials,
+  credentials: PlannedCredentials,
   customIntegrations: CustomIntegrations,
   egress: Egress,
   workflows: Workflows,
@@ -50,8 +50,7 @@ export const Root = Section({
   agent: Agent,
   analytics: Analytics,
   storage: Storage,
-  storageProvider: StorageProvider,
-  settings: Settings
+  storageProvider: StorageProvider
 }, { description: 'A tenantry document: the endpoints of an API and what they need.' })
 
 /** What a document may hold, before the check. */

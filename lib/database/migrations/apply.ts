@@ -1,6 +1,7 @@
 /** Applies what a database lacks. */
 import type { Session } from '../engine.js'
 import { catalogue, failure, TenantryError } from '../../errors.js'
+import { fullTextOf } from '../failures.js'
 import type { PlannedMigration } from './migration.js'
 import { planMigration, recordSql, type PlanOptions } from './plan.js'
 
@@ -48,6 +49,7 @@ async function applyNext (session: Session, options: ApplyOptions): Promise<Plan
 function refused ({ name }: PlannedMigration, error: unknown): unknown {
   if (error instanceof TenantryError && (error.code === catalogue.databaseBusy.code || error.code === catalogue.databaseUnavailable.code)) return error
   const reason = error instanceof TenantryError ? error.cause : error
-  if (!(reason instanceof Error) || !('severity' in reason)) return error
-  return failure('conflict', { message: `The migration ${name} cannot be applied: ${reason.message}`, cause: reason })
+  const text = reason instanceof Error ? fullTextOf(reason) : undefined
+  if (text === undefined) return error
+  return failure('conflict', { message: `The migration ${name} cannot be applied: ${text}`, cause: reason })
 }

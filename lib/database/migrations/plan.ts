@@ -3,6 +3,7 @@ import type { Session } from '../engine.js'
 import type { WantedTable } from '../declared-tables.js'
 import type { MigrationPlan, PlannedMigration } from './migration.js'
 import { identifier, literal } from '../sql.js'
+import { tenantOwnedTables } from '../system-tables.js'
 import { inspect, type AppliedMigration, type Inspection, type TableState } from './inspection.js'
 import { disableStatements, noSecurity, policyStatements } from './policies.js'
 import { systemMigrations } from './system/index.js'
@@ -115,7 +116,7 @@ function policyDraft ({ catalogue, states }: Inspection, { schema, rowLevelSecur
 function insecureDraft ({ catalogue, states, systemTables }: Inspection, { schema }: PlanOptions): Draft[] {
   const found = [...securable(catalogue, states)].filter(({ state }) => state.enabled && state.owned)
   const names = [
-    ...systemTables.has('tenantry.documents') ? ['tenantry.documents'] : [],
+    ...tenantOwnedTables.filter((name) => systemTables.has(name)),
     ...found.map(({ name }) => `${identifier(schema)}.${identifier(name)}`)
   ]
   if (names.length === 0) return []

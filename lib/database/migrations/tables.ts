@@ -2,6 +2,7 @@
 import type { Table } from '../catalogue.js'
 import type { WantedColumn, WantedTable } from '../declared-tables.js'
 import { sameColumns } from '../catalogue.js'
+import { hasKeyIndex } from '../declared-tables.js'
 import { identifier, identifiers, literal } from '../sql.js'
 import type { TableState } from './inspection.js'
 
@@ -28,7 +29,7 @@ export function difference (wanted: WantedTable, context: TableContext): TableDi
   const name = `${identifier(schema)}.${identifier(wanted.name)}`
   if (existing === undefined) {
     return {
-      statements: [createTable(name, wanted), ...wanted.indexes.map((columns) => createIndex(name, columns))],
+      statements: [createTable(name, wanted), ...wanted.indexes.filter((columns) => !hasKeyIndex([wanted.primaryKey], columns)).map((columns) => createIndex(name, columns))],
       references: wanted.foreignKeys.map((key) => addReference(name, schema, key)),
       warnings: []
     }
@@ -44,7 +45,7 @@ export function needsRows (wanted: WantedTable, existing: Table): boolean {
 function createTable (name: string, { columns, primaryKey, uniqueKeys }: WantedTable): string {
   const lines = [...columns.values()].map((column) => columnSql(column, column.notNull))
   if (primaryKey.length > 0) lines.push(`primary key (${identifiers(primaryKey)})`)
-  for (const key of uniqueKeys) lines.push(`unique (${identifiers(key)})`)
+  for (const key of uniqueKeys.filter((key) => !sameColumns(key, primaryKey))) lines.push(`unique (${identifiers(key)})`)
   return `create table ${name} (\n  ${lines.join(',\n  ')}\n)`
 }
 
@@ -62,7 +63,7 @@ function addTo (name: string, existing: Table, wanted: WantedTable, { schema, st
     if (!fillable) warnings.push(`${wanted.name}.${column.name} is declared notNull and ${wanted.name} has rows: it is added without, give it values and set it NOT NULL`)
     statements.push(`alter table ${name} add column ${columnSql(column, column.notNull && fillable)}`)
   }
-  if (!sameColumns(existing.primaryKey, wanted.primaryKey)) warnings.push(primaryKeyWarning(existing, wanted))
+  if (!hasWantedKey(existing, wanted)) warnings.push(primaryKeyWarning(existing, wanted))
   for (const key of wanted.uniqueKeys) {
     if ([existing.primaryKey, ...existing.uniqueKeys].some((found) => sameColumns(found, key))) continue
     statements.push(`alter table ${name} add unique (${identifiers(key)})`)
@@ -83,6 +84,11 @@ function compare (table: string, wanted: WantedColumn, found: { type: string, no
   if (found.type !== wanted.type) return [`${column} is ${found.type} in the database and declared as ${wanted.type}: it is left as it is, change one of the two`]
   if (wanted.notNull && !found.notNull) return [`${column} is declared notNull and may be null in the database: it is left as it is, set it NOT NULL when its rows allow`]
   return []
+}
+
+/** Tables that were made without the tenant in their key keep it: its values are then common to all tenants. */
+function hasWantedKey ({ primaryKey }: Table, { primaryKey: wanted, tenantScoped }: WantedTable): boolean {
+  return sameColumns(primaryKey, wanted) || (tenantScoped && sameColumns(primaryKey, wanted.filter((column) => column !== 'tenant_id')))
 }
 
 function primaryKeyWarning (existing: Table, wanted: WantedTable): string {

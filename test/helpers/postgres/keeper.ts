@@ -7,7 +7,7 @@
 import type { Socket } from 'node:net'
 import type { ClusterOptions, StopMode } from './cluster.js'
 import { createServer } from 'node:net'
-import { writeFile } from 'node:fs/promises'
+import { rename, writeFile } from 'node:fs/promises'
 import { Cluster } from './cluster.js'
 
 /** What a test asks of its private server. */
@@ -51,7 +51,10 @@ async function keepShared (stateFile: string): Promise<void> {
   server.listen(0, '127.0.0.1', async () => {
     const address = server.address()
     if (address === null || typeof address === 'string') throw new Error('no address')
-    await writeFile(stateFile, JSON.stringify({ keeperPort: address.port }))
+    // Whoever finds the file finds it whole.
+    const draft = `${stateFile}.${process.pid}`
+    await writeFile(draft, JSON.stringify({ keeperPort: address.port }))
+    await rename(draft, stateFile)
     watch()
   })
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, end)

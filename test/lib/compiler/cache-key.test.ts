@@ -5,7 +5,7 @@ import { FaultList } from '../../../lib/config/faults.js'
 import { compileCacheKey, type CacheTarget } from '../../../lib/compiler/cache-key.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
 
-const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, results: {}, fullAccess: false }
+const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
 const list: CacheTarget = { method: 'GET', path: '/articles', query: '' }
 
 function context (): TemplateContext {

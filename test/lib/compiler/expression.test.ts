@@ -13,7 +13,7 @@ function context (more: Partial<TemplateContext> = {}): TemplateContext {
   }
 }
 
-const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, results: {}, fullAccess: false }
+const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
 
 function evaluate (text: string, locals: Record<string, unknown> = {}, scope: Partial<Scope> = {}, more: Partial<TemplateContext> = {}): unknown {
   const within = context(more)
@@ -130,7 +130,7 @@ t.test('faults tell the position and what would be right', async (t) => {
   t.match(faults('"a" + 1'), [/no such overload/])
   t.match(faults('params.idd == "1"', { params: new Set(['id']) }), [/no parameter "idd" \[id\]/])
   t.match(faults('{{results.a.b}} == 1', { results: new Set(['b']) }), [/no query before/])
-  t.match(faults('secret.KEY == "a"'), [/secrets are not in this version yet/])
+  t.match(faults('secret.KEY == "a"'), [/there is no `secret` here/])
   t.match(faults('{{secret:KEY}} == "a"', { secretsRefusedIn: 'a transform' }), [/cannot be used in a transform/])
   t.match(faults('{{item.price}} * 2'), [/write `item.price` without braces/])
   t.match(faults('__v0 + 1'), [/nothing is named/])

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { RequestRules } from '../../../lib/config/schema/route.js'
 import { FaultList } from '../../../lib/config/faults.js'
+import { recentPatterns } from '../../../lib/compiler/linear-pattern.js'
 import { compileRequest, type RequestRoute } from '../../../lib/compiler/request.js'
 import { TenantryError } from '../../../lib/errors.js'
 
@@ -107,7 +108,7 @@ t.test('params and query strings are coerced in place', async (t) => {
   request.validate({ params, query, body: undefined })
   t.strictSame(params, { id: 5, name: '7' }, 'a parameter without a rule stays text')
   t.strictSame(query, { n: 12, b: true, p: 1.5, tags: ['one'], ids: [1, 2], s: '9' })
-  for (const wrong of [{ n: '1.5' }, { n: '' }, { n: ['1', '2'] }, { n: 'Infinity' }, { b: 'yes' }, { p: 'NaN' }, { p: 'Infinity' }, { s: ['a', 'b'] }]) {
+  for (const wrong of [{ n: '1.5' }, { n: '' }, { n: ['1', '2'] }, { n: 'Infinity' }, { b: 'yes' }, { p: 'NaN' }, { p: 'Infinity' }, { p: '0x10' }, { ids: ['1', '0x10'] }, { s: ['a', 'b'] }]) {
     t.throws(() => request.validate({ params: { id: '1', name: 'x' }, query: { ...wrong }, body: undefined }), JSON.stringify(wrong))
   }
 })
@@ -180,18 +181,63 @@ t.test('faults in the rules', async (t) => {
   t.match(faultsOf({ body: { a: deep } }), [/at most 32 deep/])
 })
 
-t.test("a tenant's pattern has a bounded cost", async (t) => {
-  const compiled = (pattern: string, more: object = {}) => faultsOf({ body: { a: { type: 'string', pattern, ...more } } }, { linearPatterns: true })
-  for (const pattern of ['^[a-z]+$', '^\\d{4}-\\d{2}-\\d{2}$', '^(draft|published|[0-9]{3})$', '^[a-z0-9]+@[a-z]+$', '^(?:ab)+$', '^a{1,5}b?$', '[a-z]+', '^(?<year>\\d{4})$', '^[(*+]+$', '^\\(a\\)$']) {
-    t.strictSame(compiled(pattern), [], pattern)
+t.test("a tenant's patterns are RE2's", async (t) => {
+  const linear = { ofTenant: true }
+  const compiled = (pattern: string, more: object = {}) => faultsOf({ body: { a: { type: 'string', pattern, ...more } } }, linear)
+  const accepted = [
+    '^[a-z]+$', '^\\d{4}-\\d{2}-\\d{2}$', '^(draft|published|[0-9]{3})$', '^[a-z0-9]+@[a-z]+$', '^(?:ab)+$', '^(?<year>\\d{4})$', '^[(*+]+$', '^\\(a\\)$', '^\\p{L}+$', '^\\u0041\\/b$', '^[^@\\s]+@[^@\\s]+$',
+    '^(a+)+$', '^(a|a)*$', '^(a|b)+$', '^(a?){30}$', '^((a{2,3})b)*$', `^${'a?'.repeat(40)}${'a'.repeat(40)}$`, `^${'(a|a)'.repeat(40)}$`, '^a*a*a*a*b$'
+  ]
+  for (const pattern of accepted) t.strictSame(compiled(pattern), [], pattern)
+  for (const pattern of ['(?=a)b', '(?!a)b', '(?<=a)b', '(?<!a)b', '(a)\\1', '(?<n>a)\\k<n>', '(', '[b-a]']) {
+    t.match(compiled(pattern), [/^\/request\/body\/a\/pattern no regular expression of RE2's syntax, which has neither look-around nor back-references: /], pattern)
   }
-  for (const pattern of ['^(a+)+$', '^(a|a)*$', '^(a|b)+$', '^(a?){30}$', '^((a{2,3})b)*$', `^${'a?'.repeat(40)}${'a'.repeat(40)}$`, `^${'(a|a)'.repeat(40)}$`, 'a+a+b', '^a*a*a*a*b$', '(?=a)b', '(a)\\1', '(?<n>a)\\k<n>', `^${'a'.repeat(600)}$`]) {
-    t.equal(compiled(pattern).length, 1, pattern)
+  t.match(compiled(`^${'a'.repeat(600)}$`), [/at most 500 characters/])
+  for (const pattern of ['(?:a{100}){11}', '((a{10}){10}){10}{2}', `(?:${'abcdefgh'.repeat(60)}){900}`, 'a{1000}'.repeat(70), 'a{1001}', 'a{1}{900}{900}', '\\p{L}'.repeat(98), '(?:[^\\p{L}\\p{N}]){20}']) {
+    t.match(compiled(pattern), [/too large when its repeats are written out|no regular expression/], pattern.slice(0, 40))
   }
-  t.strictSame(compiled('^[a-z]+\\.[a-z]+\\.[a-z]+$', { maxLength: 40 }), [], 'shorter texts allow more repeats')
+  t.match(compiled('^(?:a{100}){9}$', { maxLength: 10_000 }), [/takes too long on a text of 10000 characters: set a `maxLength` of at most 1\d\d\d/])
+  t.strictSame(compiled('^(?:a{100}){9}$', { maxLength: 900 }), [])
+  const many = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`f${index}`, { type: 'string' as const, pattern: `^[a-z]{90}${index}$` }]))
+  t.match(faultsOf({ body: many }, linear), [/the patterns of this route are too large together: at most 2000/])
+  t.strictSame(faultsOf({ body: many }), [], "the platform's have no such bound")
+  t.strictSame(faultsOf({ body: { a: { type: 'string', pattern: '^(?=a)(a)\\1$' } } }), [], "and are JavaScript's")
+
   const rules: RequestRules = { body: { a: { type: 'string', pattern: '^[a-z]+$', maxLength: 20 } } }
-  t.strictSame(refusal(rules, { body: { a: 'A' } }, { linearPatterns: true }), ['/body/a: must match the pattern ^[a-z]+$'])
-  t.strictSame(refusal(rules, { body: { a: 'a'.repeat(21) } }, { linearPatterns: true }), ['/body/a: must have at most 20 characters'])
+  t.strictSame(refusal(rules, { body: { a: 'A' } }, linear), ['/body/a: must match the pattern ^[a-z]+$'])
+  t.strictSame(refusal(rules, { body: { a: 'abc' } }, linear), [])
+  t.strictSame(refusal(rules, { body: { a: 'a'.repeat(21) } }, linear), ['/body/a: must have at most 20 characters'])
+})
+
+t.test('compiled patterns of all tenants are bounded together, and a pattern that left is compiled again', async (t) => {
+  const ruleOf = (index: number): RequestRules => ({ body: { a: { type: 'string', pattern: `^${index}[a-z]$` } } })
+  const first = compile(ruleOf(0), { ofTenant: true })
+  for (let index = 1; index < 4000; index++) compile(ruleOf(index), { ofTenant: true })
+  t.ok(recentPatterns() > 1000 && recentPatterns() < 3500, `${recentPatterns()} of 4000 are at hand`)
+  first.validate({ params: {}, query: {}, body: { a: '0b' } })
+  t.throws(() => first.validate({ params: {}, query: {}, body: { a: '1b' } }))
+  compile({ body: { a: { type: 'string', pattern: '^(?:a{90}){10}$' } } }, { ofTenant: true })
+  t.ok(recentPatterns() < 3500)
+})
+
+t.test('a hostile text takes no longer than any other of its length', async (t) => {
+  const linear = { ofTenant: true }
+  const hostile = `${'a'.repeat(99_999)}!`
+  for (const pattern of ['^(a+)+$', '^(a|a)*$', '^(a*)*$']) {
+    const rules: RequestRules = { body: { a: { type: 'string', pattern, maxLength: 100_000 } } }
+    t.match(refusal(rules, { body: { a: hostile } }, linear), [/^\/body\/a: must match the pattern/], pattern)
+    t.strictSame(refusal(rules, { body: { a: 'a'.repeat(100_000) } }, linear), [])
+  }
+  t.match(refusal({ body: { a: { type: 'string', pattern: '^(a+)+$' } } }, { body: { a: hostile } }, linear), [/at most 10000 characters/], 'without a maxLength there is one')
+  const list: RequestRules = { query: {}, body: { a: { type: 'array', items: { type: 'string', pattern: '^(a?){100}$' } } } }
+  t.strictSame(refusal(list, { body: { a: Array.from({ length: 50 }, () => 'a'.repeat(2000)) } }, linear).slice(-1), [': the request holds too much to check by the rules of its fields: send less at once'], 'many texts share what one may cost')
+  t.strictSame(refusal(list, { body: { a: ['a'] } }, linear), [], 'each request anew')
+  for (const format of ['email', 'uuid', 'date-time', 'date', 'uri'] as const) {
+    const rules: RequestRules = { body: { a: { type: 'string', format } } }
+    for (const text of ['a'.repeat(1_000_000), `a@${'a.'.repeat(500_000)}!`, `a@${'a-'.repeat(500_000)}`, `a://${'%aa'.repeat(300_000)} `, ' '.repeat(1_000_000), `2026-01-01T00:00:00.${'1'.repeat(1_000_000)}`]) {
+      t.equal(refusal(rules, { body: { a: text } }).length, 1, format)
+    }
+  }
 })
 
 t.test('schemas for the documentation', async (t) => {

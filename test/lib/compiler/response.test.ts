@@ -4,7 +4,7 @@ import { FaultList } from '../../../lib/config/faults.js'
 import { compileResponse } from '../../../lib/compiler/response.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
 
-const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, results: {}, fullAccess: false }
+const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['env', 'body', 'params', 'query', 'auth', 'tenant', 'results', 'now', 'uuid']), env: {}, ...more }

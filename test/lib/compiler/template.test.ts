@@ -14,7 +14,7 @@ function context (more: Partial<TemplateContext> = {}): TemplateContext {
 }
 
 function scope (more: Partial<Scope> = {}): Scope {
-  return { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, results: {}, fullAccess: false, ...more }
+  return { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false, ...more }
 }
 
 function evaluate (value: unknown, at: Partial<Scope> = {}, more: Partial<TemplateContext> = {}): unknown {
@@ -58,8 +58,7 @@ t.test('every source of a request is read', async (t) => {
   t.equal(evaluate('{{headers.Accept-Language}}', at), 'de', 'header names are case-insensitive')
   t.equal(evaluate('{{auth.tenant_id}}', at), 'acme')
   t.equal(evaluate('{{tenant.id}}', at), 'acme')
-  t.equal(evaluate('{{tenant.config.colour.main}}', at, { tenantConfig: true }), 'red')
-  t.strictSame(faults('{{tenant.config.colour}}'), ['/v `tenant.config.colour` is not in this version yet: documents that tenants save'])
+  t.equal(evaluate('{{tenant.config.colour.main}}', at), 'red')
   t.equal(evaluate('{{results.post.data[0].id}}', at), 3)
   t.equal(evaluate('{{auth.sub}}'), undefined, 'a caller without a token has no claims')
   t.equal(evaluate('{{tenant.id}}'), undefined)
@@ -155,12 +154,11 @@ t.test('faults name what is wrong and what would be right', async (t) => {
   t.match(faults({ a: ['{{bdy.x}}'] }), [/^\/v\/a\/0 .*names no source of templates.*\[body\]$/])
   t.match(faults('{{params.idd}}', { params: new Set(['id', 'name']) }), [/has no parameter "idd" \[id\]/])
   t.match(faults('{{results.pots.id}}', { results: new Set(['posts']) }), [/no query before this one makes a result "pots" \[posts\]/])
-  t.match(faults('{{tenant.name}}'), [/a tenant has `tenant\.id`$/])
+  t.match(faults('{{tenant.name}}'), [/a tenant has `tenant\.id` and `tenant\.config`$/])
   t.match(faults('{{steps.one.result}}'), [/there is no `steps` here/])
   t.match(faults('{{now}}'), [/written `now\(\)`/])
   t.match(faults('{{body()}}'), [/no function/])
-  t.match(faults('{{secret:api_key}}'), [/secrets are not in this version yet/])
-  t.match(faults('{{secret.api_key}}'), [/secrets are not in this version yet/])
+  t.match(faults('{{secret:api_key}}'), [/there is no `secret` here/])
   t.match(faults('{{secret:api_key}}', { secretsRefusedIn: 'a response' }), [/cannot be used in a response/])
   t.match(faults('x {{body.id'), [/not closed.*character 3/])
   t.match(faults('{body.id}}'), [/closes no/])

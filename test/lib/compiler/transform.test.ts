@@ -5,7 +5,7 @@ import { FaultList } from '../../../lib/config/faults.js'
 import { compileTransform } from '../../../lib/compiler/transform.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
 
-const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, results: {}, fullAccess: false }
+const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
 
 function context (): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['body', 'params', 'query', 'auth', 'tenant', 'results']), env: {} }
@@ -53,4 +53,12 @@ t.test('references and faults', async (t) => {
   const within = context()
   t.equal(compileTransform({ fields: { a: 'itm.x', b: 'item.' }, operations: [{ type: 'compute', fields: { 'c/d': '{{secret:K}}' } }] }, '/t', within), null)
   t.match(within.faults.faults, [{ pointer: '/t/fields/a', suggestion: 'item' }, { pointer: '/t/fields/b' }, { pointer: '/t/operations/0/fields/c~1d', message: /secret cannot be used in a transform/ }])
+})
+
+t.test('computed fields that are too large together are null', async (t) => {
+  const text = 'x'.repeat(900_000)
+  const answer = apply({ fields: { copy: 'item.text', n: '1 + 1' } }, { data: Array.from({ length: 20 }, () => ({ text })) })
+  const copies = Object(answer).data.map(({ copy }: { copy: unknown }) => copy)
+  t.equal(copies.filter((copy: unknown) => copy === text).length, 18)
+  t.strictSame(copies.slice(18), [null, null])
 })

@@ -16,7 +16,7 @@ t.test('the smallest document has every default', async (t) => {
     cache: { enabled: true, provider: 'memory', ttl: 60, maxSize: 10_000, maxMemoryMB: 64 },
     rateLimit: { enabled: false, default: { max: 100, windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false } },
     server: { bodyLimit: 1_048_576, trustProxy: false },
-    tenancy: { trustHeader: false, sharedTables: [] },
+    tenancy: { provisioning: 'auto', trustHeader: false, sharedTables: [], env: [], overridableEnv: [], maxLoadedTenants: 1000 },
     plugins: {}
   })
 })
@@ -130,8 +130,7 @@ t.test('every member that is not built is refused with its reason', async (t) =>
   for (const [name, node] of ofRoutes) t.strictSame(faultsOfRoutes({ ...route, [name]: true }), [`/routes/0/${name}: not in this version yet: ${node.planned}`])
   t.match(faultsOf({ plugins: { billing: {} } }), [/^\/plugins\/billing: not in this version yet: /])
   t.strictSame(faultsOf({ plugins: { billing: false } }), [], 'what is not there can be turned off')
-  t.match(faultsOf({ tenancy: { sharedTables: [] } }), [/^\/tenancy\/sharedTables: not in this version yet: /])
-  t.match(faultsOf({ tenancy: { provisioning: 'auto' } }), [/^\/tenancy\/provisioning: not in this version yet: /])
+  t.match(faultsOf({ settings: {} }), [/^\/settings: unknown member/], "settings are a tenant's")
 })
 
 t.test('a value that is not built is refused with its reason', async (t) => {

@@ -39,7 +39,7 @@ t.test('the paths of built-in endpoints are reserved, and nothing beside them', 
   ]) t.match(fault(path!), [new RegExp(`^/routes/0/path: the path is that of (the built-in endpoint ${builtIn!.replaceAll('*', '\\*')}|${builtIn!.replaceAll('*', '\\*')}, an endpoint of a later version): choose another one`)])
   t.strictSame(fault('/health'), ['/routes/0/path: the path is that of the built-in endpoint /health: choose another one, or turn those endpoints off: `plugins: { "health": false }`'])
   t.strictSame(fault('/usage/summary'), ['/routes/0/path: the path is that of /usage/summary, an endpoint of a later version: choose another one, or turn those endpoints off: `plugins: { "usage": false }`'])
-  t.strictSame(fault('/tenants'), ['/routes/0/path: the path is that of /tenants, an endpoint of a later version: choose another one'])
+  t.strictSame(fault('/tenants'), ['/routes/0/path: the path is that of the built-in endpoint /tenants: choose another one'])
   for (const path of ['/:any', '/tenant/:any', '/healthy', '/health/live', '/files', '/files/a/b', '/admin/users', '/auth/me']) t.strictSame(fault(path), [], path)
 })
 
@@ -249,4 +249,28 @@ t.test('the default of a column is a literal that its type takes, or a function'
   t.match(faults('date', '2026-02-30'), [/^expected a date/])
   t.strictSame(faults('text', { a: 1 }), ['expected a text'])
   t.strictSame(faults('integer[]', ['a']), ['expected an array (integer[])'])
+})
+
+t.test('tables that tenants share are tables of the platform', async (t) => {
+  const tables = {
+    plans: { columns: { id: { type: 'text', primaryKey: true } } },
+    notes: { tenantScoped: true, columns: { id: { type: 'text', primaryKey: true } } },
+    drafts: { columns: { id: { type: 'text', primaryKey: true }, tenant_id: { type: 'text' } } }
+  }
+  t.strictSame(faultsOf({ tables, tenancy: { sharedTables: ['plans', 'notes', 'drafts', 'plan'] } }), [
+    '/tenancy/sharedTables/1: each row of "notes" belongs to a tenant, whose own document may use it as it is: only tables of the platform are shared',
+    '/tenancy/sharedTables/2: each row of "drafts" belongs to a tenant, whose own document may use it as it is: only tables of the platform are shared',
+    '/tenancy/sharedTables/3: there is no table "plan", did you mean "plans"?'
+  ])
+  t.strictSame(faultsOf({ postgres: { connectionString: 'postgres://u@h/d' }, tables, tenancy: { sharedTables: ['other'] } }), [], 'the database may have it')
+  t.match(faultsOf({ tables, tenancy: { sharedTables: ['plans', 'plans'] } }), ['/tenancy/sharedTables/1: given twice'])
+})
+
+t.test('tenants read no setting that is the server\'s own', async (t) => {
+  t.strictSame(faultsOf({ tenancy: { env: ['REGION', 'JWT_SECRET', 'SECRETS_MASTER_KEY'], overridableEnv: ['STRIPE_KEY'] } }), [
+    "/tenancy/env/1: the setting JWT_SECRET is the server's own: no tenant may read it",
+    "/tenancy/env/2: the setting SECRETS_MASTER_KEY is the server's own: no tenant may read it"
+  ])
+  t.match(faultsOf({ tenancy: { env: ['A-B', 'C', 'C'] } }), [/^\/tenancy\/env\/2: given twice/, /^\/tenancy\/env\/0: expected the name of a setting/])
+  t.match(faultsOf({ tenancy: { maxLoadedTenants: 0, provisioning: 'never' } }), [/maxLoadedTenants: expected at least 1/, /provisioning: expected one of "auto", "explicit"/])
 })

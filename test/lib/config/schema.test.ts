@@ -16,7 +16,7 @@ const validate = new Ajv({ strict: true, strictTypes: false, strictRequired: fal
 const complete = {
   $schema: 'schema.json',
   databaseProvider: 'postgres',
-  postgres: { connectionString: 'postgres://u@h/d', schema: 'app', pool: { max: 1, acquireTimeoutMs: 2, statementTimeoutMs: 3 }, preparedStatements: false, rowLevelSecurity: true, ssl: { rejectUnauthorized: false, ca: 'a', cert: 'b', key: 'c', servername: 'd' } },
+  postgres: { connectionString: 'postgres://u@h/d', notifyConnectionString: 'postgres://u@h/d', schema: 'app', pool: { max: 1, acquireTimeoutMs: 2, statementTimeoutMs: 3 }, preparedStatements: false, rowLevelSecurity: true, ssl: { rejectUnauthorized: false, ca: 'a', cert: 'b', key: 'c', servername: 'd' } },
   supabase: { connectionString: 'postgresql://u@h/d', ssl: true },
   embedded: { dbPath: '.data' },
   migrate: 'auto',
@@ -66,7 +66,7 @@ const complete = {
   cache: { enabled: true, provider: 'memory', ttl: 1, maxSize: 2, maxMemoryMB: 3 },
   rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } } },
   server: { bodyLimit: 1, trustProxy: ['10.0.0.1'] },
-  tenancy: { trustHeader: true, dashboardPermission: 'a:b' },
+  tenancy: { provisioning: 'explicit', trustHeader: true, dashboardPermission: 'a:b', sharedTables: ['plans'], env: ['REGION'], overridableEnv: ['KEY'], maxLoadedTenants: 5 },
   plugins: {
     health: {},
     migration: false,

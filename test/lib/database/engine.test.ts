@@ -89,20 +89,15 @@ test('a statement that was prepared before its table changed is prepared again',
   await run(engine, 'create table notes (id int)', 'insert into notes values (1)')
   const statement = { name: 'star', text: 'select * from notes' }
   const rows = () => engine.transaction(nobody, (session) => session.rows(statement))
-  t.strictSame(await rows(), [{ id: 1 }])
+  // A statement is prepared at its third use.
+  for (let use = 1; use <= 3; use++) t.strictSame(await rows(), [{ id: 1 }])
   await run(engine, "alter table notes add title text default 'x'")
   t.strictSame(await rows(), [{ id: 1, title: 'x' }])
 }))
 
-test('one name may stand for another text later', (t) => onEachEngine(t, async (t, engine) => {
-  t.equal(await engine.text({ name: 'q', text: "select 'one'" }, [], nobody), 'one')
-  t.equal(await engine.text({ name: 'q', text: "select 'two'" }, [], nobody), 'two')
-  t.equal(await engine.text({ name: 'q', text: "select 'one'" }, [], nobody), 'one')
-}))
-
 test('a statement that could not be prepared can be once its table is there', (t) => onEachEngine(t, async (t, engine) => {
   const statement = { name: 'late', text: 'select count(*)::text from late' }
-  await t.rejects(engine.text(statement, [], nobody), { code: 'TENANTRY_SCHEMA_CHANGED' })
+  for (let use = 1; use <= 3; use++) await t.rejects(engine.text(statement, [], nobody), { code: 'TENANTRY_SCHEMA_CHANGED' })
   await run(engine, 'create table late (id int)')
   t.equal(await engine.text(statement, [], nobody), '0')
 }))
@@ -111,7 +106,7 @@ test('behind a transaction pooler nothing is kept in a session', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, preparedStatements: false, pool: { max: 1 } } })
   t.equal(await engine.text({ name: 'q', text: "select current_setting('timezone') || ' ' || current_setting('statement_timeout')" }, [], nobody), 'UTC 30s')
-  t.equal(await engine.text({ name: 'q', text: 'select count(*)::text from pg_prepared_statements' }, [], nobody), '0')
+  for (let use = 1; use <= 3; use++) t.equal(await engine.text({ name: 'q', text: 'select count(*)::text from pg_prepared_statements' }, [], nobody), '0')
   const left = await sql<{ tenant: string }>`select current_setting('app.tenant_id') as tenant`.execute(engine.kysely)
   t.strictSame(left.rows, [{ tenant: '*' }])
 })

@@ -86,11 +86,11 @@ test('a pool with no free connection is a busy database, not a hang', async (t) 
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2, acquireTimeoutMs: 50 } } })
   const holding = new Set<() => void>()
-  const hold = () => engine.transaction(nobody, async (session) => {
+  const hold = (tenantId: string | null) => engine.transaction({ tenantId }, async (session) => {
     await session.text(one, [])
     await new Promise<void>((resolve) => holding.add(resolve))
   })
-  const held = [hold(), hold()]
+  const held = [hold(null), hold('a')]
   t.match(await rejection(engine.text(one, [], nobody)), { code: catalogue.databaseBusy.code, statusCode: 503, headers: { 'retry-after': '1' } })
   t.match(await rejection(engine.transaction(nobody, async () => {})), { code: catalogue.databaseBusy.code })
   t.match(await rejection(engine.kysely.selectNoFrom(({ val }) => val(1).as('n')).execute()), { code: catalogue.databaseBusy.code })
@@ -112,7 +112,7 @@ test('a server that has no connections left is a busy database', async (t) => {
   }
   const held = engine.transaction(nobody, async (session) => {
     await session.text(one, [])
-    t.match(await rejection(engine.text(one, [], nobody)), { code: catalogue.databaseBusy.code })
+    t.match(await rejection(engine.text(one, [], { tenantId: 'a' })), { code: catalogue.databaseBusy.code })
   })
   await held
 })

@@ -2,8 +2,9 @@ import { test } from 'tap'
 import pg from 'pg'
 import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
 import { createEngine } from '../../../lib/database/index.js'
-import { planSql } from '../../../lib/database/migrations/plan.js'
-import { nobody, openEngine, rejection } from './open.js'
+import { planSql, recordSql } from '../../../lib/database/migrations/plan.js'
+import { tenantOwnedTables } from '../../../lib/database/system-tables.js'
+import { nobody, openEngine, rejection, run } from './open.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 
 const authors: DeclaredTables[string] = {
@@ -33,22 +34,28 @@ const notes: DeclaredTables[string] = {
 }
 const tables = { authors, notes }
 
+const system = ['001_system_tables', '002_tenants', '003_tenant_configs', '004_secrets', '005_api_keys', '006_tenant_rbac']
+const systemTables = [
+  'tenantry.migrations', 'tenantry.documents', 'tenantry.tenants', 'tenantry.deleted_tenants', 'tenantry.tenant_configs',
+  'tenantry.secrets', 'tenantry.secret_audit', 'tenantry.api_keys', 'tenantry.tenant_rbac', 'tenantry.tenant_roles'
+]
+
 test('an empty database gets the server\'s tables and the declared ones; twice is a no-op', (t) => forEachEngine(t, async (t, database) => {
   const engine = await openEngine(t, { ...database, tables, migrate: 'manual' })
   const plan = await engine.migration.plan()
-  t.strictSame(plan.migrations.map(({ name }) => name), ['001_system_tables', '002_create_authors_notes'])
-  t.strictSame(await engine.pendingMigrations(), ['001_system_tables', '002_create_authors_notes'])
-  t.strictSame(plan.tables, { 'tenantry.migrations': false, 'tenantry.documents': false, authors: false, notes: false })
+  t.strictSame(plan.migrations.map(({ name }) => name), [...system, '007_create_authors_notes'])
+  t.strictSame(await engine.pendingMigrations(), [...system, '007_create_authors_notes'])
+  t.strictSame(plan.tables, Object.fromEntries([...systemTables, 'authors', 'notes'].map((name) => [name, false])))
 
-  t.strictSame(await engine.migration.apply(), ['001_system_tables', '002_create_authors_notes'])
+  t.strictSame(await engine.migration.apply(), [...system, '007_create_authors_notes'])
   t.strictSame(await engine.migration.apply(), [])
   t.strictSame(await engine.pendingMigrations(), [])
-  t.strictSame(await engine.migration.plan(), { migrations: [], warnings: [], tables: { 'tenantry.migrations': true, 'tenantry.documents': true, authors: true, notes: true } })
+  t.strictSame(await engine.migration.plan(), { migrations: [], warnings: [], tables: Object.fromEntries([...systemTables, 'authors', 'notes'].map((name) => [name, true])) })
   t.strictSame((await engine.kysely.selectFrom('tenantry.migrations').select(['name', 'kind']).orderBy('name').execute()),
-    [{ name: '001_system_tables', kind: 'system' }, { name: '002_create_authors_notes', kind: 'tables' }])
+    [...system.map((name) => ({ name, kind: 'system' })), { name: '007_create_authors_notes', kind: 'tables' }])
 
   const found = engine.catalogue.tables.get('notes')
-  t.match(found, { primaryKey: ['id'], uniqueKeys: [['tenant_id', 'id'], ['tenant_id', 'title', 'day']], tenantScoped: true, softDelete: true })
+  t.match(found, { primaryKey: ['tenant_id', 'id'], uniqueKeys: [['tenant_id', 'title', 'day']], tenantScoped: true, softDelete: true })
   const [row] = await engine.transaction(nobody, (session) => session.rows({ text: "insert into notes (id, tenant_id) values (1, 'a') returning title, pages, price, open, tags, none, meta, day = current_date as today, made > now() - interval '1 minute' as now, length(key) as key, deleted, deleted_at" }))
   t.strictSame(row, { title: "it's \\ untitled", pages: 0, price: '1.5', open: false, tags: ['a,b', '"'], none: [], meta: { a: ["'"] }, today: true, now: true, key: 36, deleted: false, deleted_at: null })
 }))
@@ -64,6 +71,36 @@ test('a reference between tenant-scoped tables stays within a tenant, and so doe
   await write(note, [1, ofA, 'a'])
   await t.rejects(write(note, [2, ofA, 'b']), { code: 'TENANTRY_CONSTRAINT_VIOLATED', extras: { details: [{ path: '/author_id' }] } })
   await write(note, [2, null, 'b'])
+}))
+
+test('two tenants have the same id, in tables that refer to each other too', (t) => forEachEngine(t, async (t, database) => {
+  const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
+  const note = (id: number, parent: number | null, tenant: string) => engine.text({ text: 'insert into notes (id, parent_id, tenant_id, title) values ($1, $2, $3, gen_random_uuid()) returning null' }, [id, parent, tenant], nobody)
+  await note(1, null, 'a')
+  await note(1, null, 'b')
+  await t.rejects(note(1, null, 'a'), { code: 'TENANTRY_CONFLICT', extras: { details: [{ path: '/id' }] } })
+  await note(2, 1, 'a')
+  await t.rejects(note(3, 2, 'b'), { code: 'TENANTRY_CONSTRAINT_VIOLATED' }, 'the note 2 is of a only')
+  const indexes = await engine.transaction(nobody, (session) => session.rows<{ columns: string }>({
+    text: "select array_to_string(array(select attname from pg_attribute a, unnest(indkey) with ordinality u(n, place) where attrelid = indrelid and attnum = n order by place), ',') as columns from pg_index where indrelid = 'notes'::regclass order by 1"
+  }))
+  t.strictSame(indexes.map(({ columns }) => columns), ['author_id', 'tenant_id,id', 'tenant_id,title,day'], 'the key is the index of a tenant\'s list')
+}))
+
+test('tables that were made without the tenant in their key keep it', (t) => forEachEngine(t, async (t, database) => {
+  if (database.provider !== 'postgres') return
+  const engine = await openEngine(t, { ...database, tables: { authors, notes: { columns: { id: { type: 'bigint', primaryKey: true }, author_id: { type: 'uuid', references: 'authors.id' } }, tenantScoped: true } }, migrate: 'manual' })
+  await run(engine,
+    'create table authors (id uuid default gen_random_uuid() not null primary key, email text not null, tenant_id text not null, unique (tenant_id, email), unique (tenant_id, id))',
+    'create table notes (id bigint not null primary key, author_id uuid, tenant_id text not null, foreign key (tenant_id, author_id) references authors (tenant_id, id))',
+    'create index on notes (tenant_id, id)')
+  const { migrations, warnings } = await engine.migration.plan()
+  t.strictSame(warnings, [])
+  t.match(migrations.filter(({ kind }) => kind === 'tables'), [{ name: /_isolate_/ }], 'but their policies')
+  await engine.migration.apply()
+  t.match(engine.catalogue.tables.get('notes'), { primaryKey: ['id'] })
+  const grown = await openEngine(t, { ...database, tables: { authors, notes: { ...notes, columns: { ...notes.columns, parent_id: { type: 'bigint', references: 'notes.id' } } } }, migrate: 'auto' })
+  t.match(grown.catalogue.tables.get('notes')?.uniqueKeys.map(String).sort(), ['tenant_id,id', 'tenant_id,title,day'], 'a reference that comes later holds the tenant there too')
 }))
 
 test('later declarations add what is lacking and leave what is there', async (t) => {
@@ -83,12 +120,38 @@ test('later declarations add what is lacking and leave what is there', async (t)
   })
   t.strictSame(await query('select email, name, born, deleted from authors'), [{ email: 'x@y', name: 'nobody', born: null, deleted: false }])
   t.match(engine.catalogue.tables.get('notes'), { foreignKeys: [{ columns: ['author_id'], referencedColumns: ['id'] }], tenantScoped: false })
-  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), ['001_system_tables', '002_create_authors', '003_create_notes'])
+  t.match(engine.catalogue.tables.get('authors')?.uniqueKeys.filter((key) => key.length === 1), [['id']], 'what a table without tenants refers to is unique over all')
+  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [...system, '007_create_authors', '008_create_notes'])
   const plan = await engine.migration.plan()
   t.strictSame(plan.migrations, [])
   t.match(plan.warnings, [/authors\.email is text in the database and declared as integer/, /authors\.born is declared notNull/])
   await open({})
   t.strictSame(await query('select count(*)::int as n from authors'), [{ n: 1 }], 'what is no longer declared stays')
+})
+
+test('a database of the version that had no tenants gets what it lacks, after what it has', (t) => forEachEngine(t, async (t, database) => {
+  if (database.provider !== 'postgres') return
+  const old = await openEngine(t, { ...database, tables: { authors }, migrate: 'manual' })
+  const { migrations } = await old.migration.plan()
+  const [first, last] = [migrations[0]!, migrations.at(-1)!]
+  await run(old, ...first.statements, recordSql(first), ...last.statements, recordSql({ ...last, name: '002_create_authors' }))
+  await run(old, "insert into authors (email, tenant_id) values ('x@y', 'a')", "insert into tenantry.documents (tenant_id, collection, id, data) values ('a', 'c', '1', '{}')")
+  const added = system.slice(1).map((name, index) => `00${index + 3}_${name.slice(4)}`)
+  t.strictSame(await old.pendingMigrations(), added)
+  t.strictSame(await old.migration.apply(), added)
+  const upgraded = await openEngine(t, { ...database, tables, migrate: 'auto' })
+  t.strictSame((await upgraded.kysely.selectFrom('tenantry.migrations').select('name').orderBy('name').execute()).map(({ name }) => name),
+    ['001_system_tables', '002_create_authors', ...added, '008_create_notes'])
+  t.strictSame(await upgraded.pendingMigrations(), [])
+  t.equal(await upgraded.text({ text: 'select (select count(*) from authors) || (select id from tenantry.documents)' }, [], nobody), '11')
+}))
+
+test('every system table with a tenant_id is emptied when its tenant is deleted', async (t) => {
+  const engine = await openEngine(t, { provider: 'embedded' })
+  const found = await engine.transaction(nobody, (session) => session.rows<{ name: string }>({
+    text: "select 'tenantry.' || table_name as name from information_schema.columns where table_schema = 'tenantry' and column_name = 'tenant_id'"
+  }))
+  t.strictSame(found.map(({ name }) => name).sort(), [...tenantOwnedTables].sort())
 })
 
 test('the script does by hand what apply does', async (t) => {
@@ -108,16 +171,16 @@ test('the script does by hand what apply does', async (t) => {
 test('twenty servers that start together on one empty database migrate it once', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const engines = await Promise.all(Array.from({ length: 20 }, () => openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2 } }, tables, migrate: 'auto' })))
-  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), ['001_system_tables', '002_create_authors_notes'])
+  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [...system, '007_create_authors_notes'])
   for (const engine of engines) t.equal(engine.catalogue.tables.get('notes')?.columns.has('deleted_at'), true)
 })
 
 test('a database that is newer than the program is refused, and untouched', (t) => forEachEngine(t, async (t, database) => {
   if (database.provider !== 'postgres') return
   const engine = await openEngine(t, { ...database, migrate: 'auto' })
-  await engine.transaction(nobody, (session) => session.rows({ text: "insert into tenantry.migrations (name) values ('002_from_the_future')" }))
+  await engine.transaction(nobody, (session) => session.rows({ text: "insert into tenantry.migrations (name) values ('007_from_the_future')" }))
   for (const migrate of ['auto', 'manual'] as const) {
-    t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*002_from_the_future/ })
+    t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*007_from_the_future/ })
   }
   t.strictSame([...(await engine.refresh()).tables.keys()], [])
 }))
@@ -129,9 +192,9 @@ test('a migration that the data forbids says why and changes nothing', async (t)
     postgres: { connectionString },
     tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text', unique: true }, more: { type: 'text' } } } }
   })
-  t.match(await rejection(engine.migration.apply()), { code: 'TENANTRY_CONFLICT', statusCode: 409, message: /002_alter_notes cannot be applied: could not create unique index "notes_title_key"/ })
+  t.match(await rejection(engine.migration.apply()), { code: 'TENANTRY_CONFLICT', statusCode: 409, message: /007_alter_notes cannot be applied: could not create unique index "notes_title_key"/ })
   t.strictSame((await query('select * from notes limit 1')), [{ id: 1, title: 'x' }])
-  t.strictSame(await engine.pendingMigrations(), ['002_alter_notes'])
+  t.strictSame(await engine.pendingMigrations(), ['007_alter_notes'])
 })
 
 test('a database that is not migrated can be opened, and says what it lacks', async (t) => {
@@ -144,7 +207,7 @@ test('a database that is not migrated can be opened, and says what it lacks', as
     migrate: 'manual',
     log: { info () {}, warn: (object) => said.push(object) }
   })
-  t.strictSame(said, [{ migrations: ['001_system_tables', '002_create_authors_notes'] }])
+  t.strictSame(said, [{ migrations: [...system, '007_create_authors_notes'] }])
   t.equal(engine.catalogue.tables.has('notes'), true)
 })
 
@@ -157,5 +220,5 @@ test('a table that a long statement holds does not stop the migration for ever',
   const applying = rejection(engine.migration.apply())
   t.match(await applying, { code: 'TENANTRY_DATABASE_BUSY' })
   await holder.end()
-  t.strictSame(await engine.migration.apply(), ['002_alter_notes'])
+  t.strictSame(await engine.migration.apply(), ['007_alter_notes'])
 })

@@ -1,11 +1,14 @@
 import { test } from 'tap'
-import { createEngine } from '../../../lib/database/index.js'
+import type { Transaction } from 'kysely'
+import { createEngine, type EngineOptions } from '../../../lib/database/index.js'
+import { tenantOwnedTables, type SystemTables } from '../../../lib/database/system-tables.js'
 import { nobody, openEngine, rejection } from './open.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 
 const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true } }, tenantScoped: true } } as const
 const rows = [1, 2, 3].map((id) => `insert into notes values (${id}, '${id === 3 ? 'b' : 'a'}')`).join(';')
 const seen = { name: 'seen', text: "select string_agg(id::text, ',' order by id) from notes" }
+const system = ['001_system_tables', '002_tenants', '003_tenant_configs', '004_secrets', '005_api_keys', '006_tenant_rbac']
 const insert = { name: 'insert', text: 'insert into notes (id, tenant_id) values ($1, $2)' }
 
 test('each request sees and writes its tenant\'s rows and no others, on one connection', async (t) => {
@@ -79,7 +82,7 @@ test('tables that were found get policies too, beside those that they have', asy
     create table shared (id int);
     create view seen as select * from plain`)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, rowLevelSecurity: true } })
-  t.strictSame(await engine.pendingMigrations(), ['001_system_tables', '002_isolate_guarded_plain_typed'])
+  t.strictSame(await engine.pendingMigrations(), [...system, '007_isolate_guarded_plain_typed'])
   await engine.migration.apply()
   t.strictSame(await engine.pendingMigrations(), [])
   const uuid = '00000000-0000-4000-8000-000000000001'
@@ -99,3 +102,40 @@ test('a table of another owner is left alone, and the plan says what to do', asy
   t.strictSame(migrations, [])
   t.match(warnings, [/notes has no policy.*its owner must apply create policy/])
 })
+
+test('the server reads and writes the tables of tenants, and a tenant\'s session its own rows only', async (t) => {
+  const connection = (options: object) => ({ provider: 'postgres' as const, postgres: { connectionString: '', ...options } })
+  const cases: EngineOptions[] = [
+    { provider: 'embedded' },
+    connection({}), connection({ preparedStatements: false }),
+    connection({ rowLevelSecurity: true }), connection({ rowLevelSecurity: true, preparedStatements: false })
+  ]
+  for (const options of cases) {
+    const { postgres } = options
+    const found = postgres && { ...postgres, connectionString: (await postgresDatabase(t, { role: 'owner' })).connectionString }
+    const engine = await openEngine(t, { ...options, postgres: found, migrate: 'auto' })
+    for (const tenant of ['a', 'b']) await engine.events.change({ topic: 'tenant', tenant }, (transaction) => writeEverything(transaction, tenant))
+    const ofA = await engine.events.change({ topic: 'tenant', tenant: 'a' }, (transaction) => transaction.deleteFrom('tenantry.api_keys').where('tenant_id', '=', 'a').returning('tenant_id').execute())
+    t.strictSame(ofA, [{ tenant_id: 'a' }])
+    for (const table of tenantOwnedTables) {
+      const rows = await engine.kysely.selectFrom(table).select('tenant_id').orderBy('tenant_id').execute()
+      t.strictSame(rows.map(({ tenant_id: tenant }) => tenant), table === 'tenantry.api_keys' ? ['b'] : ['a', 'b'], table)
+      if (postgres?.rowLevelSecurity === true) t.equal(await engine.text({ text: `select string_agg(tenant_id, ',') from ${table}` }, [], { tenantId: 'b' }), 'b', table)
+    }
+    await engine.events.change({ topic: 'tenant', tenant: 'b' }, (transaction) => transaction.deleteFrom('tenantry.tenants').where('id', '=', 'b').execute())
+    t.strictSame(await engine.kysely.selectFrom('tenantry.tenant_roles').select('tenant_id').execute(), [{ tenant_id: 'a' }], 'what a tenant owns goes with it')
+  }
+})
+
+/** A row of the tenant in every table of what tenants own. */
+async function writeEverything (transaction: Transaction<SystemTables>, tenant: string): Promise<void> {
+  const own = { tenant_id: tenant }
+  await transaction.insertInto('tenantry.tenants').values({ id: tenant, name: tenant }).execute()
+  await transaction.insertInto('tenantry.documents').values({ ...own, collection: 'c', id: '1', data: {} }).execute()
+  await transaction.insertInto('tenantry.tenant_configs').values({ ...own, version: 1, document: '{}', created_by: 'u' }).execute()
+  await transaction.insertInto('tenantry.secrets').values({ ...own, key: 'k', version: 1, value: Buffer.from('x') }).execute()
+  await transaction.insertInto('tenantry.secret_audit').values({ ...own, key: 'k', action: 'create' }).execute()
+  await transaction.insertInto('tenantry.api_keys').values({ ...own, name: 'k', hash: Buffer.from(tenant), scopes: ['*'], created_by: 'u' }).execute()
+  await transaction.insertInto('tenantry.tenant_rbac').values({ ...own, enabled: true }).execute()
+  await transaction.insertInto('tenantry.tenant_roles').values({ ...own, name: 'r', permissions: ['notes:read'] }).execute()
+}

@@ -1,6 +1,7 @@
 import type { Claims } from '../../../lib/compiler/types.js'
 import t from 'tap'
 import { accessLevels, holds, requireCaller, requirePermissions, type Access } from '../../../plugins/auth/access.js'
+import { noPermissions, type PermissionSet } from '../../../plugins/auth/permissions.js'
 
 const missing = { statusCode: 401, message: 'No authorization token provided' }
 const insufficient = { statusCode: 403, message: 'Insufficient permissions' }
@@ -8,6 +9,11 @@ const user: Claims = { sub: 'u' }
 const writer: Claims = { sub: 'w', tenant_id: 'acme', permissions: ['secrets:write'] }
 const tenantAdmin: Claims = { sub: 'a', role: 'admin', tenant_id: 'acme' }
 const platformAdmin: Claims = { sub: 'p', role: 'admin' }
+
+/** A request of the caller, whose role gives it these permissions. */
+function from (auth: Claims | null, given: PermissionSet | Promise<PermissionSet> = noPermissions) {
+  return { auth, server: { auth: { permissionsOf: () => given } } }
+}
 
 t.test('each access level lets in whom it names', async (t) => {
   const callers = { none: null, user, writer, tenantAdmin, platformAdmin }
@@ -21,7 +27,7 @@ t.test('each access level lets in whom it names', async (t) => {
   for (const access of accessLevels) {
     for (const [index, [name, auth]] of Object.entries(callers).entries()) {
       const error = expected[access][index]
-      const call = () => requireCaller({ auth }, access, 'secrets:write')
+      const call = () => requireCaller(from(auth), access, 'secrets:write')
       if (error === null || error === undefined) t.doesNotThrow(call, `${name} on ${access}`)
       else t.throws(call, error, `${name} on ${access}`)
     }
@@ -29,26 +35,46 @@ t.test('each access level lets in whom it names', async (t) => {
 })
 
 t.test('without a permission on the route, tenant-admin is for administrators alone', async (t) => {
-  t.throws(() => requireCaller({ auth: { ...writer, permissions: ['*'] } }, 'tenant-admin'), insufficient)
-  t.doesNotThrow(() => requireCaller({ auth: tenantAdmin }, 'tenant-admin'))
+  t.throws(() => requireCaller(from({ ...writer, permissions: ['*'] }, new Set(['*'])), 'tenant-admin'), insufficient)
+  t.doesNotThrow(() => requireCaller(from(tenantAdmin), 'tenant-admin'))
 })
 
 t.test('a permission is held by name, by resource:*, by * and by the role admin', async (t) => {
-  const holding = (...permissions: string[]) => ({ sub: 'u', permissions })
+  const holding = (...permissions: string[]) => from({ sub: 'u', permissions })
   t.ok(holds(holding('articles:write'), 'articles:write'))
   t.ok(holds(holding('articles:*'), 'articles:write'))
   t.ok(holds(holding('*'), 'articles:write'))
-  t.ok(holds(tenantAdmin, 'articles:write'))
+  t.ok(holds(from(tenantAdmin), 'articles:write'))
   t.notOk(holds(holding('articles:read', 'article:*', 'articles', '', ':*', 'articles:writer'), 'articles:write'))
   t.notOk(holds(holding('articles:write'), '*'))
   t.notOk(holds(holding('articles:write'), 'articles:*'))
-  t.notOk(holds({ sub: 'u', role: 'Admin' }, 'articles:write'))
-  t.notOk(holds(user, 'articles:write'))
+  t.notOk(holds(from({ sub: 'u', role: 'Admin' }), 'articles:write'))
+  t.notOk(holds(from(user), 'articles:write'))
 })
 
 t.test('every one of the permissions must be held', async (t) => {
-  t.doesNotThrow(() => requirePermissions({ sub: 'u', permissions: ['a:b', 'c:*'] }, ['a:b', 'c:d']))
-  t.throws(() => requirePermissions({ sub: 'u', permissions: ['a:b'] }, ['a:b', 'c:d']), insufficient)
-  t.throws(() => requirePermissions(null, ['a:b']), missing)
-  t.doesNotThrow(() => requirePermissions(null, []))
+  t.doesNotThrow(() => requirePermissions(from({ sub: 'u', permissions: ['a:b', 'c:*'] }), ['a:b', 'c:d']))
+  t.throws(() => requirePermissions(from({ sub: 'u', permissions: ['a:b'] }), ['a:b', 'c:d']), insufficient)
+  t.throws(() => requirePermissions(from(null), ['a:b']), missing)
+  t.doesNotThrow(() => requirePermissions(from(null), []))
+})
+
+t.test('what the role gives adds to the own permissions, and is waited for where it is not known yet', async (t) => {
+  const caller = { sub: 'u', permissions: ['a:b'] }
+  const given = new Set(['c:*'])
+  t.equal(holds(from(caller, given), 'c:d'), true)
+  t.equal(requirePermissions(from(caller, given), ['a:b', 'c:d']), undefined)
+  t.equal(requireCaller(from(user, given), 'tenant-admin', 'c:d'), undefined)
+  t.throws(() => requirePermissions(from(caller, given), ['a:b', 'c:d', 'e:f']), insufficient)
+  t.equal(await holds(from(caller, Promise.resolve(given)), 'c:d'), true)
+  t.equal(await holds(from(user, Promise.resolve(given)), 'a:b'), false)
+  await t.resolves(async () => requireCaller(from(user, Promise.resolve(given)), 'tenant-admin', 'c:d'))
+  await t.rejects(async () => requirePermissions(from(caller, Promise.resolve(given)), ['a:b', 'e:f']), insufficient)
+  await t.rejects(async () => requireCaller(from(user, Promise.resolve(given)), 'tenant-admin', 'e:f'), insufficient)
+})
+
+t.test('no permission replaces a role: `*` opens no endpoint of the platform', async (t) => {
+  const caller = from({ sub: 'u', permissions: ['*'] }, new Set(['*', 'admin']))
+  t.throws(() => requireCaller(caller, 'platform-admin', 'tenants:write'), insufficient)
+  t.throws(() => requireCaller(caller, 'tenant-admin'), insufficient)
 })

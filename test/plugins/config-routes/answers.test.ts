@@ -11,7 +11,7 @@ interface Asked { readonly claims?: TokenClaims, readonly headers?: Record<strin
 
 /** Asks a server with the routes and two notes of the tenant "acme". */
 async function asking (t: Test, document: TestDocument) {
-  const app = await testServer(t, { tables, ...document, routes: [...document.routes ?? [], { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] }] })
+  const app = await testServer(t, { tables, ...document, routes: [...document.routes ?? [], { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] }] }, { tenants: ['acme', 'globex'] })
   const created = await app.inject({ method: 'POST', url: '/notes', headers: { 'x-tenant-id': 'acme' }, payload: [{ id: 1, title: 'one', secret: 's1' }, { id: 2, title: 'two', secret: 's2' }] })
   t.equal(created.statusCode, 201, created.body)
   return async (url: string, { claims, headers }: Asked = {}) => {

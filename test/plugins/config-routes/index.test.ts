@@ -2,13 +2,13 @@ import type { ConfigRoutesOptions } from '../../../plugins/config-routes/options
 import Fastify, { type FastifyInstance } from 'fastify'
 import tap, { test, type Test } from 'tap'
 import { ConfigError } from '../../../lib/config/index.js'
-import { createEngine } from '../../../lib/database/index.js'
 import auth from '../../../plugins/auth/index.js'
 import cache from '../../../plugins/cache/index.js'
 import configRoutes from '../../../plugins/config-routes/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
-import tenancy from '../../../plugins/tenancy.js'
+import tenancy from '../../../plugins/tenancy/index.js'
 import { testSecret } from '../../helpers/tokens.js'
+import { sharedEngine } from '../tenancy/shared-engine.js'
 
 const tables = {
   shared: { columns: { id: { type: 'integer', primaryKey: true } } },
@@ -23,16 +23,13 @@ const services = {
 }
 type Service = keyof typeof services
 
-const silent = Fastify({ logger: false }).log
-// One for all apps: a database takes a second or two to start.
-const engine = await createEngine({ provider: 'embedded', embedded: {}, tables, migrate: 'auto', log: silent })
-tap.teardown(() => engine.close())
+const decorateDatabase = await sharedEngine(tap, [], tables)
 
 /** Starts an app with these plugins; the error, or null. */
 async function startOf (t: Test, names: readonly Service[], options: object, withDatabase = true): Promise<Error | null> {
   const app = Fastify()
   t.teardown(() => app.close())
-  if (withDatabase) app.decorate('engine', engine)
+  if (withDatabase) decorateDatabase(app)
   for (const name of names) services[name](app)
   // Wrong options are what this is about.
   const given: ConfigRoutesOptions = Object.assign({ routes: [], env: {} }, options)

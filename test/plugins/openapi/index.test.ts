@@ -4,17 +4,21 @@ import t from 'tap'
 import auth from '../../../plugins/auth/index.js'
 import conventions, { errorResponses } from '../../../plugins/conventions.js'
 import health from '../../../plugins/health.js'
-import type { Documentation } from '../../../plugins/openapi/documentation.js'
+import type { Documentation, DocumentedRoute } from '../../../plugins/openapi/documentation.js'
 import openapi from '../../../plugins/openapi/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
-import tenancy from '../../../plugins/tenancy.js'
+import tenancy from '../../../plugins/tenancy/index.js'
 import { testSecret } from '../../helpers/tokens.js'
+import { sharedEngine } from '../tenancy/shared-engine.js'
+
+const decorateDatabase = await sharedEngine(t)
 
 const article = { type: 'object', properties: { id: { type: 'string', format: 'uuid' }, subtitle: { type: ['string', 'null'] }, note: { type: 'string', nullable: true } } }
 
 function createApp (documentation: Documentation | (() => Documentation) = {}): FastifyInstance {
   const app = Fastify()
   app.register(auth, { jwt: { secret: testSecret } })
+  decorateDatabase(app)
   app.register(tenancy)
   app.register(rateLimit)
   app.register(openapi, { title: 'Articles', version: '3.2.1', description: 'All of them.' })
@@ -95,9 +99,9 @@ t.test('errors and security follow from the access that a route declares', async
   const { paths } = await documentOf(createApp({ errors: [404] }))
   const told = (operation: { responses: object, security?: unknown }) => [Object.keys(operation.responses).join(' '), operation.security]
   t.same(told(paths['/health'].get), ['200 500 503', []])
-  t.same(told(paths['/articles'].get), ['200 400 401 403 429 500', [{}, { bearer: [] }]])
-  t.same(told(paths['/articles/{id}'].put), ['204 400 401 403 404 429 500', [{ bearer: [] }]])
-  t.same(told(paths['/articles/{id}/reviews/{review}'].delete), ['200 400 401 403 404 429 500', [{ bearer: [] }]])
+  t.same(told(paths['/articles'].get), ['200 400 401 403 429 500', [{}, { bearer: [] }, { apiKey: [] }]])
+  t.same(told(paths['/articles/{id}'].put), ['204 400 401 403 404 429 500', [{ bearer: [] }, { apiKey: [] }]])
+  t.same(told(paths['/articles/{id}/reviews/{review}'].delete), ['200 400 401 403 404 429 500', [{ bearer: [] }, { apiKey: [] }]])
   t.same(told(paths['/plain'].get), ['200', undefined])
   t.same(paths['/articles/{id}'].put.responses['404'], { description: 'Not Found', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } })
   t.same(paths['/articles/{id}'].put.responses['204'], { description: 'No Content' })
@@ -111,6 +115,96 @@ t.test('the document is composed once, and anew after it was invalidated', async
   t.equal((await documentOf(app)).paths[path].delete.summary, 'asked 1')
   app.openapi.invalidate()
   t.equal((await documentOf(app)).paths[path].delete.summary, 'asked 2')
+})
+
+/** A route that a plugin brings for some callers. */
+function further (method: string, url: string, openapi: Documentation = {}): DocumentedRoute {
+  return { methods: [method], url, config: { access: 'open', openapi }, schema: undefined }
+}
+
+t.test('further routes join the paths of the same shape, and none takes the place of another', async (t) => {
+  const app = createApp({ summary: 'Delete a review' })
+  await app.ready()
+  const params = { type: 'object', properties: { key: { type: 'string', maxLength: 9 }, number: { type: 'integer' } } }
+  app.openapi.further = () => ({
+    key: 'acme',
+    routes: () => [
+      further('PUT', '/articles/:key/reviews/:number', { params, tags: ['Articles', 'Own'], operationId: 'getArticles' }),
+      further('DELETE', '/articles/:key/reviews/:number', { summary: 'of the tenant' }),
+      further('GET', '/own/:a/:b', { tags: ['Own'] }),
+      further('POST', '/own/:b/:a', { summary: 'the first' }),
+      further('POST', '/own/:c/:d', { summary: 'the second' }),
+      further('GET', '/articles/:id/reviews', { hide: true })
+    ]
+  })
+  const document = await documentOf(app)
+  const { valid, errors } = await new Validator().validate(structuredClone(document))
+  t.ok(valid, JSON.stringify(errors))
+  const { paths, tags } = document
+  t.same(Object.keys(paths).sort(), ['/articles', '/articles/{id}', '/articles/{id}/reviews/{review}', '/health', '/own/{a}/{b}', '/plain'])
+  const reviews = paths['/articles/{id}/reviews/{review}']
+  t.same(Object.keys(reviews), ['delete', 'put'])
+  t.equal(reviews.delete.summary, 'Delete a review')
+  t.match(reviews.put.parameters, [{ in: 'path', name: 'id', schema: { maxLength: 9 } }, { in: 'path', name: 'review', schema: { type: 'integer' } }])
+  t.match(paths['/own/{a}/{b}'].post, { summary: 'the first', operationId: 'postOwnByAByB', parameters: [{ name: 'a' }, { name: 'b' }, {}] })
+  t.same([paths['/articles'].get.operationId, reviews.put.operationId], ['getArticles', 'getArticles2'])
+  t.same(tags, [{ name: 'System' }, { name: 'Articles' }, { name: 'Own' }])
+  t.notMatch(app.openapi.text(), /own/, 'the server\'s own document stays as it is')
+})
+
+t.test('whoever asks while further routes are composed gets the same, and nobody after a change', async (t) => {
+  const app = createApp()
+  await app.ready()
+  let asked = 0
+  let failing = true
+  app.openapi.further = () => ({
+    key: 'acme',
+    routes () {
+      asked++
+      if (failing) throw new Error('not now')
+      return [further('GET', '/own', { summary: `asked ${asked}` })]
+    }
+  })
+  t.equal((await app.inject('/doc')).statusCode, 500)
+  failing = false
+  const summary = async () => (await documentOf(app)).paths['/own'].get.summary
+  t.same(new Set(await Promise.all(Array.from({ length: 5 }, summary))), new Set(['asked 2']))
+  t.equal(await summary(), 'asked 2')
+  const waiting = summary()
+  app.openapi.invalidate()
+  await waiting
+  t.equal(await summary(), 'asked 3')
+})
+
+t.test('further operations that find no room are told without their schemas', async (t) => {
+  const app = createApp()
+  await app.ready()
+  const text = 'x'.repeat(100_000)
+  const routes = Array.from({ length: 100 }, (_, index) => further('POST', `/own${index}/:id`, {
+    summary: text,
+    tags: ['Own'],
+    params: { type: 'object', properties: { id: { type: 'string', pattern: text } } },
+    body: { type: 'object', description: text },
+    response: { 200: { description: 'Done', type: 'object' } },
+    errors: [404]
+  }))
+  app.openapi.further = () => ({ key: 'acme', routes: () => routes })
+  const { body } = await app.inject('/doc')
+  t.ok(body.length < 4_200_000, `${body.length} characters`)
+  const document = JSON.parse(body)
+  t.equal(document.paths['/own0/{id}'].post.summary, text)
+  const { responses, ...last } = document.paths['/own99/{id}'].post
+  t.same(last, {
+    operationId: 'postOwn99ById',
+    description: 'Its schemas are left out: the document would be too large.',
+    tags: ['Own'],
+    parameters: [{ in: 'path', name: 'id', required: true, schema: { type: 'string' } }, { $ref: '#/components/parameters/TenantId' }],
+    requestBody: { required: true, content: { 'application/json': { schema: {} } } },
+    security: [{}, { bearer: [] }, { apiKey: [] }]
+  })
+  t.same(Object.keys(responses), ['200', '400', '401', '403', '404', '429', '500'])
+  const { valid, errors } = await new Validator().validate(document)
+  t.ok(valid, JSON.stringify(errors))
 })
 
 t.test('the pages are served with the document, to anyone', async (t) => {

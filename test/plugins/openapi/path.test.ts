@@ -1,5 +1,5 @@
 import t from 'tap'
-import { operationName, parametersOf, toTemplate } from '../../../plugins/openapi/path.js'
+import { operationName, parametersOf, shapeOf, toTemplate } from '../../../plugins/openapi/path.js'
 
 t.test('parameters of every form of a route become those of a template', async (t) => {
   const cases = {
@@ -15,6 +15,12 @@ t.test('parameters of every form of a route become those of a template', async (
   }
   for (const [url, template] of Object.entries(cases)) t.equal(toTemplate(url), template, url)
   t.same(parametersOf('/a/{lat}-{lon}/{wildcard}'), ['lat', 'lon', 'wildcard'])
+})
+
+t.test('paths are told apart by their texts, and not by the names of their parameters', async (t) => {
+  t.equal(shapeOf('/a/{lat}-{lon}/{wildcard}'), shapeOf('/a/{x}-{y}/{rest}'))
+  t.not(shapeOf('/a/{id}'), shapeOf('/a/{id}/b'))
+  t.not(shapeOf('/a/{id}'), shapeOf('/a/id'))
 })
 
 t.test('operations are named by method and path', async (t) => {

@@ -6,11 +6,14 @@ import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import { createMemoryStore } from '../../../plugins/rate-limit/store.js'
-import tenancy from '../../../plugins/tenancy.js'
+import tenancy from '../../../plugins/tenancy/index.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
+import { sharedEngine } from '../tenancy/shared-engine.js'
 
 const start = 1_800_000_000_500 // ms
 const [acme, globex] = [bearer({ tenant_id: 'acme' }), bearer({ tenant_id: 'globex' })]
+
+const withDatabase = await sharedEngine(t, ['acme', 'globex'])
 
 interface Clock { now: number }
 
@@ -18,6 +21,7 @@ function createApp (options: RateLimitPluginOptions, clock: Clock = { now: start
   const app = Fastify({ trustProxy: true })
   app.register(conventions)
   app.register(auth, { jwt: { secret: testSecret } })
+  withDatabase(app)
   app.register(tenancy, { trustHeader })
   app.register(rateLimit, { now: () => clock.now, ...options })
   app.after(() => {

@@ -1,10 +1,10 @@
 /** Calls to other services (SPEC "Integration members", "credentials", DESIGN 9). */
 import { Type } from 'typebox'
 import { MapOf, Planned, Section } from '../annotations.js'
+import { Credentials } from '../credentials.js'
 
 const reason = 'calls to other services'
 const text = (description?: string) => Type.Optional(Type.String(description === undefined ? {} : { description }))
-const baseUrl = text("The address, where it is not the service's own.")
 
 export const Integration = Section({
   type: Type.String({ description: 'The connector.' }),
@@ -15,15 +15,7 @@ export const Integration = Section({
 
 export const Integrations = Planned(Type.Array(Integration, { description: 'Calls to other services, run in order.' }), reason)
 
-export const Credentials = Planned(Section({
-  payment: Type.Optional(Section({ secretKey: Type.String(), baseUrl })),
-  payprov: Type.Optional(Section({ accessToken: Type.String(), baseUrl })),
-  issues: Type.Optional(Section({ baseUrl: Type.String(), email: Type.String(), apiToken: Type.String() })),
-  codehost: Type.Optional(Section({ token: Type.String(), baseUrl })),
-  email: Type.Optional(Section({ apiKey: Type.String(), baseUrl })),
-  chat: Type.Optional(Section({ webhookUrl: Type.String(), baseUrl })),
-  sms: Type.Optional(Section({ accountSid: Type.String(), authToken: Type.String(), fromNumber: Type.String(), baseUrl }))
-}, { description: 'The credentials of the built-in connectors.' }), reason)
+export const PlannedCredentials = Planned(Credentials, reason)
 
 export const CustomIntegrations = Planned(Type.Array(Section({
   name: Type.String({ description: 'What `type` of an integration names.' }),

@@ -1,6 +1,6 @@
 /** Workflows (SPEC "Workflow members", DESIGN 9). */
 import { Type } from 'typebox'
-import { MapOf, Planned, Section } from '../annotations.js'
+import { Planned, Section } from '../annotations.js'
 
 const reason = 'workflows'
 
@@ -70,5 +70,3 @@ export const Webhooks = Planned(Type.Array(Section({
 export const Queue = Planned(Section({
   concurrency: Type.Optional(Type.Integer({ minimum: 1, description: 'Jobs that this process runs at a time.' }))
 }, { description: 'Background jobs.' }), 'background jobs')
-
-export const Settings = Planned(MapOf(Type.Unknown(), { description: 'What `{{tenant.config.field}}` reads.' }), 'documents that tenants save')

@@ -3,6 +3,11 @@
  * it is applied, since the document's tables have migrations in the same order; `description` is what tells it apart.
  */
 import type { SystemMigration } from './system-migration.js'
+import { apiKeys } from './api-keys.js'
+import { secrets } from './secrets.js'
 import { systemTables } from './system-tables.js'
+import { tenantConfigs } from './tenant-configs.js'
+import { tenantRbac } from './tenant-rbac.js'
+import { tenants } from './tenants.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac]

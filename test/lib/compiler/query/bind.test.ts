@@ -94,7 +94,8 @@ test('a variant has one text and one name, whatever the values; more than 64 run
   const name = (body: unknown): string | undefined => bind(scopeOf({ body })).statement.name
   t.equal(name({ title: 'x', views: 1 }), name({ views: 2, title: 'y' }))
   t.not(name({ title: 'x' }), name({ title: 'x', views: 1 }))
-  t.match(name({ title: 'x' }), /^t_[0-9a-f]{32}$/)
+  t.match(name({ title: 'x' }), /^p_[0-9a-f]{32}$/)
+  t.match(compile({ ...insert, select: 'id' }, { origin: 'tenant' }).bind(scopeOf({ body: { title: 'x' } })).statement.name, /^t_[0-9a-f]{32}$/, "a tenant's has another")
   t.equal(compile({ ...insert, select: 'id' }).bind(scopeOf({ body: { title: 'z' } })).statement.name, name({ title: 'x' }), 'in another route too')
   const columns = ['status', 'author_id', 'views', 'rating', 'tags', 'meta', 'slug']
   const names = Array.from({ length: 128 }, (_, bits) => name(Object.fromEntries(columns.filter((_, index) => bits & 1 << index).map((column) => [column, null]))))

@@ -54,7 +54,7 @@ export function documentFaultsOf (query: DocumentQuery, changes?: Partial<QueryC
 
 /** A request of tenant `a`. */
 export function scopeOf (changes: Partial<Scope> = {}): Scope {
-  return { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: { id: 'a', config: {} }, results: {}, fullAccess: false, ...changes }
+  return { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: { id: 'a', config: {} }, secrets: new Map(), results: {}, fullAccess: false, ...changes }
 }
 
 /** The text and values of a query for a request. */

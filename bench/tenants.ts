@@ -1,0 +1,285 @@
+/**
+ * What tenants cost: their routes against the platform's, secrets, thousands of tenants at once, the first request of one, and a save.
+ * `node --import tsx bench/tenants.ts` after a build. Options:
+ *   --rounds N         rounds of each case (default 5)
+ *   --seconds N        seconds of load in a round (default 4)
+ *   --connections N    connections of the load (default 32)
+ *   --parts TEXT       which of routes,secrets,many,cold,save (default all)
+ *   --lists N          how many lists of columns the tenants' routes read (default 13699, so that few routes share a statement)
+ *   --tenants LIST     the numbers of tenants that are visited (default 1000,10000)
+ */
+import type { BenchRequest } from './cases.js'
+import type { ProcessReport, TenantsSettings } from './tenants/server.js'
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { cpus } from 'node:os'
+import { parseArgs } from 'node:util'
+import { signToken, testSecret } from '../test/helpers/tokens.js'
+import { startDatabase } from './database.js'
+import { markdownTable, median } from './statistics.js'
+import { startLoad, startSubject, type Subject } from './subject.js'
+import { insertArticles, insertTenants, tenantId, withClient } from './tenants/data.js'
+import { measured, measuredRoutes, routePath, routesOfTenant, secretRoutes } from './tenants/document.js'
+
+const { values: options } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '4' },
+    connections: { type: 'string', default: '32' },
+    lists: { type: 'string', default: '13699' },
+    parts: { type: 'string', default: 'routes,secrets,many,cold,save' },
+    tenants: { type: 'string', default: '1000,10000' }
+  }
+})
+const [rounds = 5, seconds = 4, connections = 32] = [options.rounds, options.seconds, options.connections].map(Number)
+const parts = options.parts.split(',')
+const lists = Number(options.lists)
+const counts = options.tenants.split(',').map(Number)
+const most = Math.max(...counts)
+
+/** Tenants beyond those that are visited: those of the other parts. */
+const [ownTenant, coldStart] = [most, most + 1]
+const coldTenants = 300
+const largeTenants = 20 // of 500 routes each
+
+const database = await startDatabase()
+const load = startLoad()
+const { connectionString } = database
+const settings: TenantsSettings = { connectionString, jwtSecret: testSecret, masterKey: randomBytes(32).toString('base64'), maxLoadedTenants: most + 1000 }
+const subjects: Subject[] = []
+try {
+  const server = await startServer()
+  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${connections} connections, ${rounds} rounds of ${seconds} s\n`)
+  await insertTenants(connectionString, coldStart + coldTenants, (index) => ({ routes: routesOfTenant(index, 10, lists) }))
+  await insertTenants(connectionString, coldStart + coldTenants + largeTenants, (index) => ({ routes: routesOfTenant(index, 500, lists) }))
+  await insertArticles(connectionString, most + 1, 5)
+  if (parts.includes('routes')) await compareRoutes(server)
+  if (parts.includes('secrets')) await compareSecrets(server)
+  if (parts.includes('cold')) await coldRequests()
+  if (parts.includes('save')) await saves(server)
+  if (parts.includes('many')) await manyTenants(server)
+} finally {
+  for (const process of [...subjects, load]) await process.stop()
+  await database.stop()
+}
+
+async function startServer (more: Partial<TenantsSettings> = {}): Promise<Subject> {
+  const given: TenantsSettings = { ...settings, ...more }
+  const subject = await startSubject('tenants', given)
+  subjects.push(subject)
+  return subject
+}
+
+async function stopServer (server: Subject): Promise<void> {
+  subjects.splice(subjects.indexOf(server), 1)
+  await server.stop()
+}
+
+function headersOf (index: number): Record<string, string> {
+  return { authorization: `Bearer ${signToken({ sub: `user-${index}`, role: 'admin', tenant_id: tenantId(index) }, { expiresIn: 86_400 })}` }
+}
+
+async function report ({ url }: Subject, collect = false): Promise<ProcessReport> {
+  const response = await fetch(`${url}/-/process${collect ? '?gc=1' : ''}`)
+  return JSON.parse(await response.text())
+}
+
+/** Asks as an administrator of the tenant; anything but success ends the benchmark. */
+async function ask ({ url }: Subject, index: number, method: string, path: string, body?: unknown): Promise<string> {
+  const response = await fetch(url + path, { method, headers: { ...headersOf(index), ...(body !== undefined && { 'content-type': 'application/json' }) }, ...(body !== undefined && { body: JSON.stringify(body) }) })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`)
+  return text
+}
+
+interface Round {
+  readonly requestsPerSecond: number
+  /** Of the server's process, microseconds a request. */
+  readonly cpu: number
+}
+
+async function round (server: Subject, requests: readonly BenchRequest[], time = seconds): Promise<Round> {
+  const before = await server.usage()
+  const told = await load.run({ url: server.url, requests, connections, seconds: time })
+  const after = await server.usage()
+  if (told.errors + told.refused > 0) throw new Error(`${requests[0]?.path}: ${told.errors} errors, ${told.refused} refused`)
+  return { requestsPerSecond: told.requestsPerSecond, cpu: (after.cpu - before.cpu) / told.count }
+}
+
+interface Compared { readonly name: string, readonly server: Subject, readonly requests: readonly BenchRequest[] }
+
+/**
+ * Rounds that alternate; the medians of the ratios of the second to the first: what disturbs the machine disturbs both.
+ * Requests a second of each, their ratio, and that of the server's processor time a request.
+ */
+async function compare (base: Compared, other: Compared): Promise<[base: string, other: string, ratio: string, cpu: string]> {
+  const [first, second]: [Round[], Round[]] = [[], []]
+  for (const { server, requests } of [base, other]) await round(server, requests, 2)
+  for (let index = 0; index < rounds; index++) {
+    for (const side of index % 2 === 0 ? [base, other] : [other, base]) (side === base ? first : second).push(await round(side.server, side.requests))
+  }
+  const ratios = (figure: keyof Round) => second.map((round, index) => round[figure] / (first[index]?.[figure] ?? Number.NaN))
+  const shown = (values: readonly number[]) => `${median(values).toFixed(2)} (${Math.min(...values).toFixed(2)} to ${Math.max(...values).toFixed(2)})`
+  const figure = (rounds: readonly Round[]) => Math.round(median(rounds.map(({ requestsPerSecond }) => requestsPerSecond))).toString()
+  console.error(`${other.name}: ${shown(ratios('requestsPerSecond'))}, CPU ${shown(ratios('cpu'))}`)
+  return [figure(first), figure(second), shown(ratios('requestsPerSecond')), shown(ratios('cpu'))]
+}
+
+async function compareRoutes (server: Subject): Promise<void> {
+  await ask(server, ownTenant, 'POST', '/tenant/config', { routes: [...measuredRoutes('/own'), ...secretRoutes] })
+  const ids = await withClient(connectionString, async (client) => {
+    const { rows } = await client.query<{ id: string }>('select id::text from articles where tenant_id = $1', [tenantId(ownTenant)])
+    return rows.map(({ id }) => id)
+  })
+  const headers = headersOf(ownTenant)
+  const requestsOf: Record<keyof typeof measured, (path: string) => string[]> = {
+    record: (path) => ids.map((id) => `${path}/articles/${id}`),
+    list: (path) => [`${path}/articles?limit=5`],
+    mapped: (path) => [`${path}/greetings/visitor`]
+  }
+  const rows: string[][] = []
+  for (const [name, paths] of Object.entries(requestsOf)) {
+    const side = (path: string): Compared => ({ name, server, requests: paths(path).map((target) => ({ method: 'GET', path: target, headers })) })
+    rows.push([name, ...await compare(side('/base'), side('/own')), '≥ 0.95'])
+  }
+  console.log(`A route of a tenant against the same route of the platform.\n\n${markdownTable(['route', "platform's, requests/s", "tenant's, requests/s", 'ratio', 'CPU a request', 'asked ratio'], rows)}\n`)
+}
+
+async function compareSecrets (server: Subject): Promise<void> {
+  await ask(server, ownTenant, 'POST', '/tenant/config', { routes: [...measuredRoutes('/own'), ...secretRoutes] })
+  await ask(server, ownTenant, 'POST', '/tenant/secrets', { key: 'BENCH_KEY', value: 'a value of the benchmark' })
+  const headers = headersOf(ownTenant)
+  const side = (path: string): Compared => ({ name: 'reads a secret', server, requests: [{ method: 'GET', path, headers }] })
+  const row = await compare(side('/own/without-secret'), side('/own/with-secret'))
+  console.log(`A request that uses a secret against one that does not.\n\n${markdownTable(['request', 'without, requests/s', 'with, requests/s', 'ratio', 'CPU a request', 'asked ratio'], [['reads a secret', ...row, '≥ 0.95']])}\n`)
+}
+
+/** One request to each of the tenants, by their order or by a Zipf law, in which the second is asked half as often as the first. */
+function visits (count: number, law: 'evenly' | 'by a Zipf law'): BenchRequest[] {
+  const requests = Array.from({ length: count }, (_, index): BenchRequest => ({ method: 'GET', path: routePath(index, index % 10), headers: headersOf(index) }))
+  if (law === 'evenly') return requests
+  const weights: number[] = []
+  let total = 0
+  for (let rank = 1; rank <= count; rank++) weights.push(total += 1 / rank)
+  return Array.from({ length: Math.max(count, 2000) }, (_, draw) => {
+    const place = fraction(draw) * total
+    let [low, high] = [0, count - 1]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (weights[middle]! < place) low = middle + 1
+      else high = middle
+    }
+    return requests[low]!
+  })
+}
+
+/** A number from 0 to 1, the same in every run: the fractional part of multiples of the golden ratio is spread evenly. */
+function fraction (draw: number): number {
+  return (draw * 0.618_033_988_749_895) % 1
+}
+
+async function manyTenants (server: Subject): Promise<void> {
+  const head = ['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio', 'CPU a request', 'asked ratio', 'heap MB', 'resident MB', "PostgreSQL's connections MB"]
+  const rows: string[][] = []
+  const one: Compared = { name: 'one tenant', server, requests: Array.from({ length: 10 }, (_, number) => ({ method: 'GET', path: routePath(0, number), headers: headersOf(0) })) }
+  const memory = async (subject: Subject) => {
+    const { heap, rss } = await report(subject, true)
+    return [megabytes(heap), megabytes(rss), megabytes(await backendMemory())]
+  }
+  await round(server, one.requests, 2)
+  rows.push(['1', '', '', '', '', '', '', ...await memory(server)])
+  for (const count of counts) {
+    for (const law of ['evenly', 'by a Zipf law'] as const) {
+      const requests = visits(count, law)
+      await visitAll(server, requests)
+      const figures = await compare(one, { name: `${count} tenants ${law}`, server, requests })
+      rows.push([String(count), law, ...figures, '≥ 0.9', ...await memory(server)])
+    }
+  }
+  console.log(`Tenants of 10 routes each, all at hand (maxLoadedTenants ${settings.maxLoadedTenants}).\n\n${markdownTable(head, rows)}\n`)
+
+  const small = await startServer({ maxLoadedTenants: 100 })
+  const bounded: string[][] = []
+  await round(small, one.requests, 2)
+  bounded.push(['1', '', '', ...await memory(small)])
+  for (const count of counts) {
+    const requests = visits(count, 'evenly')
+    await visitAll(small, requests)
+    const { requestsPerSecond } = await round(small, requests)
+    bounded.push([String(count), 'evenly', Math.round(requestsPerSecond).toString(), ...await memory(small)])
+  }
+  await stopServer(small)
+  console.log(`The same where 100 are kept at hand: memory is bounded by that, and every request makes a tenant's routes anew.\n\n${markdownTable(['tenants', 'visited', 'requests/s', ...head.slice(-3)], bounded)}\n`)
+}
+
+/** Each of the requests once, so that all are warm. */
+async function visitAll ({ url }: Subject, requests: readonly BenchRequest[]): Promise<void> {
+  const waiting = [...requests]
+  await Promise.all(Array.from({ length: 16 }, async () => {
+    for (let request = waiting.pop(); request !== undefined; request = waiting.pop()) {
+      const response = await fetch(url + request.path, { headers: request.headers })
+      await response.arrayBuffer()
+      if (!response.ok) throw new Error(`${request.path}: ${response.status}`)
+    }
+  }))
+}
+
+async function coldRequests (): Promise<void> {
+  const server = await startServer()
+  await ask(server, ownTenant, 'GET', '/base/greetings/x')
+  const measure = async (start: number, count: number): Promise<number[]> => {
+    const times: number[] = []
+    for (let index = start; index < start + count; index++) {
+      const headers = headersOf(index)
+      const begin = performance.now()
+      const response = await fetch(server.url + routePath(index, index % 10), { headers })
+      await response.arrayBuffer()
+      times.push(performance.now() - begin)
+      if (!response.ok) throw new Error(`a cold request: ${response.status}`)
+    }
+    return times.sort((left, right) => left - right)
+  }
+  const row = (name: string, times: readonly number[], asked: string) => [name, median(times).toFixed(2), (times[Math.floor(times.length * 0.99)] ?? Number.NaN).toFixed(2), asked]
+  // The first of all compile the code itself.
+  await measure(coldStart, 20)
+  const rows = [row('10 routes', await measure(coldStart + 20, coldTenants - 20), '≤ 20'), row('500 routes', await measure(coldStart + coldTenants, largeTenants), '')]
+  await stopServer(server)
+  console.log(`The first request of a tenant.\n\n${markdownTable(['tenant of', 'median ms', '99 % ms', 'asked'], rows)}\n`)
+}
+
+async function saves (server: Subject): Promise<void> {
+  const rows: string[][] = []
+  for (const count of [100, 500]) {
+    const blocks: number[] = []
+    const times: number[] = []
+    for (let round = 0; round < 12; round++) {
+      const body = { routes: routesOfTenant(ownTenant + round, count, lists) }
+      await report(server, true)
+      await report(server)
+      const begin = performance.now()
+      await ask(server, ownTenant, 'POST', '/tenant/config', body)
+      times.push(performance.now() - begin)
+      blocks.push((await report(server)).longestBlock)
+    }
+    // The first two compile the code itself.
+    rows.push([String(count), median(times.slice(2)).toFixed(1), median(blocks.slice(2)).toFixed(1), Math.max(...blocks).toFixed(1), count === 100 ? '≤ 50' : ''])
+  }
+  console.log(`Saves of a document, and how long the event loop does nothing else.\n\n${markdownTable(['routes', 'save, median ms', 'longest block, median ms', 'longest of all ms', 'asked'], rows)}\n`)
+}
+
+/** What the processes of PostgreSQL's connections hold themselves, in bytes; not a number where the system does not tell. */
+async function backendMemory (): Promise<number> {
+  const pids = await withClient(connectionString, async (client) => {
+    const { rows } = await client.query<{ pid: number }>("select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()")
+    return rows.map(({ pid }) => pid)
+  })
+  const held = await Promise.all(pids.map(async (pid) => {
+    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
+    return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1] ?? Number.NaN) * 1024
+  }))
+  return held.reduce((sum, bytes) => sum + bytes, 0)
+}
+
+function megabytes (bytes: number): string {
+  return Math.round(bytes / 1024 / 1024).toString()
+}

@@ -1,0 +1,94 @@
+/** The platform's document of the benchmark of tenants, and the documents of the tenants. */
+import type { ConfigInput } from 'tenantry'
+
+export type Route = ConfigInput['routes'][number]
+
+export interface TenantDocument {
+  readonly routes: readonly Route[]
+}
+
+const columns = ['id', 'title', 'body', 'status', 'views', 'created_at', 'tenant_id'] as const
+
+/** What is measured on both sides: the same route, of the platform and of a tenant. */
+export const measured = {
+  record: (path: string): Route => ({
+    path: `${path}/articles/:id`,
+    method: 'get',
+    requireAuth: true,
+    request: { params: { id: { type: 'string', format: 'uuid' } } },
+    queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}' }]
+  }),
+  list: (path: string): Route => ({
+    path: `${path}/articles`,
+    method: 'get',
+    requireAuth: true,
+    request: { query: {} },
+    queries: [{ table: 'articles', operation: 'select', order: [{ column: 'created_at', ascending: false }, { column: 'id' }] }]
+  }),
+  mapped: (path: string): Route => ({
+    path: `${path}/greetings/:name`,
+    method: 'get',
+    requireAuth: true,
+    request: { params: { name: { type: 'string', maxLength: 50 } } },
+    response: { message: 'Hello {{params.name}}', tenant: '{{auth.tenant_id}}', caller: { id: '{{auth.sub}}', role: '{{auth.role}}' } }
+  })
+}
+
+/** Rows whose title is a secret, or a text of the same length: one reads the secret, the other does not. */
+export const secretRoutes: readonly Route[] = [
+  { path: '/own/with-secret', method: 'get', requireAuth: true, queries: [{ table: 'articles', operation: 'select', limit: 5, filters: [{ column: 'title', operator: 'neq', value: '{{secret:BENCH_KEY}}' }] }] },
+  { path: '/own/without-secret', method: 'get', requireAuth: true, queries: [{ table: 'articles', operation: 'select', limit: 5, filters: [{ column: 'title', operator: 'neq', value: '{{query.none || "a value of the benchmark"}}' }] }] }
+]
+
+/** The routes that `/own` has for a tenant and `/base` for the platform. */
+export function measuredRoutes (path: string): Route[] {
+  return Object.values(measured).map((make) => make(path))
+}
+
+/** Settings: DATABASE_URL, JWT_SECRET. */
+export function platformDocument (maxLoadedTenants: number): ConfigInput {
+  return {
+    databaseProvider: 'postgres',
+    postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: 10 } },
+    migrate: 'auto',
+    jwt: { secret: '{{env.JWT_SECRET}}' },
+    tenancy: { maxLoadedTenants },
+    routes: measuredRoutes('/base')
+  }
+}
+
+/**
+ * Routes of a tenant: their paths and the columns that they read, and in which order, differ from those of the next tenant.
+ *
+ * @param lists of columns that there are in all
+ */
+export function routesOfTenant (index: number, count: number, lists: number): Route[] {
+  return Array.from({ length: count }, (_, number) => {
+    const selected = columnsOf((index * count + number) % lists)
+    return {
+      path: routePath(index, number).replace('/1', '/:page'),
+      method: 'get' as const,
+      requireAuth: true,
+      request: { params: { page: { type: 'integer' as const, minimum: 0 } } },
+      queries: [{ table: 'articles', operation: 'select' as const, select: selected.join(', '), limit: 5, order: [{ column: selected[0] ?? 'id' }] }]
+    }
+  })
+}
+
+/** A path that meets the route with this number. */
+export function routePath (index: number, number: number): string {
+  return `/list-${index % 89}-of-${number}/1`
+}
+
+/** Some of the columns in some order, by the number: there are 13,699 such lists. */
+function columnsOf (number: number): string[] {
+  const rest: string[] = [...columns]
+  const selected: string[] = []
+  let remaining = number
+  for (let length = 3 + number % 5; length > 0 && rest.length > 0; length--) {
+    const place = remaining % rest.length
+    remaining = Math.floor(remaining / rest.length)
+    selected.push(...rest.splice(place, 1))
+  }
+  return selected
+}

@@ -1,0 +1,43 @@
+/** `tenantry secrets rekey`: moves stored secrets to the current master key. */
+import type { Command } from '../command.js'
+import { environmentOf } from '../../lib/config/index.js'
+import { setting } from '../../lib/config/environment.js'
+import { catalogue, TenantryError } from '../../lib/errors.js'
+import { loadDocument } from '../document.js'
+import { CommandError } from '../failure.js'
+
+export const rekey: Command = {
+  summary: 'Encrypts every stored secret under the current master key.',
+  usage: '[document]',
+  document: 'optional',
+  details: `Needs SECRETS_MASTER_KEY, the key to move to, and SECRETS_PREVIOUS_KEYS, those that secrets are encrypted under
+now, separated by commas. Servers may serve and write meanwhile (of an embedded database the server is stopped first). It
+can be repeated. Prints how many secrets it moved; ends with 1 where one could not be read, naming it and the reason.`,
+  options: {},
+
+  async run (call) {
+    const config = await loadDocument(call.document, call.env)
+    const env = environmentOf(config)
+    const [{ createEngine }, { openKeys }, { createSecretCipher }, { rekeySecrets }] = await Promise.all([
+      import('../../lib/database/index.js'), import('../../lib/secrets/open-keys.js'), import('../../lib/secrets/cipher.js'), import('../../lib/secrets/rekey.js')
+    ])
+    const { database } = config
+    const engine = await createEngine({ ...database, migrate: 'manual' })
+    try {
+      const { keys } = await openKeys(engine.kind, {
+        masterKey: setting(env, 'SECRETS_MASTER_KEY'),
+        previousKeys: setting(env, 'SECRETS_PREVIOUS_KEYS'),
+        folder: engine.folder
+      })
+      const { moved, unreadable, unfinished } = await rekeySecrets(engine.kysely, createSecretCipher(keys))
+      call.print(`${moved} ${moved === 1 ? 'secret' : 'secrets'} moved to the master key ${keys.current.id}`)
+      for (const { tenant, key, reason } of unreadable) call.note(`the secret "${key}" of the tenant "${tenant}" was left as it is: ${reason}`)
+      if (unfinished) call.note('servers are still storing secrets under another key: give them the new SECRETS_MASTER_KEY, then run this again')
+      return unreadable.length > 0 || unfinished ? 1 : 0
+    } catch (error) {
+      throw error instanceof TenantryError && error.code === catalogue.schemaChanged.code ? new CommandError('the database is not migrated: run "tenantry migrate"') : error
+    } finally {
+      await engine.close()
+    }
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * How much of each kind one route of a tenant's document may hold, so that compiling and serving it costs others nothing.
+ * How large the route is, and how long its lists are that the schema bounds, is lib/tenant-document's to say.
+ */
+import type { Filter, Query, DocumentQuery } from '../config/schema/query.js'
+import type { Field, Route } from '../config/schema/route.js'
+import { ConfigError, FaultList, pointerTo } from '../config/faults.js'
+import { parseSelect, type SelectItem, SelectSyntaxError } from './query/select-parser.js'
+
+const maxQueries = 20 // of tables and documents together
+const maxFilters = 100 // of one query, groups and their members included
+const maxRouteFilters = 300 // of all queries
+const maxListed = 1000 // constants that one filter lists
+const maxSelectLength = 2000 // characters
+const maxEmbeds = 10 // of one query, at any depth
+const maxRouteEmbeds = 30 // of all queries
+const maxSelected = 100 // columns and embeds of one query, at any depth
+const maxSame = 2 // members of a record that show the same column
+const maxOrder = 20 // keys of one query
+const maxComputed = 100 // fields of a transform
+const maxExpression = 2000 // characters
+const maxExpressions = 3000 // characters of all expressions: some 20 ms
+const maxFields = 500 // of all parts of a request, nested ones included
+const maxUrlFields = 50 // of the query string
+const maxEnum = 1000 // values of all enums
+const maxNames = 200 // of a list of names: excludeFields of a query, varyBy, onConflict
+
+/** Adds a fault for each bound that a route is over; false where there is one, and compiling it would cost too much. */
+export function checkBounds (route: Route, pointer: string, faults: FaultList): boolean {
+  const before = faults.faults.length
+  const bound = (at: string, count: number, most: number, what: string): void => {
+    if (count > most) faults.add(at, `${what} at most ${most}; this one has ${count}`)
+  }
+  checkQueries(route, pointer, bound)
+  checkRequest(route, pointer, bound)
+  checkTransform(route, pointer, bound)
+  bound(`${pointer}/cache/varyBy`, route.cache?.varyBy?.length ?? 0, maxNames, 'the list holds names:')
+  return faults.faults.length === before
+}
+
+/** At most this many faults of one route are told: finding what each name was meant to be takes its time. */
+const maxFaults = 50
+
+/** Compiles with a list of its own that ends the work when it is full; null then. Its faults are in the other list in the end. */
+export function withBoundedFaults<Result> (faults: FaultList, compile: (faults: FaultList) => Result): Result | null {
+  const list = new FaultList(maxFaults)
+  let result: Result | null = null
+  try {
+    result = compile(list)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+  }
+  faults.take(list.faults)
+  return result
+}
+
+type Bound = (at: string, count: number, most: number, what: string) => void
+
+function checkQueries ({ queries = [], firebaseQueries = [] }: Route, pointer: string, bound: Bound): void {
+  bound(pointer, queries.length + firebaseQueries.length, maxQueries, "a tenant's route holds queries:")
+  const counts = { filters: 0, embeds: 0 }
+  for (const [index, query] of queries.entries()) {
+    const at = pointerTo(pointer, 'queries', index)
+    checkQuery(query, at, bound, counts)
+    bound(`${at}/select`, query.select?.length ?? 0, maxSelectLength, 'a `select` holds characters:')
+    const { items, same, embeds } = countsOf((query.select?.length ?? 0) > maxSelectLength ? undefined : query.select)
+    counts.embeds += embeds
+    bound(`${at}/select`, items, maxSelected, 'a `select` of a tenant has columns and tables:')
+    bound(`${at}/select`, same, maxSame, 'a `select` of a tenant shows one column under names:')
+    bound(`${at}/select`, embeds, maxEmbeds, 'a `select` embeds tables:')
+    bound(`${at}/onConflict`, query.onConflict?.length ?? 0, maxNames, 'the list holds names:')
+  }
+  for (const [index, query] of firebaseQueries.entries()) checkQuery(query, pointerTo(pointer, 'firebaseQueries', index), bound, counts)
+  bound(pointer, counts.filters, maxRouteFilters, "a tenant's route holds filters:")
+  bound(pointer, counts.embeds, maxRouteEmbeds, "a tenant's route embeds tables:")
+}
+
+function checkQuery ({ filters, order, excludeFields }: Pick<Query | DocumentQuery, 'filters' | 'order' | 'excludeFields'>, pointer: string, bound: Bound, counts: { filters: number }): void {
+  const all = (filters ?? []).flatMap(allFilters)
+  counts.filters += all.length
+  bound(`${pointer}/filters`, all.length, maxFilters, 'a query holds filters:')
+  for (const filter of all) {
+    if ('column' in filter && Array.isArray(filter.value)) bound(`${pointer}/filters`, filter.value.length, maxListed, 'a filter lists values:')
+    else if ('column' in filter && typeof filter.value === 'string' && filter.operator === 'in') bound(`${pointer}/filters`, filter.value.split(',').length, maxListed, 'a filter lists values:')
+  }
+  bound(`${pointer}/order`, Array.isArray(order) ? order.length : 0, maxOrder, 'an order holds keys:')
+  bound(`${pointer}/excludeFields`, excludeFields?.length ?? 0, maxNames, 'the list holds names:')
+}
+
+function allFilters (filter: Filter): Filter[] {
+  if ('or' in filter) return [filter, ...filter.or.flatMap(allFilters)]
+  if ('and' in filter) return [filter, ...filter.and.flatMap(allFilters)]
+  return 'not' in filter ? [filter, ...allFilters(filter.not)] : [filter]
+}
+
+/** How many members a `select` has, how many of one record at most show the same column, and its embeds. Text that is no `select` is told when it is compiled. */
+function countsOf (select: string | undefined): { items: number, same: number, embeds: number } {
+  const counts = { items: 0, same: 0, embeds: 0 }
+  const count = (items: readonly SelectItem[]): void => {
+    const names = new Map<string, Set<string>>()
+    const everyColumn = items.some(({ name }) => name === '*')
+    for (const { name, alias = name, items: embedded } of items) {
+      counts.items++
+      if (embedded !== undefined) {
+        counts.embeds++
+        count(embedded)
+      } else if (name !== '*') {
+        const known = names.get(name) ?? new Set(everyColumn ? [name] : [])
+        names.set(name, known.add(alias))
+        counts.same = Math.max(counts.same, known.size)
+      }
+    }
+  }
+  try {
+    if (select !== undefined) count(parseSelect(select))
+  } catch (error) {
+    if (!(error instanceof SelectSyntaxError)) throw error
+  }
+  return counts
+}
+
+function checkRequest ({ request }: Route, pointer: string, bound: Bound): void {
+  const counts = { fields: 0, values: 0 }
+  const visit = (field: Field): void => {
+    counts.fields++
+    counts.values += field.enum?.length ?? 0
+    if (field.items !== undefined) visit(field.items)
+    for (const member of Object.values(field.properties ?? {})) visit(member)
+  }
+  for (const part of [request?.params, request?.query, request?.body]) for (const field of Object.values(part ?? {})) visit(field)
+  bound(`${pointer}/request`, counts.fields, maxFields, "the request of a tenant's route declares fields:")
+  bound(`${pointer}/request/query`, Object.keys(request?.query ?? {}).length, maxUrlFields, "the query string of a tenant's route declares fields:")
+  bound(`${pointer}/request`, counts.values, maxEnum, "the enums of a tenant's route hold values:")
+}
+
+function checkTransform ({ transform }: Route, pointer: string, bound: Bound): void {
+  const maps = [transform?.fields, ...(transform?.operations ?? []).map(({ fields }) => fields)]
+  const texts = maps.flatMap((fields) => Object.values(fields ?? {}))
+  bound(`${pointer}/transform`, texts.length, maxComputed, 'a transform computes fields:')
+  for (const text of texts) bound(`${pointer}/transform`, text.length, maxExpression, 'an expression holds characters:')
+  bound(`${pointer}/transform`, texts.reduce((sum, text) => sum + text.length, 0), maxExpressions, 'the expressions of a transform hold characters:')
+}

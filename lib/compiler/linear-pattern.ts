@@ -1,0 +1,108 @@
+/**
+ * Regular expressions of tenants: in RE2's syntax and on its engine, which takes time in proportion to the length of the
+ * text whatever the pattern is. What remains to bound is the size of the patterns, and how much text they are tried on.
+ */
+import { RE2JS, RE2JSSyntaxException } from 're2js'
+
+const maxLength = 500 // characters of a pattern
+const maxWeight = 1000 // of a pattern; one of weight 1,000 compiles in some 10 ms
+const maxSteps = 1_000_000 // size of the program times characters of the text; check-budget.ts says how many a request has
+const maxRecentSize = 200_000 // of all compiled patterns together: some 30 MB
+const fixedSize = 60 // of any compiled pattern, however small
+const usualLength = 10_000 // characters that a pattern is tried on, where its field sets no `maxLength`
+
+/** Repeats are written out when a pattern is compiled, and classes of Unicode have hundreds of ranges. */
+const unicodeClassWeight = 50
+
+const notRe2 = "no regular expression of RE2's syntax, which has neither look-around nor back-references"
+
+/** A pattern, compiled. */
+export interface LinearPattern {
+  test (text: string): boolean
+  /** What a test costs. */
+  stepsOn (text: string): number
+}
+
+/** What a pattern is good for, or why it is none. */
+export type PatternCheck = { readonly fault: string } | { readonly fault: null, readonly weight: number, readonly maxLength: number, readonly compiled: LinearPattern }
+
+/** Checks a pattern for texts of at most `longest` characters; without it, of as many as it can bear. */
+export function checkPattern (pattern: string, longest: number | undefined): PatternCheck {
+  if (pattern.length > maxLength) return { fault: `a pattern has at most ${maxLength} characters; this one has ${pattern.length}` }
+  const weight = weightOf(pattern)
+  if (weight > maxWeight) return { fault: `the pattern is too large when its repeats are written out: at most ${maxWeight} characters and classes, of which one of Unicode such as \\p{L} counts ${unicodeClassWeight}` }
+  // JavaScript's syntax for it would read as plain text.
+  if (/(?<!\\)(?:\\\\)*\\k</.test(pattern)) return { fault: `${notRe2}: \`\\k\`` }
+  let size: number
+  try {
+    size = compiledOf(pattern).programSize()
+  } catch (error) {
+    if (!(error instanceof RE2JSSyntaxException)) throw error
+    return { fault: `${notRe2}: ${error.message.replace(/^error parsing regexp: /, '')}` }
+  }
+  const most = Math.floor(maxSteps / size)
+  if (longest !== undefined && longest > most) return { fault: `the pattern takes too long on a text of ${longest} characters: set a \`maxLength\` of at most ${most}` }
+  return { fault: null, weight, maxLength: longest ?? Math.min(most, usualLength), compiled: linearPattern(pattern, size) }
+}
+
+function linearPattern (pattern: string, size: number): LinearPattern {
+  return {
+    // Not RE2JS's `test()`, whose automaton grows with the texts that it meets, up to 8 MB.
+    test: (text) => compiledOf(pattern).matcher(text).find(),
+    stepsOn: (text) => size * (text.length + 1)
+  }
+}
+
+/** The patterns in use, of all tenants: one takes 10 KB and more, and a document of 1 MB could have 20,000. */
+const recent = new Map<string, RE2JS>()
+let recentSize = 0
+
+/** Compiles a pattern, unless it was used lately; the least recently used one leaves. JavaScript's escapes that RE2 writes otherwise are accepted. */
+function compiledOf (pattern: string): RE2JS {
+  const known = recent.get(pattern)
+  if (known !== undefined) recent.delete(pattern)
+  const compiled = known ?? RE2JS.compile(RE2JS.translateRegExp(pattern))
+  recent.set(pattern, compiled)
+  if (known === undefined) recentSize += compiled.programSize() + fixedSize
+  for (const [oldest, compiled] of recent) {
+    if (recentSize <= maxRecentSize) break
+    recent.delete(oldest)
+    recentSize -= compiled.programSize() + fixedSize
+  }
+  return compiled
+}
+
+/** For tests: how many compiled patterns are at hand. */
+export function recentPatterns (): number {
+  return recent.size
+}
+
+/** About how large the compiled program is, told from the text alone: compiling the largest takes seconds. */
+function weightOf (pattern: string): number {
+  const groups = [0] // the weight of each group that is open
+  let last = 0 // the weight of what a repeat would repeat
+  const take = (weight: number) => {
+    last = weight
+    groups[groups.length - 1]! += weight
+  }
+  for (let position = 0; position < pattern.length;) {
+    const rest = pattern.slice(position, position + maxLength)
+    const [text] = /^(?:\{\d+(?:,\d*)?\}|\\[pP](?:\{[^}]*\}|.)|\\.|\[(?:\\.|[^\\])[^\]\\]*(?:\\.[^\]\\]*)*\]|\(\?<?[^()]*?[>:)]|[^])/su.exec(rest) ?? ['']
+    position += Math.max(text.length, 1)
+    if (/^\{\d/.test(text)) {
+      const [least = '0', most] = text.slice(1, -1).split(',')
+      const times = Math.max(Number(least), Number(most ?? 0), 1) + (most === '' ? 1 : 0)
+      const repeated = last * times
+      take(repeated - last)
+      last = repeated
+    } else if (text.startsWith('(')) {
+      if (!text.endsWith(')')) groups.push(1)
+    } else if (text === ')') {
+      const closed = groups.length > 1 ? groups.pop()! : 0
+      take(closed + 1)
+    } else {
+      take(1 + (text.match(/\\[pP]/g)?.length ?? 0) * unicodeClassWeight + (text.startsWith('[') ? text.length / 4 : 0))
+    }
+  }
+  return Math.ceil(groups.reduce((sum, weight) => sum + weight, 0))
+}

@@ -1,0 +1,33 @@
+/** The faults of a query's texts where its table is not known: each column's value is a value of its own. */
+import type { Filter, Query } from '../../config/schema/query.js'
+import type { TemplateContext } from '../reference.js'
+import type { QueryContext } from './context.js'
+import { pointerTo } from '../../config/faults.js'
+import { isRecord } from '../../plain-value.js'
+import { compileValue } from '../template.js'
+import { compileConditions } from './filter.js'
+import { compileFilterValue } from './filter-value.js'
+import { compilePage } from './page.js'
+
+/** Looks at the members that the operation uses: of one that it has no use for, that is the fault. */
+export function checkQueryTexts (query: Query, pointer: string, context: QueryContext): void {
+  const { operation, id, single, filters, data } = query
+  if (id !== undefined) checkMemberValues(id, pointerTo(pointer, 'id'), context)
+  if (operation !== 'insert') checkFilters(filters ?? [], operation, pointerTo(pointer, 'filters'), context)
+  if (operation === 'select' && id === undefined && single !== true) compilePage(query, pointer, context)
+  if (operation !== 'select' && operation !== 'delete' && data !== undefined) checkMemberValues(data, pointerTo(pointer, 'data'), context)
+}
+
+function checkFilters (filters: readonly Filter[], operation: Query['operation'], pointer: string, context: QueryContext): void {
+  compileConditions(filters, pointer, context, (filter, at) => {
+    // The filters of an upsert are values of its row.
+    if (operation === 'upsert') compileValue(filter.value, pointerTo(at, 'value'), context)
+    else compileFilterValue(filter, at, context)
+    return undefined
+  })
+}
+
+function checkMemberValues (value: unknown, pointer: string, context: TemplateContext): void {
+  if (!isRecord(value)) compileValue(value, pointer, context)
+  else for (const [name, member] of Object.entries(value)) compileValue(member, pointerTo(pointer, name), context)
+}

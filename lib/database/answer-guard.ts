@@ -1,0 +1,24 @@
+/**
+ * pg reads what the database sends in a listener of the socket's `data`, where an exception is nobody's: it would end the
+ * process. One can be thrown there, as by an answer above 512 MB, which is more than a string can hold.
+ */
+import type { EventEmitter } from 'node:events'
+
+/** A stream as far as the guard is concerned: a socket, TLS, or the embedded database's own. */
+export type GuardedStream = Pick<EventEmitter, 'listeners' | 'removeListener' | 'on'> & { destroy (error: Error): unknown }
+
+type Listener = (this: unknown, chunk: unknown) => void
+
+/** From here on an exception of a listener of `data` ends the connection, and fails whatever waits for an answer on it. */
+export function guardAnswers (stream: GuardedStream): void {
+  for (const listener of stream.listeners('data') as Listener[]) {
+    stream.removeListener('data', listener)
+    stream.on('data', function (this: unknown, chunk: unknown) {
+      try {
+        listener.call(this, chunk)
+      } catch (error) {
+        stream.destroy(new Error('Connection terminated: an answer of the database cannot be read', { cause: error }))
+      }
+    })
+  }
+}

@@ -1,0 +1,48 @@
+/** Who listens for changes on this server. One listener's failure touches no other. */
+import { topics, type Events, type Notice, type Topic } from './events.js'
+
+export interface EventListeners extends Pick<Events, 'on' | 'onGap'> {
+  /** Something changed. */
+  tell (notice: Notice): void
+  /** Notices may have been missed. */
+  tellGap (): void
+}
+
+export function createEventListeners (warn: (error: unknown, message: string) => void): EventListeners {
+  const changes = Object.fromEntries(topics.map((topic) => [topic, new Set()])) as Record<Topic, Set<Listener<string>>>
+  const gaps = new Set<Listener<void>>()
+
+  const failed = (error: unknown): void => warn(error, 'a listener for changes failed')
+
+  function call<Told> ({ listener }: Listener<Told>, told: Told): void {
+    try {
+      const result: unknown = listener(told)
+      // What its type forbids, an async function, is accepted by the compiler all the same.
+      if (result instanceof Promise) result.catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+
+  return {
+    on: (topic, listener) => add(changes[topic], listener),
+    onGap: (listener) => add(gaps, listener),
+    tell ({ topic, tenant }) {
+      for (const entry of changes[topic]) call(entry, tenant)
+    },
+    tellGap () {
+      for (const entry of gaps) call(entry, undefined)
+    }
+  }
+}
+
+/** An entry of its own for each call, so that a function that listens twice ends twice. */
+interface Listener<Told> {
+  readonly listener: (told: Told) => void
+}
+
+function add<Told> (entries: Set<Listener<Told>>, listener: (told: Told) => void): () => void {
+  const entry = { listener }
+  entries.add(entry)
+  return () => { entries.delete(entry) }
+}

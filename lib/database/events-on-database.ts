@@ -1,0 +1,93 @@
+/** `app.events` on a database: a change is written and noticed in one transaction (PostgreSQL, "NOTIFY"). */
+import type { ClientConfig } from 'pg'
+import type { EngineLog } from './engine.js'
+import type { Events, Notice } from './events.js'
+import type { SystemTables } from './system-tables.js'
+import { randomBytes } from 'node:crypto'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { createEventListeners } from './event-listeners.js'
+import { decodeNotice, encodeNotice, isNoticed } from './notice.js'
+import { createNoticeConnection } from './notice-connection.js'
+
+export interface EventsOptions {
+  /** What a change is written with. */
+  readonly writer: (notice: Notice) => Kysely<SystemTables>
+  /** How the connection is made that hears other servers; undefined where there can be none. */
+  readonly notices: ClientConfig | undefined
+  /** Notifies at once, on the connections that changes are written on. */
+  readonly notify: (channel: string, payload: string) => Promise<unknown>
+  readonly log: EngineLog | undefined
+}
+
+export interface DatabaseEvents extends Events {
+  listen (): Promise<void>
+  close (): Promise<void>
+}
+
+const channel = 'tenantry' // of the database: no other has the schema of that name
+const maxUnsure = 1000
+const times = { beatMs: 250, answerMs: 750, probeMs: 30_000 } // a connection that falls silent is noticed within a second
+
+export function createEvents ({ writer, notices, notify, log }: EventsOptions): DatabaseEvents {
+  const server = randomBytes(8).toString('hex')
+  const listeners = createEventListeners((err, message) => log?.warn({ err }, message))
+  /** Own changes whose commit had no answer: they may yet be committed, and noticed. */
+  const unsure = new Set<number>()
+  let changes = 0
+
+  const connection = notices === undefined
+    ? null
+    : createNoticeConnection({
+      client: notices,
+      channel,
+      ownChannel: `${channel}_${server}`,
+      notify,
+      onPayload: hear,
+      onGap: listeners.tellGap,
+      times,
+      log
+    })
+
+  function hear (payload: string): void {
+    const notice = decodeNotice(payload)
+    // What this server changed it told itself, when it was committed.
+    if (notice === null || (notice.from === server && !unsure.delete(notice.number))) return
+    listeners.tell(notice)
+  }
+
+  async function change<T> ({ topic, tenant }: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T> {
+    if (!isNoticed(tenant)) throw new Error('not the id of a tenant')
+    const number = ++changes
+    let done = false
+    try {
+      const result = await writer({ topic, tenant }).transaction().execute(async (transaction) => {
+        const result = await work(transaction)
+        if (notices !== undefined) await sql`select pg_notify(${channel}, ${encodeNotice({ topic, tenant, from: server, number })})`.execute(transaction)
+        done = true
+        return result
+      })
+      listeners.tell({ topic, tenant })
+      return result
+    } catch (error) {
+      if (done) {
+        remember(number)
+        listeners.tell({ topic, tenant })
+      }
+      throw error
+    }
+  }
+
+  function remember (number: number): void {
+    const [oldest] = unsure
+    if (unsure.size >= maxUnsure && oldest !== undefined) unsure.delete(oldest)
+    unsure.add(number)
+  }
+
+  return {
+    change,
+    on: listeners.on,
+    onGap: listeners.onGap,
+    listen: async () => connection?.open(),
+    close: async () => connection?.close()
+  }
+}

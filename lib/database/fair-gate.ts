@@ -1,0 +1,119 @@
+/**
+ * Who gets the connections of the pool. First come, first served would let one tenant's slow statements keep everybody
+ * waiting (DESIGN 1: nothing that a tenant sends may slow another), so:
+ * - who holds connections gets another only while a quarter as many stay free for the others; who holds none gets the last
+ * - who waits is served in turn, one for each tenant, and the server's own statements before all of them
+ */
+
+/** One of those who share: a tenant, callers without a tenant, or the server itself. */
+export interface Party {
+  readonly key: string | null | undefined
+  held: number
+  readonly waiting: Set<Waiter>
+}
+
+interface Waiter {
+  readonly granted: (party: Party) => void
+  readonly refused: () => void
+  readonly timer: NodeJS.Timeout
+}
+
+const heldPerFree = 4 // a tenant that is alone has four fifths of the pool
+const maxKept = 1000 // parties that neither hold nor wait; making one anew takes longer than all else here
+
+export class FairGate {
+  private readonly max: number
+  private readonly timeoutMs: number
+  private readonly parties = new Map<string | null | undefined, Party>()
+  /** Those who wait, in the order of their turns. */
+  private readonly turns = new Set<Party>()
+  private taken = 0
+  private waiters = 0
+
+  /** `max`: connections; `timeoutMs`: how long one waits for one. */
+  constructor (max: number, timeoutMs: number) {
+    this.max = max
+    this.timeoutMs = timeoutMs
+  }
+
+  /** How many wait. */
+  get waiting (): number {
+    return this.waiters
+  }
+
+  /**
+   * Calls `granted` when there is a connection for the tenant (null: none; undefined: the server itself), at once where
+   * one is free, or `refused` when it took too long. Whoever was granted one calls `leave`.
+   */
+  enter (key: string | null | undefined, granted: (party: Party) => void, refused: () => void): void {
+    let party = this.parties.get(key)
+    if (party === undefined) this.parties.set(key, party = { key, held: 0, waiting: new Set() })
+    if (party.waiting.size === 0 && this.mayTake(party)) return this.grant(party, granted)
+    const waiter: Waiter = { granted, refused, timer: setTimeout(() => this.refuse(waiter, party), this.timeoutMs) }
+    party.waiting.add(waiter)
+    this.turns.add(party)
+    this.waiters++
+  }
+
+  leave (party: Party): void {
+    this.taken--
+    party.held--
+    if (this.waiters > 0) this.serve()
+    this.forget(party)
+  }
+
+  /** Nobody who waits gets one any more. */
+  close (): void {
+    for (const party of [...this.turns]) {
+      for (const waiter of [...party.waiting]) this.refuse(waiter, party)
+    }
+  }
+
+  private mayTake ({ held }: Party): boolean {
+    const free = this.max - this.taken
+    return free > 0 && (held === 0 || (free - 1) * heldPerFree >= held)
+  }
+
+  private grant (party: Party, granted: (party: Party) => void): void {
+    this.taken++
+    party.held++
+    granted(party)
+  }
+
+  private serve (): void {
+    for (let party = this.next(); party !== undefined; party = this.next()) {
+      const [waiter] = party.waiting
+      if (waiter === undefined) return
+      this.remove(waiter, party)
+      // Its next turn comes after those of all others.
+      if (this.turns.delete(party) && party.waiting.size > 0) this.turns.add(party)
+      this.grant(party, waiter.granted)
+    }
+  }
+
+  /** Those who are passed over hold connections, so that they are never more than the pool has. */
+  private next (): Party | undefined {
+    if (this.waiters === 0 || this.taken >= this.max) return undefined
+    const own = this.parties.get(undefined)
+    if (own !== undefined && own.waiting.size > 0 && this.mayTake(own)) return own
+    for (const party of this.turns) if (this.mayTake(party)) return party
+    return undefined
+  }
+
+  private refuse (waiter: Waiter, party: Party): void {
+    this.remove(waiter, party)
+    if (party.waiting.size === 0) this.turns.delete(party)
+    this.forget(party)
+    waiter.refused()
+  }
+
+  private remove (waiter: Waiter, party: Party): void {
+    clearTimeout(waiter.timer)
+    party.waiting.delete(waiter)
+    this.waiters--
+  }
+
+  private forget (party: Party): void {
+    if (this.parties.size > maxKept && party.held === 0 && party.waiting.size === 0) this.parties.delete(party.key)
+  }
+}

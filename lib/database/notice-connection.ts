@@ -1,0 +1,95 @@
+/** The connection that brings notices, made again for as long as the engine is open. */
+import type { EngineLog } from './engine.js'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { NoticeSession, Unheard, type NoticeSessionOptions } from './notice-session.js'
+
+export interface NoticeConnectionOptions extends Omit<NoticeSessionOptions, 'onHeard'> {
+  /** Notices may have been missed. */
+  readonly onGap: () => void
+  readonly log: EngineLog | undefined
+}
+
+export interface NoticeConnection {
+  /** Resolves when notices arrive, or when it was tried once: whoever starts does not wait for a database to come back. */
+  open (): Promise<void>
+  close (): Promise<void>
+}
+
+const minPauseMs = 50 // before the first of several attempts to connect again
+const maxPauseMs = 150 // so that a second is enough, also where the first packet of an attempt is swallowed and its answer waited for
+const maxUnheardPauseMs = 5000 // where connecting again will hardly help
+
+export function createNoticeConnection (options: NoticeConnectionOptions): NoticeConnection {
+  const { log, onGap } = options
+  const closed = new AbortController()
+  let session: NoticeSession | null = null
+  let opened: Promise<void> | null = null
+  let tried: () => void = () => {}
+  let pauseMs = minPauseMs
+  let warned: 'no' | 'lost' | 'unheard' = 'no'
+
+  async function run (): Promise<void> {
+    for (let missed = false; !closed.signal.aborted; missed = true) {
+      const reason = await attempt(missed)
+      tried()
+      if (closed.signal.aborted) return
+      report(reason)
+      // Servers that lost the same database do not come back in step.
+      await sleep(pauseMs * (0.5 + Math.random() / 2), undefined, { ref: false, signal: closed.signal }).catch(() => {})
+      pauseMs = Math.min(pauseMs * 2, reason instanceof Unheard ? maxUnheardPauseMs : maxPauseMs)
+    }
+    tried()
+  }
+
+  /** Resolves with the reason why it is no longer connected. */
+  async function attempt (missed: boolean): Promise<unknown> {
+    session = new NoticeSession({ ...options, onHeard: recovered })
+    try {
+      await session.listen()
+      if (missed) onGap()
+      const confirmed = await session.confirm()
+      session.keepConfirming(confirmed).catch(() => {})
+      session.unref()
+      tried()
+      return await session.lost
+    } catch (error) {
+      session.end(error)
+      return error
+    }
+  }
+
+  function recovered (): void {
+    pauseMs = minPauseMs
+    if (warned !== 'no') log?.info({}, 'notices of what other servers change arrive again')
+    warned = 'no'
+  }
+
+  function report (error: unknown): void {
+    if (error instanceof Unheard) {
+      if (warned === 'unheard') return
+      warned = 'unheard'
+      log?.warn({ err: error }, pooler)
+    } else if (warned === 'no') {
+      warned = 'lost'
+      log?.warn({ err: error }, 'the database connection that brings notices of what other servers change is lost: it is made again')
+    }
+  }
+
+  return {
+    open () {
+      opened ??= new Promise((resolve, reject) => {
+        tried = resolve
+        run().catch(reject)
+      })
+      return opened
+    },
+    async close () {
+      closed.abort()
+      await session?.close()
+    }
+  }
+}
+
+const pooler = 'notices of what other servers change do not arrive: postgres.connectionString seems to lead through a pooler of transactions, ' +
+  'which LISTEN does not survive, or postgres.notifyConnectionString to another database. Set postgres.notifyConnectionString to an address of ' +
+  'the database itself or of a pooler of sessions. Until then this server reads what it remembers anew every few seconds, and is slower'

@@ -1,0 +1,161 @@
+/**
+ * One connection that listens for notices, from its first byte to its loss. Whether it is alive is asked all the time:
+ * a network that swallows packets says nothing of it, and notices would silently stay away.
+ */
+import type { ClientConfig } from 'pg'
+import { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+
+export interface NoticeTimes {
+  /** Between an answer and the next question whether the connection is alive. */
+  readonly beatMs: number
+  /** How long an answer, a notice to oneself and a new connection's first packet may take. */
+  readonly answerMs: number
+  /** Between notices to oneself through the pool. */
+  readonly probeMs: number
+}
+
+export interface NoticeSessionOptions {
+  readonly client: ClientConfig
+  /** Where notices for everybody arrive. */
+  readonly channel: string
+  /** A channel of this server alone. */
+  readonly ownChannel: string
+  /** Notifies through the connections that writes use; what it rejects with is their trouble, not this connection's. */
+  readonly notify: (channel: string, payload: string) => Promise<unknown>
+  readonly onPayload: (payload: string) => void
+  /** Notices arrive: it was tried. */
+  readonly onHeard: () => void
+  readonly times: NoticeTimes
+}
+
+const connectMs = 5000 // for finding the address, which may take several name servers
+const handshakeMs = 2000 // for TLS and the password, which take several turns
+const probeAgainMs = 1000 // when the pool had no answer to a probe
+
+/** The connection answers, and what is notified does not arrive on it. */
+export class Unheard extends Error {}
+
+export class NoticeSession {
+  /** Resolves with the reason when the connection is lost or ended. */
+  readonly lost: Promise<Error>
+  private readonly options: NoticeSessionOptions
+  private readonly socket = new Socket()
+  private readonly client: pg.Client
+  private readonly ended = new AbortController()
+  private lose: (reason: Error) => void = () => {}
+  private readonly expected = new Map<string, () => void>()
+  private listening = false
+  private probes = 0
+
+  constructor (options: NoticeSessionOptions) {
+    this.options = options
+    this.lost = new Promise((resolve) => { this.lose = resolve })
+    this.client = new pg.Client({ ...options.client, keepAlive: true, fallback_application_name: 'tenantry notices', stream: () => this.socket })
+    this.client.on('error', (error) => this.end(error))
+    this.client.on('end', () => this.end(new Error('Connection terminated')))
+    this.client.on('notification', ({ channel, payload = '' }) => {
+      if (channel === options.channel) options.onPayload(payload)
+      else this.expected.get(payload)?.()
+    })
+  }
+
+  /** Resolves when no later notice is missed; from then on the connection is watched. */
+  async listen (): Promise<void> {
+    const { channel, ownChannel, times } = this.options
+    const connecting = this.client.connect()
+    const reached = new Promise<void>((resolve) => { this.socket.once('connect', resolve) })
+    // A first packet that was swallowed would be sent again after a second, then after two more, and so on.
+    this.socket.once('connectionAttempt', () => { within(reached, times.answerMs).catch((error: unknown) => this.end(error)) })
+    await within(Promise.race([connecting, reached]), connectMs)
+    await within(connecting, handshakeMs)
+    await within(this.client.query(`listen ${channel}; listen ${ownChannel}`), times.answerMs)
+    this.listening = true
+    this.watch().catch((error: unknown) => this.end(error))
+  }
+
+  /**
+   * Whether a notice that is sent as writes send theirs arrives here, and ends the connection where it does not: behind a
+   * pooler of transactions a session listens that is somebody else's a moment later. False where it could not be sent.
+   */
+  async confirm (): Promise<boolean> {
+    const { notify, ownChannel, onHeard, times } = this.options
+    const token = String(++this.probes)
+    const arrived = new Promise<void>((resolve) => { this.expected.set(token, resolve) })
+    try {
+      const sent = await notify(ownChannel, token).then(() => true, () => false)
+      if (!sent) return false
+      if (!await settles(arrived, times.answerMs)) await this.missing(arrived)
+      onHeard()
+      return true
+    } catch (error) {
+      this.end(error)
+      return false
+    } finally {
+      this.expected.delete(token)
+    }
+  }
+
+  /** Confirms again and again, since some day the pool's connections may lead elsewhere. */
+  async keepConfirming (confirmed: boolean): Promise<void> {
+    for (;;) {
+      await this.pause(confirmed ? this.options.times.probeMs : probeAgainMs)
+      if (this.ended.signal.aborted) return
+      confirmed = await this.confirm()
+    }
+  }
+
+  /** Takes leave of the database, where that still can be done. */
+  async close (): Promise<void> {
+    if (this.listening && !this.ended.signal.aborted) await within(this.client.end(), this.options.times.answerMs).catch(() => {})
+    this.end(new Error('closed'))
+  }
+
+  end (reason: unknown): void {
+    if (this.ended.signal.aborted) return
+    this.ended.abort()
+    this.socket.destroy()
+    this.lose(reason instanceof Error ? reason : new Error(String(reason)))
+  }
+
+  /** From now on it keeps no process alive. */
+  unref (): void {
+    this.socket.unref()
+  }
+
+  /** A connection that is silent altogether is lost; one that answers, and has not brought the notice by then, never will. */
+  private async missing (arrived: Promise<void>): Promise<void> {
+    await within(this.client.query('select'), this.options.times.answerMs)
+    if (!await settles(arrived, 0)) throw new Unheard('a notice was sent and did not arrive')
+  }
+
+  private async watch (): Promise<void> {
+    const { channel, times } = this.options
+    for (;;) {
+      await this.pause(times.beatMs)
+      if (this.ended.signal.aborted) return
+      const question = this.client.query<{ listening: boolean }>('select $1 in (select pg_listening_channels()) as listening', [channel])
+      const { rows } = await within(question, times.answerMs)
+      if (rows[0]?.listening !== true) throw new Unheard('the session does not listen any more')
+    }
+  }
+
+  private async pause (ms: number): Promise<void> {
+    await sleep(ms, undefined, { ref: false, signal: this.ended.signal }).catch(() => {})
+  }
+}
+
+async function settles (promise: Promise<void>, ms: number): Promise<boolean> {
+  return within(promise, ms).then(() => true, () => false)
+}
+
+async function within<T> (promise: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    // A process that was busy looks at the clock before it reads what has arrived meanwhile.
+    timer = setTimeout(() => setImmediate(() => reject(new Error('Connection terminated: the database does not answer'))), ms)
+    timer.unref()
+  })
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
+}

@@ -1,0 +1,44 @@
+/** Notices as they travel between servers. Whoever may connect to the database could send one: what arrives is checked. */
+import { isTenantId } from '../tenant-id.js'
+import { topics, type Notice, type Topic } from './events.js'
+
+/** What one server tells the others. */
+export interface SentNotice extends Notice {
+  /** The server that made the change. */
+  readonly from: string
+  /** Which of its changes. */
+  readonly number: number
+}
+
+const maxLength = 1000 // characters; the longest that is ours has some 200
+
+/** The tenant of a notice: an id, or the empty text for what is the platform's own. */
+export function isNoticed (tenant: unknown): tenant is string {
+  return tenant === '' || isTenantId(tenant)
+}
+
+export function encodeNotice ({ topic, tenant, from, number }: SentNotice): string {
+  return JSON.stringify({ topic, tenant, from, number })
+}
+
+/** null for what no server of ours has sent. */
+export function decodeNotice (text: string): SentNotice | null {
+  if (text.length > maxLength) return null
+  const value = parsed(text)
+  if (typeof value !== 'object' || value === null || !('topic' in value && 'tenant' in value && 'from' in value && 'number' in value)) return null
+  const { topic, tenant, from, number } = value
+  if (!isTopic(topic) || !isNoticed(tenant) || typeof from !== 'string' || typeof number !== 'number') return null
+  return { topic, tenant, from, number }
+}
+
+function parsed (text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+function isTopic (value: unknown): value is Topic {
+  return topics.some((topic) => topic === value)
+}

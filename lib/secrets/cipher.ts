@@ -1,0 +1,148 @@
+/**
+ * How values of secrets are encrypted (SPEC "What the service does" 4, DESIGN 6): AES-256-GCM under the tenant's key, and
+ * the result of that once more under the platform's. Both layers authenticate whose value it is: a ciphertext in the row of
+ * another tenant, key or version does not decrypt.
+ *
+ * A ciphertext is: format (1 byte), id of the master key (8), then the outer layer: nonce (12), text, tag (16). The text of
+ * the outer layer is the inner one: nonce, text, tag.
+ */
+import type { KeyObject } from 'node:crypto'
+import type { MasterKey, MasterKeys } from './master-key.js'
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { keyIdLength } from './master-key.js'
+
+const format = 1
+/** Bytes at the start of a ciphertext that say how it was made: format and master key. */
+export const headerLength = 1 + keyIdLength
+
+const algorithm = 'aes-256-gcm'
+const nonceLength = 12
+const tagLength = 16
+const keyLength = 32
+const tenantInfo = 'service-tenant-config'
+const platformInfo = 'service-platform-secrets'
+const maxDerivedKeys = 10_000
+
+/** Whose value it is. */
+export interface SecretPlace {
+  readonly tenant: string
+  readonly key: string
+  /** Counts the values that the key has had. */
+  readonly version: number
+}
+
+export interface SecretCipher {
+  encrypt (place: SecretPlace, value: string): Buffer
+  /** Throws a SecretUnreadable. */
+  decrypt (place: SecretPlace, ciphertext: Buffer): string
+  /** The same value under the current master key; throws a SecretUnreadable. */
+  renew (place: SecretPlace, ciphertext: Buffer): Buffer
+  /** What every ciphertext under the current master key begins with. */
+  readonly header: Buffer
+}
+
+/** A value cannot be had; the message names the reason and nothing of the value. */
+export class SecretUnreadable extends Error {
+  override readonly name = 'SecretUnreadable'
+}
+
+export function createSecretCipher ({ current, known }: MasterKeys): SecretCipher {
+  const derived = new LRUCache<string, KeyObject>({ max: maxDerivedKeys })
+  const header = headerOf(current)
+
+  function derive (master: MasterKey, salt: string, info: string): KeyObject {
+    const name = `${master.id} ${info} ${salt}`
+    const there = derived.get(name)
+    if (there !== undefined) return there
+    const bytes = Buffer.from(hkdfSync('sha256', master.key, salt, info, keyLength))
+    const key = createSecretKey(bytes)
+    bytes.fill(0)
+    derived.set(name, key)
+    return key
+  }
+
+  const keysOf = (master: MasterKey, tenant: string) => ({
+    inner: derive(master, `tenant:${tenant}`, tenantInfo),
+    outer: derive(master, '', platformInfo)
+  })
+
+  function encryptBytes (place: SecretPlace, plain: Buffer): Buffer {
+    const { inner, outer } = keysOf(current, place.tenant)
+    const data = dataOf(place)
+    // The header is data of the outer layer: nobody passes one format or key off as another.
+    return Buffer.concat([header, seal(outer, Buffer.concat([header, data]), seal(inner, data, plain))])
+  }
+
+  function decryptBytes (place: SecretPlace, ciphertext: Buffer): Buffer {
+    if (ciphertext[0] !== format) throw new SecretUnreadable('its format is not known to this version')
+    const id = keyIdOf(ciphertext)
+    const master = known.get(id)
+    if (master === undefined) throw new SecretUnreadable(`it was encrypted under the master key ${id}, which is not among the keys of this server`)
+    const { inner, outer } = keysOf(master, place.tenant)
+    const data = dataOf(place)
+    try {
+      return open(inner, data, open(outer, Buffer.concat([headerOf(master), data]), ciphertext.subarray(headerLength)))
+    } catch {
+      throw new SecretUnreadable('it does not decrypt: it was changed, or belongs to another tenant, key or version')
+    }
+  }
+
+  return {
+    header,
+    encrypt (place, value) {
+      const plain = Buffer.from(value)
+      try {
+        return encryptBytes(place, plain)
+      } finally {
+        plain.fill(0)
+      }
+    },
+    decrypt (place, ciphertext) {
+      const plain = decryptBytes(place, ciphertext)
+      try {
+        return plain.toString()
+      } finally {
+        plain.fill(0)
+      }
+    },
+    renew (place, ciphertext) {
+      const plain = decryptBytes(place, ciphertext)
+      try {
+        return encryptBytes(place, plain)
+      } finally {
+        plain.fill(0)
+      }
+    }
+  }
+}
+
+/** The id of the master key that a ciphertext was made under. */
+export function keyIdOf (ciphertext: Buffer): string {
+  return ciphertext.toString('hex', 1, headerLength)
+}
+
+function headerOf ({ id }: MasterKey): Buffer {
+  return Buffer.concat([Buffer.from([format]), Buffer.from(id, 'hex')])
+}
+
+/** Neither tenants nor keys have a NUL in them, so that no two places have the same data. */
+function dataOf ({ tenant, key, version }: SecretPlace): Buffer {
+  return Buffer.from(`${tenant}\0${key}\0${version}`)
+}
+
+function seal (key: KeyObject, data: Buffer, plain: Buffer): Buffer {
+  const nonce = randomBytes(nonceLength)
+  const cipher = createCipheriv(algorithm, key, nonce, { authTagLength: tagLength }).setAAD(data)
+  return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()])
+}
+
+function open (key: KeyObject, data: Buffer, sealed: Buffer): Buffer {
+  const tagAt = sealed.length - tagLength
+  const decipher = createDecipheriv(algorithm, key, sealed.subarray(0, nonceLength), { authTagLength: tagLength })
+    .setAAD(data).setAuthTag(sealed.subarray(tagAt))
+  const plain = decipher.update(sealed.subarray(nonceLength, tagAt))
+  // Nothing of what did not authenticate is handed on; GCM's `final` gives no bytes of its own.
+  decipher.final()
+  return plain
+}

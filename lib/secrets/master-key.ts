@@ -1,0 +1,64 @@
+/** The keys that everything about secrets is derived from: the settings SECRETS_MASTER_KEY and SECRETS_PREVIOUS_KEYS (DESIGN 6). */
+import type { KeyObject } from 'node:crypto'
+import { createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
+
+/** Bytes of a master key. */
+export const masterKeyLength = 32
+/** Bytes of its id. */
+export const keyIdLength = 8
+
+const idInfo = 'service-master-key-id'
+
+/** How an operator makes one. */
+export const howToMake = 'make one with: openssl rand -base64 32'
+
+export interface MasterKey {
+  /** A short hash of the key, in hexadecimal: what ciphertexts, messages and logs name it by. */
+  readonly id: string
+  readonly key: KeyObject
+}
+
+export interface MasterKeys {
+  /** What is encrypted now is encrypted under this one. */
+  readonly current: MasterKey
+  /** Every key that can be read with, the current one included, by id. */
+  readonly known: ReadonlyMap<string, MasterKey>
+}
+
+/** Base64 of 32 bytes; throws an error that names the setting, says how a key is made, and holds nothing of the text. */
+export function parseMasterKey (text: string, setting: string): MasterKey {
+  const bytes = Buffer.from(text.trim(), 'base64')
+  try {
+    // Buffer.from skips what is no base64: a password must not become a shorter key.
+    const plain = (base64: string) => base64.replaceAll('=', '').replaceAll('-', '+').replaceAll('_', '/')
+    if (bytes.length !== masterKeyLength || plain(bytes.toString('base64')) !== plain(text.trim())) {
+      throw new Error(`${setting} is not 32 bytes in base64: ${howToMake}`)
+    }
+    return masterKeyOf(bytes)
+  } finally {
+    bytes.fill(0)
+  }
+}
+
+/** Keys in base64, separated by commas; empty places are skipped. */
+export function parseMasterKeys (text: string, setting: string): MasterKey[] {
+  return text.split(',').filter((one) => one.trim() !== '').map((one) => parseMasterKey(one, setting))
+}
+
+/** The key of these 32 bytes, which are copied. */
+export function masterKeyOf (bytes: Buffer): MasterKey {
+  const key = createSecretKey(bytes)
+  return { id: Buffer.from(hkdfSync('sha256', key, '', idInfo, keyIdLength)).toString('hex'), key }
+}
+
+/** A new one, and its text for whoever keeps it. */
+export function makeMasterKey (): { key: MasterKey, text: string } {
+  const bytes = randomBytes(masterKeyLength)
+  const made = { key: masterKeyOf(bytes), text: bytes.toString('base64') }
+  bytes.fill(0)
+  return made
+}
+
+export function masterKeys (current: MasterKey, previous: readonly MasterKey[] = []): MasterKeys {
+  return { current, known: new Map([...previous, current].map((key) => [key.id, key])) }
+}

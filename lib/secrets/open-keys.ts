@@ -1,0 +1,40 @@
+/** Which master keys a server works with (DESIGN 6). */
+import type { MasterKeys } from './master-key.js'
+import { createKeyFile, keyFile, readKeyFile } from './key-file.js'
+import { howToMake, makeMasterKey, masterKeys, parseMasterKey, parseMasterKeys } from './master-key.js'
+
+export interface KeyOptions {
+  /** The setting SECRETS_MASTER_KEY: 32 bytes in base64. */
+  readonly masterKey?: string | undefined
+  /** The setting SECRETS_PREVIOUS_KEYS: keys that values may still be encrypted under, separated by commas. */
+  readonly previousKeys?: string | undefined
+  /** The folder of an embedded database, whose own key is kept there (`engine.folder`); without one it is in memory. */
+  readonly folder?: string | undefined
+}
+
+export interface OpenedKeys {
+  readonly keys: MasterKeys
+  /** What the operator should know; undefined where the settings say it all. */
+  readonly note?: string
+}
+
+/**
+ * The keys of the settings. Without SECRETS_MASTER_KEY the embedded engine has a key of its own, made when there is none;
+ * PostgreSQL throws an error that names the setting. Nothing of a key is in errors and notes.
+ */
+export async function openKeys (engine: 'postgres' | 'embedded', { masterKey = '', previousKeys = '', folder }: KeyOptions): Promise<OpenedKeys> {
+  const previous = parseMasterKeys(previousKeys, 'SECRETS_PREVIOUS_KEYS')
+  const home = engine === 'embedded' ? folder : undefined
+  const own = home === undefined ? undefined : await readKeyFile(home)
+  if (masterKey !== '') {
+    // The values of a database that had its own key until now can still be read.
+    return { keys: masterKeys(parseMasterKey(masterKey, 'SECRETS_MASTER_KEY'), own === undefined ? previous : [own, ...previous]) }
+  }
+  if (engine === 'postgres') throw new Error(`SECRETS_MASTER_KEY is missing: secrets of tenants are encrypted under it. Set it (${howToMake}), or turn secrets off with "plugins": { "secrets": false } in the document`)
+  if (own !== undefined) return { keys: masterKeys(own, previous) }
+  if (home === undefined) return { keys: masterKeys(makeMasterKey().key, previous), note: 'SECRETS_MASTER_KEY is not set: secrets are encrypted under a key that ends with this process, as its database in memory does' }
+  return {
+    keys: masterKeys(await createKeyFile(home), previous),
+    note: `SECRETS_MASTER_KEY is not set: a master key for secrets was made in ${keyFile(home)}. Keep it with the data: without it no secret can be read`
+  }
+}

@@ -1,0 +1,152 @@
+/** How much a tenant's document may hold: told before anything in it is read, and in turns however much it is. */
+import type { Pace } from '../pace.js'
+import { ConfigError, pointerTo, type Fault } from '../config/faults.js'
+import { isRecord } from '../plain-value.js'
+import { maxRoutes } from './schema.js'
+
+/** Of the document. */
+const maxTotal = { bytes: 1_048_576, values: 100_000, templates: 10_000 }
+/** With this fault the count ends. */
+export const maxFaults = 100
+
+const maxMembers = 50 // of the document itself; it knows nine
+const maxDepth = 64 // objects and arrays within each other
+
+/** Of one piece, since it is read in one turn. */
+interface Bounds {
+  readonly what: string
+  readonly bytes: number
+  readonly values: number
+  readonly templates: number
+  readonly depth: number
+}
+
+const route: Bounds = { what: 'a route', bytes: 65_536, values: 2000, templates: 500, depth: maxDepth - 2 }
+const section: Bounds = { what: 'a section', bytes: 131_072, values: 3000, templates: 500, depth: maxDepth - 1 }
+const settings: Bounds = { what: 'the section `settings`', bytes: 65_536, values: 10_000, templates: Infinity, depth: 16 }
+
+/** What is counted: bytes of JSON without white space; objects, arrays, texts, numbers and the rest; templates in texts. */
+interface Size { bytes: number, values: number, templates: number }
+
+/**
+ * The members of a document that holds no more than it may: 1 MB of JSON, 500 routes of 64 KB, 10,000 templates, 100,000
+ * values, 64 levels. Rejects with a ConfigError where it holds more, or is no object.
+ */
+export async function membersOf (document: unknown, pace: Pace): Promise<Readonly<Record<string, unknown>>> {
+  if (!isRecord(document)) throw new ConfigError([{ pointer: '', message: 'expected an object' }])
+  const { routes } = document
+  if (Array.isArray(routes) && routes.length > maxRoutes) throw new ConfigError([{ pointer: '/routes', message: `expected at most ${maxRoutes} items` }])
+  if (Object.keys(document).length > maxMembers) throw new ConfigError([{ pointer: '', message: `the document has at most ${maxMembers} members` }])
+  const total: Size = { bytes: 1, values: 1, templates: 0 } // each member brings a comma; the last one's is the closing brace
+  const faults: Fault[] = []
+  for (const { pointer, value, bounds, name } of piecesOf(document)) {
+    total.bytes += name
+    const message = await overstep(value, bounds, total, pace)
+    if (message !== null) faults.push({ pointer, message })
+    const whole = beyond(total)
+    if (whole !== null) throw new ConfigError([{ pointer: '', message: whole }])
+    if (faults.length === maxFaults) throw new ConfigError(faults, true)
+    if (pace.due()) await pace.rest()
+  }
+  if (faults.length > 0) throw new ConfigError(faults)
+  return document
+}
+
+/** What is read as one: each route, and each other member of the document; `name` are the bytes that it takes besides. */
+function * piecesOf (document: Readonly<Record<string, unknown>>): Generator<{ pointer: string, value: unknown, bounds: Bounds, name: number }> {
+  for (const [name, value] of Object.entries(document)) {
+    const pointer = pointerTo('', name)
+    const bytes = jsonBytes(name) + 2 // with colon and comma
+    if (name !== 'routes' || !Array.isArray(value)) {
+      yield { pointer, value, bounds: name === 'settings' ? settings : section, name: bytes }
+      continue
+    }
+    yield { pointer, value: [], bounds: section, name: bytes }
+    for (let index = 0; index < value.length; index++) yield { pointer: pointerTo(pointer, index), value: value[index], bounds: route, name: index === 0 ? 0 : 1 }
+  }
+}
+
+/** Adds a piece to the total; why it is too large, or null. Stops where either is. */
+async function overstep (piece: unknown, bounds: Bounds, total: Size, pace: Pace): Promise<string | null> {
+  const size: Size = { bytes: 0, values: 0, templates: 0 }
+  const waiting = [piece]
+  const depths = [1]
+  let result: string | null = null
+  for (let steps = 1; waiting.length > 0; steps++) {
+    const value = waiting.pop()
+    const depth = depths.pop() ?? 1
+    if (typeof value === 'object' && value !== null && depth > bounds.depth) return `${bounds.what} has at most ${bounds.depth} levels of objects and arrays`
+    const inside = count(value, size, bounds)
+    result = exceeded(size, bounds)
+    if (result !== null || beyond({ bytes: total.bytes + size.bytes, values: total.values + size.values, templates: total.templates + size.templates }) !== null) break
+    for (const member of inside) {
+      waiting.push(member)
+      depths.push(depth + 1)
+    }
+    if (steps % 256 === 0 && pace.due()) await pace.rest()
+  }
+  total.bytes += size.bytes
+  total.values += size.values
+  total.templates += bounds.templates === Infinity ? 0 : size.templates
+  return result
+}
+
+/** Counts a value without its members, which are returned; what is too much by its length is not looked at. */
+function count (value: unknown, size: Size, bounds: Bounds): readonly unknown[] {
+  size.values++
+  if (typeof value === 'string') {
+    if (value.length > bounds.bytes) {
+      size.bytes += value.length
+      return []
+    }
+    size.bytes += jsonBytes(value)
+    size.templates += templatesIn(value)
+    return []
+  }
+  if (typeof value !== 'object' || value === null) {
+    size.bytes += String(value).length
+    return []
+  }
+  size.bytes += 2 // its brackets, and a comma between two members
+  if (Array.isArray(value)) {
+    size.bytes += Math.max(0, value.length - 1)
+    // An array can be long without holding anything.
+    if (value.length > bounds.values) size.values += value.length
+    return value.length > bounds.values ? [] : value
+  }
+  const names = Object.keys(value)
+  if (names.length > bounds.values) {
+    size.values += names.length
+    return []
+  }
+  size.bytes += Math.max(0, names.length - 1)
+  for (const name of names) size.bytes += jsonBytes(name) + 1
+  return Object.values(value)
+}
+
+function jsonBytes (text: string): number {
+  return Buffer.byteLength(JSON.stringify(text))
+}
+
+/** With their further alternatives, which cost as much. */
+function templatesIn (text: string): number {
+  let found = 0
+  for (const opening of ['{{', '${', '||']) {
+    for (let position = text.indexOf(opening); position !== -1; position = text.indexOf(opening, position + 2)) found++
+  }
+  return found
+}
+
+function exceeded (size: Size, { what, bytes, values, templates }: Bounds): string | null {
+  if (size.bytes > bytes) return `${what} has at most ${shown(bytes)} bytes of JSON`
+  if (size.values > values) return `${what} holds at most ${shown(values)} values`
+  return size.templates > templates ? `${what} holds at most ${shown(templates)} templates` : null
+}
+
+function beyond (total: Size): string | null {
+  return exceeded(total, { what: 'the document', depth: maxDepth, ...maxTotal })
+}
+
+function shown (number: number): string {
+  return number.toLocaleString('en')
+}

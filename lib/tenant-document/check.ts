@@ -1,0 +1,133 @@
+/** From what a tenant saves to its document: every fault in one error, or everything in its place. */
+import type { Entry } from '../config/sections.js'
+import type { Route } from '../config/schema/route.js'
+import type { Pace } from '../pace.js'
+import type { TakenRoute, TenantDocumentContext } from './context.js'
+import type { TenantDocument, TenantRateLimit } from './schema.js'
+import type { TemplateSource } from '../compiler/types.js'
+import { methodOf } from '../compiler/route-parts.js'
+import { compileRoute } from '../compiler/route.js'
+import { compileValue } from '../compiler/template.js'
+import { FaultList, nearest, pointerTo } from '../config/faults.js'
+import { checkRoutes } from '../config/meaning/routes.js'
+import { toPlain } from '../config/plain.js'
+import { readAs, type Reading } from '../config/reader.js'
+import { builtInGroups } from '../config/reserved.js'
+import { failure } from '../errors.js'
+import { createPace } from '../pace.js'
+import { deepFreeze, isRecord } from '../plain-value.js'
+import { maxFaults, membersOf } from './bounds.js'
+import { conflictOf } from './conflicts.js'
+import { routeContextOf } from './context.js'
+import { compose, readingOf, readSections } from './read.js'
+import { TenantRoute } from './schema.js'
+import { collectSecrets } from './texts.js'
+
+// Of a path: making the router of hundreds of routes takes their product.
+const maxSegments = 32
+const maxParameters = 16
+const maxSuggestions = 5 // for endpoints that are none: each is a look at every route
+
+export interface CheckedTenantDocument {
+  /** With its defaults, frozen. */
+  readonly document: TenantDocument
+  /** The keys that it names as `{{secret:KEY}}`, sorted. */
+  readonly secrets: readonly string[]
+}
+
+/**
+ * Checks a document that a tenant saves, against the tables of the database as well. It compiles every route, in turns of
+ * about 8 ms. Rejects with a ConfigError that holds every fault, 100 at most, or where there is none with `routeConflict`,
+ * which names each route that would stand in the place of one of the server's own.
+ */
+export async function checkTenantDocument (input: unknown, context: TenantDocumentContext): Promise<CheckedTenantDocument> {
+  const pace = createPace()
+  if (pace.due()) await pace.rest()
+  const written = await membersOf(input, pace)
+  const faults = new FaultList(maxFaults)
+  const reading = readingOf(faults)
+  const { routes: writtenRoutes, ...others } = written
+  const plain = toPlain(others, faults)
+  if (pace.due()) await pace.rest()
+  const sections = readSections({ ...isRecord(plain) && plain, ...Object.hasOwn(written, 'routes') && { routes: writtenRoutes } }, reading)
+  if (pace.due()) await pace.rest()
+  const routes = await readRoutes(writtenRoutes, reading, pace)
+  const document = faults.faults.length > 0 ? undefined : compose(sections, routes.map(({ value }) => value))
+
+  checkRoutes(routes, { faults, jwt: true, off: builtInGroups })
+  for (const { pointer, value: { path } } of routes) checkPath(path, `${pointer}/path`, faults)
+  if (pace.due()) await pace.rest()
+  const routeContext = { ...routeContextOf(document ?? {}, context), faults }
+  for (const { pointer, value } of routes) {
+    compileRoute(value, pointer, routeContext)
+    if (pace.due()) await pace.rest()
+  }
+  checkCredentials(document?.credentials, context.tenancy.env, faults)
+  if (document?.rateLimit !== undefined) await checkEndpoints(document.rateLimit, document.routes, faults, pace)
+  faults.throwIfAny()
+  if (pace.due()) await pace.rest()
+  if (document === undefined) throw new Error('a section of the document is missing without a fault')
+
+  refuseConflicts(routes, context.taken)
+  const secrets = new Set<string>()
+  if (pace.due()) await pace.rest()
+  collectSecrets(document.credentials, secrets)
+  for (const { request: _rules, ...texts } of document.routes) {
+    collectSecrets(texts, secrets)
+    if (pace.due()) await pace.rest()
+  }
+  return { document, secrets: Object.freeze([...secrets].sort()) }
+}
+
+/** The routes that read well; a fault in one keeps none of the others back. */
+async function readRoutes (written: unknown, reading: Reading, pace: Pace): Promise<Entry<Route>[]> {
+  if (!Array.isArray(written)) return []
+  const routes: Entry<Route>[] = []
+  // Not `entries`: of an array with holes those are items too.
+  for (let index = 0; index < written.length; index++) {
+    const pointer = pointerTo('/routes', index)
+    const value = readAs(TenantRoute, toPlain(written[index], reading.faults, pointer), pointer, reading)
+    if (value !== undefined) routes.push({ name: String(index), pointer, value: deepFreeze(value) })
+    if (pace.due()) await pace.rest()
+  }
+  return routes
+}
+
+/** What the platform's own paths may have, and a stranger's may not. */
+function checkPath (path: string, pointer: string, faults: FaultList): void {
+  if (path.includes(';')) faults.add(pointer, 'a path has no ";", which some proxies end it with')
+  const segments = path.split('/').slice(1)
+  const parameters = segments.filter((segment) => segment.startsWith(':'))
+  if (segments.length > maxSegments) faults.add(pointer, `a path has at most ${maxSegments} segments; this one has ${segments.length}`)
+  if (parameters.length > maxParameters) faults.add(pointer, `a path has at most ${maxParameters} parameters; this one has ${parameters.length}`)
+}
+
+const credentialSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['secret', 'env'])
+
+/** Texts of credentials are made of secrets and settings; one that is not set may be a secret that is stored later. */
+function checkCredentials (credentials: unknown, envNames: readonly string[], faults: FaultList): void {
+  const env = Object.fromEntries(envNames.map((name) => [name, '']))
+  compileValue(credentials, '/credentials', { faults, sources: credentialSources, env, envNames: new Set(envNames) })
+}
+
+/** Each rule of an endpoint names one of the document. */
+async function checkEndpoints ({ perEndpoint = {} }: TenantRateLimit, routes: readonly Route[], faults: FaultList, pace: Pace): Promise<void> {
+  const known = new Set(routes.flatMap((route) => [route.path, `${methodOf(route)} ${route.path}`]))
+  let wrong = 0
+  for (const key of Object.keys(perEndpoint)) {
+    if (known.has(key)) continue
+    faults.add(pointerTo('/rateLimit/perEndpoint', key), 'names no route of this document', wrong++ < maxSuggestions ? nearest(key, known) : undefined)
+    if (pace.due()) await pace.rest()
+  }
+}
+
+function refuseConflicts (routes: readonly Entry<Route>[], taken: readonly TakenRoute[]): void {
+  const details = routes.flatMap(({ pointer, value: route }) => {
+    const whose = conflictOf(route, taken)
+    return whose === null ? [] : [{ path: `${pointer}/path`, message: `${methodOf(route)} ${route.path}: the path is that of ${whose}`, keyword: 'conflict' }]
+  })
+  if (details.length === 0) return
+  const [first] = details
+  const message = details.length === 1 ? first?.message : `${first?.message}; ${details.length - 1} more routes have paths of the server: see \`details\``
+  throw failure('routeConflict', { ...message !== undefined && { message }, extras: { details: details.slice(0, maxFaults) } })
+}

@@ -1,0 +1,49 @@
+/** Routes of a tenant that would stand in the place of one of the server's own. */
+import type { HTTPMethod } from 'find-my-way'
+import type { Route } from '../config/schema/route.js'
+import type { TakenRoute } from './context.js'
+import { METHODS } from 'node:http'
+import findMyWay from 'find-my-way'
+import { methodOf } from '../compiler/route-parts.js'
+import { parsePath } from '../config/path.js'
+import { reservedBy } from '../config/reserved.js'
+
+type Router = ReturnType<typeof findMyWay>
+
+/** Stands for whatever a request may have in the place of a parameter; no path is made of it. */
+const anything = '\u{10FFFD}'
+
+const routers = new WeakMap<readonly TakenRoute[], { readonly router: Router, readonly size: number }>()
+
+/**
+ * Finds the server's route that would take every request of a tenant's one: the same path, or one that a parameter or a
+ * wildcard of it covers, however upper and lower case are mixed. The paths of built-in endpoints are taken for every method,
+ * and whether this server has them or not. The answer says whose the path is.
+ */
+export function conflictOf (route: Route, taken: readonly TakenRoute[]): string | null {
+  const segments = parsePath(route.path)
+  if (typeof segments === 'string') return null
+  const reserved = reservedBy(segments.map((segment) => segment.kind === 'text' ? { ...segment, text: segment.text.toLowerCase() } : segment))
+  if (reserved !== undefined) return `the built-in endpoint ${reserved.path}`
+  const path = `/${segments.map(({ kind, text }) => kind === 'text' ? text : anything).join('/')}`
+  const found = routerOf(taken).find(methodOf(route), path)
+  const own: unknown = found?.store
+  return typeof own === 'string' ? `the server's own route ${own}` : null
+}
+
+/** Fastify's own router says what its paths take. Routes that are added to the list later make a new one. */
+function routerOf (taken: readonly TakenRoute[]): Router {
+  const known = routers.get(taken)
+  if (known?.size === taken.length) return known.router
+  const router = findMyWay({ caseSensitive: false, allowUnsafeRegex: true, maxParamLength: 2048 })
+  for (const { method, path } of taken) {
+    // The same path may stand there for several hosts or versions, and in upper and lower case.
+    if (isMethod(method) && router.findRoute(method, path) === null) router.on(method, path, () => {}, `${method} ${path}`)
+  }
+  routers.set(taken, { router, size: taken.length })
+  return router
+}
+
+function isMethod (method: string): method is HTTPMethod {
+  return METHODS.includes(method)
+}

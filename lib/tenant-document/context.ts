@@ -1,0 +1,56 @@
+/** What a tenant's document is checked and compiled against. */
+import type { RouteContext } from '../compiler/route.js'
+import type { Env } from '../config/environment.js'
+import type { Pagination } from '../config/schema/pagination.js'
+import type { Tenancy } from '../config/schema/tenancy.js'
+import type { Catalogue } from '../database/catalogue.js'
+import type { TenantDocument } from './schema.js'
+import { setting } from '../config/environment.js'
+
+/** A route of the server itself: a built-in one, the platform's, or one of the app around it. */
+export interface TakenRoute {
+  /** `GET`, `POST`, ... */
+  readonly method: string
+  /** As Fastify's router takes it: with `:name` and `*`. */
+  readonly path: string
+}
+
+export interface TenantDocumentContext {
+  /** The server's; tenants see what `tenancy.env` names. */
+  readonly env: Env
+  readonly tenancy: Tenancy
+  readonly pagination: Pagination
+  readonly catalogue: Catalogue
+  readonly taken: readonly TakenRoute[]
+  /** The platform's `cache`: a tenant turns it off, never on. Default: on, 60 s. */
+  readonly cache?: { readonly enabled: boolean, readonly ttl: number }
+}
+
+const platformCache = { enabled: true, ttl: 60 } // s
+
+/**
+ * What the routes of a tenant's document are compiled against.
+ *
+ * @param checked the document was accepted when it was saved: its bounds are not counted again. Default: false.
+ */
+export function routeContextOf ({ cache = { enabled: true } }: Pick<TenantDocument, 'cache'>, context: Omit<TenantDocumentContext, 'taken'>, checked = false): Omit<RouteContext, 'faults'> {
+  const { env, tenancy, pagination, catalogue, cache: platform = platformCache } = context
+  return {
+    catalogue,
+    env: visibleEnv(env, tenancy),
+    pagination,
+    sharedTables: new Set(tenancy.sharedTables),
+    origin: 'tenant',
+    checked,
+    envNames: new Set(tenancy.env),
+    cache: { enabled: platform.enabled && cache.enabled, ttl: cache.ttl ?? platform.ttl }
+  }
+}
+
+/** The settings that a tenant's document may read. */
+function visibleEnv (env: Env, tenancy: Tenancy): Env {
+  return Object.freeze(Object.fromEntries(tenancy.env.flatMap((name) => {
+    const value = setting(env, name)
+    return value === undefined ? [] : [[name, value]]
+  })))
+}

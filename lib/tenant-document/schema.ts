@@ -1,0 +1,73 @@
+/** The document that a tenant saves (SPEC "Tenant configuration"). */
+import type { SchemaNode } from '../config/schema/annotations.js'
+import { Type, type Static, type TSchema } from 'typebox'
+import { MapOf, Section } from '../config/schema/annotations.js'
+import { Credentials } from '../config/schema/credentials.js'
+import { CustomIntegrations } from '../config/schema/planned/integration.js'
+import { Webhooks } from '../config/schema/planned/workflow.js'
+import { RateLimit, type WithDefaultRule } from '../config/schema/rate-limit.js'
+import { Route } from '../config/schema/route.js'
+
+export const maxRoutes = 500
+
+/** A member of the platform's schema that holds less here: whoever writes this document is a stranger. */
+function Bounded<Schema extends TSchema> (schema: Schema, bounds: Pick<SchemaNode, 'maxItems' | 'maxLength' | 'items'>) {
+  return Type.Unsafe<Static<Schema>>({ ...schema, ...bounds })
+}
+
+const Names = (schema: TSchema, maxItems: number) => Type.Optional(Bounded(Type.Array(Type.String(), { ...schema }), { maxItems, items: Type.String({ maxLength: 128 }) }))
+
+/** A route of a tenant: the platform's, bounded; what its compilation costs is bounded by the compiler. */
+export const TenantRoute = Type.Object({
+  ...Route.properties,
+  path: Bounded(Route.properties.path, { maxLength: 500 }),
+  description: Type.Optional(Bounded(Route.properties.description, { maxLength: 10_000 })),
+  tags: Names(Route.properties.tags, 50),
+  authProvider: Type.Optional(Type.Literal('jwt', { description: 'Which tokens are accepted.' })),
+  requiredPermissions: Names(Route.properties.requiredPermissions, 100),
+  queries: Type.Optional(Bounded(Route.properties.queries, { maxItems: 20 })),
+  firebaseQueries: Type.Optional(Bounded(Route.properties.firebaseQueries, { maxItems: 20 })),
+  excludeFields: Names(Route.properties.excludeFields, 200)
+}, { additionalProperties: false, description: 'An endpoint.' })
+
+export const TenantRateLimit = Section({
+  enabled: RateLimit.properties.enabled,
+  default: RateLimit.properties.default,
+  perEndpoint: RateLimit.properties.perEndpoint
+}, { description: "How often callers may call the tenant's routes. The server's own limit counts beside it. Default: the platform's." })
+
+export type TenantRateLimit = WithDefaultRule<Static<typeof TenantRateLimit>>
+
+export const TenantCache = Section({
+  enabled: Type.Boolean({ description: 'false: no route is cached, whatever it says.' }),
+  ttl: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 31_536_000, unit: 's', description: "How long an answer is kept where its route does not say. Default: the platform's." }))
+}, { description: "The cache of answers, for routes with `cache`. Default: the platform's." })
+
+export type TenantCache = Static<typeof TenantCache>
+
+export const Settings = MapOf(Type.Unknown({ text: 'literal' }), {
+  default: {},
+  description: 'What `{{tenant.config.field}}` reads: any JSON of at most 64 KB, 16 levels deep. Templates in it are texts.'
+})
+
+export const TenantDocument = Section({
+  $schema: Type.Optional(Type.String({ text: 'literal', maxLength: 2000, description: 'For editors; nothing reads it.' })),
+  routes: Type.Optional(Type.Array(TenantRoute, { maxItems: maxRoutes, default: [], description: 'The endpoints.' })),
+  credentials: Type.Optional(Credentials),
+  rateLimit: Type.Optional(TenantRateLimit),
+  cache: Type.Optional(TenantCache),
+  settings: Type.Optional(Settings),
+  webhooks: Webhooks,
+  customIntegrations: CustomIntegrations
+}, { description: "A tenant's document: endpoints of its own and what they need." })
+
+/** A tenant's document with its defaults. */
+export interface TenantDocument {
+  readonly routes: readonly Route[]
+  readonly settings: Readonly<Record<string, unknown>>
+  readonly credentials?: Credentials
+  /** Without it the platform's rules apply. */
+  readonly rateLimit?: TenantRateLimit
+  /** Without it the platform's cache is used as it is. */
+  readonly cache?: TenantCache
+}

@@ -1,0 +1,20 @@
+/** The text of an API key: `tnt_<id>_<secret>`. The id finds it, and tells a leaked key's owner which one it is. */
+import { hash, randomBytes } from 'node:crypto'
+
+const secretBytes = 32 // 256 random bits: nobody guesses them, so that a plain hash is enough to keep
+const form = /^tnt_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})_[A-Za-z0-9_-]{43}$/
+
+/** A new key with this id; each call makes another secret. */
+export function createKeyText (id: string): string {
+  return `tnt_${id}_${randomBytes(secretBytes).toString('base64url')}`
+}
+
+/** The id in the text; null for a text that no key of a tenant has. */
+export function idOf (text: string): string | null {
+  return form.exec(text)?.[1] ?? null
+}
+
+/** What is stored of a key. */
+export function hashOf (text: string): Buffer {
+  return hash('sha256', text, 'buffer')
+}

@@ -1,0 +1,121 @@
+/**
+ * Keys that this process remembers: which tenant an id belongs to, which never changes, and the keys of each tenant,
+ * which a change makes it forget. Ids that are nobody's are kept apart, few and not for long: whoever sends many of them
+ * pushes out nothing but each other.
+ */
+import type { Claims } from '../../lib/compiler/types.js'
+import type { Admit, FindApiKey } from '../auth/callers.js'
+import type { ApiKeyStore, KeyRow } from './store.js'
+import type { KeyUses } from './uses.js'
+import { timingSafeEqual } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { createLoadCache } from '../../lib/load-cache.js'
+import { hashOf, idOf } from './key-text.js'
+
+const maxIds = 100_000
+const maxWeight = 67_108_864 // bytes, about, of all keys that are remembered
+const maxLookups = 1000
+const lookupAge = 60_000 // ms that "there is none" is told again: an id is random, and never comes to be after it was asked for
+
+/** A key as requests need it. */
+interface LiveKey {
+  readonly hash: Buffer
+  readonly previous: { readonly hash: Buffer, readonly until: number } | null
+  /** Milliseconds since 1970. */
+  readonly expires: number
+  readonly claims: Claims
+}
+
+interface TenantKeys {
+  readonly keys: ReadonlyMap<string, LiveKey>
+  readonly weight: number
+}
+
+export interface KeyMemory {
+  /** The claims of the key's owner, at once where it is remembered; null where the key does not hold. */
+  find: FindApiKey
+  /** The keys of the tenant have changed. */
+  forget (tenant: string): void
+  clear (): void
+}
+
+export interface KeyMemoryParts {
+  /** Tenants whose keys are remembered at most. */
+  readonly maxTenants: number
+  readonly store: Pick<ApiKeyStore, 'tenantOf' | 'read'>
+  readonly uses: Pick<KeyUses, 'note'>
+  /** The clock, in milliseconds since 1970: it decides when keys end. */
+  readonly now: () => number
+}
+
+export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryParts): KeyMemory {
+  const tenants = new LRUCache<string, string>({ max: maxIds })
+  const lookups = createLoadCache<{ readonly tenant: string | null }>({
+    max: maxLookups,
+    maxAgeMs: lookupAge,
+    load: async (id) => ({ tenant: await store.tenantOf(id) })
+  })
+  const keysOf = createLoadCache<TenantKeys>({
+    max: maxTenants,
+    weight: { max: maxWeight, of: ({ weight }) => weight },
+    async load (tenant) {
+      const rows = await store.read(tenant)
+      return { keys: new Map(rows.map((row) => [row.id, liveKey(tenant, row)])), weight: rows.reduce((sum, row) => sum + weightOf(row), 500) }
+    }
+  })
+
+  async function look (id: string, text: string, admit: Admit): Promise<Claims | null> {
+    if (lookups.peek(id) === undefined) await admit()
+    const { tenant } = await lookups.get(id)
+    if (tenant === null) return null
+    tenants.set(id, tenant)
+    // A key that another server has made this moment, of which this one has not heard yet.
+    if (keysOf.peek(tenant)?.keys.has(id) === false) keysOf.forget(tenant)
+    return judge(await keysOf.get(tenant), tenant, id, text)
+  }
+
+  function judge ({ keys }: TenantKeys, tenant: string, id: string, text: string): Claims | null {
+    const key = keys.get(id)
+    if (key === undefined) return null
+    const time = now()
+    if (time >= key.expires || !opens(key, hashOf(text), time)) return null
+    uses.note(tenant, id, time)
+    return key.claims
+  }
+
+  return {
+    find (text, admit) {
+      const id = idOf(text)
+      if (id === null) return null
+      const tenant = tenants.get(id)
+      if (tenant === undefined) return look(id, text, admit)
+      const keys = keysOf.get(tenant)
+      return keys instanceof Promise ? keys.then((read) => judge(read, tenant, id, text)) : judge(keys, tenant, id, text)
+    },
+    forget: (tenant) => keysOf.forget(tenant),
+    clear () {
+      tenants.clear()
+      lookups.clear()
+      keysOf.clear()
+    }
+  }
+}
+
+function opens ({ hash, previous }: LiveKey, digest: Buffer, time: number): boolean {
+  return timingSafeEqual(hash, digest) || (previous !== null && time < previous.until && timingSafeEqual(previous.hash, digest))
+}
+
+function liveKey (tenant: string, { id, hash, previous_hash: previousHash, previous_valid_until: until, expires_at: expires, scopes }: KeyRow): LiveKey {
+  return {
+    hash,
+    previous: previousHash === null || until === null ? null : { hash: previousHash, until: until.getTime() },
+    expires: expires?.getTime() ?? Infinity,
+    // Requests share them.
+    claims: Object.freeze({ sub: `api-key:${id}`, tenant_id: tenant, permissions: Object.freeze(scopes), api_key: id })
+  }
+}
+
+/** In memory, in bytes, about. */
+function weightOf ({ scopes }: KeyRow): number {
+  return scopes.reduce((sum, scope) => sum + 64 + scope.length, 800)
+}

@@ -1,0 +1,106 @@
+/** The endpoints of API keys and their schemas (DESIGN 5 "API keys"). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { holdings } from '../auth/access.js'
+import { Permission } from '../auth/permissions.js'
+import { errorResponses } from '../conventions.js'
+import { maxGraceDays, maxKeys, type ApiKey, type ApiKeys, type Grantor } from './service.js'
+
+const Id = Type.String({ format: 'uuid' })
+const Time = (description: string) => Type.String({ format: 'date-time', description })
+const TimeOrNull = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
+const KeyText = Type.String({ description: 'The key itself: it is told this once. Send it as `x-api-key`.' })
+const closed = { additionalProperties: false } as const
+
+const shown = {
+  id: Id,
+  name: Type.String(),
+  scopes: Type.Array(Type.String(), { description: 'The permissions of whoever sends the key.' }),
+  createdAt: Time('When the key was made.'),
+  createdBy: Type.String({ description: 'The `sub` of who made it.' }),
+  expiresAt: TimeOrNull('When the key ends, or ended; null: never.'),
+  lastUsedAt: TimeOrNull('When the key was used last, to the minute; null: not yet.')
+}
+const List = Type.Object({ keys: Type.Array(Type.Object(shown), { maxItems: maxKeys, description: 'The oldest first.' }) })
+const Made = Type.Object({ key: KeyText, ...shown })
+
+const NewKey = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\u0000]*$', description: 'What the key is for.' }),
+  scopes: Type.Optional(Type.Array(Permission, { maxItems: 100, uniqueItems: true, default: [], description: 'The permissions of whoever sends the key. Default: none.' })),
+  expiresAt: Type.Optional(TimeOrNull('When the key ends; in the future. Default: never.'))
+}, closed)
+
+const Params = Type.Object({ id: Id })
+
+const Rotation = Type.Object({
+  gracePeriodDays: Type.Optional(Type.Integer({ minimum: 0, maximum: maxGraceDays, default: 0, description: 'How many days the key of before holds too.' }))
+}, closed)
+const Rotated = Type.Object({ id: Id, key: KeyText, oldKeyValidUntil: Time('Until then the key of before holds.') })
+
+const Done = Type.Object({ success: Type.Boolean() })
+
+const tags = ['API keys']
+const config = { access: 'tenant-admin', permission: 'api-keys:write' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+const uncached = { 'cache-control': 'no-store' }
+
+export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () => number): void {
+  app.get('/tenant/api-keys', {
+    config,
+    schema: { tags, summary: 'The API keys of the tenant, without the keys themselves', response: { 200: List, ...errorResponses(...refusals) } }
+  }, async (request) => ({ keys: (await service.list(tenantOf(request))).map(bodyOf) }))
+
+  app.post<{ Body: Static<typeof NewKey> }>('/tenant/api-keys', {
+    config,
+    schema: { tags, summary: 'Make an API key', description: `A caller who is no administrator gives a key only permissions that it holds itself. A tenant has at most ${maxKeys} keys.`, body: NewKey, response: { 201: Made, ...errorResponses(...refusals, 409) } }
+  }, async (request, reply) => {
+    const { name, scopes = [], expiresAt } = request.body
+    const { key, ...made } = await service.create(tenantOf(request), { name, scopes, expiresAt: futureTime(expiresAt, now()) }, await grantorOf(request))
+    return reply.code(201).headers(uncached).send({ key, ...bodyOf(made) })
+  })
+
+  app.delete<{ Params: Static<typeof Params> }>('/tenant/api-keys/:id', {
+    config,
+    schema: { tags, summary: 'End an API key', params: Params, response: { 200: Done, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    await service.delete(tenantOf(request), request.params.id)
+    return { success: true }
+  })
+
+  app.post<{ Params: Static<typeof Params>, Body: Static<typeof Rotation> }>('/tenant/api-keys/:id/rotate', {
+    config,
+    schema: { tags, summary: 'Replace an API key by another one of the same id and scopes', description: 'A caller who is no administrator must hold all of its scopes.', params: Params, body: Rotation, response: { 200: Rotated, ...errorResponses(...refusals, 409) } },
+    // Nothing has to be said: a request without a body is one of an empty object.
+    preValidation (request, _reply, done) {
+      request.body ??= {}
+      done()
+    }
+  }, async (request, reply) => {
+    const { id } = request.params
+    const { key, oldKeyValidUntil } = await service.rotate(tenantOf(request), id, request.body.gracePeriodDays ?? 0, await grantorOf(request))
+    return reply.headers(uncached).send({ id, key, oldKeyValidUntil: oldKeyValidUntil.toISOString() })
+  })
+}
+
+function bodyOf ({ createdAt, expiresAt, lastUsedAt, scopes, ...key }: ApiKey) {
+  return { ...key, scopes: [...scopes], createdAt: createdAt.toISOString(), expiresAt: expiresAt?.toISOString() ?? null, lastUsedAt: lastUsedAt?.toISOString() ?? null }
+}
+
+function tenantOf ({ tenant }: FastifyRequest): string {
+  if (tenant === null) throw failure('tenantRequired')
+  return tenant.id
+}
+
+async function grantorOf (request: FastifyRequest): Promise<Grantor> {
+  if (request.auth === null) throw failure('tokenMissing')
+  return { sub: request.auth.sub, held: await holdings(request) }
+}
+
+function futureTime (text: string | null | undefined, now: number): Date | null {
+  if (text === null || text === undefined) return null
+  const time = new Date(text)
+  // A leap second has the form of a time, and is none here.
+  if (time.getTime() > now) return time
+  throw failure('validationFailed', { extras: { details: [{ path: '/body/expiresAt', message: 'must be in the future', keyword: 'minimum' }] } })
+}

@@ -1,0 +1,119 @@
+/** What the endpoints of API keys do (DESIGN 5 "API keys"). */
+import type { Kysely } from 'kysely'
+import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { PermissionSet } from '../auth/permissions.js'
+import type { ApiKeyStore, KeyRow } from './store.js'
+import type { KeyUses } from './uses.js'
+import { randomUUID } from 'node:crypto'
+import { failure } from '../../lib/errors.js'
+import { requireGrant } from '../auth/grants.js'
+import { createKeyText, hashOf } from './key-text.js'
+
+export const maxKeys = 100 // of one tenant
+export const maxGraceDays = 90
+const day = 86_400_000 // ms
+
+/** A key as it is shown; nothing of it tells its secret. */
+export interface ApiKey {
+  readonly id: string
+  readonly name: string
+  readonly scopes: readonly string[]
+  readonly createdAt: Date
+  /** The `sub` of who made it. */
+  readonly createdBy: string
+  /** null: never. */
+  readonly expiresAt: Date | null
+  readonly lastUsedAt: Date | null
+}
+
+export interface NewApiKey {
+  readonly name: string
+  readonly scopes: readonly string[]
+  readonly expiresAt: Date | null
+}
+
+/** Who asks. */
+export interface Grantor {
+  readonly sub: string
+  readonly held: PermissionSet
+}
+
+export interface ApiKeys {
+  list (tenant: string): Promise<ApiKey[]>
+  /** The key, and its text, which is told this once. `grantExceeds` for scopes that the caller does not hold, `conflict` past 100 keys. */
+  create (tenant: string, key: NewApiKey, by: Grantor): Promise<ApiKey & { readonly key: string }>
+  /**
+   * Another text for the key; the one of before holds until then, which is no later than the key expires, and one that was replaced before that no longer. Whoever
+   * is given the text has the key's scopes, so they must hold them: `grantExceeds`. `notFound`;
+   * `conflict` for a key that has expired, which another text would not open either.
+   */
+  rotate (tenant: string, id: string, gracePeriodDays: number, by: Grantor): Promise<{ key: string, oldKeyValidUntil: Date }>
+  /** The key ends at once. `notFound`. */
+  delete (tenant: string, id: string): Promise<void>
+}
+
+export interface ApiKeysParts {
+  readonly store: ApiKeyStore
+  readonly events: Events
+  /** For what a tenant's endpoints read. */
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly uses: Pick<KeyUses, 'waiting'>
+  readonly now: () => number
+}
+
+export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts): ApiKeys {
+  function shown ({ id, name, scopes, created_at: createdAt, created_by: createdBy, expires_at: expiresAt, last_used_at: written }: KeyRow): ApiKey {
+    const waiting = uses.waiting(id)
+    const lastUsedAt = waiting !== undefined && waiting > (written?.getTime() ?? 0) ? new Date(waiting) : written
+    return { id, name, scopes, createdAt, createdBy, expiresAt, lastUsedAt }
+  }
+
+  return {
+    async list (tenant) {
+      return (await store.read(tenant, dbFor(tenant))).map(shown)
+    },
+
+    async create (tenant, { name, scopes, expiresAt }, { sub, held }) {
+      requireGrant(held, scopes)
+      const id = randomUUID()
+      const key = createKeyText(id)
+      const createdAt = new Date(now())
+      await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
+        const count = await store.lockedCount(transaction, tenant)
+        if (count === null) throw failure('tenantUnknown')
+        if (count >= maxKeys) throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: delete one that is no longer used` })
+        await store.insert(transaction, tenant, { id, name, hash: hashOf(key), scopes: [...scopes], created_by: sub, created_at: createdAt, expires_at: expiresAt })
+      })
+      return { id, key, name, scopes, createdAt, createdBy: sub, expiresAt, lastUsedAt: null }
+    },
+
+    async rotate (tenant, id, gracePeriodDays, { held }) {
+      const key = createKeyText(id)
+      const time = now()
+      const oldKeyValidUntil = await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
+        const row = await store.locked(transaction, tenant, id)
+        if (row === undefined) throw keyUnknown()
+        requireGrant(held, row.scopes)
+        const expires = row.expires_at?.getTime() ?? Infinity
+        if (expires <= time) throw failure('conflict', { message: 'The API key has expired: make another one' })
+        const until = new Date(Math.min(time + gracePeriodDays * day, expires))
+        await store.replaceHash(transaction, tenant, id, gracePeriodDays === 0
+          ? { hash: hashOf(key), previous_hash: null, previous_valid_until: null }
+          : { hash: hashOf(key), previous_hash: row.hash, previous_valid_until: until })
+        return until
+      })
+      return { key, oldKeyValidUntil }
+    },
+
+    async delete (tenant, id) {
+      await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
+        if (!await store.delete(transaction, tenant, id)) throw keyUnknown()
+      })
+    }
+  }
+}
+
+function keyUnknown (): Error {
+  return failure('notFound', { message: 'The tenant has no such API key' })
+}

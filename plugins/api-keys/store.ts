@@ -1,0 +1,74 @@
+/** The SQL of API keys. */
+import type { Kysely, Selectable, Transaction } from 'kysely'
+import type { ApiKeysTable, SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+
+export type KeyRow = Omit<Selectable<ApiKeysTable>, 'tenant_id'>
+type Writer = Transaction<SystemTables>
+
+/** When a key was used last. */
+export interface Use {
+  readonly tenant: string
+  readonly id: string
+  readonly at: Date
+}
+
+export type ApiKeyStore = ReturnType<typeof createApiKeyStore>
+
+export function createApiKeyStore (db: Kysely<SystemTables>) {
+  return {
+    /** The tenant whose key this is: a key names its tenant by its id alone. */
+    async tenantOf (id: string): Promise<string | null> {
+      const row = await db.selectFrom('tenantry.api_keys').select('tenant_id').where('id', '=', id).executeTakeFirst()
+      return row?.tenant_id ?? null
+    },
+
+    /** All keys of the tenant, the oldest first. */
+    async read (tenant: string, reader: Kysely<SystemTables> = db): Promise<KeyRow[]> {
+      return await reader.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).orderBy('created_at').orderBy('id').execute()
+    },
+
+    /** How many keys the tenant has, which nobody else changes until the transaction ends; null where there is no such tenant. */
+    async lockedCount (writer: Writer, tenant: string): Promise<number | null> {
+      const locked = await writer.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting').forNoKeyUpdate().executeTakeFirst()
+      if (locked === undefined) return null
+      const { count } = await writer.selectFrom('tenantry.api_keys').select(sql<number>`count(*)::integer`.as('count')).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
+      return count
+    },
+
+    async insert (writer: Writer, tenant: string, key: Pick<KeyRow, 'id' | 'name' | 'hash' | 'scopes' | 'created_by' | 'created_at' | 'expires_at'>): Promise<void> {
+      await writer.insertInto('tenantry.api_keys').values({ ...key, tenant_id: tenant }).execute()
+    },
+
+    /** The key, which nobody else changes until the transaction ends. */
+    async locked (writer: Writer, tenant: string, id: string): Promise<KeyRow | undefined> {
+      return await writer.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).forUpdate().executeTakeFirst()
+    },
+
+    async replaceHash (writer: Writer, tenant: string, id: string, hashes: Pick<KeyRow, 'hash' | 'previous_hash' | 'previous_valid_until'>): Promise<void> {
+      await writer.updateTable('tenantry.api_keys').set(hashes).where('tenant_id', '=', tenant).where('id', '=', id).execute()
+    },
+
+    /** Whether there was one. */
+    async delete (writer: Writer, tenant: string, id: string): Promise<boolean> {
+      const { numDeletedRows } = await writer.deleteFrom('tenantry.api_keys').where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst()
+      return numDeletedRows > 0n
+    },
+
+    /** Not a change that other servers must hear of. Rows are locked in one order, so that two servers never wait for each other. */
+    async writeUses (uses: readonly Use[]): Promise<void> {
+      const [ids, tenants, times] = [uses.map(({ id }) => id), uses.map(({ tenant }) => tenant), uses.map(({ at }) => at.toISOString())]
+      await sql`update tenantry.api_keys k set last_used_at = u.at
+from (
+  select l.id, l.tenant_id, n.at from tenantry.api_keys l
+  join unnest(${ids}::uuid[], ${tenants}::text[], ${times}::timestamptz[]) as n (id, tenant_id, at) on n.id = l.id and n.tenant_id = l.tenant_id
+  order by l.id for no key update of l
+) u
+where k.id = u.id and k.tenant_id = u.tenant_id and (k.last_used_at is null or k.last_used_at < u.at)`.execute(db)
+    }
+  }
+}
+
+const columns = [
+  'id', 'name', 'hash', 'previous_hash', 'previous_valid_until', 'scopes', 'created_by', 'created_at', 'expires_at', 'last_used_at'
+] as const

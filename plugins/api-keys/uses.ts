@@ -1,0 +1,49 @@
+/** When keys were used last: noted in memory, and written off the way of requests. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Use } from './store.js'
+
+const interval = 60_000 // ms between writes; a key is in each at most once
+const maxWaiting = 10_000 // keys whose use waits; uses of others are not noted until the next write
+
+export interface KeyUses {
+  note (tenant: string, id: string, at: number): void
+  /** The use that is not written yet, in milliseconds since 1970. */
+  waiting (id: string): number | undefined
+  /** Writes what waits, and nothing afterwards. */
+  close (): Promise<void>
+}
+
+export function createKeyUses (write: (uses: readonly Use[]) => Promise<void>, log: FastifyBaseLogger): KeyUses {
+  let noted = new Map<string, { readonly tenant: string, at: number }>()
+  let timer: NodeJS.Timeout | undefined
+  let writing = Promise.resolve()
+  let closed = false
+
+  async function flush (): Promise<void> {
+    timer = undefined
+    if (noted.size === 0) return
+    const uses = [...noted].map(([id, { tenant, at }]) => ({ tenant, id, at: new Date(at) }))
+    noted = new Map()
+    await write(uses).catch((err: unknown) => log.warn({ err, keys: uses.length }, 'when API keys were used last could not be written'))
+  }
+
+  return {
+    note (tenant, id, at) {
+      const use = noted.get(id)
+      if (use !== undefined) {
+        use.at = Math.max(use.at, at)
+        return
+      }
+      if (closed || noted.size >= maxWaiting) return
+      noted.set(id, { tenant, at })
+      timer ??= setTimeout(() => { writing = flush() }, interval).unref()
+    },
+    waiting: (id) => noted.get(id)?.at,
+    async close () {
+      closed = true
+      clearTimeout(timer)
+      await writing
+      await flush()
+    }
+  }
+}

@@ -1,0 +1,84 @@
+/** Who calls besides the owners of tokens, and what roles give: what other plugins teach this one. */
+import type { Claims } from '../../lib/compiler/types.js'
+import { hash, timingSafeEqual } from 'node:crypto'
+import { noPermissions, unionOf, type PermissionSet } from './permissions.js'
+import { tokenInvalid } from './tokens.js'
+
+const maxKeyLength = 256 // characters; longer ones are not looked at
+const platformKey = /^[\x21-\x7e]{16,256}$/
+const platformClaims: Claims = Object.freeze({ sub: 'api-key', role: 'admin' })
+
+/** Throws, or rejects with, `rateLimited` where the sender has asked for too many keys that are nobody's. */
+export type Admit = () => void | Promise<void>
+
+/**
+ * The claims of a key's owner, frozen; null where there is no such key or it no longer holds. It calls `admit`, and waits
+ * for it, before it looks for a key that it does not remember: guesses cost nothing beyond a limit.
+ */
+export type FindApiKey = (key: string, admit: Admit) => Claims | null | Promise<Claims | null>
+
+/** What a caller's role gives it in the tenant of the request, besides the caller's own `permissions`. */
+export type PermissionsOf = (auth: Claims, tenant?: string) => PermissionSet | Promise<PermissionSet>
+
+export interface Callers {
+  /** Registers where the keys of the header `x-api-key` are looked up that are not the platform's. Throws for a second one. */
+  useApiKeys (find: FindApiKey): void
+  /** Registers what roles give; several add up. */
+  useRoles (permissionsOf: PermissionsOf): void
+  /** The claims of a key's owner, at once where they are known; throws `tokenInvalid`, or rejects with it. */
+  identify (key: string, admit?: Admit): Claims | Promise<Claims>
+  /** What the caller's role gives it, at once where that is known. */
+  readonly permissionsOf: PermissionsOf
+}
+
+/**
+ * @param apiKey the platform's key: its owner is a platform administrator. Throws for one that is too short to be a
+ * secret, or that no header can hold.
+ */
+export function createCallers (apiKey?: string): Callers {
+  if (apiKey !== undefined && !platformKey.test(apiKey)) {
+    throw new Error(`the platform's API key (the setting API_KEY) has ${apiKey.length} characters: expected 16 to 256 visible ASCII characters`)
+  }
+  const platform = apiKey === undefined ? null : digest(apiKey)
+  const sources: PermissionsOf[] = []
+  let find: FindApiKey | null = null
+
+  return {
+    useApiKeys (other) {
+      if (find !== null) throw new Error('API keys are looked up in one place: a plugin has registered itself already')
+      find = other
+    },
+    useRoles (permissionsOf) { sources.push(permissionsOf) },
+    identify (key, admit = () => {}) {
+      if (key === '' || key.length > maxKeyLength) throw tokenInvalid()
+      // Digests are of one length, and comparing them tells nothing about the key.
+      if (platform !== null && timingSafeEqual(digest(key), platform)) return platformClaims
+      const found = find === null ? null : find(key, admit)
+      return found instanceof Promise ? found.then(known) : known(found)
+    },
+    permissionsOf (auth, tenant) {
+      const [first, ...others] = sources
+      if (first === undefined) return noPermissions
+      if (others.length === 0) return first(auth, tenant)
+      return together(sources.map((source) => source(auth, tenant)))
+    }
+  }
+}
+
+function known (claims: Claims | null): Claims {
+  if (claims === null) throw tokenInvalid()
+  return claims
+}
+
+function together (given: readonly (PermissionSet | Promise<PermissionSet>)[]): PermissionSet | Promise<PermissionSet> {
+  const sets: PermissionSet[] = []
+  for (const set of given) {
+    if (set instanceof Promise) return Promise.all(given).then(unionOf)
+    sets.push(set)
+  }
+  return unionOf(sets)
+}
+
+function digest (key: string): Buffer {
+  return hash('sha256', key, 'buffer')
+}

@@ -1,0 +1,11 @@
+/** Nobody grants what they do not hold (DESIGN 5). */
+import { failure } from '../../lib/errors.js'
+import { covers, type PermissionSet } from './permissions.js'
+
+/** Throws `grantExceeds`, naming the permission, unless all of them are held. Administrators hold everything. */
+export function requireGrant (held: PermissionSet, permissions: Iterable<string>): void {
+  for (const permission of permissions) {
+    if (covers(held, permission)) continue
+    throw failure('grantExceeds', { message: `You do not hold "${permission}", and so cannot grant it`, extras: { permission } })
+  }
+}

@@ -1,0 +1,27 @@
+/** Permissions: `resource:action`, `resource:*` for every action of a resource, and `*` for all (DESIGN 5). */
+import { Type } from 'typebox'
+
+/** A permission that a tenant may write down. */
+export const Permission = Type.String({
+  maxLength: 128,
+  pattern: '^(?:\\*|[A-Za-z0-9_.-]+:(?:\\*|[A-Za-z0-9_.:-]+))$',
+  description: '`resource:action`, `resource:*` or `*`.'
+})
+
+/** Permissions as they are held. */
+export type PermissionSet = Pick<ReadonlySet<string>, 'has'>
+
+/** The permissions of nobody. */
+export const noPermissions: PermissionSet = new Set<string>()
+
+/** The set holds the permission: by its name, by `resource:*` or by `*`. */
+export function covers (held: PermissionSet, permission: string): boolean {
+  if (held.has(permission) || held.has('*')) return true
+  const colon = permission.indexOf(':')
+  return colon > 0 && held.has(`${permission.slice(0, colon)}:*`)
+}
+
+/** What any of the sets holds. */
+export function unionOf (sets: readonly PermissionSet[]): PermissionSet {
+  return { has: (permission) => sets.some((set) => set.has(permission)) }
+}

@@ -1,0 +1,40 @@
+/** Whether the database has what routes need; looks again once a second while it has not. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Engine } from '../../lib/database/engine.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+
+const recheckAfter = 1000 // ms between looks at a database whose migration is pending, or that a route does not fit
+const retryAfter = { 'retry-after': String(recheckAfter / 1000) }
+
+export interface Readiness {
+  /** true on a migrated database; else a promise that rejects with `migrationPending`, or resolves where it was migrated meanwhile. */
+  migrated (): true | Promise<true>
+  /** The error of a route that the tables no longer fit; they are read again, since no statement of the route runs that would tell. */
+  schemaChanged (): TenantryError
+}
+
+export async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
+  let pending = (await engine.pendingMigrations()).length > 0
+  let lookedAt = Date.now()
+  let refreshedAt = 0
+
+  async function lookAgain (): Promise<true> {
+    if (Date.now() - lookedAt < recheckAfter) throw failure('migrationPending', { headers: retryAfter })
+    lookedAt = Date.now()
+    if ((await engine.pendingMigrations()).length > 0) throw failure('migrationPending', { headers: retryAfter })
+    await engine.refresh()
+    pending = false
+    return true
+  }
+
+  return {
+    migrated: () => pending ? lookAgain() : true,
+    schemaChanged () {
+      if (Date.now() - refreshedAt >= recheckAfter) {
+        refreshedAt = Date.now()
+        engine.refresh().catch((err: unknown) => log.warn({ err }, 'the tables of the database could not be read again'))
+      }
+      return failure('schemaChanged', { headers: retryAfter })
+    }
+  }
+}

@@ -1,0 +1,51 @@
+/** The secrets that a route reads, for its scope (SPEC "Template references"). */
+import type { FastifyRequest } from 'fastify'
+import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { Secrets, SecretValues } from '../secrets/service.js'
+import { LRUCache } from 'lru-cache'
+
+const none: SecretValues = new Map()
+
+/** Where the values come from. */
+export interface SecretSource {
+  /** null where the plugin is not registered. */
+  readonly secrets: Secrets | null
+  /** Settings that a secret of the same name replaces: nothing is missing where there is none. */
+  readonly overridableEnv: ReadonlySet<string>
+  /** What was warned of in the last minute; a route may be called a thousand times a second. */
+  readonly warned: Warned
+}
+
+export type Warned = Pick<LRUCache<string, true>, 'has' | 'set'>
+
+export function createWarned (): Warned {
+  return new LRUCache<string, true>({ max: 10_000, ttl: 60_000 })
+}
+
+/** The values for a request: those of its tenant. A key without a value keeps its placeholder; that, and a value that has expired, is logged. */
+export function secretsFor (route: CompiledRoute, source: SecretSource, request: FastifyRequest): SecretValues | Promise<SecretValues> {
+  if (route.secrets.length === 0) return none
+  const { tenant } = request
+  if (source.secrets === null || tenant === null || tenant === undefined) return told(route, none, source, request)
+  const values = source.secrets.values(tenant.id)
+  return values instanceof Promise
+    ? values.then((loaded) => used(route, loaded, source, tenant.id, request))
+    : used(route, values, source, tenant.id, request)
+}
+
+function used (route: CompiledRoute, values: SecretValues, source: SecretSource, tenant: string, request: FastifyRequest): SecretValues {
+  source.secrets?.accessed(tenant, route.secrets)
+  return told(route, values, source, request)
+}
+
+function told (route: CompiledRoute, values: SecretValues, { overridableEnv, warned }: SecretSource, { log, tenant }: FastifyRequest): SecretValues {
+  for (const key of route.secrets) {
+    const value = values.get(key)
+    if (typeof value === 'string' || (value === undefined && overridableEnv.has(key))) continue
+    const subject = `${tenant?.id} ${key} ${route.id}`
+    if (warned.has(subject)) continue
+    warned.set(subject, true)
+    log.warn({ secret: key }, value === null ? 'a secret that the route names has expired: it is null' : 'a secret that the route names is not there: its placeholder stays')
+  }
+  return values
+}

@@ -1,0 +1,88 @@
+/** Uses of values, counted in memory and written in batches, off the way of requests. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Access } from './store.js'
+
+const flushAfter = 3000 // ms from the first use that is not written yet
+const maxKeys = 50_000 // keys whose uses wait; uses of others are not counted while the database cannot be reached
+const maxBatch = 1000 // keys a statement
+
+export interface AccessCounter {
+  count (tenant: string, key: string, at: number): void
+  /** Writes what was counted until now; resolves also where that failed, which is logged and tried again. */
+  flush (): Promise<void>
+  /** Writes what there is, and begins nothing anew. */
+  close (): Promise<void>
+}
+
+interface Uses {
+  count: number
+  lastAt: number
+}
+
+export function createAccessCounter (write: (accesses: readonly Access[]) => Promise<void>, log: FastifyBaseLogger): AccessCounter {
+  let waiting = new Map<string, Map<string, Uses>>()
+  let size = 0
+  let dropped = 0
+  let timer: NodeJS.Timeout | undefined
+  let closed = false
+  let last: Promise<void> = Promise.resolve()
+
+  function add (tenant: string, key: string, count: number, at: number): void {
+    let keys = waiting.get(tenant)
+    const uses = keys?.get(key)
+    if (uses !== undefined) {
+      uses.count += count
+      uses.lastAt = Math.max(uses.lastAt, at)
+      return
+    }
+    if (size >= maxKeys) {
+      dropped += count
+      return
+    }
+    if (keys === undefined) waiting.set(tenant, keys = new Map())
+    keys.set(key, { count, lastAt: at })
+    size++
+  }
+
+  async function writeAll (): Promise<void> {
+    clearTimeout(timer)
+    timer = undefined
+    if (size === 0) return
+    const accesses = [...waiting].flatMap(([tenant, keys]) => [...keys].map(([key, { count, lastAt }]): Access => ({ tenant, key, count, lastAt: new Date(lastAt) })))
+    waiting = new Map()
+    size = 0
+    let written = 0
+    try {
+      for (; written < accesses.length; written += maxBatch) await write(accesses.slice(written, written + maxBatch))
+      if (dropped > 0) log.warn({ accesses: dropped }, 'uses of secrets were not counted: too many waited for the database')
+      dropped = 0
+    } catch (err) {
+      for (const { tenant, key, count, lastAt } of accesses.slice(written)) add(tenant, key, count, lastAt.getTime())
+      log.warn({ err }, 'uses of secrets could not be written; they are kept')
+      schedule()
+    }
+  }
+
+  function schedule (): void {
+    if (closed) return
+    timer ??= setTimeout(flush, flushAfter).unref()
+  }
+
+  function flush (): Promise<void> {
+    // One at a time; what was counted while another one wrote is not in that one.
+    last = last.then(writeAll)
+    return last
+  }
+
+  return {
+    count (tenant, key, at) {
+      add(tenant, key, 1, at)
+      schedule()
+    },
+    flush,
+    close () {
+      closed = true
+      return flush()
+    }
+  }
+}

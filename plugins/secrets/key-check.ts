@@ -1,0 +1,31 @@
+/** Whether the master keys are those of the database, asked once at start. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { MasterKeys } from '../../lib/secrets/master-key.js'
+import { sql } from 'kysely'
+import { catalogue, TenantryError } from '../../lib/errors.js'
+import { headerLength, keyIdOf } from '../../lib/secrets/cipher.js'
+
+/** Throws where no secret of the database can be read with these keys; logs where some cannot. */
+export async function refuseOtherKeys (db: Kysely<SystemTables>, { known }: MasterKeys, log: FastifyBaseLogger): Promise<void> {
+  const ids = await keyIds(db)
+  const unknown = ids.filter((id) => !known.has(id))
+  if (unknown.length === 0) return
+  const names = unknown.join(', ')
+  if (unknown.length === ids.length) {
+    throw new Error(`the secrets in the database were encrypted under the master key ${names}, and this server has ${[...known.keys()].join(', ')}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with`)
+  }
+  log.error({ masterKeys: unknown }, 'some secrets were encrypted under master keys that this server does not have, and count as missing: add them to SECRETS_PREVIOUS_KEYS')
+}
+
+async function keyIds (db: Kysely<SystemTables>): Promise<string[]> {
+  try {
+    const rows = await db.selectFrom('tenantry.secrets').distinct().select(sql<Buffer>`substring(value from 1 for ${sql.lit(headerLength)})`.as('header')).where('value', 'is not', null).execute()
+    return [...new Set(rows.map(({ header }) => keyIdOf(header)))]
+  } catch (error) {
+    // The database is not migrated yet, and has no secrets.
+    if (error instanceof TenantryError && error.code === catalogue.schemaChanged.code) return []
+    throw error
+  }
+}

@@ -1,0 +1,160 @@
+/** The secrets endpoints and their schemas (SPEC "Tenant configuration, secrets, usage, info", DESIGN 6). */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { AuditRow, ListedRow } from './store.js'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { errorResponses } from '../conventions.js'
+import { maxGraceDays, maxListed, maxMetadataBytes, maxValueBytes, type Rotation, type Secrets } from './service.js'
+
+const maxLimit = 100
+const defaultLimit = 20
+const bodyLimit = 204_800 // bytes: a value of the largest size as `\uXXXX`, and metadata
+
+const Key = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,128}$', description: '1 to 128 of `A-Z a-z 0-9 _ . -`.', examples: ['payprov_api_key'] })
+const Value = (description: string) => Type.String({ minLength: 1, maxLength: maxValueBytes, description: `${description} 1 to ${maxValueBytes} bytes of UTF-8. It is never returned.` })
+const Time = (description: string) => Type.String({ format: 'date-time', description })
+const TimeOrNull = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
+const Metadata = Type.Record(Type.String(), Type.Unknown(), { description: `Free-form, such as type, provider and description; at most ${maxMetadataBytes} bytes of JSON. It is not encrypted.` })
+const closed = { additionalProperties: false } as const
+
+const PutBody = Type.Object({
+  key: Key,
+  value: Value('The value.'),
+  metadata: Type.Optional(Metadata),
+  expiresAt: Type.Optional(TimeOrNull('From then on the value is null; in the future. null: never.'))
+}, { ...closed, description: 'Storing an existing key is an update: what is left out stays as it is, but for an expiry that has passed, which ends.' })
+
+const rotation = {
+  newValue: Value('The value from now on.'),
+  gracePeriodDays: Type.Optional(Type.Integer({ minimum: 0, maximum: maxGraceDays, default: 0, description: 'How many days the value of before is accepted too, for signatures of what comes in.' }))
+}
+const RotateBody = Type.Object(rotation, closed)
+const RotateKeyBody = Type.Object({ key: Key, ...rotation }, closed)
+const KeyParams = Type.Object({ key: Key })
+
+const Secret = Type.Object({
+  key: Type.String(),
+  createdAt: Time('When the key was stored first.'),
+  lastAccessedAt: TimeOrNull('When the value was used last; counted every few seconds.'),
+  accessCount: Type.Integer({ description: 'How often the value was used.' }),
+  expiresAt: TimeOrNull('When the value ends, or ended; null: never.'),
+  metadata: Metadata
+})
+const ListQuery = Type.Object({
+  limit: Type.Integer({ minimum: 1, default: maxListed, description: `At most ${maxListed}.` }),
+  offset: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, default: 0 })
+}, closed)
+const List = Type.Object({ secrets: Type.Array(Secret, { maxItems: maxListed, description: 'By key. A page that is full may not be the last.' }) })
+const Stored = Type.Object({ success: Type.Boolean(), key: Type.String() })
+const Rotated = Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('Until then the value of before is accepted.') })
+const Done = Type.Object({ success: Type.Boolean() })
+
+const AuditQuery = Type.Object({
+  limit: Type.Integer({ minimum: 1, default: defaultLimit, description: `At most ${maxLimit}.` }),
+  offset: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, default: 0 }),
+  key: Type.Optional(Key)
+})
+const AuditEntry = Type.Object({
+  timestamp: Time('When; of uses, when the first of the hour was counted.'),
+  action: Type.String({ enum: ['create', 'update', 'access', 'delete', 'rotate', 'expire'], description: '`access`: the server used the value.' }),
+  userId: Type.Union([Type.String(), Type.Null()], { description: 'The `sub` of who did it; null for the server itself.' }),
+  key: Type.String(),
+  count: Type.Optional(Type.Integer({ description: 'How many uses an `access` entry stands for: those of one hour.' }))
+})
+const Audit = Type.Object({
+  data: Type.Array(AuditEntry),
+  pagination: Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() })
+})
+
+const tags = ['Secrets']
+const config = { access: 'tenant-admin', permission: 'secrets:write' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+
+export function secretRoutes (app: FastifyInstance, service: Secrets): void {
+  app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/secrets', {
+    config,
+    schema: { tags, summary: 'The secrets of the tenant, without their values', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
+  }, async (request, reply) => {
+    const secrets = await service.list(tenantOf(request), request.query)
+    return reply.type('application/json; charset=utf-8').send(`{"secrets":[${secrets.map(shown).join(',')}]}`)
+  })
+
+  app.post<{ Body: Static<typeof PutBody> }>('/tenant/secrets', {
+    config,
+    bodyLimit,
+    schema: { tags, summary: 'Store a secret', body: PutBody, response: { 200: Stored, 201: Stored, ...errorResponses(...refusals, 402, 409, 413) } }
+  }, async (request, reply) => {
+    const { key, value, metadata, expiresAt } = request.body
+    const done = await service.put(tenantOf(request), { key, value, metadata, expiresAt: dateOf(expiresAt) }, userOf(request))
+    return reply.code(done === 'created' ? 201 : 200).send({ success: true, key })
+  })
+
+  app.delete<{ Params: Static<typeof KeyParams> }>('/tenant/secrets/:key', {
+    config,
+    schema: { tags, summary: 'Delete a secret', description: 'Its value is gone; its audit stays.', params: KeyParams, response: { 200: Done, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    await service.delete(tenantOf(request), request.params.key, userOf(request))
+    return { success: true }
+  })
+
+  app.post<{ Params: Static<typeof KeyParams>, Body: Static<typeof RotateBody> }>('/tenant/secrets/:key/rotate', {
+    config,
+    bodyLimit,
+    schema: { tags, summary: 'Give a secret a new value', params: KeyParams, body: RotateBody, response: { 200: Rotated, ...errorResponses(...refusals, 402, 409, 413) } }
+  }, (request, reply) => rotate(request, reply, { ...request.body, key: request.params.key }))
+
+  app.post<{ Body: Static<typeof RotateKeyBody> }>('/tenant/secrets/rotate', {
+    config,
+    bodyLimit,
+    schema: { tags, summary: 'Give a secret a new value; the body names its key', body: RotateKeyBody, response: { 200: Rotated, ...errorResponses(...refusals, 402, 409, 413) } }
+  }, (request, reply) => rotate(request, reply, request.body))
+
+  app.get<{ Querystring: Static<typeof AuditQuery> }>('/tenant/secrets/audit', {
+    config,
+    schema: {
+      tags,
+      summary: 'What was done with the secrets of the tenant, the newest first',
+      description: 'As far back as the plan keeps it: 7 days on free, 90 on pro, team and scale, for ever on enterprise.',
+      querystring: AuditQuery,
+      response: { 200: Audit, ...errorResponses(...refusals) }
+    }
+  }, async (request) => {
+    const { offset, key } = request.query
+    const limit = Math.min(request.query.limit, maxLimit)
+    const { data, total } = await service.audit(tenantOf(request), { limit, offset, key })
+    return { data: data.map(told), pagination: { limit, offset, total } }
+  })
+
+  async function rotate (request: FastifyRequest, reply: FastifyReply, { key, newValue, gracePeriodDays = 0 }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>): Promise<FastifyReply> {
+    const until = await service.rotate(tenantOf(request), { key, newValue, gracePeriodDays }, userOf(request))
+    return reply.send({ success: true, oldKeyValidUntil: until.toISOString() })
+  }
+}
+
+/** As JSON, of which the metadata is a part as it was read. */
+function shown ({ key, createdAt, lastAccessedAt, accessCount, expiresAt, metadata }: ListedRow): string {
+  const others: Omit<Static<typeof Secret>, 'metadata'> = { key, createdAt: createdAt.toISOString(), lastAccessedAt: textOf(lastAccessedAt), accessCount, expiresAt: textOf(expiresAt) }
+  return `${JSON.stringify(others).slice(0, -1)},"metadata":${metadata}}`
+}
+
+function told ({ timestamp, action, userId, key, count }: AuditRow): Static<typeof AuditEntry> {
+  return { timestamp: timestamp.toISOString(), action, userId, key, ...action === 'access' && { count } }
+}
+
+function tenantOf ({ tenant }: FastifyRequest): string {
+  if (tenant === null) throw failure('tenantRequired')
+  return tenant.id
+}
+
+function userOf ({ auth }: FastifyRequest): string {
+  if (auth === null) throw failure('tokenMissing')
+  return auth.sub
+}
+
+function dateOf (text: string | null | undefined): Date | null | undefined {
+  return typeof text === 'string' ? new Date(text) : text
+}
+
+function textOf (date: Date | null): string | null {
+  return date === null ? null : date.toISOString()
+}

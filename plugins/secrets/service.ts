@@ -1,0 +1,247 @@
+/** What `app.secrets` offers (SPEC "Secret", DESIGN 6). */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SecretCipher } from '../../lib/secrets/cipher.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import { unlimited, type Plan } from '../../lib/plans.js'
+import { createAccessCounter } from './accesses.js'
+import { planOf, refuseBeyond, refuseBytes, refuseRotation } from './limits.js'
+import { createSecretStore, type AuditRow, type ListedRow, type SecretRow, type SecretStore } from './store.js'
+import { createTenantValues, type Kept, type SecretValues } from './values.js'
+
+export type { SecretValues } from './values.js'
+
+export const maxValueBytes = 65_536 // of UTF-8
+export const maxMetadataBytes = 4096 // of JSON
+export const maxGraceDays = 90
+export const maxListed = 1000 // secrets of one page
+const day = 86_400_000 // ms
+
+/** What is stored; what is left out stays as it is, but for an expiry that has passed, which ends. */
+export interface SecretInput {
+  readonly key: string
+  /** 1 to 65,536 bytes of UTF-8. */
+  readonly value: string
+  /** At most 4,096 bytes of JSON. */
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined
+  /** In the future; null for never. */
+  readonly expiresAt?: Date | null | undefined
+}
+
+export interface Rotation {
+  readonly key: string
+  readonly newValue: string
+  /** 0 to 90 days in which the value of before is accepted too. */
+  readonly gracePeriodDays: number
+}
+
+export interface AuditQuery {
+  readonly limit: number
+  readonly offset: number
+  readonly key?: string | undefined
+}
+
+/** What `app.secrets` is. The tenant comes first; `userId` is the `sub` of who does it. */
+export interface Secrets {
+  /** All live secrets of the tenant: at once where they are kept, which they are for at most a minute. Counts nothing. */
+  values (tenant: string): SecretValues | Promise<SecretValues>
+  /** Counts and audits that the values of these keys were used; keys without a value do not count. */
+  accessed (tenant: string, keys: readonly string[]): void
+  /** The value, which counts as a use; null where it has expired, undefined where there is none. */
+  get (tenant: string, key: string): Promise<string | null | undefined>
+  /** The value, and in the grace period of a rotation the one of before: for signatures of what comes in. Counts as a use. */
+  accepted (tenant: string, key: string): Promise<string[]>
+  /** By key, at most a thousand. */
+  list (tenant: string, page?: { readonly limit?: number | undefined, readonly offset?: number | undefined }): Promise<ListedRow[]>
+  /** Throws `validationFailed`, `planLimit`, `tenantUnknown`, and `conflict` beyond what any tenant may have. */
+  put (tenant: string, input: SecretInput, userId: string): Promise<'created' | 'updated'>
+  /** When the value of before ends, which is no later than the secret expires. Throws `validationFailed`, `planLimit`, `notFound`, `tenantUnknown`, `conflict`. */
+  rotate (tenant: string, rotation: Rotation, userId: string): Promise<Date>
+  /** Throws `notFound`, `tenantUnknown`. */
+  delete (tenant: string, key: string, userId: string): Promise<void>
+  /** The newest first, as far back as the plan keeps it. */
+  audit (tenant: string, query: AuditQuery): Promise<{ data: AuditRow[], total: number }>
+}
+
+export interface SecretsDependencies {
+  readonly db: Kysely<SystemTables>
+  /** Tenants whose values are kept at most. */
+  readonly maxTenants: number
+  /** For what a tenant's endpoints read. */
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly events: Events
+  readonly cipher: SecretCipher
+  readonly log: FastifyBaseLogger
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+/** The service, and what its plugin does at the end: it writes what was counted and hears of no change any more. */
+export function createSecrets ({ db, maxTenants, dbFor, events, cipher, log, now = Date.now }: SecretsDependencies): Secrets & { close (): Promise<void> } {
+  const store = createSecretStore(db)
+  const accesses = createAccessCounter((batch) => store.accessed(batch, new Date(now())), log)
+  const values = createTenantValues({ maxTenants, store, cipher, log, now, onExpired: noteLater })
+  const noting = new Set<Promise<unknown>>()
+  const ends = [
+    // Also told when a tenant is deleted.
+    events.on('secrets', values.forget),
+    events.onGap(values.clear)
+  ]
+
+  /** Nobody waits for the audit of what the clock did. */
+  function noteLater (tenant: string): void {
+    const noted = store.expire(tenant, new Date(now()))
+      .catch((err: unknown) => log.warn({ err, tenant }, 'the expiry of secrets could not be noted in the audit; it is tried again'))
+      .finally(() => noting.delete(noted))
+    noting.add(noted)
+  }
+
+  async function kept (tenant: string): Promise<Kept> {
+    return await values.get(tenant)
+  }
+
+  function accessed (tenant: string, keys: readonly string[]): void {
+    const known = values.peek(tenant)?.values
+    const at = now()
+    for (const key of keys) if (known === undefined || typeof known.get(key) === 'string') accesses.count(tenant, key, at)
+  }
+
+  /** Runs the work under the lock of the tenant's secrets, with its plan; every server hears of it. */
+  function change<T> (tenant: string, work: (store: SecretStore, plan: Plan) => Promise<T>): Promise<T> {
+    return events.change({ topic: 'secrets', tenant }, async (transaction) => {
+      const own = createSecretStore(transaction)
+      const plan = await own.lockPlan(tenant)
+      if (plan === undefined) throw failure('tenantUnknown')
+      return await work(own, planOf(plan))
+    })
+  }
+
+  /** The expiry that is to come; one that has passed is noted before it is dropped. */
+  async function remainingExpiry (own: SecretStore, tenant: string, { expiresAt }: SecretRow, at: Date): Promise<Date | null> {
+    if (expiresAt === null || expiresAt > at) return expiresAt
+    await own.expire(tenant, at)
+    return null
+  }
+
+  return {
+    values (tenant) {
+      const found = values.get(tenant)
+      return found instanceof Promise ? found.then((loaded) => loaded.values) : found.values
+    },
+    accessed,
+    async get (tenant, key) {
+      const value = (await kept(tenant)).values.get(key)
+      if (typeof value === 'string') accessed(tenant, [key])
+      return value
+    },
+    async accepted (tenant, key) {
+      const { values: current, previous } = await kept(tenant)
+      const value = current.get(key)
+      if (typeof value !== 'string') return []
+      accessed(tenant, [key])
+      const before = previous.get(key)
+      return before !== undefined && now() < before.until ? [value, before.value] : [value]
+    },
+    async list (tenant, { limit = maxListed, offset = 0 } = {}) {
+      await accesses.flush()
+      const own = createSecretStore(dbFor(tenant))
+      await own.expire(tenant, new Date(now()))
+      return await own.list(tenant, { limit: Math.min(limit, maxListed), offset })
+    },
+    async put (tenant, { key, value, metadata, expiresAt }, userId) {
+      const at = new Date(now())
+      refuseValue(value, '/body/value')
+      refuseMetadata(metadata)
+      refusePast(expiresAt, at)
+      return await change(tenant, async (own, plan) => {
+        const there = await own.find(tenant, key)
+        const version = (there?.version ?? 0) + 1
+        const sealed = cipher.encrypt({ tenant, key, version }, value)
+        const { others, bytes } = await own.room(tenant, key)
+        refuseBytes(bytes + sealed.length + maxMetadataBytes)
+        if (there === undefined || there.deletedAt !== null) {
+          refuseBeyond(plan, others)
+          await own.create(tenant, key, { version, value: sealed, metadata: metadata ?? {}, expiresAt: expiresAt ?? null }, at)
+          await own.audit(tenant, key, 'create', userId, at)
+          return 'created'
+        }
+        const remaining = await remainingExpiry(own, tenant, there, at)
+        await own.replace(tenant, key, { version, value: sealed, metadata: metadata ?? there.metadata, expiresAt: expiresAt === undefined ? remaining : expiresAt }, at)
+        await own.audit(tenant, key, 'update', userId, at)
+        return 'updated'
+      })
+    },
+    async rotate (tenant, { key, newValue, gracePeriodDays }, userId) {
+      const at = new Date(now())
+      const until = new Date(at.getTime() + gracePeriodDays * day)
+      refuseValue(newValue, '/body/newValue')
+      return await change(tenant, async (own, plan) => {
+        refuseRotation(plan)
+        const there = await own.find(tenant, key)
+        if (there === undefined || there.deletedAt !== null) throw secretUnknown()
+        const version = there.version + 1
+        const expiresAt = await remainingExpiry(own, tenant, there, at)
+        // What has expired is not accepted any longer, by a rotation neither.
+        const hasExpired = there.expiresAt !== null && expiresAt === null
+        const previousValidUntil = gracePeriodDays === 0 || hasExpired ? null : earlier(until, expiresAt)
+        const value = cipher.encrypt({ tenant, key, version }, newValue)
+        const { bytes, own: before } = await own.room(tenant, key)
+        refuseBytes(bytes + value.length + maxMetadataBytes + (previousValidUntil === null ? 0 : before))
+        await own.replace(tenant, key, { version, value, metadata: there.metadata, expiresAt, previousValidUntil }, at)
+        await own.audit(tenant, key, 'rotate', userId, at)
+        return previousValidUntil ?? at
+      })
+    },
+    async delete (tenant, key, userId) {
+      // What was used until now is told by the audit, not what a secret of the same key is used for later.
+      await accesses.flush()
+      const at = new Date(now())
+      await change(tenant, async (own) => {
+        if (!await own.remove(tenant, key, at)) throw secretUnknown()
+        await own.audit(tenant, key, 'delete', userId, at)
+      })
+    },
+    async audit (tenant, { limit, offset, key }) {
+      await accesses.flush()
+      const own = createSecretStore(dbFor(tenant))
+      await own.expire(tenant, new Date(now()))
+      const { auditRetentionDays: days } = planOf(await own.plan(tenant)).limits.tenantConfig
+      const since = days === unlimited ? null : new Date(now() - days * day)
+      return await own.auditPage(tenant, { since, key, limit, offset })
+    },
+    async close () {
+      for (const end of ends) end()
+      await Promise.all([accesses.close(), ...noting])
+    }
+  }
+}
+
+function secretUnknown (): TenantryError {
+  return failure('notFound', { message: 'The tenant has no such secret' })
+}
+
+function earlier (one: Date, other: Date | null): Date {
+  return other !== null && other < one ? other : one
+}
+
+function refuseValue (value: string, path: string): void {
+  if (value === '') throw invalid(path, 'must not be empty', 'minLength')
+  if (Buffer.byteLength(value) > maxValueBytes) throw invalid(path, `must have at most ${maxValueBytes} bytes`, 'maxLength')
+  // A half of a surrogate pair is no character, and would be stored as another one.
+  if (/\p{Surrogate}/u.test(value)) throw invalid(path, 'must be text of whole characters', 'format')
+}
+
+function refuseMetadata (metadata: Readonly<Record<string, unknown>> | undefined): void {
+  if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) throw invalid('/body/metadata', `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxProperties')
+}
+
+function refusePast (expiresAt: Date | null | undefined, at: Date): void {
+  // A date that is none compares as false, too.
+  if (expiresAt !== undefined && expiresAt !== null && !(expiresAt > at)) throw invalid('/body/expiresAt', 'must be a date and time in the future', 'format')
+}
+
+function invalid (path: string, message: string, keyword: string): TenantryError {
+  return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
+}

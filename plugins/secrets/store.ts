@@ -1,0 +1,213 @@
+/** The SQL of secrets. Times come from the caller, so that one clock judges them all. */
+import type { Kysely } from 'kysely'
+import type { SecretAuditTable, SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+
+export type SecretAction = SecretAuditTable['action']
+
+/** A secret without its value. */
+export interface SecretRow {
+  readonly key: string
+  readonly version: number
+  readonly metadata: Record<string, unknown>
+  readonly expiresAt: Date | null
+  readonly expiredAt: Date | null
+  readonly deletedAt: Date | null
+  readonly lastAccessedAt: Date | null
+  readonly accessCount: number
+  readonly createdAt: Date
+}
+
+/** A secret as it is listed. */
+export interface ListedRow extends Pick<SecretRow, 'key' | 'expiresAt' | 'lastAccessedAt' | 'accessCount' | 'createdAt'> {
+  /** JSON: it is handed on, and of many it takes long to read. */
+  readonly metadata: string
+}
+
+/** A secret with its ciphertexts. */
+export interface SealedRow {
+  readonly key: string
+  readonly version: number
+  readonly value: Buffer
+  readonly previousValue: Buffer | null
+  readonly previousVersion: number | null
+  readonly previousValidUntil: Date | null
+  readonly expiresAt: Date | null
+  readonly expiredAt: Date | null
+}
+
+/** What a key gets anew. */
+export interface NewValue {
+  readonly version: number
+  readonly value: Buffer
+  readonly metadata: Readonly<Record<string, unknown>>
+  readonly expiresAt: Date | null
+  /** Until when the value of before is accepted; null ends it now, undefined leaves what there is of it. */
+  readonly previousValidUntil?: Date | null
+}
+
+export interface AuditRow {
+  readonly key: string
+  readonly action: SecretAction
+  readonly userId: string | null
+  readonly count: number
+  readonly timestamp: Date
+}
+
+/** Uses of one value. */
+export interface Access {
+  readonly tenant: string
+  readonly key: string
+  readonly count: number
+  readonly lastAt: Date
+}
+
+const summary = [
+  'key', 'version', 'metadata', 'expires_at as expiresAt', 'expired_at as expiredAt', 'deleted_at as deletedAt',
+  'last_accessed_at as lastAccessedAt', 'created_at as createdAt'
+] as const
+
+const maxPage = 1000 // rows of ciphertexts
+
+const noPrevious = { previous_value: null, previous_version: null, previous_valid_until: null } as const
+
+export type SecretStore = ReturnType<typeof createSecretStore>
+
+/** On the database, or on one transaction of it. */
+export function createSecretStore (db: Kysely<SystemTables>) {
+  const accessCount = sql<number>`access_count::float8`.as('accessCount')
+
+  return {
+    /** The plan of the tenant, whose secrets nobody else changes until the transaction ends; undefined where there is no such tenant. */
+    async lockPlan (tenant: string): Promise<string | undefined> {
+      const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).where('status', '!=', 'deleting').forNoKeyUpdate().executeTakeFirst()
+      return row?.plan
+    },
+
+    async plan (tenant: string): Promise<string | undefined> {
+      const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).executeTakeFirst()
+      return row?.plan
+    },
+
+    /** Also one that was deleted. */
+    async find (tenant: string, key: string): Promise<SecretRow | undefined> {
+      return await db.selectFrom('tenantry.secrets').select([...summary, accessCount]).where('tenant_id', '=', tenant).where('key', '=', key).executeTakeFirst()
+    },
+
+    /** What the tenant has besides the key: secrets that were not deleted, and the bytes of their values and metadata; and the bytes of the key's value. */
+    async room (tenant: string, key: string): Promise<{ others: number, bytes: number, own: number }> {
+      const other = sql`deleted_at is null and key <> ${key}`
+      return await db.selectFrom('tenantry.secrets').select([
+        sql<number>`(count(*) filter (where ${other}))::float8`.as('others'),
+        sql<number>`coalesce(sum(coalesce(octet_length(value), 0) + coalesce(octet_length(previous_value), 0) + pg_column_size(metadata)) filter (where ${other}), 0)::float8`.as('bytes'),
+        sql<number>`coalesce(max(octet_length(value)) filter (where key = ${key}), 0)::float8`.as('own')
+      ]).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
+    },
+
+    /** A page of those that were not deleted, by key. */
+    async list (tenant: string, { limit, offset }: { limit: number, offset: number }): Promise<ListedRow[]> {
+      return await db.selectFrom('tenantry.secrets')
+        .select(['key', sql<string>`metadata::text`.as('metadata'), 'expires_at as expiresAt', 'last_accessed_at as lastAccessedAt', 'created_at as createdAt', accessCount])
+        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).orderBy('key').limit(limit).offset(offset).execute()
+    },
+
+    /**
+     * A page of the live secrets with ciphertexts, in the order of the keys after this one: rows of so many bytes at most, or
+     * one that has more. `more`: there are others.
+     */
+    async sealed (tenant: string, after: string, maxBytes: number): Promise<{ rows: SealedRow[], more: boolean }> {
+      const { rows } = await sql<SealedRow & { readonly ahead: number }>`select key, version, value, previous_value as "previousValue", previous_version as "previousVersion",
+          previous_valid_until as "previousValidUntil", expires_at as "expiresAt", expired_at as "expiredAt", ahead
+        from (
+          select *, count(*) over ()::int as ahead, row_number() over keys as place,
+            sum(octet_length(value) + coalesce(octet_length(previous_value), 0)) over keys as bytes
+          from (
+            select * from tenantry.secrets where tenant_id = ${tenant} and key > ${after} and deleted_at is null and value is not null order by key limit ${maxPage}
+          ) rest window keys as (order by key)
+        ) page where place = 1 or bytes <= ${maxBytes} order by key`.execute(db)
+      const ahead = rows[0]?.ahead ?? 0
+      return { rows, more: rows.length < ahead || ahead === maxPage }
+    },
+
+    /** A key that is new, or was deleted: nothing of before is left. */
+    async create (tenant: string, key: string, { version, value, metadata, expiresAt }: NewValue, at: Date): Promise<void> {
+      const fresh = {
+        version,
+        value,
+        ...noPrevious,
+        metadata: JSON.stringify(metadata),
+        expires_at: expiresAt,
+        expired_at: null,
+        deleted_at: null,
+        last_accessed_at: null,
+        access_count: 0,
+        created_at: at,
+        updated_at: at
+      }
+      await db.insertInto('tenantry.secrets').values({ tenant_id: tenant, key, ...fresh })
+        .onConflict((conflict) => conflict.columns(['tenant_id', 'key']).doUpdateSet(fresh)).execute()
+    },
+
+    async replace (tenant: string, key: string, { version, value, metadata, expiresAt, previousValidUntil }: NewValue, at: Date): Promise<void> {
+      await db.updateTable('tenantry.secrets')
+        .set({ version, value, metadata: JSON.stringify(metadata), expires_at: expiresAt, expired_at: null, updated_at: at })
+        .$if(previousValidUntil === null, (query) => query.set(noPrevious))
+        // The columns of before the update: a rekey in between has its ciphertext moved like any other.
+        .$if(previousValidUntil instanceof Date, (query) => query.set({ previous_value: sql`value`, previous_version: sql`version`, previous_valid_until: previousValidUntil }))
+        .where('tenant_id', '=', tenant).where('key', '=', key).execute()
+    },
+
+    /** The value is gone, the row stays; false where there was none. */
+    async remove (tenant: string, key: string, at: Date): Promise<boolean> {
+      const { numUpdatedRows } = await db.updateTable('tenantry.secrets').set({ value: null, ...noPrevious, metadata: '{}', deleted_at: at, updated_at: at })
+        .where('tenant_id', '=', tenant).where('key', '=', key).where('deleted_at', 'is', null).executeTakeFirstOrThrow()
+      return numUpdatedRows > 0n
+    },
+
+    async audit (tenant: string, key: string, action: SecretAction, userId: string | null, at: Date): Promise<void> {
+      await db.insertInto('tenantry.secret_audit').values({ tenant_id: tenant, key, action, user_id: userId, created_at: at }).execute()
+    },
+
+    /** The newest first. */
+    async auditPage (tenant: string, { since, key, limit, offset }: { since: Date | null, key: string | undefined, limit: number, offset: number }): Promise<{ data: AuditRow[], total: number }> {
+      const entries = db.selectFrom('tenantry.secret_audit').where('tenant_id', '=', tenant)
+        .$if(since !== null, (query) => query.where('created_at', '>', since))
+        .$if(key !== undefined, (query) => query.where('key', '=', key ?? ''))
+      const { total } = await entries.select(sql<number>`count(*)::float8`.as('total')).executeTakeFirstOrThrow()
+      const data = await entries.select(['key', 'action', 'user_id as userId', sql<number>`count::float8`.as('count'), 'created_at as timestamp']).orderBy('id', 'desc').limit(limit).offset(offset).execute()
+      return { data, total }
+    },
+
+    /** Notes in the audit, once over all servers, which secrets of the tenant have expired. */
+    async expire (tenant: string, at: Date): Promise<void> {
+      await sql`with expired as (
+        update tenantry.secrets s set expired_at = ${at} from (
+          select tenant_id, key from tenantry.secrets
+          where tenant_id = ${tenant} and expires_at <= ${at} and expired_at is null and deleted_at is null order by tenant_id, key for no key update
+        ) ended where s.tenant_id = ended.tenant_id and s.key = ended.key
+        returning s.tenant_id, s.key
+      ) insert into tenantry.secret_audit (tenant_id, key, action, created_at) select tenant_id, key, 'expire', ${at}::timestamptz from expired`.execute(db)
+    },
+
+    /**
+     * Audits uses, of secrets that were deleted meanwhile too, with one entry a key and hour; and counts those of the secret
+     * that is there, not of one of the same key before it. Uses of secrets that had expired are none.
+     */
+    async accessed (accesses: readonly Access[], at: Date): Promise<void> {
+      const column = <Name extends keyof Access>(name: Name) => accesses.map((access) => access[name])
+      // Servers that write the same rows at once take their locks in one order.
+      await sql`with used as (
+        select * from unnest(${column('tenant')}::text[], ${column('key')}::text[], ${column('count')}::int[], ${column('lastAt')}::timestamptz[]) as used (tenant_id, key, count, last_at)
+      ), locked as (
+        select s.tenant_id, s.key, used.count, used.last_at, s.deleted_at is null and s.created_at <= used.last_at as present
+        from tenantry.secrets s join used using (tenant_id, key)
+        where s.expires_at is null or s.expires_at > used.last_at order by s.tenant_id, s.key for no key update of s
+      ), counted as (
+        update tenantry.secrets s set access_count = s.access_count + locked.count, last_accessed_at = greatest(s.last_accessed_at, locked.last_at)
+        from locked where locked.present and s.tenant_id = locked.tenant_id and s.key = locked.key
+      ) insert into tenantry.secret_audit as a (tenant_id, key, action, count, hour, created_at)
+      select tenant_id, key, 'access', count, date_trunc('hour', last_at, 'UTC'), ${at}::timestamptz from locked
+      on conflict (tenant_id, key, hour) where action = 'access' do update set count = a.count + excluded.count`.execute(db)
+    }
+  }
+}

@@ -1,0 +1,82 @@
+/** What time does to secrets that nobody uses: expiry is noted, grace periods and audits end. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { plans, unlimited } from '../../lib/plans.js'
+
+const every = 3_600_000 // ms; what is shown is judged when it is asked for, so that only rows wait for it
+const maxRows = 10_000 // a statement
+const deletedFor = 604_800_000 // ms that a deleted secret's row stays, whose number of versions one of the same key carries on
+const lock = 'tenantry.secrets.sweep'
+
+/** Sweeps once; false where another server does so now. */
+export async function sweepSecrets (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
+  for (const part of [noteExpired, endGracePeriods, deleteSecrets, deleteAudit]) {
+    for (let rows = maxRows; rows >= maxRows;) {
+      // Between the parts others get their turn.
+      rows = await db.transaction().execute(async (transaction) => {
+        const { rows: [row] } = await sql<{ locked: boolean }>`select pg_try_advisory_xact_lock(hashtextextended(${lock}, 0)) as locked`.execute(transaction)
+        return row?.locked === true ? await part(transaction, at) : -1
+      })
+      if (rows === -1) return false
+    }
+  }
+  return true
+}
+
+/** Rows of secrets, locked in the order in which every statement locks them, so that none waits for another in a circle. */
+const ended = (condition: ReturnType<typeof sql>) => sql`select tenant_id, key from tenantry.secrets where ${condition} order by tenant_id, key limit ${maxRows} for no key update skip locked`
+
+async function noteExpired (db: Kysely<SystemTables>, at: Date): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`with expired as (
+    update tenantry.secrets s set expired_at = ${at} from (${ended(sql`expires_at <= ${at} and expired_at is null and deleted_at is null`)}) e
+    where s.tenant_id = e.tenant_id and s.key = e.key returning s.tenant_id, s.key
+  ) insert into tenantry.secret_audit (tenant_id, key, action, created_at) select tenant_id, key, 'expire', ${at}::timestamptz from expired`.execute(db)
+  return Number(numAffectedRows)
+}
+
+async function endGracePeriods (db: Kysely<SystemTables>, at: Date): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`update tenantry.secrets s set previous_value = null, previous_version = null, previous_valid_until = null
+    from (${ended(sql`previous_valid_until <= ${at}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`.execute(db)
+  return Number(numAffectedRows)
+}
+
+/** What is left of deleted secrets. */
+async function deleteSecrets (db: Kysely<SystemTables>, at: Date): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`delete from tenantry.secrets s
+    using (${ended(sql`deleted_at <= ${new Date(at.getTime() - deletedFor)}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`.execute(db)
+  return Number(numAffectedRows)
+}
+
+/** How many entries went that are older than the plan of their tenant keeps them. */
+async function deleteAudit (db: Kysely<SystemTables>, at: Date): Promise<number> {
+  const bounded = Object.values(plans).filter(({ limits }) => limits.tenantConfig.auditRetentionDays !== unlimited)
+  const names = bounded.map(({ tier }) => tier)
+  const days = bounded.map(({ limits }) => limits.tenantConfig.auditRetentionDays)
+  const { numAffectedRows = 0n } = await sql`delete from tenantry.secret_audit where id in (
+    select old.id from tenantry.tenants t
+    join unnest(${names}::text[], ${days}::int[]) as kept (plan, days) on kept.plan = t.plan
+    join lateral (
+      select a.id from tenantry.secret_audit a where a.tenant_id = t.id and a.created_at <= ${at}::timestamptz - make_interval(days => kept.days) limit ${maxRows}
+    ) old on true limit ${maxRows}
+  )`.execute(db)
+  return Number(numAffectedRows)
+}
+
+/** Sweeps every hour, the servers of one database at different times; returns the end of it, which waits for one that runs. */
+export function startSweeping (db: Kysely<SystemTables>, log: FastifyBaseLogger, now: () => number): () => Promise<void> {
+  let running: Promise<unknown> = Promise.resolve()
+  const sweep = () => {
+    running = sweepSecrets(db, new Date(now())).catch((err: unknown) => log.warn({ err }, 'expired secrets and old audit entries could not be swept; it is tried again'))
+  }
+  let timer = setTimeout(() => {
+    sweep()
+    timer = setInterval(sweep, every).unref()
+  }, Math.random() * every).unref()
+  return async () => {
+    // Node clears either kind of timer with either function.
+    clearTimeout(timer)
+    await running
+  }
+}

@@ -1,0 +1,138 @@
+/** The values of tenants' secrets, decrypted and kept in memory for at most a minute. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { SecretCipher } from '../../lib/secrets/cipher.js'
+import type { SecretStore } from './store.js'
+import { createLoadCache } from '../../lib/load-cache.js'
+import { SecretUnreadable } from '../../lib/secrets/cipher.js'
+
+const maxAgeMs = 60_000 // DESIGN 6
+const maxCharacters = 67_108_864 // of all values that are kept: 64 MB, or twice that where they are no Latin text
+const pageBytes = 524_288 // of ciphertexts that are read and decrypted at once: the event loop gets its turn after each
+
+/** The secrets of a tenant: a key that is not in it does not exist, or cannot be decrypted; null: it has expired. */
+export type SecretValues = ReadonlyMap<string, string | null>
+
+export interface Kept {
+  /** As they are now; another map after one has expired. */
+  values: SecretValues
+  /** Values of before a rotation, with the time in ms until which they are accepted. */
+  readonly previous: ReadonlyMap<string, { readonly value: string, readonly until: number }>
+  /** When the next value expires, in ms; Infinity where none does. */
+  nextExpiry: number
+  /** Those that will expire, with their time in ms. */
+  readonly expiries: ReadonlyMap<string, number>
+  readonly weight: number
+}
+
+export interface ValuesOptions {
+  /** Tenants whose values are kept at most. */
+  readonly maxTenants: number
+  readonly store: SecretStore
+  readonly cipher: SecretCipher
+  readonly log: FastifyBaseLogger
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+  /** A clock that only goes forward, in milliseconds, for the age of what is kept. Default: the process's. */
+  readonly age?: (() => number) | undefined
+  /** Values were found to have expired that nobody has noted in the audit yet. */
+  readonly onExpired: (tenant: string) => void
+}
+
+export interface TenantValues {
+  /** At once where they are kept. */
+  get (tenant: string): Kept | Promise<Kept>
+  /** What is kept; nothing is read. */
+  peek (tenant: string): Kept | undefined
+  forget (tenant: string): void
+  clear (): void
+}
+
+export function createTenantValues ({ maxTenants, store, cipher, log, now, age, onExpired }: ValuesOptions): TenantValues {
+  const cache = createLoadCache({ max: maxTenants, maxAgeMs, load, weight: { max: maxCharacters, of: ({ weight }: Kept) => weight }, ...age !== undefined && { now: age } })
+
+  async function load (tenant: string): Promise<Kept> {
+    const values = new Map<string, string | null>()
+    const previous = new Map<string, { value: string, until: number }>()
+    const expiries = new Map<string, number>()
+    const expired: string[] = []
+    const time = now()
+    let nextExpiry = Infinity
+    let weight = 1
+    for (let after = '', more = true; more;) {
+      const page = await store.sealed(tenant, after, pageBytes)
+      after = page.rows.at(-1)?.key ?? after
+      more = page.more
+      for (const row of page.rows) {
+        const { key, expiresAt, expiredAt } = row
+        weight += key.length
+        if (expiresAt !== null && expiresAt.getTime() <= time) {
+          values.set(key, null)
+          if (expiredAt === null) expired.push(key)
+          continue
+        }
+        const value = read(tenant, key, row.version, row.value)
+        if (value === undefined) continue
+        values.set(key, value)
+        weight += value.length
+        if (expiresAt !== null) {
+          expiries.set(key, expiresAt.getTime())
+          nextExpiry = Math.min(nextExpiry, expiresAt.getTime())
+        }
+        const { previousValue, previousVersion, previousValidUntil } = row
+        if (previousValue === null || previousVersion === null || previousValidUntil === null || previousValidUntil.getTime() <= time) continue
+        const before = read(tenant, key, previousVersion, previousValue)
+        if (before === undefined) continue
+        previous.set(key, { value: before, until: previousValidUntil.getTime() })
+        weight += before.length
+      }
+    }
+    if (expired.length > 0) tellExpired(tenant, expired)
+    return { values, previous, expiries, nextExpiry, weight }
+  }
+
+  function read (tenant: string, key: string, version: number, ciphertext: Buffer): string | undefined {
+    try {
+      return cipher.decrypt({ tenant, key, version }, ciphertext)
+    } catch (error) {
+      if (!(error instanceof SecretUnreadable)) throw error
+      log.error({ tenant, secret: key, version, reason: error.message }, 'a secret cannot be read: it counts as one that does not exist')
+      return undefined
+    }
+  }
+
+  /** Values end by the clock, not by being read anew. */
+  function current (tenant: string, kept: Kept): Kept {
+    const time = now()
+    if (time < kept.nextExpiry) return kept
+    const values = new Map(kept.values)
+    const expired: string[] = []
+    let next = Infinity
+    for (const [key, at] of kept.expiries) {
+      if (at > time) {
+        next = Math.min(next, at)
+      } else if (values.get(key) !== null) {
+        values.set(key, null)
+        expired.push(key)
+      }
+    }
+    kept.values = values
+    kept.nextExpiry = next
+    tellExpired(tenant, expired)
+    return kept
+  }
+
+  function tellExpired (tenant: string, keys: readonly string[]): void {
+    log.warn({ tenant, secrets: keys }, 'secrets have expired: their values are null')
+    onExpired(tenant)
+  }
+
+  return {
+    get (tenant) {
+      const kept = cache.get(tenant)
+      return kept instanceof Promise ? kept.then((loaded) => current(tenant, loaded)) : current(tenant, kept)
+    },
+    peek: (tenant) => cache.peek(tenant),
+    forget: (tenant) => cache.forget(tenant),
+    clear: () => cache.clear()
+  }
+}

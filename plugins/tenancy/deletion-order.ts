@@ -1,0 +1,53 @@
+/** In which order tables can be emptied: those that refer to others before those. */
+import type { ForeignKey, Table } from '../../lib/database/catalogue.js'
+
+/** A foreign key with the table that has it. */
+export interface Referrer extends ForeignKey {
+  readonly table: Table
+}
+
+/** Tables that refer to each other in a circle, or one table; `circular` where it is a circle, be it of one. */
+export interface TableGroup {
+  readonly tables: readonly Table[]
+  readonly circular: boolean
+}
+
+/** Which foreign keys of the tables lead to each of them. */
+export function referrersOf (tables: readonly Table[]): ReadonlyMap<string, readonly Referrer[]> {
+  const referrers = new Map<string, Referrer[]>(tables.map(({ name }) => [name, []]))
+  for (const table of tables) {
+    for (const key of table.foreignKeys) referrers.get(key.referencedTable)?.push({ ...key, table })
+  }
+  return referrers
+}
+
+/**
+ * The tables in groups; no table refers to one of an earlier group. The groups are the strongly connected components of
+ * the graph of references, as Tarjan's algorithm (1972) finds them: each after all that it leads to, which here are the
+ * tables that refer to it.
+ */
+export function deletionOrder (tables: readonly Table[]): TableGroup[] {
+  const referrers = referrersOf(tables)
+  const groups: TableGroup[] = []
+  const visits = new Map<Table, { order: number, lowest: number }>()
+  const open: Table[] = []
+
+  function visit (table: Table): { order: number, lowest: number } {
+    const own = { order: visits.size, lowest: visits.size }
+    visits.set(table, own)
+    const place = open.push(table) - 1
+    for (const { table: referrer } of referrers.get(table.name) ?? []) {
+      const seen = visits.get(referrer)
+      if (seen === undefined) own.lowest = Math.min(own.lowest, visit(referrer).lowest)
+      else if (open.includes(referrer)) own.lowest = Math.min(own.lowest, seen.order)
+    }
+    if (own.lowest === own.order) {
+      const members = open.splice(place)
+      groups.push({ tables: members, circular: members.length > 1 || table.foreignKeys.some(({ referencedTable }) => referencedTable === table.name) })
+    }
+    return own
+  }
+
+  for (const table of tables) if (!visits.has(table)) visit(table)
+  return groups
+}

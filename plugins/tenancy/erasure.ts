@@ -1,0 +1,146 @@
+/** Removes the rows that a tenant owns (issue "what a tenant owns": the application's tables and the server's own). */
+import type { Kysely } from 'kysely'
+import type { Table } from '../../lib/database/catalogue.js'
+import type { Engine } from '../../lib/database/engine.js'
+import type { Events } from '../../lib/database/events.js'
+import { sql } from 'kysely'
+import { topics } from '../../lib/database/events.js'
+import { identifier } from '../../lib/database/sql.js'
+import { tenantOwnedTables, type SystemTables } from '../../lib/database/system-tables.js'
+import { failure, TenantryError } from '../../lib/errors.js'
+import { deletionOrder, referrersOf, type Referrer } from './deletion-order.js'
+
+const batchSize = 1000 // rows a statement; fewer where that takes too long
+
+export interface Erasure {
+  /**
+   * Removes every row of a tenant that is `deleting`, or of an id that no tenant has. Rows of any other are never
+   * touched, not even where one of the id is made meanwhile.
+   */
+  sweep (tenant: string): Promise<void>
+  /** Removes every row of a tenant that is `deleting`, and those that requests which had begun before wrote meanwhile. */
+  erase (tenant: string): Promise<void>
+}
+
+/** A table as it stands in a statement. */
+interface Target {
+  /** With its schema, quoted. */
+  readonly name: string
+  /** The condition of the tenant's rows; `$1` is the tenant. */
+  readonly owned: string
+}
+
+export function createErasure (engine: Engine, db: Kysely<SystemTables>, events: Events): Erasure {
+  async function sweep (tenant: string): Promise<void> {
+    const { schema, tables } = await engine.refresh()
+    const present = await presentTables(db, schema)
+    const scoped = [...tables.values()].filter(({ name, tenantScoped, view }) => tenantScoped && !view && present.has(name))
+    const targets = new Map(scoped.map((table) => [table.name, targetOf(schema, table)]))
+    const referrers = referrersOf(scoped)
+    for (const group of deletionOrder(scoped)) {
+      if (group.circular) await untangle(tenant, group.tables, targets, referrers)
+      else for (const { name } of group.tables) await removable(name, () => empty(tenant, targets.get(name)!))
+    }
+    for (const name of tenantOwnedTables) await empty(tenant, { name, owned: 'tenant_id = $1' })
+  }
+
+  /** Rows by the batch; the number of those removed. */
+  async function empty (tenant: string, target: Target, leaf: readonly string[] = []): Promise<number> {
+    let removed = 0
+    for (let size = batchSize; ;) {
+      try {
+        const count = await remove(tenant, `${batch(target, leaf, size)} select count(*)::text from gone`)
+        removed += count
+        if (count === 0) return removed
+      } catch (error) {
+        // It ran into the time-out: of a table that lacks an index on a foreign key, say.
+        if (!isError(error, 'TENANTRY_DATABASE_BUSY') || size === 1) throw error
+        size = Math.ceil(size / 10)
+      }
+    }
+  }
+
+  /**
+   * Tables that refer to each other in a circle: first rows that no other refers to, again and again, then what is left,
+   * which refers to itself in a circle, in one statement.
+   */
+  async function untangle (tenant: string, tables: readonly Table[], targets: ReadonlyMap<string, Target>, referrers: ReadonlyMap<string, readonly Referrer[]>): Promise<void> {
+    const names = tables.map(({ name }) => name)
+    let progress = true
+    while (progress) {
+      progress = false
+      for (const name of names) {
+        const leaf = (referrers.get(name) ?? []).filter(({ table }) => tables.includes(table)).map((key) => unreferred(key, targets.get(key.table.name)!))
+        if (await removable(name, () => empty(tenant, targets.get(name)!, leaf)) > 0) progress = true
+      }
+    }
+    const parts = names.map((name, index) => `gone${index} as (delete from ${targets.get(name)!.name} where ${targets.get(name)!.owned} and ${unowned} returning 1)`)
+    const counts = names.map((_name, index) => `(select count(*) from gone${index})`)
+    await removable(names.join('", "'), () => remove(tenant, `with ${parts.join(', ')} select (${counts.join(' + ')})::text`))
+  }
+
+  async function remove (tenant: string, text: string): Promise<number> {
+    // In the tenant's own session, which sees its rows whatever further policies their table has.
+    return Number(await engine.text({ text }, [tenant], { tenantId: tenant }))
+  }
+
+  return {
+    sweep,
+    async erase (tenant) {
+      await sweep(tenant)
+      // A request that had begun before the tenant was `deleting` may have written to a table after it was emptied. By
+      // now it is likely done. What one that takes longer yet writes belongs to no tenant, and nobody sees it; it is
+      // removed before a tenant of that id is made again.
+      await sweep(tenant)
+      // Whatever was remembered of the rows is forgotten before a tenant of the id can be made again.
+      for (const topic of topics) await events.change({ topic, tenant }, async () => {})
+    }
+  }
+}
+
+/**
+ * Holds while nobody uses the id. It is judged in the snapshot in which the statement sees its rows: those that a
+ * tenant made later writes are none of them.
+ */
+const unowned = "not exists (select from tenantry.tenants where id = $1 and status <> 'deleting')"
+
+function batch ({ name, owned }: Target, leaf: readonly string[], size: number): string {
+  // In a partitioned table the same ctid is in several partitions: the rows that it finds there are the tenant's too.
+  return `with gone as (delete from ${name} where ${owned} and ctid = any (array(
+    select t.ctid from ${name} t where ${[owned, unowned, ...leaf].join(' and ')} limit ${size})) returning 1)`
+}
+
+/** The condition that no row refers to the row `t` by the key. */
+function unreferred ({ columns, referencedColumns }: Referrer, { name }: Target): string {
+  const equal = columns.map((column, index) => `r.${identifier(column)} = t.${identifier(referencedColumns[index]!)}`)
+  return `not exists (select from ${name} r where ${equal.join(' and ')})`
+}
+
+function targetOf (schema: string, { name, columns }: Table): Target {
+  const type = columns.get('tenant_id')?.type
+  // Of a uuid, say, which most ids of tenants are not.
+  const owned = type === 'text' || type === 'character varying' ? 'tenant_id = $1' : 'tenant_id::text = $1'
+  return { name: `${identifier(schema)}.${identifier(name)}`, owned }
+}
+
+/** The catalogue has declared tables before they are made, and knows no view from a table that takes its place. */
+async function presentTables (db: Kysely<SystemTables>, schema: string): Promise<ReadonlySet<string>> {
+  const { rows } = await sql<{ name: string }>`
+    select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+    where n.nspname = ${schema} and c.relkind in ('r', 'p', 'f') and a.attname = 'tenant_id' and not a.attisdropped`.execute(db)
+  return new Set(rows.map(({ name }) => name))
+}
+
+/** Rows that cannot be removed, since rows of nobody or of another tenant refer to them, are told by their table. */
+async function removable (table: string, work: () => Promise<number>): Promise<number> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!isError(error, 'TENANTRY_CONSTRAINT_VIOLATED')) throw error
+    throw failure('conflict', { message: `Rows of the tenant in "${table}" cannot be removed: others refer to them, or a trigger keeps them. The tenant stays closed; remove those and delete it again`, cause: error })
+  }
+}
+
+function isError (error: unknown, code: string): boolean {
+  return error instanceof TenantryError && error.code === code
+}

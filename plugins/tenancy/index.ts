@@ -1,0 +1,107 @@
+/**
+ * Tenants: `app.tenants`, and which one a request belongs to, `request.tenant` (DESIGN 5). A service plugin (fp). Needs
+ * the plugins database and auth. Acts on routes that declare `config: { access }`, `public` ones excepted.
+ * `tenantRoutes`, beside it, are its endpoints.
+ */
+import type {} from '../cache/index.js'
+import type {} from '../database.js'
+import type { FastifyInstance } from 'fastify'
+import type { Tenant } from './tenant.js'
+import fp from 'fastify-plugin'
+import { everyTenant } from '../cache/store.js'
+import { addStep } from '../pipeline.js'
+import { requireDecorator } from '../requirement.js'
+import { createErasure } from './erasure.js'
+import { createTenantMemory } from './memory.js'
+import { createProvisioning } from './provisioning.js'
+import { createCallerStep, createStrangerStep } from './resolution.js'
+import { createTenants, type Tenants } from './service.js'
+import { createTenantStore } from './store.js'
+
+export { default as tenantRoutes } from './routes.js'
+export type { Tenants } from './service.js'
+export type { Tenant, TenantRecord, TenantStatus } from './tenant.js'
+
+const minRemembered = 10_000
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    tenancy: Tenancy
+    tenants: Tenants
+  }
+  interface FastifyRequest {
+    /** The tenant of the request, which is active; null for the platform's own. */
+    tenant: Tenant | null
+  }
+  interface FastifyContextConfig {
+    /** A caller without a token may name the tenant by header on this `open` route. Default: true. */
+    publicTenant?: boolean
+  }
+}
+
+/** The document's `tenancy` section, as far as this plugin reads it. */
+export interface TenancyOptions {
+  /** Whether a tenant that a verified token names for the first time is made, or answered 404. Default: `auto`. */
+  readonly provisioning?: 'auto' | 'explicit' | undefined
+  /** `X-Tenant-ID` is set by a gateway and decides where the token names no tenant. Default: false. */
+  readonly trustHeader?: boolean | undefined
+  /** Tenants whose routes this process has at hand. It remembers more, see `maxRemembered`. */
+  readonly maxLoadedTenants?: number | undefined
+  /**
+   * Tenants of which this process remembers at most who they are, with the `settings` of their documents, and what their
+   * roles, keys and secrets are. Default: `maxLoadedTenants`, and 10,000 at least.
+   */
+  readonly maxRemembered?: number | undefined
+  /** The clock of what is remembered, in milliseconds. Default: the process's monotonic one. */
+  readonly now?: (() => number) | undefined
+}
+
+/** What `app.tenancy` is. */
+export interface Tenancy {
+  readonly trustHeader: boolean
+  /** Tenants that any memory of this process has room for, unless they weigh too much. */
+  readonly maxRemembered: number
+}
+
+export async function tenancy (app: FastifyInstance, { provisioning = 'auto', trustHeader = false, maxLoadedTenants = 0, maxRemembered = Math.max(minRemembered, maxLoadedTenants), now }: TenancyOptions): Promise<void> {
+  requireDecorator(app, 'events', 'database', 'tenancy')
+  requireDecorator(app, 'auth', 'auth', 'tenancy')
+  const { db, engine, events, log } = app
+  const store = createTenantStore(db)
+  const memory = createTenantMemory((id) => store.find(id), maxRemembered, now)
+  const erasure = createErasure(engine, db, events)
+  const tenants = createTenants({ store, memory, events, erasure, warn: (error, message) => log.error({ err: error }, message) })
+  app.decorate('tenants', tenants)
+  app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered }))
+  app.decorateRequest('tenant', null)
+
+  // Answers that were cached for a tenant outlive it, and another of the same id must not get them.
+  const clearAnswers = (tenant: string): void => {
+    if (!app.hasDecorator('cache')) return
+    Promise.resolve(app.cache.clear(tenant)).catch((error: unknown) => log.error({ err: error }, 'the cached answers of a tenant could not be cleared'))
+  }
+  const ends = [
+    events.on('tenant', (tenant) => {
+      memory.forget(tenant)
+      clearAnswers(tenant)
+    }),
+    events.on('config', (tenant) => memory.forget(tenant)),
+    events.onGap(() => {
+      memory.clear()
+      clearAnswers(everyTenant)
+    })
+  ]
+  app.addHook('onClose', async () => { for (const end of ends) end() })
+
+  const provision = createProvisioning({ store, memory, events, erasure, makes: provisioning === 'auto' })
+  const resolution = { provision, lookup: tenants.get, trustHeader }
+  const [named, unnamed, stranger] = [createCallerStep(resolution, true), createCallerStep(resolution, false), createStrangerStep(resolution)]
+  app.addHook('onRoute', (route) => {
+    const { access, publicTenant = true } = route.config ?? {}
+    if (access === undefined || access === 'public') return
+    addStep(route, 'tenant', publicTenant ? named : unnamed)
+    if (access === 'open' && publicTenant && !trustHeader) addStep(route, 'public-tenant', stranger)
+  })
+}
+
+export default fp(tenancy, { name: 'tenantry-tenancy', fastify: '5.x' })

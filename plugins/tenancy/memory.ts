@@ -1,0 +1,68 @@
+/**
+ * Tenants that this process remembers. Ids that name none are kept apart from the tenants, few and not for long: whoever
+ * sends many of them pushes out nothing but each other.
+ */
+import type { Found } from './tenant.js'
+import { failure, TenantryError } from '../../lib/errors.js'
+import { createLoadCache } from '../../lib/load-cache.js'
+
+const maxLookups = 1000
+const lookupWeight = 16_777_216 // bytes
+const lookupAge = 1000 // ms that "there is none" is told again
+// Of settings in memory for each character of their JSON, measured with objects of many short members; and of the rest.
+const [bytesPerCharacter, bytesPerTenant] = [8, 1000]
+const minWeight = 67_108_864 // bytes, however few tenants are remembered: room for a hundred with the largest settings
+const shareOfTenant = 10_000 // bytes
+const retryAfter = { 'retry-after': '1' } // s
+
+export interface TenantMemory {
+  /** At once where the id is remembered. */
+  get (id: string): Found | Promise<Found>
+  /** What the id names has changed. */
+  forget (id: string): void
+  clear (): void
+}
+
+/** @param max tenants remembered at most; fewer, where their settings together take more than 10 KB for each of them */
+export function createTenantMemory (find: (id: string) => Promise<Found>, max: number, now?: () => number): TenantMemory {
+  // Every load goes through here, so that several that ask for one id share it.
+  const lookups = createLoadCache<Found>({ max: maxLookups, maxAgeMs: lookupAge, weight: { max: lookupWeight, of: weigh }, load: (id) => find(id).catch(unmigrated), ...now !== undefined && { now } })
+  const known = createLoadCache<Found>({
+    max,
+    weight: { max: Math.max(minWeight, max * shareOfTenant), of: weigh },
+    async load (id) {
+      const found = await lookups.get(id)
+      // It was there a moment ago.
+      if (found.tenant === null) throw failure('tenantUnknown')
+      return found
+    }
+  })
+
+  function look (id: string): Found | Promise<Found> {
+    const found = lookups.get(id)
+    if (found instanceof Promise) return found.then((looked) => looked.tenant === null ? looked : known.get(id))
+    return found.tenant === null ? found : known.get(id)
+  }
+
+  return {
+    get: (id) => known.peek(id) === undefined ? look(id) : known.get(id),
+    forget (id) {
+      lookups.forget(id)
+      known.forget(id)
+    },
+    clear () {
+      lookups.clear()
+      known.clear()
+    }
+  }
+}
+
+function weigh ({ characters }: Found): number {
+  return bytesPerTenant + characters * bytesPerCharacter
+}
+
+/** The table of tenants is made by a migration. */
+function unmigrated (error: unknown): never {
+  if (error instanceof TenantryError && error.code === 'TENANTRY_SCHEMA_CHANGED') throw failure('migrationPending', { headers: retryAfter, cause: error })
+  throw error
+}

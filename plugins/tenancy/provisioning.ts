@@ -1,0 +1,90 @@
+/** Tenants that a verified caller names: those that are there, and those that are made when they are named first (DESIGN 5). */
+import type { Events } from '../../lib/database/events.js'
+import type { Erasure } from './erasure.js'
+import type { TenantMemory } from './memory.js'
+import type { TenantStore } from './store.js'
+import type { Found, Tenant } from './tenant.js'
+import { catalogue, TenantryError } from '../../lib/errors.js'
+
+/**
+ * Finds or makes the tenant; null where there is none and none is made. Throws, or rejects with, `tenantUnknown` where the
+ * caller was vouched for before a tenant of the id was deleted. At once where it is remembered.
+ */
+export type Provision = (id: string, issuedAt: number | null) => Tenant | null | Promise<Tenant | null>
+
+export interface ProvisioningParts {
+  readonly store: TenantStore
+  readonly memory: TenantMemory
+  readonly events: Events
+  readonly erasure: Erasure
+  /** Whether a tenant that is not there is made: `tenancy.provisioning` is `auto`. */
+  readonly makes: boolean
+}
+
+/**
+ * Makes the tenant, on the plan `free` and named like its id. `issuedAt`, in milliseconds since 1970, is when the
+ * caller was vouched for: whoever was so before a tenant of the id was deleted neither makes it again nor enters the one
+ * that somebody else made since. Tokens tell whole seconds (`iat`, RFC 7519, 4.1.6): one of the second of the deletion may
+ * be from before, and counts as that. null is vouched for at this moment, by a key of the tenant or a gateway; that makes no
+ * tenant that was deleted, since nothing tells whether its sender knows.
+ */
+export function createProvisioning ({ store, memory, events, erasure, makes }: ProvisioningParts): Provision {
+  const running = new Map<string, Promise<void>>()
+
+  function settle (id: string, issuedAt: number | null, { tenant, deletedAt }: Found): Tenant | null | Promise<Tenant | null> {
+    if (tenant === null && (!makes || (deletedAt !== null && issuedAt === null))) return null
+    refuseOlder(issuedAt, deletedAt)
+    if (tenant !== null) return tenant
+    return make(id, issuedAt ?? Infinity, deletedAt !== null)
+  }
+
+  async function make (id: string, issuedAt: number, deleted: boolean): Promise<Tenant | null> {
+    for (let task = running.get(id); task !== undefined; task = running.get(id)) {
+      // An attempt that was refused by the age of its caller says nothing of this one.
+      if (await task.then(() => true, isUnlessOlder)) return await made(id, issuedAt)
+    }
+    const task = create(id, issuedAt, deleted).finally(() => running.delete(id))
+    running.set(id, task)
+    await task
+    return await made(id, issuedAt)
+  }
+
+  /** What there is after an attempt, be it that of another caller. */
+  async function made (id: string, issuedAt: number): Promise<Tenant | null> {
+    const { tenant, deletedAt } = await memory.get(id)
+    refuseOlder(issuedAt, deletedAt)
+    return tenant
+  }
+
+  async function create (id: string, issuedAt: number, deleted: boolean): Promise<void> {
+    if (deleted) await erasure.sweep(id)
+    await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
+      if (await store.insert(transaction, { id, name: id, plan: 'free' }) === null) return
+      // The insert has waited for a deletion that was about to end, whose mark is there by now.
+      refuseOlder(issuedAt, await store.deletedAt(transaction, id))
+    })
+  }
+
+  return (id, issuedAt) => {
+    const found = memory.get(id)
+    return found instanceof Promise ? found.then((loaded) => settle(id, issuedAt, loaded)) : settle(id, issuedAt, found)
+  }
+}
+
+class TokenOlder extends TenantryError {
+  constructor (message: string) {
+    super(catalogue.tenantUnknown, { message })
+  }
+}
+
+function refuseOlder (issuedAt: number | null, deletedAt: Date | null): void {
+  if (deletedAt === null || issuedAt === null || issuedAt > deletedAt.getTime()) return
+  throw new TokenOlder(issuedAt === -Infinity
+    ? 'A tenant of this id was deleted, and the token does not say when it was issued: get one with the claim "iat"'
+    : 'The token is older than the deletion of this tenant: get a new one')
+}
+
+function isUnlessOlder (error: unknown): false {
+  if (error instanceof TokenOlder) return false
+  throw error
+}

@@ -1,0 +1,71 @@
+/** Which tenant a request belongs to (DESIGN 5, "Which tenant"): the two steps that fill `request.tenant`. */
+import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { Claims } from '../../lib/compiler/types.js'
+import type { Provision } from './provisioning.js'
+import type { Tenant } from './tenant.js'
+import { failure } from '../../lib/errors.js'
+import { isTenantId } from '../../lib/tenant-id.js'
+import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
+
+export interface ResolutionOptions {
+  /** For ids that somebody vouches for: a token, a key, or the gateway that `trustHeader` speaks of. */
+  readonly provision: Provision
+  readonly lookup: (id: string) => Tenant | null | Promise<Tenant | null>
+  readonly trustHeader: boolean
+}
+
+/** The tenant that a known caller or a gateway names. What a stranger names is judged here, and looked up later. */
+export function createCallerStep ({ provision, lookup, trustHeader }: ResolutionOptions, publicTenant: boolean): onRequestHookHandler {
+  return (request, _reply, done) => {
+    const { auth } = request
+    const claimed = auth?.tenant_id
+    const header = request.headers['x-tenant-id']
+    // Node joins several headers with a comma, which no id has.
+    if (header !== undefined && !isTenantId(header)) throw failure('tenantInvalid')
+    if (claimed !== undefined) {
+      if (header !== undefined && header !== claimed) throw failure('tenantMismatch')
+      return enter(request, provision(claimed, issuedAt(auth)), done)
+    }
+    if (header === undefined) return done()
+    // The platform's administrator names tenants that are there, by a gateway or not: a slip makes none.
+    if (trustHeader && (auth === null || !isPlatformAdmin(auth))) return enter(request, provision(header, null), done)
+    if (auth === null) {
+      if (!publicTenant) throw tokenMissing()
+      return done()
+    }
+    if (!isPlatformAdmin(auth)) throw failure('tenantMismatch', { message: 'The token names no tenant: its caller may not name one by X-Tenant-ID' })
+    enter(request, lookup(header), done)
+  }
+}
+
+/** The tenant that a stranger names. After the rate limit: of ids that nobody vouches for, only so many are looked up. */
+export function createStrangerStep ({ lookup }: ResolutionOptions): onRequestHookHandler {
+  return (request, _reply, done) => {
+    const header = request.headers['x-tenant-id']
+    if (request.auth !== null || request.tenant !== null || !isTenantId(header)) return done()
+    enter(request, lookup(header), done)
+  }
+}
+
+/** Goes on at once where the tenant is remembered. */
+function enter (request: FastifyRequest, found: Tenant | null | Promise<Tenant | null>, done: (error?: Error) => void): void {
+  if (found instanceof Promise) {
+    found.then((tenant) => admit(request, tenant)).then(() => done(), done)
+    return
+  }
+  admit(request, found)
+  done()
+}
+
+function admit (request: FastifyRequest, tenant: Tenant | null): void {
+  if (tenant === null) throw failure('tenantUnknown')
+  if (tenant.status === 'suspended') throw failure('tenantSuspended')
+  if (tenant.status === 'deleting') throw failure('tenantSuspended', { message: 'The tenant is being deleted' })
+  request.tenant = tenant
+}
+
+/** Milliseconds since 1970; a token that does not say is older than any deletion. A key ends with its tenant. */
+function issuedAt (auth: Claims | null): number | null {
+  if (auth?.['api_key'] !== undefined) return null
+  return typeof auth?.['iat'] === 'number' ? auth['iat'] * 1000 : -Infinity
+}

@@ -1,0 +1,132 @@
+/**
+ * `/tenants`, where platform administrators manage tenants (DESIGN 5), and `/tenant/info` (SPEC "Tenant info"). A route
+ * group: it registers endpoints and decorates nothing. Needs the plugin tenancy.
+ */
+import type { FastifyInstance } from 'fastify'
+import type { TenantRecord } from './tenant.js'
+import fp from 'fastify-plugin'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { plans, tiers, unlimited } from '../../lib/plans.js'
+import conventions, { errorResponses } from '../conventions.js'
+import { requireDecorator } from '../requirement.js'
+
+const bytesPerMB = 1_048_576
+
+const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: '1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
+const Name = Type.String({ minLength: 1, maxLength: 200 })
+const Plan = Type.Enum([...tiers])
+const CreatedAt = Type.String({ format: 'date-time' })
+
+const Managed = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  plan: Plan,
+  status: Type.Enum(['active', 'suspended', 'deleting'], { description: '`deleting`: what it owns is being removed, or was until that was cut off.' }),
+  createdAt: CreatedAt
+})
+
+const Page = Type.Object({
+  limit: Type.Optional(Type.Integer({ minimum: 1, default: 20, description: 'Tenants a page, at most 100: a larger one is lowered to it.' })),
+  offset: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, default: 0, description: 'Tenants to skip.' }))
+}, { additionalProperties: false })
+
+const List = Type.Object({
+  data: Type.Array(Managed),
+  pagination: Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() })
+})
+
+const New = Type.Object({ id: Id, name: Name, plan: Type.Optional(Plan) }, { additionalProperties: false })
+
+const Changes = Type.Object({
+  name: Type.Optional(Name),
+  plan: Type.Optional(Plan),
+  status: Type.Optional(Type.Enum(['active', 'suspended'], { description: '`suspended`: whatever is done in its name is refused.' }))
+}, { additionalProperties: false, minProperties: 1 })
+
+const Params = Type.Object({ id: Id })
+
+const Info = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  plan: Plan,
+  createdAt: CreatedAt,
+  limits: Type.Object({
+    apiCalls: Type.Number({ description: 'Requests a minute.' }),
+    llmTokens: Type.Number({ description: 'Tokens a month.' }),
+    storage: Type.Number({ description: 'Bytes.' })
+  }, { description: 'What the plan includes; -1 is unlimited.' })
+})
+
+const tags = ['Tenants']
+const config = { access: 'platform-admin' } as const
+const refusals = [400, 401, 403, 429, 500, 503] as const
+const maxLimit = 100
+
+export async function tenantRoutes (app: FastifyInstance): Promise<void> {
+  requireDecorator(app, 'tenants', 'tenancy', 'tenancy')
+  await app.register(conventions)
+  const { tenants } = app
+
+  app.get<{ Querystring: Static<typeof Page> }>('/tenants', {
+    config,
+    schema: { tags, summary: 'The tenants, in the order of their ids', querystring: Page, response: { 200: List, ...errorResponses(...refusals) } }
+  }, async ({ query: { limit: asked = 20, offset = 0 } }) => {
+    const limit = Math.min(asked, maxLimit)
+    const { data, total } = await tenants.list({ limit, offset })
+    return { data: data.map(bodyOf), pagination: { limit, offset, total } }
+  })
+
+  app.post<{ Body: Static<typeof New> }>('/tenants', {
+    config,
+    schema: { tags, summary: 'Make a tenant', description: 'On the plan `free`, unless the body names another.', body: New, response: { 201: Managed, ...errorResponses(...refusals, 409) } }
+  }, async ({ body }, reply) => {
+    const created = await tenants.create(body)
+    return reply.code(201).send(bodyOf(created))
+  })
+
+  app.get<{ Params: Static<typeof Params> }>('/tenants/:id', {
+    config,
+    schema: { tags, summary: 'One tenant', params: Params, response: { 200: Managed, ...errorResponses(...refusals, 404) } }
+  }, async ({ params: { id } }) => {
+    const tenant = await tenants.get(id)
+    if (tenant === null) throw failure('tenantUnknown')
+    return bodyOf(tenant)
+  })
+
+  app.patch<{ Params: Static<typeof Params>, Body: Static<typeof Changes> }>('/tenants/:id', {
+    config,
+    schema: { tags, summary: "Change a tenant's name or plan, suspend it or activate it again", params: Params, body: Changes, response: { 200: Managed, ...errorResponses(...refusals, 404, 409) } }
+  }, async ({ params: { id }, body }) => bodyOf(await tenants.update(id, body)))
+
+  app.delete<{ Params: Static<typeof Params> }>('/tenants/:id', {
+    config,
+    schema: {
+      tags,
+      summary: 'Delete a tenant and everything that it owns',
+      description: 'From the beginning of the deletion nothing is served in its name. One that was cut off is carried on by sending it again.',
+      params: Params,
+      response: { 200: Type.Object({ success: Type.Boolean() }), ...errorResponses(...refusals, 404, 409) }
+    }
+  }, async ({ params: { id } }) => {
+    await tenants.delete(id)
+    return { success: true }
+  })
+
+  app.get('/tenant/info', {
+    config: { access: 'user' },
+    schema: { tags, summary: "The caller's tenant, and what its plan includes", response: { 200: Info, ...errorResponses(...refusals, 404) } }
+  }, async ({ tenant }) => {
+    if (tenant === null) throw failure('tenantRequired')
+    const { api, ai, fileStorage: { maxStorageMB } } = plans[tenant.plan].limits
+    const { id, name, plan, createdAt } = tenant
+    const storage = maxStorageMB === unlimited ? unlimited : maxStorageMB * bytesPerMB
+    return { id, name, plan, createdAt: createdAt.toISOString(), limits: { apiCalls: api.requestsPerMinute, llmTokens: ai.llmTokensPerMonth, storage } }
+  })
+}
+
+function bodyOf ({ id, name, plan, status, createdAt }: TenantRecord): Static<typeof Managed> {
+  return { id, name, plan, status, createdAt: createdAt.toISOString() }
+}
+
+export default fp(tenantRoutes, { name: 'tenantry-tenant-routes', fastify: '5.x', encapsulate: true })

@@ -1,0 +1,109 @@
+/** The SQL of tenants. */
+import type { Kysely, Selectable, Transaction } from 'kysely'
+import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
+import type { Found, Tenant, TenantRecord } from './tenant.js'
+import { sql } from 'kysely'
+import { deepFreeze } from '../../lib/plain-value.js'
+import { tiers, type Tier } from '../../lib/plans.js'
+
+type Writer = Transaction<SystemTables>
+type Row = Pick<Selectable<TenantsTable>, 'id' | 'name' | 'plan' | 'status' | 'created_at'>
+
+/** What of a tenant the platform changes. */
+export interface TenantChanges {
+  readonly name?: string | undefined
+  readonly plan?: Tier | undefined
+  readonly status?: 'active' | 'suspended' | undefined
+}
+
+export interface TenantStore {
+  find (id: string): Promise<Found>
+  list (page: { limit: number, offset: number }): Promise<{ data: TenantRecord[], total: number }>
+  read (id: string): Promise<TenantRecord | null>
+  /** null where there is a tenant of the id; then nothing was written. Waits for one that is being written or removed. */
+  insert (writer: Writer, tenant: { id: string, name: string, plan: Tier }): Promise<TenantRecord | null>
+  /** null where there is none, or one that is being deleted. */
+  update (writer: Writer, id: string, changes: TenantChanges): Promise<TenantRecord | null>
+  /** Makes it one that is being deleted; false where there is none. */
+  close (writer: Writer, id: string): Promise<boolean>
+  /** Removes one that is being deleted and notes its id, and the time; nothing where there is none. */
+  remove (writer: Writer, id: string, at: Date): Promise<void>
+  /** When a tenant of the id was deleted last. */
+  deletedAt (writer: Writer, id: string): Promise<Date | null>
+}
+
+const columns = ['id', 'name', 'plan', 'status', 'created_at'] as const
+
+interface FoundRow {
+  readonly name: string | null
+  readonly plan: string
+  readonly status: TenantRecord['status']
+  readonly created_at: Date
+  /** JSON. */
+  readonly settings: string | null
+  readonly deleted_at: Date | null
+}
+
+export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
+  return {
+    async find (id) {
+      const { rows: [row] } = await sql<FoundRow>`
+        select t.name, t.plan, t.status, t.created_at, d.deleted_at,
+          (select c.settings::text from tenantry.tenant_configs c where c.tenant_id = t.id order by c.version desc limit 1) as settings
+        from (select ${id}::text as id) asked
+        left join tenantry.tenants t on t.id = asked.id left join tenantry.deleted_tenants d on d.id = asked.id`.execute(db)
+      const tenant = row === undefined || row.name === null ? null : tenantOf({ ...row, id, name: row.name }, row.settings)
+      return Object.freeze({ tenant, deletedAt: row?.deleted_at ?? null, characters: row?.settings?.length ?? 0 })
+    },
+    async list ({ limit, offset }) {
+      const [rows, count] = await Promise.all([
+        db.selectFrom('tenantry.tenants').select(columns).orderBy('id').limit(limit).offset(offset).execute(),
+        db.selectFrom('tenantry.tenants').select(({ fn }) => fn.countAll<string>().as('total')).executeTakeFirstOrThrow()
+      ])
+      return { data: rows.map(recordOf), total: Number(count.total) }
+    },
+    async read (id) {
+      const row = await db.selectFrom('tenantry.tenants').select(columns).where('id', '=', id).executeTakeFirst()
+      return row === undefined ? null : recordOf(row)
+    },
+    async insert (writer, tenant) {
+      const row = await writer.insertInto('tenantry.tenants').values(tenant).onConflict((conflict) => conflict.doNothing()).returning(columns).executeTakeFirst()
+      return row === undefined ? null : recordOf(row)
+    },
+    async update (writer, id, changes) {
+      const row = await writer.updateTable('tenantry.tenants').set({ ...changes, updated_at: sql`now()` })
+        .where('id', '=', id).where('status', '<>', 'deleting').returning(columns).executeTakeFirst()
+      return row === undefined ? null : recordOf(row)
+    },
+    async close (writer, id) {
+      const row = await writer.updateTable('tenantry.tenants').set({ status: 'deleting', updated_at: sql`now()` }).where('id', '=', id).returning('id').executeTakeFirst()
+      return row !== undefined
+    },
+    async remove (writer, id, at) {
+      const row = await writer.deleteFrom('tenantry.tenants').where('id', '=', id).where('status', '=', 'deleting').returning('id').executeTakeFirst()
+      if (row === undefined) return
+      await writer.insertInto('tenantry.deleted_tenants').values({ id, deleted_at: at })
+        .onConflict((conflict) => conflict.column('id').doUpdateSet((row) => ({ deleted_at: sql<Date>`greatest(${row.ref('tenantry.deleted_tenants.deleted_at')}, ${row.ref('excluded.deleted_at')})` }))).execute()
+    },
+    async deletedAt (writer, id) {
+      const row = await writer.selectFrom('tenantry.deleted_tenants').select('deleted_at').where('id', '=', id).executeTakeFirst()
+      return row?.deleted_at ?? null
+    }
+  }
+}
+
+function recordOf ({ id, name, plan, status, created_at: createdAt }: Row): TenantRecord {
+  // A plan that this version does not know includes what the lowest does.
+  return { id, name, plan: tiers.find((tier) => tier === plan) ?? 'free', status, createdAt }
+}
+
+function tenantOf (row: Row, text: string | null): Tenant {
+  const settings: unknown = text === null ? null : JSON.parse(text)
+  return Object.freeze({ ...recordOf(row), config: isObject(settings) ? deepFreeze(settings) : noSettings })
+}
+
+const noSettings = Object.freeze({})
+
+function isObject (value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,30 @@
+/** What a tenant is to the server. */
+import type { ScopeTenant } from '../../lib/compiler/types.js'
+import type { Tier } from '../../lib/plans.js'
+
+/** `deleting`: what it owns is being removed, or was until the server stopped. */
+export type TenantStatus = 'active' | 'suspended' | 'deleting'
+
+/** A tenant as the platform manages it. */
+export interface TenantRecord {
+  readonly id: string
+  readonly name: string
+  readonly plan: Tier
+  readonly status: TenantStatus
+  readonly createdAt: Date
+}
+
+/** A tenant as requests see it; frozen throughout, since they share it. */
+export interface Tenant extends TenantRecord, ScopeTenant {
+  /** The `settings` of its document in force; empty without one. */
+  readonly config: Readonly<Record<string, unknown>>
+}
+
+/** What the database says of an id. */
+export interface Found {
+  readonly tenant: Tenant | null
+  /** When a tenant of this id was deleted last; null where none ever was. */
+  readonly deletedAt: Date | null
+  /** Of the JSON of its settings: what it takes to remember it. */
+  readonly characters: number
+}

@@ -1,0 +1,33 @@
+/** A tenant's routes in `/doc` (DESIGN 11): all of them for its own callers, those that need no token for everybody else. */
+import type { FastifyRequest } from 'fastify'
+import type { DocumentedRoute } from '../openapi/documentation.js'
+import type { FurtherRoutes } from '../openapi/index.js'
+import type { Loaded } from './loaded.js'
+import type { TenantRoute } from './tenant-routes.js'
+import { methodOf } from '../../lib/compiler/route-parts.js'
+import { asksForToken } from './serve.js'
+
+/**
+ * null where the request has no tenant, or the tenant no routes that the caller may know.
+ * @param prefix what stands before the paths of tenants' routes; empty or beginning with "/"
+ */
+export async function documentedRoutes ({ tenant, auth }: FastifyRequest, loaded: Loaded, prefix: string): Promise<FurtherRoutes | null> {
+  if (tenant === null) return null
+  const { routes } = await loaded.get(tenant.id)
+  const audience = auth === null ? 'strangers' : 'callers'
+  const shown = auth === null ? routes.filter(({ declared }) => !asksForToken(declared)) : routes
+  const [first] = shown
+  if (first === undefined) return null
+  // The generation, since the versions of a tenant that was deleted and made again begin anew.
+  return { key: `${tenant.id} ${first.generation} ${audience}`, routes: () => documented(shown, prefix) }
+}
+
+/** Each is compiled, and let go again, when it is taken. */
+function * documented (routes: readonly TenantRoute[], prefix: string): Generator<DocumentedRoute> {
+  for (const route of routes) {
+    const { declared } = route
+    const openapi = route.documentation()
+    if (openapi === undefined) continue
+    yield { methods: [methodOf(declared)], url: prefix + declared.path, config: { access: asksForToken(declared) ? 'user' : 'open', openapi }, schema: undefined }
+  }
+}

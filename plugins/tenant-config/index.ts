@@ -1,0 +1,79 @@
+/**
+ * Documents that tenants save: their endpoints, and the routes that they declare, which serve at once. A service plugin
+ * (fp): it looks at the routes that are registered after it, since no tenant's route may stand in the place of one of
+ * them. Needs the plugins database, auth, tenancy and rate-limit; secrets where documents name some, cache where answers are kept.
+ */
+import type { FastifyInstance } from 'fastify'
+import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
+import type { Catalogue } from '../../lib/database/catalogue.js'
+import type { TakenRoute } from '../../lib/tenant-document/index.js'
+import fp from 'fastify-plugin'
+import { checkConfig } from '../../lib/config/index.js'
+import { routeContextOf } from '../../lib/tenant-document/index.js'
+import conventions from '../conventions.js'
+import { requireDecorator } from '../requirement.js'
+import { documentedRoutes } from './documentation.js'
+import { createLoad } from './load.js'
+import { createLoaded } from './loaded.js'
+import { tenantConfigRoutes } from './routes.js'
+import { serveTenantRoutes } from './serve.js'
+import { createConfigService } from './service.js'
+import { createConfigStore } from './store.js'
+
+/** The document's sections of the same names; what they leave out has the document's defaults. */
+export interface TenantConfigOptions extends Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'cache'>> {
+  /** What `{{env.NAME}}` reads, of which tenants see what `tenancy.env` names. Default: the process's environment. */
+  readonly env?: Env | undefined
+}
+
+/** The same after the check. */
+export interface CheckedTenantConfigOptions extends Pick<Config, 'tenancy' | 'pagination' | 'cache'> {
+  readonly env: Env
+}
+
+/** Takes checked sections; registered with fp by whoever has them. */
+export async function tenantConfig (app: FastifyInstance, { tenancy, pagination, cache, env }: CheckedTenantConfigOptions): Promise<void> {
+  for (const [decorator, plugin] of [['engine', 'database'], ['auth', 'auth'], ['tenants', 'tenancy'], ['rateLimiter', 'rate-limit']] as const) {
+    requireDecorator(app, decorator, plugin, 'tenant-config')
+  }
+  const { engine, db, events, log } = app
+  const taken = collectTaken(app)
+  const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events)
+  const context = (catalogue: Catalogue) => ({ env, tenancy, pagination, cache, catalogue })
+  const loaded = createLoaded({
+    max: tenancy.maxLoadedTenants,
+    events,
+    log,
+    // What a request needs that has just come is read in the server's own turn.
+    load: createLoad({ store: createConfigStore(() => db, events), log, catalogue: () => engine.catalogue, context: (document, tables) => routeContextOf(document, context(tables), true) })
+  })
+  const endCatalogue = engine.onCatalogue(() => { if (app.hasDecorator('openapi')) app.openapi.invalidate() })
+  app.addHook('onClose', async () => {
+    endCatalogue()
+    loaded.close()
+  })
+  if (app.hasDecorator('openapi')) app.openapi.further = (request) => documentedRoutes(request, loaded, app.prefix)
+
+  await app.register(async (own) => {
+    await own.register(conventions)
+    tenantConfigRoutes(own, createConfigService(store, () => ({ ...context(engine.catalogue), taken }), (tenant) => loaded.settled(tenant)))
+    await serveTenantRoutes(own, { loaded, dashboardPermission: tenancy.dashboardPermission })
+  })
+}
+
+/** The routes of the server, as they are registered. Their paths are those below the prefix that the tenants' stand under too. */
+function collectTaken (app: FastifyInstance): TakenRoute[] {
+  const taken: TakenRoute[] = []
+  app.addHook('onRoute', ({ method, url }) => {
+    if (!url.startsWith(app.prefix) || url === `${app.prefix}/*`) return
+    taken.push(...[method].flat().map((name) => ({ method: name, path: url.slice(app.prefix.length) || '/' })))
+  })
+  return taken
+}
+
+/** Checks the sections that an app gives. */
+async function embeddedTenantConfig (app: FastifyInstance, { env = process.env, ...sections }: TenantConfigOptions): Promise<void> {
+  await tenantConfig(app, { ...checkConfig({ ...sections, routes: [] }, { env, embedded: true }), env })
+}
+
+export default fp(embeddedTenantConfig, { name: 'tenantry-tenant-config', fastify: '5.x' })

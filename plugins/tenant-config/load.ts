@@ -1,0 +1,93 @@
+/** From a saved document to the routes that serve it. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Route } from '../../lib/config/schema/route.js'
+import type { RouteContext } from '../../lib/compiler/route.js'
+import type { Catalogue } from '../../lib/database/catalogue.js'
+import type { TenantDocument } from '../../lib/tenant-document/index.js'
+import type { ConfigStore, SavedDocument } from './store.js'
+import { FaultList } from '../../lib/config/faults.js'
+import { ConfigError } from '../../lib/config/index.js'
+import { compileRoute } from '../../lib/compiler/route.js'
+import { failure } from '../../lib/errors.js'
+import { createPace } from '../../lib/pace.js'
+import { readTenantDocument } from '../../lib/tenant-document/index.js'
+import { createSharedRoutes } from './shared-routes.js'
+import { createTenantRoutes, type TenantRoutes } from './tenant-routes.js'
+
+// What compiled routes take in memory, as it was measured; a tenant of ten usual routes weighs 1.
+const unit = 262_144 // bytes
+const bytesOfText = 4 // for each byte of the document
+const bytesOfPart = 6144 // for each route, and for each of its queries
+
+export interface LoadParts {
+  readonly store: ConfigStore
+  readonly catalogue: () => Catalogue
+  /** What the routes of a document are compiled against. */
+  readonly context: (document: Pick<TenantDocument, 'cache'>, tables: Catalogue) => Omit<RouteContext, 'faults'>
+  readonly log: FastifyBaseLogger
+}
+
+/** Reads the document in force; `before` are the routes that serve until it is there. */
+export type LoadRoutes = (tenant: string, before: TenantRoutes | undefined) => Promise<TenantRoutes>
+
+export function createLoad ({ store, catalogue, context, log }: LoadParts): LoadRoutes {
+  const sharedBy = createSharedRoutes()
+
+  async function make (tenant: string, { version, document, createdAt }: SavedDocument): Promise<TenantRoutes> {
+    const { routes = [], rateLimit, ...rest } = readTenantDocument(document)
+    const shared = sharedBy(rest.cache)
+    // Its faults were told when it was saved; one that appears now is that of the tables.
+    const compile = (route: Route, tables: Catalogue) => shared(route, tables, () => compileRoute(route, '', { ...context(rest, tables), faults: new FaultList() }))
+    return await createTenantRoutes({
+      tenant,
+      version,
+      generation: `v${version} ${createdAt.getTime()} `,
+      weight: weightOf(document, routes),
+      routes,
+      rateLimit,
+      catalogue,
+      compile
+    })
+  }
+
+  return async (tenant, before) => {
+    const saved = await store.read(tenant)
+    if (saved === undefined) return none
+    try {
+      const routes = await make(tenant, saved)
+      if (before !== undefined) await compileUsed(routes, before)
+      return routes
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      // Of another version of the server, say. Whoever has routes of it at hand keeps them.
+      log.error({ err: error, tenant, version: saved.version }, 'the saved document of a tenant cannot be read by this version of the server')
+      return before ?? unreadable(saved.version)
+    }
+  }
+}
+
+/** What was in use before is compiled before it is needed, off the way of requests. */
+async function compileUsed (routes: TenantRoutes, before: TenantRoutes): Promise<void> {
+  const used = new Set(before.routes.filter((route) => route.used).map(({ id }) => id))
+  const pace = createPace()
+  for (const route of routes.routes) {
+    if (used.has(route.id)) route.compiled()
+    if (pace.due()) await pace.rest()
+  }
+}
+
+function weightOf (document: unknown, routes: readonly Route[]): number {
+  const parts = routes.reduce((count, { queries = [], firebaseQueries = [] }) => count + 1 + queries.length + firebaseQueries.length, 0)
+  return 1 + Math.floor((JSON.stringify(document).length * bytesOfText + parts * bytesOfPart) / unit)
+}
+
+const none: TenantRoutes = Object.freeze({ version: 0, weight: 1, routes: [], find: () => null })
+
+function unreadable (version: number): TenantRoutes {
+  return {
+    version,
+    weight: 1,
+    routes: [],
+    find () { throw failure('schemaChanged', { message: 'The saved configuration of the tenant cannot be read by this server: save it again' }) }
+  }
+}

@@ -1,0 +1,98 @@
+/** The endpoints of tenants' documents and their schemas (SPEC "Tenant configuration, secrets, usage, info", DESIGN 6). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ConfigService } from './service.js'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { holds } from '../auth/access.js'
+import { errorResponses } from '../conventions.js'
+import { parseIfMatch } from './if-match.js'
+
+const maxDocument = 1_048_576 // bytes
+
+const Document = Type.Object({}, { additionalProperties: true, description: "The tenant's document: routes, credentials, rateLimit, cache, settings." })
+
+const SaveQuery = Type.Object({
+  dryRun: Type.Optional(Type.Boolean({ description: 'Check the document and save nothing. Default: false.' }))
+}, { additionalProperties: false })
+
+const ReadQuery = Type.Object({
+  version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'An earlier version. Default: the one in force.' }))
+}, { additionalProperties: false })
+
+const IfMatch = Type.Object({
+  'if-match': Type.Optional(Type.String({ maxLength: 1000, description: 'The version that this one replaces, as `ETag` gave it: `"3"`. Another one in force is 409.' }))
+})
+
+const Saved = Type.Object({
+  success: Type.Boolean(),
+  message: Type.String(),
+  version: Type.Integer({ description: 'That of the saved document; after a dry run the one in force.' }),
+  secretsDetected: Type.Array(Type.String(), { description: 'The keys that the document names as `{{secret:KEY}}`.' })
+})
+
+const Page = Type.Object({
+  limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Versions a page, at most 100: a larger one is lowered to it. Default: 20.' })),
+  offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Versions to skip. Default: 0.' }))
+}, { additionalProperties: false })
+
+const Versions = Type.Object({
+  data: Type.Array(Type.Object({
+    version: Type.Integer(),
+    createdAt: Type.String({ format: 'date-time' }),
+    createdBy: Type.String({ description: 'The `sub` of who saved it.' })
+  })),
+  pagination: Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() })
+})
+
+const tags = ['Tenant configuration']
+const config = { access: 'tenant-admin', permission: 'config:write' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+
+export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService): void {
+  app.get<{ Querystring: Static<typeof ReadQuery> }>('/tenant/config', {
+    config,
+    schema: { tags, summary: "The tenant's document, as it was saved; its version is the ETag", querystring: ReadQuery, response: { 200: Document, ...errorResponses(...refusals) } }
+  }, async (request, reply) => {
+    const { version, document } = await service.read(tenantOf(request), request.query.version)
+    reply.header('etag', `"${version}"`).header('cache-control', 'no-store').header('content-type', 'application/json; charset=utf-8')
+    return JSON.stringify(document)
+  })
+
+  app.post<{ Querystring: Static<typeof SaveQuery> }>('/tenant/config', {
+    config,
+    bodyLimit: maxDocument,
+    schema: { tags, summary: "Save the tenant's document; it serves at once", querystring: SaveQuery, headers: IfMatch, body: Document, response: { 200: Saved, ...errorResponses(...refusals, 409, 413, 415) } }
+  }, async (request, reply) => {
+    const { dryRun = false } = request.query
+    const { version, secretsDetected } = await service.save({
+      tenant: tenantOf(request),
+      document: request.body,
+      user: request.auth?.sub ?? '',
+      versions: parseIfMatch(request.headers['if-match']),
+      dryRun,
+      usesSecrets: () => holds(request, 'secrets:write')
+    })
+    if (!dryRun) reply.header('etag', `"${version}"`)
+    return { success: true, message: messageOf(dryRun, secretsDetected), version, secretsDetected }
+  })
+
+  app.get<{ Querystring: Static<typeof Page> }>('/tenant/config/versions', {
+    config,
+    schema: { tags, summary: 'The versions of the document that are kept, the newest first', querystring: Page, response: { 200: Versions, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const { offset = 0 } = request.query
+    const limit = Math.min(request.query.limit ?? 20, 100)
+    const { data, total } = await service.versions(tenantOf(request), { limit, offset })
+    return { data: data.map(({ createdAt, ...version }) => ({ ...version, createdAt: createdAt.toISOString() })), pagination: { limit, offset, total } }
+  })
+}
+
+function tenantOf ({ tenant }: FastifyRequest): string {
+  if (tenant === null || tenant === undefined) throw failure('tenantRequired')
+  return tenant.id
+}
+
+function messageOf (dryRun: boolean, secrets: readonly string[]): string {
+  const done = dryRun ? 'The configuration is valid; nothing was saved' : 'Configuration saved'
+  return secrets.length === 0 ? done : `${done}. Store the secrets that it names with POST /tenant/secrets: ${secrets.join(', ')}`
+}

@@ -1,0 +1,84 @@
+/** Requests that no route of the server takes: those of the tenants' own routes. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Loaded } from './loaded.js'
+import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
+import { tokenMissing } from '../auth/access.js'
+import { createReadiness } from '../config-routes/readiness.js'
+import { serveRoute, servingOf, type Serving } from '../config-routes/serve.js'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The route of the tenant's document that the request met; null on every route of the server. */
+    tenantRoute: TenantRoute | null
+  }
+}
+
+export interface TenantServing {
+  readonly loaded: Loaded
+  readonly dashboardPermission: string | undefined
+}
+
+const limitHeaders = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'] as const
+
+/** Mounts one wildcard route, which every route of the server goes before. */
+export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboardPermission }: TenantServing): Promise<void> {
+  const readiness = await createReadiness(app.engine, app.log)
+  const start = app.prefix.length
+  app.decorateRequest('tenantRoute', null)
+
+  /** Notes the route down and answers whether there is one; throws for a caller that it does not take. */
+  function meet (request: FastifyRequest, reply: FastifyReply, { find }: TenantRoutes): boolean | Promise<boolean> {
+    const { url } = request
+    const mark = url.indexOf('?')
+    const met = find(request.method, url.slice(start, mark === -1 ? undefined : mark))
+    if (met === null) return false
+    const { route, params } = met
+    if (request.auth === null && asksForToken(route.declared)) throw tokenMissing()
+    request.params = params
+    request.tenantRoute = route
+    return route.limit === null ? true : limit(request, reply, route.limit)
+  }
+
+  /** Counts the request under the tenant's own rule too; the headers tell of the count that has less left. */
+  function limit (request: FastifyRequest, reply: FastifyReply, { rule, bucket }: NonNullable<TenantRoute['limit']>): true | Promise<true> {
+    const before = limitHeaders.map((name) => reply.getHeader(name))
+    const tell = (): true => {
+      if (Number(before[1]) < Number(reply.getHeader(limitHeaders[1]))) limitHeaders.forEach((name, index) => reply.header(name, before[index]))
+      return true
+    }
+    const counted = app.rateLimiter.check(request, reply, rule, bucket)
+    return counted === undefined ? tell() : counted.then(tell)
+  }
+
+  // The plugins that it takes from may be registered after this one.
+  let serving: Serving
+  app.addHook('onReady', async () => { serving = servingOf(app, dashboardPermission) })
+
+  app.route({
+    method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
+    url: '/*',
+    config: { access: 'open', openapi: false },
+    onRequest (request, reply, done) {
+      const { tenant } = request
+      if (tenant === null) return reply.callNotFound()
+      const settle = (isFound: boolean) => isFound ? done() : reply.callNotFound()
+      const routes = loaded.get(tenant.id)
+      const met = routes instanceof Promise ? routes.then((read) => meet(request, reply, read)) : meet(request, reply, routes)
+      if (met instanceof Promise) met.then(settle).catch(done)
+      else settle(met)
+    },
+    async handler (request, reply) {
+      const migrated = readiness.migrated()
+      if (migrated !== true) await migrated
+      const { tenantRoute } = request
+      const compiled = tenantRoute?.compiled() ?? null
+      if (compiled === null || tenantRoute === null) throw readiness.schemaChanged()
+      return serveRoute(compiled, serving, request, reply, tenantRoute.generation)
+    }
+  })
+}
+
+/** A caller without a token gets nothing here; known before the route is compiled, which says the same. */
+export function asksForToken ({ requireAuth, requiredPermissions = [], public: isPublic = true }: TenantRoute['declared']): boolean {
+  return (requireAuth ?? requiredPermissions.length > 0) || !isPublic
+}

@@ -1,0 +1,36 @@
+/**
+ * Compiled routes that tenants have in common: many save the same ones, from one template. A compiled route knows no
+ * tenant (its scope does), so that those who wrote the same share it, for as long as one of them is at hand.
+ */
+import type { Route } from '../../lib/config/schema/route.js'
+import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { Catalogue } from '../../lib/database/catalogue.js'
+import { createHash } from 'node:crypto'
+
+/** Compiles the route, unless somebody has for the same tables; null where the tables do not fit. */
+export type CompileShared = (route: Route, tables: Catalogue, compile: () => CompiledRoute | null) => CompiledRoute | null
+
+/** @param settings what else a compiled route depends on, by the document it stands in */
+export function createSharedRoutes (): (settings: unknown) => CompileShared {
+  const byTables = new WeakMap<Catalogue, Map<string, WeakRef<CompiledRoute>>>()
+  const gone = new FinalizationRegistry<{ of: Map<string, WeakRef<CompiledRoute>>, key: string }>(({ of, key }) => {
+    if (of.get(key)?.deref() === undefined) of.delete(key)
+  })
+
+  return (settings) => {
+    const prefix = JSON.stringify(settings ?? null)
+    return (route, tables, compile) => {
+      const of = byTables.get(tables) ?? new Map<string, WeakRef<CompiledRoute>>()
+      byTables.set(tables, of)
+      const key = createHash('sha256').update(prefix).update(JSON.stringify(route)).digest('base64')
+      const known = of.get(key)?.deref()
+      if (known !== undefined) return known
+      const compiled = compile()
+      if (compiled !== null) {
+        of.set(key, new WeakRef(compiled))
+        gone.register(compiled, { of, key })
+      }
+      return compiled
+    }
+  }
+}

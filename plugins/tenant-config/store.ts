@@ -1,0 +1,85 @@
+/** The documents that tenants saved, in tenantry.tenant_configs. */
+import type { Kysely, Transaction } from 'kysely'
+import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { failure } from '../../lib/errors.js'
+
+const keptVersions = 100 // of a tenant; the oldest leave
+const keptBytes = 10_485_760 // of them, as PostgreSQL stores them
+
+/** A saved document. */
+export interface SavedDocument {
+  /** Counts from 1; 0 where nothing was saved yet. */
+  readonly version: number
+  readonly document: Readonly<Record<string, unknown>>
+  readonly createdAt: Date
+}
+
+/** When a version was saved, and by whom. */
+export interface Version {
+  readonly version: number
+  readonly createdAt: Date
+  readonly createdBy: string
+}
+
+export interface Saving {
+  readonly tenant: string
+  /** JSON text. */
+  readonly document: string
+  /** The `sub` of the caller. */
+  readonly user: string
+  /** Throws where the version in force must not be replaced. */
+  readonly guard: (version: number) => void
+}
+
+export interface ConfigStore {
+  /** The document in force, or that of an earlier version; undefined where there is none. */
+  read (tenant: string, version?: number): Promise<SavedDocument | undefined>
+  /** The newest first. */
+  versions (tenant: string, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
+  /** Saves a document and tells every server; its version. */
+  save (saving: Saving): Promise<number>
+}
+
+/** @param dbFor in whose turn statements of a tenant wait for a connection */
+export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTables>, events: Events): ConfigStore {
+  return {
+    read (tenant, version) {
+      const documents = dbFor(tenant).selectFrom('tenantry.tenant_configs').select(['version', 'document', 'created_at as createdAt']).where('tenant_id', '=', tenant)
+      return (version === undefined ? documents : documents.where('version', '=', version))
+        .orderBy('version', 'desc').limit(1).executeTakeFirst()
+    },
+
+    async versions (tenant, { limit, offset }) {
+      const versions = dbFor(tenant).selectFrom('tenantry.tenant_configs').where('tenant_id', '=', tenant)
+      const [data, { total }] = await Promise.all([
+        versions.select(['version', 'created_at as createdAt', 'created_by as createdBy']).orderBy('version', 'desc').limit(limit).offset(offset).execute(),
+        versions.select(sql<number>`count(*)::int`.as('total')).executeTakeFirstOrThrow()
+      ])
+      return { data, total }
+    },
+
+    save: ({ tenant, document, user, guard }) => events.change({ topic: 'config', tenant }, async (transaction) => {
+      const current = await lockVersion(transaction, tenant)
+      guard(current)
+      const version = current + 1
+      await transaction.insertInto('tenantry.tenant_configs').values({ tenant_id: tenant, version, document, created_by: user }).execute()
+      await sql`
+        delete from tenantry.tenant_configs where tenant_id = ${tenant} and version < ${version} and version in (
+          select version from (
+            select version, row_number() over newest as place, sum(pg_column_size(document)) over newest as bytes
+            from tenantry.tenant_configs where tenant_id = ${tenant} window newest as (order by version desc)
+          ) kept where place > ${keptVersions} or bytes > ${keptBytes})`.execute(transaction)
+      return version
+    })
+  }
+}
+
+/** The version in force, 0 without one. Of two savings of a tenant one waits here for the other. */
+async function lockVersion (transaction: Transaction<SystemTables>, tenant: string): Promise<number> {
+  const found = await transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).forUpdate().executeTakeFirst()
+  if (found === undefined) throw failure('tenantUnknown')
+  const last = await transaction.selectFrom('tenantry.tenant_configs').select('version').where('tenant_id', '=', tenant).orderBy('version', 'desc').limit(1).executeTakeFirst()
+  return last?.version ?? 0
+}

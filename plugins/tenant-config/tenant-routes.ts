@@ -1,0 +1,137 @@
+/**
+ * The routes of one tenant's document: a router of its own, since Fastify's is closed once the server has started.
+ * A route is compiled when it is first asked for, and anew when the tables of the database have changed.
+ */
+import type { HTTPMethod } from 'find-my-way'
+import type { Route } from '../../lib/config/schema/route.js'
+import type { RouteDocumentation } from '../../lib/compiler/documentation.js'
+import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { Catalogue } from '../../lib/database/catalogue.js'
+import type { RateLimitRule } from '../rate-limit/rules.js'
+import createRouter from 'find-my-way'
+import { methodOf } from '../../lib/compiler/route-parts.js'
+import { createPace } from '../../lib/pace.js'
+import { createRules, type RateLimitOptions } from '../rate-limit/rules.js'
+
+const maxParamLength = 2048 // characters, as in the server's own routes
+
+/** A route that a request met. */
+export interface Met {
+  readonly route: TenantRoute
+  readonly params: Readonly<Record<string, string | undefined>>
+}
+
+export interface TenantRoute {
+  readonly declared: Route
+  /** Method and path. */
+  readonly id: string
+  /** Keeps what is cached of this document apart from what is cached of others. */
+  readonly generation: string
+  /** The tenant's own limit and the name of its count; null where only the server's counts. */
+  readonly limit: { readonly rule: RateLimitRule, readonly bucket: string } | null
+  /** For the tables as they are now; null where these no longer have what the route needs. */
+  compiled (): CompiledRoute | null
+  /** Somebody has asked for it. */
+  readonly used: boolean
+  /** The same as in `compiled`, without keeping what only documentation needs. */
+  documentation (): RouteDocumentation | undefined
+}
+
+export interface TenantRoutes {
+  /** Of the document; 0 where the tenant has none. */
+  readonly version: number
+  /** What it takes in memory, all of it compiled: 1 for each quarter of a megabyte that is begun. */
+  readonly weight: number
+  readonly routes: readonly TenantRoute[]
+  /** The route of a method and a path as it came, without query string. */
+  find (method: string, path: string): Met | null
+}
+
+export interface TenantRoutesSource {
+  readonly tenant: string
+  readonly version: number
+  /** A text that no other document has, of this tenant or of one that had its id before. */
+  readonly generation: string
+  readonly weight: number
+  readonly routes: readonly Route[]
+  readonly rateLimit?: RateLimitOptions | undefined
+  readonly catalogue: () => Catalogue
+  readonly compile: (route: Route, tables: Catalogue) => CompiledRoute | null
+}
+
+/** Makes the router in short turns: a document may have hundreds of routes. */
+export async function createTenantRoutes ({ tenant, version, generation, weight, routes, rateLimit, catalogue, compile }: TenantRoutesSource): Promise<TenantRoutes> {
+  const rules = createRules(rateLimit ?? { enabled: false })
+  const router = createRouter({ maxParamLength })
+  const pace = createPace()
+  const mounted: TenantRoute[] = []
+  for (const declared of routes) {
+    const method = methodOf(declared)
+    const applied = rules.ruleOf(declared.rateLimit ?? null, method, declared.path)
+    const route = new Mounted(declared, generation, applied === null ? null : { rule: applied.rule, bucket: `own ${tenant} ${applied.bucket}` }, catalogue, compile)
+    router.on(method, declared.path, unused, route)
+    mounted.push(route)
+    if (pace.due()) await pace.rest()
+  }
+
+  return {
+    version,
+    weight,
+    routes: mounted,
+    find (method, path) {
+      const found = router.find(routable(method), path)
+      if (found === null) return null
+      const route: TenantRoute = found.store
+      return { route, params: found.params }
+    }
+  }
+}
+
+class Mounted implements TenantRoute {
+  readonly declared: Route
+  readonly id: string
+  readonly generation: string
+  readonly limit: TenantRoute['limit']
+  readonly #catalogue: () => Catalogue
+  readonly #compile: TenantRoutesSource['compile']
+  #of: Catalogue | undefined
+  #compiled: CompiledRoute | null = null
+
+  constructor (declared: Route, generation: string, limit: TenantRoute['limit'], catalogue: () => Catalogue, compile: TenantRoutesSource['compile']) {
+    this.declared = declared
+    this.id = `${methodOf(declared)} ${declared.path}`
+    this.generation = generation
+    this.limit = limit
+    this.#catalogue = catalogue
+    this.#compile = compile
+  }
+
+  compiled (): CompiledRoute | null {
+    const tables = this.#catalogue()
+    if (this.#of !== tables) {
+      this.#of = tables
+      this.#compiled = this.#compile(this.declared, tables)
+    }
+    return this.#compiled
+  }
+
+  get used (): boolean {
+    return this.#of !== undefined
+  }
+
+  documentation (): RouteDocumentation | undefined {
+    const route = this.used ? this.compiled() : this.#compile(this.declared, this.#catalogue())
+    return route?.documentation
+  }
+}
+
+/** find-my-way wants a handler; what it finds is the route in `store`. */
+function unused (): void {}
+
+/** A HEAD is answered by the route of its GET. */
+function routable (method: string): HTTPMethod {
+  switch (method) {
+    case 'POST': case 'PUT': case 'PATCH': case 'DELETE': return method
+    default: return 'GET'
+  }
+}

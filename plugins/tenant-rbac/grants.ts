@@ -1,0 +1,56 @@
+/**
+ * What a change of roles gives to anybody (DESIGN 5: nobody grants what they do not hold). Whether the roles are in force
+ * does not matter: what is written down while they are not would hold when somebody else puts them in force.
+ */
+import type { Role, RbacConfig } from './roles.js'
+import { covers, type PermissionSet } from '../auth/permissions.js'
+import { requireGrant } from '../auth/grants.js'
+import { withParents } from './roles.js'
+
+/** Throws `grantExceeds` where the change gives somebody a permission that its author does not hold. */
+export function requireRbacGrant (held: PermissionSet, before: RbacConfig, after: RbacConfig): void {
+  const excess = excessOf(held, after.roles)
+  if (excess.size === 0) return
+  // Roles that were off come into force with all that they hold.
+  if (after.enabled && !before.enabled) requireGrant(held, excess)
+  for (const role of after.roles.values()) {
+    const known = before.roles.get(role.name)
+    if (role === known) continue
+    const given = added(role, known, after)
+    requireGain(given, before, role.name)
+  }
+  if (after.defaultRole === null) return
+  const byDefault = [...withParents(after.roles, after.defaultRole)]
+  if (after.defaultRole !== before.defaultRole) requireGain(byDefault, before, before.defaultRole)
+  // Users of a role that is gone have the default role from now on.
+  for (const name of before.roles.keys()) {
+    if (!after.roles.has(name)) requireGain(byDefault, before, name)
+  }
+
+  /** Whoever had the one role is given what these hold. */
+  function requireGain (given: readonly Role[], { roles }: RbacConfig, name: string | null): void {
+    const wanted = given.flatMap(({ permissions }) => permissions.filter((permission) => excess.has(permission)))
+    if (wanted.length === 0) return
+    const had = new Set([...withParents(roles, name)].flatMap(({ permissions }) => permissions))
+    requireGrant(held, wanted.filter((permission) => !covers(had, permission)))
+  }
+}
+
+/** What is declared and not held. */
+function excessOf (held: PermissionSet, roles: RbacConfig['roles']): Set<string> {
+  const excess = new Set<string>()
+  for (const { permissions } of roles.values()) {
+    for (const permission of permissions) {
+      if (!excess.has(permission) && !covers(held, permission)) excess.add(permission)
+    }
+  }
+  return excess
+}
+
+/**
+ * The roles whose permissions the changed one may have gained: itself, and those above it where it has another parent.
+ * What the same parent gained was given by the change of the parent.
+ */
+function added (role: Role, known: Role | undefined, { roles }: RbacConfig): readonly Role[] {
+  return known !== undefined && known.parentRole === role.parentRole ? [role] : [...withParents(roles, role.name)]
+}

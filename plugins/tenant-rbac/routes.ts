@@ -1,0 +1,125 @@
+/** The endpoints of tenants' roles and their schemas (SPEC "Tenant RBAC", DESIGN 5 "Roles"). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { TenantRbac } from './service.js'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { holdings } from '../auth/access.js'
+import { Permission } from '../auth/permissions.js'
+import { errorResponses } from '../conventions.js'
+import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
+
+const Name = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$', description: '1 to 64 of `A-Z a-z 0-9 _ . -`; not `admin`.', examples: ['editor'] })
+const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema, description: string) => Type.Union([schema, Type.Null()], { description })
+const closed = { additionalProperties: false } as const
+
+const members = {
+  description: Type.Optional(orNull(Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), 'What the role is for.')),
+  permissions: Type.Array(Permission, { maxItems: maxPermissions, uniqueItems: true, description: 'What users of the role may do, besides what its parents give.' }),
+  parentRole: Type.Optional(orNull(Name, 'A role whose permissions it has too. Default: none.'))
+}
+const NewRole = Type.Object({ name: Name, ...members }, closed)
+const RoleChanges = Type.Object({ name: Type.Optional(Name), ...members, permissions: Type.Optional(members.permissions) }, { ...closed, minProperties: 1, description: 'What is left out stays; null removes a description or a parent. The name stays.' })
+const NewRbac = Type.Object({
+  enabled: Type.Boolean({ description: 'Whether roles give anything.' }),
+  defaultRole: Type.Optional(orNull(Name, 'The role of users who have none, or one that is not listed. Default: none.')),
+  roles: Type.Optional(Type.Array(NewRole, { maxItems: maxRoles, default: [] }))
+}, { ...closed, description: 'The whole: roles that are not listed are removed.' })
+
+const Shown = Type.Object({
+  name: Type.String(),
+  description: Type.Optional(Type.String()),
+  permissions: Type.Array(Type.String()),
+  parentRole: Type.Optional(Type.String())
+})
+const Roles = Type.Array(Shown, { description: 'By name.' })
+const Rbac = Type.Object({
+  enabled: Type.Boolean({ description: 'Whether roles give anything. false until it was saved.' }),
+  defaultRole: Type.Union([Type.String(), Type.Null()], { description: 'The role of users who have none, or one that is not listed; null: there is none.' }),
+  roles: Roles
+})
+const Done = Type.Object({ success: Type.Boolean() })
+const Params = Type.Object({ name: Type.String({ maxLength: 64 }) })
+
+const tags = ['Roles']
+const reading = { access: 'user' } as const
+const writing = { access: 'tenant-admin', permission: 'rbac:write' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+const rule = `A caller who is no administrator gives nobody a permission that it does not hold itself. At most ${maxRoles} roles with ${maxPermissionsInAll} permissions in all.`
+
+export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): void {
+  app.get('/tenant/rbac', {
+    config: reading,
+    schema: { tags, summary: 'The roles of the tenant, and whether they are in force', response: { 200: Rbac, ...errorResponses(...refusals) } }
+  }, async (request) => rbacBody(await service.read(tenantOf(request))))
+
+  app.put<{ Body: Static<typeof NewRbac> }>('/tenant/rbac', {
+    config: writing,
+    schema: { tags, summary: 'Replace the roles of the tenant', description: rule, body: NewRbac, response: { 200: Rbac, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const { enabled, defaultRole = null, roles = [] } = request.body
+    const config = { enabled, defaultRole, roles: byName(roles.map(roleOf)) }
+    return rbacBody(await service.replace(tenantOf(request), config, await holdings(request)))
+  })
+
+  app.get('/tenant/rbac/roles', {
+    config: reading,
+    schema: { tags, summary: 'The roles of the tenant', response: { 200: Roles, ...errorResponses(...refusals) } }
+  }, async (request) => rolesBody(await service.read(tenantOf(request))))
+
+  app.post<{ Body: Static<typeof NewRole> }>('/tenant/rbac/roles', {
+    config: writing,
+    schema: { tags, summary: 'Add a role', description: rule, body: NewRole, response: { 201: Shown, ...errorResponses(...refusals, 409) } }
+  }, async (request, reply) => {
+    const role = roleOf(request.body)
+    await service.create(tenantOf(request), role, await holdings(request))
+    return reply.code(201).send(roleBody(role))
+  })
+
+  app.put<{ Params: Static<typeof Params>, Body: Static<typeof RoleChanges> }>('/tenant/rbac/roles/:name', {
+    config: writing,
+    schema: { tags, summary: 'Change a role', description: rule, params: Params, body: RoleChanges, response: { 200: Shown, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const { name, ...changes } = request.body
+    if (name !== undefined && name !== request.params.name) throw failure('roleInvalid', { message: 'A role keeps its name: add one with the other name, and delete this one' })
+    return roleBody(await service.update(tenantOf(request), request.params.name, changes, await holdings(request)))
+  })
+
+  app.delete<{ Params: Static<typeof Params> }>('/tenant/rbac/roles/:name', {
+    config: writing,
+    schema: { tags, summary: 'Delete a role', description: 'Its users have the default role from then on. One that others inherit from, and the default role, stay.', params: Params, response: { 200: Done, ...errorResponses(...refusals, 409) } }
+  }, async (request) => {
+    await service.delete(tenantOf(request), request.params.name, await holdings(request))
+    return { success: true }
+  })
+}
+
+function roleOf ({ name, description = null, permissions, parentRole = null }: Static<typeof NewRole>): Role {
+  return { name, description, permissions, parentRole }
+}
+
+/** Throws `roleInvalid` where two have one name. */
+function byName (roles: readonly Role[]): Map<string, Role> {
+  const named = new Map<string, Role>()
+  for (const role of roles) {
+    if (named.has(role.name)) throw failure('roleInvalid', { message: `The role "${role.name}" is listed twice` })
+    named.set(role.name, role)
+  }
+  return named
+}
+
+function rbacBody (config: RbacConfig): Static<typeof Rbac> {
+  return { enabled: config.enabled, defaultRole: config.defaultRole, roles: rolesBody(config) }
+}
+
+function rolesBody ({ roles }: RbacConfig): Static<typeof Roles> {
+  return [...roles.values()].map(roleBody).sort((a, b) => a.name < b.name ? -1 : 1)
+}
+
+function roleBody ({ name, description, permissions, parentRole }: Role): Static<typeof Shown> {
+  return { name, ...description !== null && { description }, permissions: [...permissions], ...parentRole !== null && { parentRole } }
+}
+
+function tenantOf ({ tenant }: FastifyRequest): string {
+  if (tenant === null) throw failure('tenantRequired')
+  return tenant.id
+}

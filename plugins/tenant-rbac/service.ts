@@ -1,0 +1,95 @@
+/** What the endpoints of tenants' roles do (SPEC "Tenant RBAC"). */
+import type { Kysely } from 'kysely'
+import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { PermissionSet } from '../auth/permissions.js'
+import type { RbacConfig, Role } from './roles.js'
+import type { RbacStore } from './store.js'
+import { failure } from '../../lib/errors.js'
+import { requireRbacGrant } from './grants.js'
+import { checkRbac } from './roles.js'
+
+export type RoleChanges = Partial<Omit<Role, 'name'>>
+
+/**
+ * Every change throws `roleInvalid` for roles that cannot be, `grantExceeds` where it gives somebody what its author, who
+ * holds `held`, does not hold, and `tenantUnknown`. Of two changes at a time the second is judged on what the first left.
+ */
+export interface TenantRbac {
+  read (tenant: string): Promise<RbacConfig>
+  /** Replaces all of it at once. */
+  replace (tenant: string, config: RbacConfig, held: PermissionSet): Promise<RbacConfig>
+  /** `conflict` where there is one of the name. */
+  create (tenant: string, role: Role, held: PermissionSet): Promise<void>
+  /** What the changes leave out stays. `notFound`. */
+  update (tenant: string, name: string, changes: RoleChanges, held: PermissionSet): Promise<Role>
+  /** `notFound`; `roleInUse` where others inherit from it, or it is the default role. */
+  delete (tenant: string, name: string, held: PermissionSet): Promise<void>
+}
+
+/** `dbFor`: for what a tenant's endpoints read. */
+export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tenant: string) => Kysely<SystemTables>): TenantRbac {
+  async function edit (tenant: string, held: PermissionSet, change: (before: RbacConfig) => RbacConfig): Promise<void> {
+    await events.change({ topic: 'roles', tenant }, async (transaction) => {
+      const before = await store.locked(transaction, tenant)
+      if (before === null) throw failure('tenantUnknown')
+      const after = change(before)
+      if (after === before) return
+      checkRbac(after)
+      requireRbacGrant(held, before, after)
+      await store.write(transaction, tenant, before, after)
+    })
+  }
+
+  return {
+    read: (tenant) => store.read(tenant, dbFor(tenant)),
+
+    async replace (tenant, config, held) {
+      await edit(tenant, held, () => config)
+      return config
+    },
+
+    async create (tenant, role, held) {
+      await edit(tenant, held, (before) => {
+        if (before.roles.has(role.name)) throw failure('conflict', { message: `There is a role "${role.name}" already` })
+        return withRole(before, role)
+      })
+    },
+
+    async update (tenant, name, changes, held) {
+      let updated: Role | undefined
+      await edit(tenant, held, (before) => {
+        updated = { ...roleOf(before, name), ...changes }
+        return Object.keys(changes).length === 0 ? before : withRole(before, updated)
+      })
+      if (updated === undefined) throw roleUnknown(name)
+      return updated
+    },
+
+    async delete (tenant, name, held) {
+      await edit(tenant, held, (before) => {
+        roleOf(before, name)
+        const heir = [...before.roles.values()].find(({ parentRole }) => parentRole === name)
+        if (heir !== undefined) throw failure('roleInUse', { message: `The role "${heir.name}" inherits from "${name}": give it another parent first` })
+        if (before.defaultRole === name) throw failure('roleInUse', { message: `"${name}" is the default role: name another one first` })
+        const roles = new Map(before.roles)
+        roles.delete(name)
+        return { ...before, roles }
+      })
+    }
+  }
+}
+
+function withRole (config: RbacConfig, role: Role): RbacConfig {
+  return { ...config, roles: new Map(config.roles).set(role.name, role) }
+}
+
+function roleOf ({ roles }: RbacConfig, name: string): Role {
+  const role = roles.get(name)
+  if (role === undefined) throw roleUnknown(name)
+  return role
+}
+
+function roleUnknown (name: string): Error {
+  return failure('notFound', { message: `The tenant has no role "${name}"` })
+}

@@ -1,0 +1,47 @@
+/** Several processes that serve one document from one PostgreSQL, as behind a load balancer. */
+import type { Test } from 'tap'
+import type { DatabaseSection } from './postgres.js'
+import { startProgram, type Program } from './program.js'
+import { testDocument, testEnv, type TestDocument } from './server.js'
+
+const program = 'test/programs/server.ts'
+
+/** Starts them one after the other: the first migrates the database. */
+export async function startInstances (t: Test, document: TestDocument, engine: DatabaseSection, count = 2): Promise<Program[]> {
+  const instances: Program[] = []
+  for (let index = 0; index < count; index++) instances.push(await startInstance(t, document, engine))
+  return instances
+}
+
+export function startInstance (t: Test, document: TestDocument, engine: DatabaseSection): Promise<Program> {
+  return startProgram(t, program, { ...testEnv, TEST_DOCUMENT: JSON.stringify(testDocument(document, engine)) })
+}
+
+/** What waiting for another instance came to. */
+export interface Wait {
+  readonly milliseconds: number
+  readonly tries: number
+}
+
+const deadline = 5000 // ms after which a change that has not come will not come,
+const leastTries = 50 // and as many requests, for a machine that is busy with other things
+
+/**
+ * Asks until the answer is the one that is waited for; the test fails when it has not come within five seconds. The
+ * time is for the report, not for an assertion.
+ */
+export async function until (t: Test, what: string, isThere: () => Promise<boolean>): Promise<Wait> {
+  const start = performance.now()
+  for (let tries = 1; ; tries++) {
+    const there = await isThere()
+    const milliseconds = Math.round(performance.now() - start)
+    if (there) {
+      t.comment(`${what}: ${milliseconds} ms, ${tries} requests`)
+      return { milliseconds, tries }
+    }
+    if (milliseconds > deadline && tries >= leastTries) {
+      t.fail(`${what}: not within ${deadline} ms`)
+      return { milliseconds, tries }
+    }
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * No secret in any log: what tests use as secrets, tokens and passwords is remembered, and every log of a test is
+ * searched for it when the test ends. The servers and programs of tests log at `trace`, so that there is something to find.
+ */
+import type { Test } from 'tap'
+
+const shortest = 8 // characters of a secret: a shorter one would be found by chance
+const maxHeld = 16 * 1024 * 1024 // characters of one log that wait for the end of the test; then they are searched, and let go
+
+/** Texts that no log of this process's tests may hold, and what to call them. */
+const remembered = new Map<string, string>()
+
+/** Marks a value that no log may hold, and returns it. `name` is what a failure calls it. */
+export function secretText (value: string, name = 'a secret'): string {
+  if (value.length < shortest) throw new Error(`a secret of a test has at least ${shortest} characters`)
+  for (const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value), Buffer.from(value).toString('base64')]) remembered.set(form, name)
+  return value
+}
+
+/** Marks a JSON Web Token: its signature is what makes it one. */
+export function secretToken (token: string): string {
+  const signature = token.slice(token.lastIndexOf('.') + 1)
+  if (signature.length >= shortest) remembered.set(signature, 'a token')
+  return token
+}
+
+/**
+ * Marks the secrets in what a server was asked and answered: those that are stored, and API keys, which the server makes.
+ *
+ * @param path of the request; a query string does not matter
+ * @param answer the body as it was sent
+ */
+export function secretsOfExchange (method: string, path: string, body: unknown, answer: unknown): void {
+  if (method !== 'POST') return
+  if (path.startsWith('/tenant/secrets')) {
+    for (const member of ['value', 'newValue']) rememberMember(body, member, 'a stored secret')
+  }
+  if (path.startsWith('/tenant/api-keys') && typeof answer === 'string') rememberMember(parsed(answer), 'key', 'an API key')
+}
+
+function parsed (text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function rememberMember (from: unknown, member: string, name: string): void {
+  const value: unknown = Object(from)[member]
+  if (typeof value === 'string' && value.length >= shortest) secretText(value, name)
+}
+
+export interface LogScan {
+  write (text: string): void
+}
+
+/** A log that is searched when the test ends: after whatever the test tears down later than this call. */
+export function scanLog (t: Test, what: string): LogScan {
+  let held = ''
+  const found = new Set<string>()
+  function search (): void {
+    for (const [secret, name] of remembered) {
+      const place = held.indexOf(secret)
+      if (place !== -1) found.add(`${name} stands in ${what}: ...${held.slice(Math.max(0, place - 200), place)}>>>${held.slice(place, place + secret.length + 50)}`)
+    }
+    held = ''
+  }
+  t.teardown(() => {
+    search()
+    if (found.size > 0) throw new Error([...found].join('\n'))
+  })
+  return {
+    write (text) {
+      held += text
+      if (held.length > maxHeld) search()
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** Cached answers: the same URL of two tenants, and of two callers of one, are different answers. */
+import { test } from 'tap'
+import { signToken } from '../../helpers/tokens.js'
+import { createWorld, marker, save, userOf, type Routes } from './world.js'
+
+const cache = { enabled: true, ttl: 60 }
+const routes: Routes = [
+  { method: 'post', path: '/mine/notes', queries: [{ table: 'notes', operation: 'insert' }] },
+  { method: 'get', path: '/mine/cached', cache, queries: [{ table: 'notes', operation: 'select' }] },
+  { method: 'get', path: '/mine/fixed', cache: { ...cache, key: 'the same for all' }, queries: [{ table: 'notes', operation: 'select' }] },
+  { method: 'get', path: '/mine/named', cache: { ...cache, key: 'victim:{{query.k}}' }, queries: [{ table: 'notes', operation: 'select' }] },
+  { method: 'get', path: '/mine/excluded', cache, excludeFields: ['body'], queries: [{ table: 'notes', operation: 'select' }] },
+  { method: 'get', path: '/mine/caller', cache, requireAuth: true, response: { sub: '{{auth.sub}}', tenant: '{{tenant.id}}' } }
+]
+
+test('cached answers', async (t) => {
+  const { app, attacker, victim, stranger, platform } = await createWorld(t)
+  await save(t, attacker, routes)
+  await save(t, victim, routes)
+  await victim('POST /mine/notes', { body: { title: marker, body: marker } })
+  const hits = ['/platform/cached', '/mine/cached', '/mine/cached?a=1&b=2', '/mine/fixed', '/mine/named?k=1', '/mine/excluded']
+
+  await t.test('of one tenant are nobody else\'s', async (t) => {
+    for (const path of hits) {
+      t.match(await victim(`GET ${path}`), { status: 200, headers: { 'x-cache': 'MISS' } })
+      const again = await victim(`GET ${path}`)
+      t.match([again.headers['x-cache'], again.text.includes(marker)], ['HIT', true], path)
+      const { headers, text } = await attacker(`GET ${path}`)
+      t.match([headers['x-cache'], text.includes(marker)], ['MISS', false], `${path} of another tenant`)
+      t.notMatch((await attacker(`GET ${path}`)).text, marker)
+      t.notMatch((await stranger(`GET ${path}`, { tenant: 'attacker' })).text, marker)
+      t.notMatch((await attacker(`GET ${path}`, { headers: { 'x-forwarded-host': 'victim', 'x-original-url': path, 'x-tenant': 'victim' } })).text, marker)
+    }
+  })
+
+  await t.test('of one caller are not of one who may see less', async (t) => {
+    t.match((await victim('GET /mine/excluded')).text, marker)
+    const { body } = await userOf(t, app, 'victim')('GET /mine/excluded')
+    t.same(body.data?.map((note) => Object.hasOwn(note, 'body')), [false], 'fields that an administrator sees')
+    const first = userOf(t, app, 'victim', { sub: 'first' })
+    t.match((await first('GET /mine/caller')).body, { sub: 'first', tenant: 'victim' })
+    t.match((await userOf(t, app, 'victim', { sub: 'second' })('GET /mine/caller')).body, { sub: 'second', tenant: 'victim' })
+    t.match((await userOf(t, app, 'attacker', { sub: 'first' })('GET /mine/caller')).body, { sub: 'first', tenant: 'attacker' })
+  })
+
+  await t.test('of a document end with it', async (t) => {
+    await save(t, victim, routes.map((route) => route.path === '/mine/fixed' ? { ...route, queries: [{ table: 'people', operation: 'select' }] } : route))
+    t.same((await victim('GET /mine/fixed')).body.data, [])
+  })
+
+  await t.test('of a tenant end with it', async (t) => {
+    t.match(await victim('GET /platform/cached'), { headers: { 'x-cache': 'HIT' } })
+    t.match(await platform('DELETE /tenants/victim'), { status: 200 })
+    t.match(await platform('POST /tenants', { body: { id: 'victim', name: 'another' } }), { status: 201 })
+    // A token of the very second would be one of the tenant before.
+    const later = signToken({ sub: 'admin', role: 'admin', tenant_id: 'victim', iat: Math.floor(Date.now() / 1000) + 2 })
+    const { text, headers } = await victim('GET /platform/cached', { token: later })
+    t.match([headers['x-cache'], text.includes(marker)], ['MISS', false])
+  })
+})

@@ -1,0 +1,42 @@
+/**
+ * Who may call each built-in endpoint (DESIGN 5), those of later versions too. An endpoint that is served and stands
+ * nowhere here fails a test: whoever adds one says here who may call it.
+ */
+export const endpoints = {
+  public: [
+    'GET /health', 'GET /ui', 'GET /doc', 'GET /billing/plans', 'POST /auth/login', 'POST /auth/register'
+  ],
+  signed: [
+    'POST /billing/webhook/payprov', 'POST /webhooks/billing/altprov'
+  ],
+  partial: [
+    'POST /auth/mfa/verify'
+  ],
+  user: [
+    'GET /billing/subscription', 'GET /billing/usage', 'GET /usage/summary', 'GET /usage/history', 'GET /tenant/info', 'GET /tenant/rbac', 'GET /tenant/rbac/roles', 'GET /tenant/limits/resources',
+    'GET /tenant/limits/resources/usage', 'POST /tenant/limits/resources/check', 'POST /mfa/setup', 'POST /mfa/verify', 'POST /mfa/enable', 'POST /mfa/disable', 'GET /mfa/status',
+    'GET /mfa/backup-codes', 'POST /mfa/backup-codes/verify', 'POST /auth/logout', 'POST /auth/logout-all', 'GET /agent/health', 'POST /agent/embeddings', 'POST /agent/embeddings/document',
+    'POST /agent/embeddings/search', 'POST /agent/embeddings/batch', 'POST /llm/stream', 'GET /llm/models', 'GET /agent/mcp/tools', 'POST /agent/mcp/execute', 'GET /agent/workflow/status',
+    'GET /agent/embeddings/documents', 'DELETE /agent/embeddings/document/{id}', 'GET /agent/mcp/servers', 'POST /agent/workflow/run', 'GET /agent/workflow/runs', 'POST /agent/workflow/cancel',
+    'GET /agent/workflows', 'POST /agent/chat', 'POST /llm/chat', 'POST /files/upload', 'GET /files/{fileId}', 'GET /files/download/{bucket}/*', 'GET /files/signed-url/{bucket}/*',
+    'GET /files/entity/{entityType}/{entityId}', 'DELETE /files/{fileId}', 'GET /realtime'
+  ],
+  'tenant-admin': [
+    'POST /billing/upgrade', 'POST /billing/subscription/sync', 'GET /billing/tenant/products', 'POST /billing/tenant/products', 'POST /billing/tenant/checkout', 'GET /billing/tenant/customers',
+    'GET /billing/tenant/subscriptions', 'DELETE /billing/tenant/subscriptions/{id}', 'GET /billing/tenant/customers/{id}/state', 'GET /tenant/config', 'POST /tenant/config',
+    'GET /tenant/config/versions', 'GET /tenant/secrets', 'POST /tenant/secrets', 'DELETE /tenant/secrets/{key}', 'POST /tenant/secrets/{key}/rotate', 'POST /tenant/secrets/rotate',
+    'GET /tenant/secrets/audit', 'GET /tenant/api-keys', 'POST /tenant/api-keys', 'DELETE /tenant/api-keys/{id}', 'POST /tenant/api-keys/{id}/rotate', 'PUT /tenant/rbac', 'POST /tenant/rbac/roles',
+    'PUT /tenant/rbac/roles/{name}', 'DELETE /tenant/rbac/roles/{name}', 'PUT /tenant/limits/resources', 'POST /tenant/limits/resources/track', 'GET /admin/entities/{table}',
+    'GET /admin/entities/{table}/{id}', 'DELETE /admin/entities/{table}/{id}', 'POST /admin/entities/{table}/{id}/restore', 'POST /agent/workflow', 'GET /audit', 'GET /webhooks/deliveries',
+    'GET /webhooks/secret', 'POST /webhooks/deliveries/{id}/redeliver', 'POST /integrations/{type}/{action}'
+  ],
+  'platform-admin': [
+    'GET /tenants', 'POST /tenants', 'GET /tenants/{id}', 'PATCH /tenants/{id}', 'DELETE /tenants/{id}', 'GET /rbac/roles', 'POST /rbac/roles', 'GET /rbac/roles/{id}', 'PUT /rbac/roles/{id}',
+    'DELETE /rbac/roles/{id}', 'GET /rbac/permissions', 'POST /rbac/permissions', 'DELETE /rbac/permissions/{id}', 'POST /rbac/assign', 'DELETE /rbac/unassign', 'GET /rbac/users/{id}/roles',
+    'GET /rbac/users/{id}/permissions', 'GET /migration', 'GET /migration/status', 'GET /migration/quick-fix', 'POST /migration/apply', 'POST /publish/init', 'POST /publish/verify',
+    'POST /publish/entity', 'GET /system/info', 'GET /metrics', 'GET /cache/stats', 'GET /cache/keys', 'DELETE /cache/clear', 'DELETE /cache/key/{key}', 'GET /queue/stats', 'GET /queue/jobs',
+    'POST /queue/jobs', 'GET /queue/jobs/{id}', 'DELETE /queue/jobs/{id}', 'POST /queue/jobs/{id}/retry', 'GET /analytics/summary'
+  ]
+} as const satisfies Record<string, readonly string[]>
+
+export type Access = keyof typeof endpoints

@@ -1,0 +1,190 @@
+/** Two processes on one PostgreSQL: what one of them changes the other serves, and what one acknowledged outlives it. */
+import { test } from 'tap'
+import { secretText } from '../../helpers/log-scan.js'
+import { startInstance, startInstances, until } from '../../helpers/instances.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { signToken } from '../../helpers/tokens.js'
+import { remoteCaller, type Ask, type Request } from '../caller.js'
+import { platformDocument, save, tokenOf, type Routes } from './world.js'
+
+const routes = (version: number, more: Routes = []): Routes => [
+  { method: 'get', path: '/version', response: { version } },
+  { method: 'get', path: '/guarded', requiredPermissions: ['notes:read'], response: { ok: true } },
+  { method: 'get', path: '/use', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{secret:KEY}}' }] }] },
+  ...more
+]
+
+const secret = (name: string) => secretText(`the value of a secret, ${name}`)
+
+test('a change at one instance', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const [one, two] = await startInstances(t, platformDocument, engine)
+  const as = (request: Request): [Ask, Ask] => [remoteCaller(t, one!.address, request), remoteCaller(t, two!.address, request)]
+  const root = as({ token: signToken({ sub: 'root', role: 'admin' }) })
+  const admin = as({ token: tokenOf('acme') })
+  const user = as({ token: tokenOf('acme', { role: 'reader' }) })
+  t.match(await root[0]('POST /tenants', { body: { id: 'acme', name: 'acme', plan: 'pro' } }), { status: 201 })
+  t.match(await admin[1]('GET /tenant/info'), { status: 200, body: { plan: 'pro' } }, 'a new tenant is one of the other at once')
+
+  /** What both know, and remember. */
+  const warm = async () => { for (const ask of [...admin, ...user]) for (const target of ['GET /version', 'GET /guarded', 'GET /use', 'GET /tenant/info']) await ask(target) }
+  let version = 1
+  await save(t, admin[0], routes(version))
+  await admin[0]('POST /tenant/secrets', { body: { key: 'KEY', value: secret('1') } })
+  await warm()
+
+  const isServed = (ask: Ask, expected: number) => async () => (await ask('GET /version')).body['version'] === expected
+
+  await t.test('of the document', async (t) => {
+    for (const [here, there] of [[0, 1], [1, 0], [0, 1]] as const) {
+      await save(t, admin[here], routes(++version))
+      t.equal(await isServed(admin[here], version)(), true, 'it serves at once where it was saved')
+      await until(t, 'a document', isServed(admin[there], version))
+    }
+    const more: Routes = [{ method: 'get', path: '/more', response: { said: '{{tenant.config.said}}' } }]
+    await save(t, admin[0], routes(version, more), { settings: { said: 'hello' } })
+    await until(t, 'a new route and settings', async () => (await admin[1]('GET /more')).body['said'] === 'hello')
+    await save(t, admin[1], routes(version))
+    await until(t, 'the end of a route', async () => (await admin[0]('GET /more')).status === 404)
+  })
+
+  await t.test('of secrets', async (t) => {
+    const used = (ask: Ask, value: string) => async () => (await ask('GET /use')).body.data?.[0]?.['title'] === value
+    for (const name of ['1', '2', '3']) await query("insert into notes (tenant_id, title) values ('acme', $1)", [secret(name)])
+    t.equal(await used(admin[1], secret('1'))(), true)
+    await admin[0]('POST /tenant/secrets', { body: { key: 'KEY', value: secret('2') } })
+    t.equal(await used(admin[0], secret('2'))(), true, 'it is used at once where it was stored')
+    await until(t, 'a secret', used(admin[1], secret('2')))
+    t.match(await admin[1]('POST /tenant/secrets/KEY/rotate', { body: { newValue: secret('3'), gracePeriodDays: 1 } }), { status: 200 })
+    await until(t, 'a rotated secret', used(admin[0], secret('3')))
+    t.match(await admin[0]('DELETE /tenant/secrets/KEY'), { status: 200 })
+    await until(t, 'a deleted secret', async () => (await admin[1]('GET /use')).body.data?.length === 0)
+  })
+
+  await t.test('of roles', async (t) => {
+    const may = (ask: Ask, expected: number) => async () => (await ask('GET /guarded')).status === expected
+    t.equal(await may(user[1], 403)(), true)
+    t.match(await admin[0]('PUT /tenant/rbac', { body: { enabled: true, roles: [{ name: 'reader', permissions: ['notes:read'] }] } }), { status: 200 })
+    t.equal(await may(user[0], 200)(), true, 'it counts at once where it was made')
+    await until(t, 'a role', may(user[1], 200))
+    t.match(await admin[1]('PUT /tenant/rbac/roles/reader', { body: { permissions: [] } }), { status: 200 })
+    await until(t, 'a role that lost a permission', may(user[0], 403))
+    t.match(await admin[0]('PUT /tenant/rbac/roles/reader', { body: { permissions: ['notes:*'] } }), { status: 200 })
+    await until(t, 'a wildcard', may(user[1], 200))
+    t.match(await admin[0]('DELETE /tenant/rbac/roles/reader'), { status: 200 })
+    await until(t, 'a deleted role', may(user[1], 403))
+  })
+
+  await t.test('of API keys', async (t) => {
+    const { body: { id, key } } = await admin[0]('POST /tenant/api-keys', { body: { name: 'one', scopes: ['notes:read'] } })
+    const holder = as({ headers: { 'x-api-key': String(key) } })
+    t.match(await holder[0]('GET /guarded'), { status: 200 })
+    await until(t, 'a new key', async () => (await holder[1]('GET /guarded')).status === 200)
+    const { body: { key: next } } = await admin[1](`POST /tenant/api-keys/${String(id)}/rotate`, { body: {} })
+    const after = as({ headers: { 'x-api-key': String(next) } })
+    await until(t, 'a rotated key', async () => (await after[0]('GET /guarded')).status === 200)
+    await until(t, 'the end of the key before', async () => (await holder[0]('GET /guarded')).status === 401)
+    t.match(await admin[0](`DELETE /tenant/api-keys/${String(id)}`), { status: 200 })
+    t.equal((await after[0]('GET /guarded')).status, 401, 'it ends at once where it was deleted')
+    await until(t, 'a deleted key', async () => (await after[1]('GET /guarded')).status === 401)
+  })
+
+  await t.test('of the tenant', async (t) => {
+    await root[0]('PATCH /tenants/acme', { body: { plan: 'team' } })
+    await until(t, 'a plan', async () => (await admin[1]('GET /tenant/info')).body['plan'] === 'team')
+    await root[1]('PATCH /tenants/acme', { body: { status: 'suspended' } })
+    await until(t, 'a suspension', async () => (await admin[0]('GET /version')).status === 403)
+    await root[0]('PATCH /tenants/acme', { body: { status: 'active' } })
+    await until(t, 'its end', async () => (await admin[1]('GET /version')).status === 200)
+  })
+
+  await t.test('a connection for notices that was cut', async (t) => {
+    const notices = "from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'"
+    const cut = () => query(`select pg_terminate_backend(pid) ${notices}`)
+    await warm()
+    for (let round = 0; round < 3; round++) {
+      const lost = await cut()
+      t.equal(lost.length, 2, 'each of them listened')
+      // At once: the other instance may not have noticed yet.
+      await save(t, admin[0], routes(++version))
+      await until(t, 'a document that was saved meanwhile', isServed(admin[1], version))
+      await until(t, 'it listens again', async () => (await query(`select count(*)::int as n ${notices}`))[0]?.['n'] === 2)
+    }
+    await save(t, admin[1], routes(++version))
+    await until(t, 'a document afterwards', isServed(admin[0], version))
+    await query('select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()')
+    await until(t, 'all connections are made again', async () => (await admin[0]('GET /tenant/config')).status === 200)
+    await save(t, admin[0], routes(++version))
+    await until(t, 'a document after all connections were lost', isServed(admin[1], version))
+  })
+
+  await t.test('the end of the tenant', async (t) => {
+    await warm()
+    t.match(await root[0]('DELETE /tenants/acme'), { status: 200 })
+    await until(t, 'a deleted tenant', async () => [403, 404].includes((await admin[1]('GET /version')).status))
+    t.match(await root[1]('POST /tenants', { body: { id: 'acme', name: 'another' } }), { status: 201 })
+    await until(t, 'another of its id', async () => (await remoteCaller(t, one!.address, { token: tokenOf('acme') })('GET /tenant/info')).body['name'] === 'another')
+    for (const ask of as({ token: tokenOf('acme') })) {
+      t.match(await ask('GET /version'), { status: 404 }, 'it has no routes')
+      t.same((await ask('GET /tenant/secrets')).body, { secrets: [] })
+      t.same((await ask('GET /platform/notes')).body.data, [])
+    }
+  })
+})
+
+test('what was acknowledged outlives a kill', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const survivor = await startInstance(t, platformDocument, engine)
+  const ask = remoteCaller(t, survivor.address, { token: tokenOf('acme') })
+  await remoteCaller(t, survivor.address, { token: signToken({ sub: 'root', role: 'admin' }) })('POST /tenants', { body: { id: 'acme', name: 'acme', plan: 'enterprise' } })
+
+  const victim = await startInstance(t, platformDocument, engine)
+  const doomed = remoteCaller(t, victim.address, { token: tokenOf('acme') })
+  const fate = { killed: false }
+  const acknowledged = { version: 0, secrets: [] as string[], roles: [] as string[], keys: [] as string[] }
+  /** One after the other until the server is gone; what was not answered may have happened or not. */
+  const stream = async (work: (index: number) => Promise<void>) => {
+    for (let index = 0; !fate.killed || index === 0; index++) {
+      try {
+        await work(index)
+      } catch (error) {
+        if (!fate.killed) throw error
+        return
+      }
+    }
+  }
+  const succeed = async (target: string, body: unknown) => {
+    const answer = await doomed(target, { body })
+    if (answer.status >= 300) t.fail(`${target}: ${answer.status} ${answer.text}`)
+    return answer
+  }
+  const streams = [
+    stream(async (index) => { acknowledged.version = Number((await succeed('POST /tenant/config', { routes: routes(index) })).body['version']) }),
+    stream(async (index) => { acknowledged.secrets.push(String((await succeed('POST /tenant/secrets', { key: `K${index}`, value: `a value that is kept ${index}` })).body['key'])) }),
+    stream(async (index) => { acknowledged.roles.push(String((await succeed('POST /tenant/rbac/roles', { name: `r${index}`, permissions: ['notes:read'] })).body['name'])) }),
+    stream(async (index) => { acknowledged.keys.push(String((await succeed('POST /tenant/api-keys', { name: `k${index}`, scopes: [] })).body['key'])) })
+  ]
+  await until(t, 'some of each are acknowledged', async () => {
+    await ask('GET /tenant/info')
+    return acknowledged.version >= 5 && [acknowledged.secrets, acknowledged.roles, acknowledged.keys].every(({ length }) => length >= 5)
+  })
+  fate.killed = true
+  t.equal(await victim.stop('SIGKILL'), null)
+  await Promise.all(streams)
+  t.comment(`acknowledged: version ${acknowledged.version}, ${acknowledged.secrets.length} secrets, ${acknowledged.roles.length} roles, ${acknowledged.keys.length} keys`)
+
+  const { headers } = await ask('GET /tenant/config')
+  const version = Number(String(headers['etag']).replaceAll('"', ''))
+  t.ok(version === acknowledged.version || version === acknowledged.version + 1, `the document has version ${version}`)
+  const { body: { secrets } } = await ask('GET /tenant/secrets')
+  t.strictSame(acknowledged.secrets.filter((key) => !Object(secrets).some((secret: { key: string }) => secret.key === key)), [], 'every secret is there')
+  const { text: roles } = await ask('GET /tenant/rbac/roles')
+  t.strictSame(acknowledged.roles.filter((name) => !roles.includes(`"${name}"`)), [], 'every role is there')
+  for (const key of acknowledged.keys) {
+    const { status } = await remoteCaller(t, survivor.address, { headers: { 'x-api-key': key } })('GET /tenant/info')
+    if (status !== 200) t.fail(`an acknowledged key answers ${status}`)
+  }
+  t.match(await ask('POST /tenant/secrets', { body: { key: 'LAST', value: secret('last') } }), { status: 201 }, 'and the survivor writes')
+})

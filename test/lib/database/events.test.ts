@@ -1,0 +1,209 @@
+import { test, type Test } from 'tap'
+import { sql } from 'kysely'
+import pg from 'pg'
+import type { Engine } from '../../../lib/database/engine.js'
+import type { Topic } from '../../../lib/database/events.js'
+import type { PostgresOptions } from '../../../lib/database/postgres.js'
+import { onEachEngine, openEngine, rejection } from './open.js'
+import { openProxy } from './proxy.js'
+import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
+import { runProgram } from '../../helpers/program.js'
+
+/** What a server hears, and a way to wait for it. */
+function hearing (engine: Pick<Engine, 'events'>, topics: readonly Topic[] = ['tenant', 'config', 'secrets', 'roles', 'api-keys']) {
+  const heard: string[] = []
+  let look = (): void => {}
+  const note = (text: string): void => {
+    heard.push(text)
+    look()
+  }
+  for (const topic of topics) engine.events.on(topic, (tenant) => note(`${topic} ${tenant}`))
+  engine.events.onGap(() => note('gap'))
+  return {
+    heard,
+    /** Resolves when that was heard. */
+    until: (text: string) => new Promise<void>((resolve) => {
+      look = () => { if (heard.includes(text)) resolve() }
+      look()
+    })
+  }
+}
+
+/** A server that hears the others of its database. */
+async function openListening (t: Test, postgres: PostgresOptions) {
+  const warnings: string[] = []
+  const engine = await openEngine(t, { provider: 'postgres', postgres, migrate: 'auto', log: { info () {}, warn: (_object, message) => warnings.push(message) } })
+  await engine.listen()
+  return { engine, warnings, ...hearing(engine) }
+}
+
+const addTenant = (engine: Engine, id: string) => engine.events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
+  await transaction.insertInto('tenantry.tenants').values({ id, name: id }).execute()
+  return id
+})
+
+test('a change is told when it is committed, and before its promise resolves', (t) => onEachEngine(t, async (t, engine) => {
+  await engine.migration.apply()
+  const { heard } = hearing(engine, ['tenant', 'config'])
+  t.equal(await addTenant(engine, 'a'), 'a')
+  t.strictSame(heard, ['tenant a'])
+  t.match(await engine.kysely.selectFrom('tenantry.tenants').select('id').execute(), [{ id: 'a' }])
+}))
+
+test('work that rejects is rolled back and told to nobody, and errors are those of the catalogue', (t) => onEachEngine(t, async (t, engine) => {
+  await engine.migration.apply()
+  const { heard } = hearing(engine)
+  await addTenant(engine, 'a')
+  const reason = new Error('no')
+  t.equal(await rejection(engine.events.change({ topic: 'tenant', tenant: 'b' }, async (transaction) => {
+    await transaction.insertInto('tenantry.tenants').values({ id: 'b', name: 'b' }).execute()
+    throw reason
+  })), reason)
+  t.match(await rejection(addTenant(engine, 'a')), { code: 'TENANTRY_CONFLICT' })
+  t.match(await rejection(engine.events.change({ topic: 'tenant', tenant: '*' }, async () => {})), /not the id of a tenant/)
+  t.strictSame(heard, ['tenant a'])
+  t.match(await engine.kysely.selectFrom('tenantry.tenants').select('id').execute(), [{ id: 'a' }])
+}))
+
+test('every server of a database hears of a change once, and of nothing that was rolled back', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const left = await openListening(t, { connectionString })
+  const right = await openListening(t, { connectionString, preparedStatements: false })
+  await addTenant(left.engine, 'a')
+  await rejection(left.engine.events.change({ topic: 'tenant', tenant: 'b' }, async () => { throw new Error('no') }))
+  for (const payload of ['', 'x', '{', 'null', '[]', '{"topic":"tenant"}', '{"topic":"tenant","tenant":"*","from":"x","number":1}', '{"topic":"constructor","tenant":"a","from":"x","number":1}', `{"topic":"tenant","tenant":"a","from":"${'x'.repeat(2000)}","number":1}`]) {
+    await query("select pg_notify('tenantry', $1)", [payload])
+  }
+  await right.engine.events.change({ topic: 'config', tenant: 'a' }, async (transaction) => { await sql`select 1`.execute(transaction) })
+  await Promise.all([left.until('config a'), right.until('config a')])
+  // What came after these, they would have heard before it.
+  await addTenant(left.engine, 'c')
+  await right.until('tenant c')
+  t.strictSame(left.heard, ['tenant a', 'config a', 'tenant c'])
+  t.strictSame(right.heard, ['tenant a', 'config a', 'tenant c'])
+})
+
+test('a listener that fails silences no other, and one that has ended hears nothing', (t) => onEachEngine(t, async (t, engine) => {
+  await engine.migration.apply()
+  const heard: string[] = []
+  const ends = [
+    engine.events.on('tenant', () => { throw new Error('no') }),
+    engine.events.on('tenant', async () => { throw new Error('no') }),
+    engine.events.on('tenant', (tenant) => heard.push(tenant))
+  ]
+  await addTenant(engine, 'a')
+  for (const end of ends) end()
+  await addTenant(engine, 'b')
+  t.strictSame(heard, ['a'])
+}))
+
+test('a connection that the database ends is made again, and a gap is told', async (t) => {
+  const server = await postgresServer(t)
+  const { connectionString } = server
+  const [left, right] = [await openListening(t, { connectionString }), await openListening(t, { connectionString })]
+  t.strictSame(left.heard, [])
+  const ended = await server.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'tenantry notices'")
+  t.equal(ended.length, 2)
+  await Promise.all([left.until('gap'), right.until('gap')])
+  await addTenant(left.engine, 'a')
+  await right.until('tenant a')
+
+  right.heard.length = 0
+  await server.kill()
+  t.match(await rejection(addTenant(left.engine, 'b')), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
+  await server.start()
+  await right.until('gap')
+  while (await addTenant(left.engine, 'b').catch(() => null) === null) await right.engine.ping(1000).catch(() => {})
+  await right.until('tenant b')
+  t.match(right.warnings[0], /is lost: it is made again/)
+})
+
+test('a connection that falls silent is noticed, and what was missed meanwhile is a gap', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const proxy = await openProxy(t, connectionString)
+  const left = await openListening(t, { connectionString: proxy.connectionString })
+  const right = await openListening(t, { connectionString })
+  proxy.silence()
+  await addTenant(right.engine, 'a')
+  await left.until('gap')
+  t.notOk(left.heard.includes('tenant a'))
+  await addTenant(right.engine, 'b')
+  await left.until('tenant b')
+  t.match(left.warnings.join(), /is lost: it is made again/)
+})
+
+test('a server starts without notices where they cannot be had, and hears them once they can', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const proxy = await openProxy(t, connectionString)
+  proxy.close()
+  const left = await openListening(t, { connectionString, notifyConnectionString: proxy.connectionString })
+  t.match(left.warnings, [/is lost: it is made again/])
+  await addTenant(left.engine, 'a')
+  t.strictSame(left.heard, ['tenant a'], 'its own')
+  await openProxy(t, connectionString, Number(new URL(proxy.connectionString).port))
+  await left.until('gap')
+  const right = await openListening(t, { connectionString })
+  await addTenant(right.engine, 'b')
+  await left.until('tenant b')
+  t.equal(left.warnings.length, 1)
+})
+
+test('an address on which notices do not arrive is told once, and all that is remembered is dropped again and again', async (t) => {
+  const [database, other] = [await postgresDatabase(t), await postgresDatabase(t)]
+  const left = await openListening(t, { connectionString: database.connectionString, notifyConnectionString: other.connectionString })
+  await left.until('gap')
+  left.heard.length = 0
+  await left.until('gap')
+  t.match(left.warnings, [/Set postgres\.notifyConnectionString/])
+  t.equal(left.warnings.length, 1)
+})
+
+test('a change whose commit had no answer is told to its own server too', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const proxy = await openProxy(t, connectionString)
+  const left = await openListening(t, { connectionString: proxy.connectionString, notifyConnectionString: connectionString })
+  const right = await openListening(t, { connectionString })
+  proxy.onSent = (text) => text.includes('commit')
+  t.match(await rejection(addTenant(left.engine, 'a')), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
+  t.strictSame(left.heard[0], 'tenant a')
+  proxy.onSent = () => false
+  await right.until('tenant a')
+})
+
+test('a change that is committed after all, when notices were lost meanwhile, is told to its own server', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const proxy = await openProxy(t, connectionString)
+  const left = await openListening(t, { connectionString: proxy.connectionString, notifyConnectionString: connectionString })
+  // Its commit waits for this lock.
+  await query(`create function wait() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock_shared(1); return null; end $$;
+    create constraint trigger wait after insert on tenantry.tenants deferrable initially deferred for each row execute function wait()`)
+  const lock = new pg.Client({ connectionString })
+  await lock.connect()
+  await lock.query('select pg_advisory_lock(1)')
+  proxy.onSent = (text) => text.includes('commit')
+  t.match(await rejection(addTenant(left.engine, 'a')), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
+  proxy.onSent = () => false
+  left.heard.length = 0
+  await query("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'")
+  await left.until('gap')
+  t.strictSame(await query('select id from tenantry.tenants'), [], 'what is read now is the old')
+  t.strictSame(left.heard, ['gap'])
+  await lock.end()
+  await left.until('tenant a')
+  t.strictSame(await query('select id from tenantry.tenants'), [{ id: 'a' }])
+})
+
+test('close ends the connection, and an open one keeps no process alive', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const { engine } = await openListening(t, { connectionString })
+  await engine.close()
+  const count = "select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'"
+  t.strictSame(await query(count), [{ n: 0 }])
+  const [silent, closed] = [openListeningProgram(connectionString), openListeningProgram('postgres://nobody@127.0.0.1:1/nothing')]
+  t.match(await silent, { code: 0, output: 'open\n' })
+  t.match(await closed, { code: 0, output: /is lost: it is made again\nopen\n/ })
+
+  function openListeningProgram (address: string) {
+    return runProgram(t, 'test/lib/database/notice-listener.ts', { DATABASE: address })
+  }
+})

@@ -1,0 +1,15 @@
+/** A process that listens for notices, and has nothing else to do. */
+import { createNoticeConnection } from '../../../lib/database/notice-connection.js'
+
+const connection = createNoticeConnection({
+  client: { connectionString: process.env.DATABASE },
+  channel: 'tenantry',
+  ownChannel: 'tenantry_test',
+  notify: async () => { throw new Error('there is no pool') },
+  onPayload () {},
+  onGap () {},
+  times: { beatMs: 250, answerMs: 750, probeMs: 30_000 },
+  log: { info () {}, warn: (_object, message) => console.log(message) }
+})
+await connection.open()
+console.log('open')

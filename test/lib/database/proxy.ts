@@ -1,0 +1,49 @@
+/** A network between the server and its database, for tests that break it. */
+import type { Test } from 'tap'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { once } from 'node:events'
+
+export interface Proxy {
+  readonly connectionString: string
+  /** From now on nothing passes on the connections there are, and nothing says so; new ones work. */
+  silence (): void
+  /** Takes no connections any more. */
+  close (): void
+  /** What the server sends, as it passes; true ends the connection when it has reached the database. */
+  onSent: (text: string) => boolean
+}
+
+/** Opens a port that leads to the database; `port` chooses one. */
+export async function openProxy (t: Test, connectionString: string, port = 0): Promise<Proxy> {
+  const address = new URL(connectionString)
+  const sockets = new Set<Socket>()
+  const server = createServer({ allowHalfOpen: false }, (near) => {
+    const far = connect(Number(address.port), address.hostname)
+    for (const [from, to] of [[near, far], [far, near]] as const) {
+      sockets.add(from)
+      from.on('error', () => {})
+      from.on('close', () => to.destroy())
+      from.on('data', (data: Buffer) => {
+        const cut = from === near && proxy.onSent(data.toString('latin1'))
+        to.write(data, () => { if (cut) near.destroy() })
+      })
+    }
+  })
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  const there = new URL(connectionString)
+  there.port = String((server.address() as AddressInfo).port)
+  const proxy: Proxy = {
+    connectionString: there.href,
+    silence () {
+      for (const socket of sockets) socket.pause()
+    },
+    close: () => server.close(),
+    onSent: () => false
+  }
+  return proxy
+}

@@ -1,0 +1,81 @@
+/** What a tenant may save: every fault is told, nothing else is accepted. */
+import t from 'tap'
+import { readTenantDocument } from '../../../lib/tenant-document/index.js'
+import { check, faultsOf, route } from './documents.js'
+
+t.test('a document is given back with its defaults, and reads the same when it is loaded', async (t) => {
+  const documents = [
+    {},
+    { $schema: 'x', routes: [], settings: { theme: { dark: true }, text: '{{body.x}} {{secret:x}} {{' } },
+    { routes: [route], rateLimit: { enabled: true, perEndpoint: { 'GET /notes': { max: 5 }, '/notes': {} } }, cache: { enabled: false, ttl: 3 } },
+    { rateLimit: { enabled: false, default: { max: 7 } }, credentials: { payment: { secretKey: '{{secret:stripe}}' }, sms: { accountSid: 'a', authToken: '{{env.REGION}}', fromNumber: '1' } } }
+  ]
+  for (const document of documents) t.strictSame(readTenantDocument(document), (await check(document)).document)
+  t.strictSame((await check({})).document, { routes: [], settings: {} })
+  const { document } = await check(documents[3])
+  t.strictSame(document.rateLimit, { enabled: false, default: { max: 7, windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false } })
+  t.strictSame(document.credentials?.payment, { secretKey: '{{secret:stripe}}' }, 'templates stay as they are written')
+  const frozen = (await check(documents[2])).document
+  t.ok(Object.isFrozen(frozen) && Object.isFrozen(frozen.routes) && Object.isFrozen(frozen.routes[0]?.queries))
+  t.throws(() => readTenantDocument({ routes: {} }))
+  t.throws(() => readTenantDocument({ cache: 1 }), { code: 'TENANTRY_CONFIG_INVALID' })
+})
+
+t.test('secrets are found wherever a template can name one, and only there', async (t) => {
+  const { secrets } = await check({
+    routes: [
+      { ...route, queries: [{ table: 'notes', operation: 'select', filters: [{ or: [{ not: { column: 'title', value: '{{query.a || secret:nested.key}}' } }] }] }] },
+      { path: '/write', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { title: 'x{{secret.OLD-form}}y{{ secret:second }}' } }], description: 'A secret.' },
+      { path: '/rules', method: 'post', request: { body: { a: { pattern: 'secret' } } }, response: { a: 'secret:none' } }
+    ],
+    credentials: { issues: { baseUrl: 'https://x', email: 'e', apiToken: '{{secret:token || secret:second}}' } },
+    settings: { a: '{{secret:never}}' }
+  })
+  t.strictSame(secrets, ['OLD-form', 'nested.key', 'second', 'token'])
+})
+
+t.test('a document names what it may not hold, with its place', async (t) => {
+  const cases: readonly (readonly [string, unknown, RegExp])[] = [
+    ['no object', [], /^\/: expected an object/],
+    ['nothing', undefined, /^\/: expected an object/],
+    ['unknown members', { rotues: [] }, /^\/rotues: unknown member, did you mean "routes"\?/],
+    ['sections of the platform', { jwt: {} }, /^\/jwt: unknown member/],
+    ['tables of its own', { tables: {} }, /^\/tables: unknown member/],
+    ['routes that are no array', { routes: { 0: route } }, /^\/routes: expected an array, got an object/],
+    ['a route that is none', { routes: [null] }, /^\/routes\/0: expected an object, got null/],
+    ['a prototype', JSON.parse('{ "settings": { "__proto__": { "a": 1 } } }'), /^\/settings\/__proto__: "__proto__" is no name/],
+    ['an inherited name', JSON.parse('{ "constructor": {} }'), /^\/constructor: unknown member/],
+    ['webhooks, which are not built', { webhooks: [] }, /^\/webhooks: not in this version yet/],
+    ['integrations, which are not built', { customIntegrations: [] }, /^\/customIntegrations: not in this version yet/],
+    ['where the cache is', { cache: { enabled: true, provider: 'memory' } }, /^\/cache\/provider: unknown member/],
+    ['a secret in a description', { routes: [{ ...route, description: '{{secret:a}}' }] }, /^\/routes\/0\/description: a template cannot stand here/],
+    ['a setting in the name of a table', { routes: [{ ...route, queries: [{ table: '{{env.REGION}}', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: a template cannot stand here/],
+    ['a setting that the platform keeps', { routes: [{ path: '/a', method: 'get', response: { a: '{{env.JWT_SECRET}}' } }] }, /^\/routes\/0\/response\/a: .*JWT_SECRET/],
+    ['the older form of it', { routes: [{ path: '/a', method: 'get', response: { a: '$' + '{JWT_SECRET}' } }] }, /^\/routes\/0\/response\/a: .*JWT_SECRET/],
+    ['a default after it', { routes: [{ path: '/a', method: 'get', response: { a: '{{env.JWT_SECRET || 1}}' } }] }, /^\/routes\/0\/response\/a: .*JWT_SECRET/],
+    ['a secret in an answer', { routes: [{ path: '/a', method: 'get', response: { a: '{{secret:a}}' } }] }, /^\/routes\/0\/response\/a: .*secret/],
+    ['another provider of tokens', { routes: [{ ...route, authProvider: 'firebase' }] }, /^\/routes\/0\/authProvider: expected "jwt"/],
+    ['a table that there is not', { routes: [{ ...route, queries: [{ table: 'note', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: .*did you mean "notes"/],
+    ['a table of the system', { routes: [{ ...route, queries: [{ table: 'tenantry.secrets', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: /],
+    ['a table that is not shared', { routes: [{ ...route, queries: [{ table: 'ledgers', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: .*sharedTables/],
+    ['a write to a shared table', { routes: [{ path: '/a', method: 'post', queries: [{ table: 'countries', operation: 'insert' }] }] }, /^\/routes\/0\/queries\/0/],
+    ['a pattern that may take for ever', { routes: [{ path: '/a', method: 'post', request: { body: { a: { type: 'string', pattern: '^(a)\\1$' } } }, response: {} }] }, /^\/routes\/0\/request\/body\/a\/pattern: /],
+    ['two routes of one path', { routes: [{ ...route, path: '/:a' }, { ...route, path: '/:b' }] }, /^\/routes\/1: the route GET \/:b stands at \/routes\/0 already/],
+    ['credentials of another kind', { credentials: { stripe: {} } }, /^\/credentials\/stripe: unknown member/],
+    ['credentials from a request', { credentials: { email: { apiKey: '{{body.key}}' } } }, /^\/credentials\/email\/apiKey: .*body/],
+    ['credentials from a setting that the platform keeps', { credentials: { email: { apiKey: '{{env.JWT_SECRET}}' } } }, /^\/credentials\/email\/apiKey: .*JWT_SECRET/],
+    ['a broken template', { credentials: { email: { apiKey: '{{secret:' } } }, /^\/credentials\/email\/apiKey: .*at character/],
+    ['a rule for no route', { routes: [route], rateLimit: { enabled: true, perEndpoint: { 'POST /notes': {}, '/health': {} } } }, /^\/rateLimit\/perEndpoint\/POST ~1notes: names no route of this document, did you mean/],
+    ['a rule that is none', { rateLimit: { enabled: true, default: { max: 0 } } }, /^\/rateLimit\/default\/max: expected at least 1/]
+  ]
+  for (const [what, document, fault] of cases) t.match((await faultsOf(document))[0], fault, what)
+  t.strictSame(await faultsOf({ routes: [{ ...route, public: false, description: 'as in {"a":{"b":1}}, for $' + '{5}', queries: [{ table: 'countries', operation: 'select' }] }] }), [], 'shared tables are read')
+  t.strictSame(await faultsOf({ credentials: { email: { apiKey: '{{env.UNSET}}' } } }), [], 'a secret may stand for a setting')
+})
+
+t.test('all faults are told at once, a hundred at most', async (t) => {
+  const faults = await faultsOf({ settings: 1, routes: [{ ...route, methd: 'x' }, { ...route, path: 'a' }, { ...route, path: '/b', queries: [{ table: 'x', operation: 'select' }] }] })
+  t.match(faults, [/^\/settings/, /^\/routes\/0\/methd/, /^\/routes\/1\/path/, /^\/routes\/2\/queries\/0\/table/])
+  t.equal((await faultsOf({ credentials: Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`x${index}`, 1])) })).length, 100)
+  t.equal((await faultsOf({ routes: Array.from({ length: 150 }, () => ({ ...route, methd: 1 })) })).length, 100)
+})

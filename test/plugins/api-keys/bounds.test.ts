@@ -1,0 +1,62 @@
+/** Guessed keys, and what a rotation promises. */
+import { test } from 'tap'
+import Fastify from 'fastify'
+import apiKeys from '../../../plugins/api-keys/index.js'
+import auth from '../../../plugins/auth/index.js'
+import conventions from '../../../plugins/conventions.js'
+import database from '../../../plugins/database.js'
+import rateLimit from '../../../plugins/rate-limit/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import { caller, refused } from '../../http/caller.js'
+import { signToken, testSecret } from '../../helpers/tokens.js'
+import { open, postgresSection } from '../auth/app.js'
+import { makeKey } from './key.js'
+
+test('guesses of keys cost a look at the database each, however many there were', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(rateLimit, { default: { max: 100_000, windowMs: 60_000 } })
+  await app.register(apiKeys)
+  await app.register(async (group) => {
+    await group.register(conventions)
+    group.get('/who', { config: { access: 'user' } }, async () => ({}))
+  })
+  await app.tenants.create({ id: 'acme', name: 'acme' })
+  const admin = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
+  const [known, cold] = [await makeKey(t, admin), await makeKey(t, admin)]
+  const send = async (key: string) => (await app.inject({ url: '/who', headers: { 'x-api-key': key } })).statusCode
+  t.equal(await send(known.key), 200)
+
+  let reads = 0
+  const { selectFrom } = app.db
+  t.intercept(app.db, 'selectFrom', {
+    value: (...args: Parameters<typeof selectFrom>) => {
+      reads++
+      return selectFrom.apply(app.db, args)
+    }
+  })
+  const guess = (index: number) => `tnt_00000000-0000-4000-8000-${String(index).padStart(12, '0')}_${known.key.slice(-43)}`
+  const statuses: number[] = []
+  for (let index = 0; index < 150; index++) statuses.push(await send(guess(index)))
+  t.equal(statuses.filter((status) => status === 401).length, 100)
+  t.equal(statuses.filter((status) => status === 429).length, 50)
+  t.equal(reads, 100)
+  t.equal(await send(known.key), 200, 'a key that is remembered is not counted')
+  t.equal((await app.inject({ url: '/who', headers: { 'x-api-key': cold.key }, remoteAddress: '192.0.2.7' })).statusCode, 200, 'another address has its own count')
+})
+
+test('a rotation promised a key beyond its expiry, and gave one that had expired a text that opens nothing', async (t) => {
+  let time = Date.now()
+  const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], plugins: ['api-keys'], now: () => time })
+  const admin = as({ tenant_id: 'acme', role: 'admin', exp: Math.ceil(time / 1000) + 86_400 })
+  const expiresAt = new Date(time + 3_600_000).toISOString()
+  const { id } = await makeKey(t, admin, { expiresAt })
+  t.match((await admin(`POST /tenant/api-keys/${id}/rotate`, { body: { gracePeriodDays: 30 } })).body, { oldKeyValidUntil: expiresAt })
+  time += 3_600_000
+  const answer = await admin(`POST /tenant/api-keys/${id}/rotate`)
+  refused(t, answer, 409, 'CONFLICT')
+  t.match(answer.body, { message: 'The API key has expired: make another one' })
+})

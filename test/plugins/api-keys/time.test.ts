@@ -1,0 +1,75 @@
+import { test } from 'tap'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { refused } from '../../http/caller.js'
+import { open, postgresSection } from '../auth/app.js'
+import { makeKey, rotateKey } from './key.js'
+
+const day = 86_400_000 // ms
+const admin = { role: 'admin', tenant_id: 'acme' }
+
+function fakeClock (time = Date.parse('2030-06-01T12:00:00Z')) {
+  return { now: () => time, forward (ms: number) { time += ms } }
+}
+
+test('a key ends at its time, and one that was replaced when its grace is over, though both are remembered', async (t) => {
+  const clock = fakeClock()
+  const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], now: clock.now })
+  const acme = as(admin)
+  const status = async (key: string) => (await as(key)('GET /who')).status
+  refused(t, await acme('POST /tenant/api-keys', { body: { name: 'x', expiresAt: new Date(clock.now()).toISOString() } }), 400, 'VALIDATION_FAILED', 'now is not in the future')
+  const ending = await makeKey(t, acme, { expiresAt: new Date(clock.now() + 10 * day).toISOString() })
+  const { id, key: first } = await makeKey(t, acme)
+
+  const answer = await acme(`POST /tenant/api-keys/${id}/rotate`, { body: { gracePeriodDays: 7 } })
+  t.equal(answer.headers['cache-control'], 'no-store')
+  t.match(answer.body, { id, oldKeyValidUntil: new Date(clock.now() + 7 * day).toISOString() })
+  const second = String(answer.body['key'])
+  t.same(await Promise.all([first, second, ending.key].map(status)), [200, 200, 200])
+  clock.forward(7 * day - 1)
+  t.same(await Promise.all([first, second, ending.key].map(status)), [200, 200, 200])
+  clock.forward(1)
+  t.same(await Promise.all([first, second, ending.key].map(status)), [401, 200, 200])
+  clock.forward(3 * day)
+  t.same(await Promise.all([first, second, ending.key].map(status)), [401, 200, 401])
+
+  const third = await rotateKey(t, acme, id, { gracePeriodDays: 90 })
+  const fourth = await rotateKey(t, acme, id, { gracePeriodDays: 1 })
+  t.same(await Promise.all([second, third, fourth].map(status)), [401, 200, 200], 'only the key of just before has a grace')
+  const fifth = await rotateKey(t, acme, id)
+  t.same(await Promise.all([third, fourth, fifth].map(status)), [401, 401, 200], 'without days the key of before ends at once')
+})
+
+test('when a key was used last is told at once, and written when the server stops', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const clock = fakeClock()
+  const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { tenants: ['acme'], now: clock.now })
+  const acme = as(admin)
+  const [used, unused] = [await makeKey(t, acme), await makeKey(t, acme)]
+  const lastUse = async () => {
+    const { keys } = (await acme('GET /tenant/api-keys')).body
+    return Array.isArray(keys) ? keys.map(({ id, lastUsedAt }) => [id, lastUsedAt]).sort() : keys
+  }
+  const expected = (at: string | null) => [[used.id, at], [unused.id, null]].sort()
+  t.same(await lastUse(), expected(null))
+  await as(used.key)('GET /who')
+  refused(t, await as(`${unused.key.slice(0, -1)}${unused.key.endsWith('A') ? 'B' : 'A'}`)('GET /who'), 401, 'TOKEN_INVALID', 'a wrong key is no use')
+  t.same(await lastUse(), expected('2030-06-01T12:00:00.000Z'))
+  clock.forward(5000)
+  await as(used.key)('GET /who')
+  t.same(await lastUse(), expected('2030-06-01T12:00:05.000Z'))
+  t.same(await query('select id from tenantry.api_keys where last_used_at is not null'), [], 'not on the way of a request')
+  await app.close()
+  t.same(await query('select id, last_used_at from tenantry.api_keys where last_used_at is not null'), [{ id: used.id, last_used_at: new Date('2030-06-01T12:00:05Z') }])
+})
+
+test('keys of a tenant that was deleted open nothing of another one of its id', async (t) => {
+  const { app, as } = await open(t, await postgresSection(t), { tenants: ['acme'] })
+  const { key } = await makeKey(t, as(admin))
+  t.equal((await as(key)('GET /who')).status, 200)
+  await app.tenants.update('acme', { status: 'suspended' })
+  refused(t, await as(key)('GET /who'), 403, 'TENANT_SUSPENDED')
+  await app.tenants.delete('acme')
+  refused(t, await as(key)('GET /who'), 401, 'TOKEN_INVALID')
+  await app.tenants.create({ id: 'acme', name: 'another', plan: 'free' })
+  refused(t, await as(key)('GET /who'), 401, 'TOKEN_INVALID')
+})

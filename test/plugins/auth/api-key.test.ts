@@ -1,0 +1,88 @@
+import type { Claims } from '../../../lib/compiler/types.js'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import auth, { type AuthOptions } from '../../../plugins/auth/index.js'
+import conventions from '../../../plugins/conventions.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { bearer, testSecret } from '../../helpers/tokens.js'
+
+const platform = secretText('0123456789abcdef', 'API_KEY')
+
+function createApp (options: AuthOptions = { apiKey: platform }): FastifyInstance {
+  const app = Fastify()
+  app.register(conventions)
+  app.register(auth, { jwt: { secret: testSecret }, ...options })
+  app.after(() => {
+    for (const access of ['public', 'open', 'user', 'tenant-admin', 'platform-admin'] as const) {
+      app.get(`/${access}`, { config: { access } }, async (request) => ({ auth: request.auth }))
+    }
+  })
+  return app
+}
+
+async function ask (app: FastifyInstance, url: string, headers: Record<string, string>) {
+  const { statusCode, headers: { 'www-authenticate': challenge }, body } = await app.inject({ url, headers })
+  const { code, auth, message } = JSON.parse(body)
+  return { status: statusCode, code, auth, message, challenge }
+}
+
+t.test("the platform's key makes a platform administrator; any other is refused, also where none is needed", async (t) => {
+  const app = createApp()
+  for (const url of ['/open', '/user', '/tenant-admin', '/platform-admin']) {
+    t.match(await ask(app, url, { 'x-api-key': platform }), { status: 200, auth: { sub: 'api-key', role: 'admin', tenant_id: undefined } }, url)
+    for (const key of [`${platform}0`, platform.slice(1), platform.toUpperCase(), '', ' ', 'x'.repeat(257), `${platform}, ${platform}`, 'tnt_x']) {
+      t.match(await ask(app, url, { 'x-api-key': key }), { status: 401, code: 'TENANTRY_TOKEN_INVALID', message: 'Invalid or expired token', challenge: 'Bearer error="invalid_token"' }, `${url} ${key.slice(0, 20)}`)
+    }
+  }
+  t.match(await ask(createApp({}), '/user', { 'x-api-key': platform }), { status: 401, code: 'TENANTRY_TOKEN_INVALID' }, 'there is no key of the platform')
+})
+
+t.test('a token and a key together are 400, whichever of them holds; public routes look at neither', async (t) => {
+  const app = createApp()
+  for (const authorization of [bearer().authorization, 'Bearer nonsense', 'Basic dTpw']) {
+    for (const key of [platform, 'nonsense']) {
+      t.match(await ask(app, '/open', { authorization, 'x-api-key': key }), { status: 400, code: 'TENANTRY_CREDENTIALS_AMBIGUOUS' })
+      t.match(await ask(app, '/public', { authorization, 'x-api-key': key }), { status: 200, auth: null })
+    }
+  }
+})
+
+t.test('other keys are looked up, at once or not; empty and long ones, and that of the platform, never are', async (t) => {
+  const app = createApp()
+  const asked: string[] = []
+  const claims: Claims = { sub: 'k', tenant_id: 'acme' }
+  await app.ready()
+  app.auth.useApiKeys((key) => {
+    asked.push(key)
+    if (key === 'at once') return claims
+    if (key === 'later') return Promise.resolve(claims)
+    return key === 'never' ? Promise.resolve(null) : null
+  })
+  for (const key of ['at once', 'later']) t.match(await ask(app, '/user', { 'x-api-key': key }), { status: 200, auth: claims })
+  for (const key of ['never', 'nobody']) t.match(await ask(app, '/user', { 'x-api-key': key }), { status: 401, code: 'TENANTRY_TOKEN_INVALID' })
+  for (const key of ['', 'x'.repeat(257), platform]) await ask(app, '/user', { 'x-api-key': key })
+  await ask(app, '/public', { 'x-api-key': 'at once' })
+  t.same(asked, ['at once', 'later', 'never', 'nobody'])
+  t.throws(() => app.auth.useApiKeys(() => null), /looked up in one place/)
+})
+
+t.test('what several plugins say of roles adds up', async (t) => {
+  const app = createApp()
+  await app.ready()
+  const caller: Claims = { sub: 'u', role: 'editor' }
+  t.notOk((await app.auth.permissionsOf(caller)).has('a:b'))
+  app.auth.useRoles(() => new Set(['a:b']))
+  app.auth.useRoles(({ role = '' }) => new Set([`${role}:x`]))
+  const sync = app.auth.permissionsOf(caller)
+  t.notOk(sync instanceof Promise)
+  t.same(['a:b', 'editor:x', 'c:d'].map((permission) => 'has' in sync && sync.has(permission)), [true, true, false])
+  app.auth.useRoles(async () => new Set(['c:d']))
+  const late = await app.auth.permissionsOf(caller)
+  t.same(['a:b', 'editor:x', 'c:d', 'e:f'].map((permission) => late.has(permission)), [true, true, true, false])
+})
+
+t.test('a key of the platform that can be guessed, or that no header can hold, fails at start', async (t) => {
+  for (const apiKey of ['', 'short', '0123456789abcde', `${platform} x`, `${platform}\n`, `${platform}é`, 'x'.repeat(257)]) {
+    await t.rejects(async () => createApp({ apiKey }).ready(), new RegExp(`API_KEY\\) has ${apiKey.length} characters: expected 16 to 256 visible ASCII`))
+  }
+})

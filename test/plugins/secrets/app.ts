@@ -1,0 +1,63 @@
+/** The plugin secrets in an app of its own, with what it needs and nothing else. */
+import type { Test } from 'tap'
+import type { Tier } from '../../../lib/plans.js'
+import Fastify, { type FastifyInstance } from 'fastify'
+import auth from '../../../plugins/auth/index.js'
+import database from '../../../plugins/database.js'
+import secrets, { type SecretsOptions } from '../../../plugins/secrets/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import type { EngineOptions } from '../../../lib/database/index.js'
+import { scanLog } from '../../helpers/log-scan.js'
+import { testMasterKey } from '../../helpers/server.js'
+import { signToken, testSecret } from '../../helpers/tokens.js'
+import { caller, type Ask } from '../../http/caller.js'
+
+export const day = 86_400_000 // ms
+
+/** A clock that stands until it is set forward. */
+export function fakeClock (start = Date.parse('2026-06-01T12:00:00Z')) {
+  let time = start
+  return {
+    now: () => time,
+    forward (ms: number) { time += ms }
+  }
+}
+
+export interface OpenOptions extends SecretsOptions {
+  readonly tenants?: Readonly<Record<string, Tier>>
+  /** Told of each line of the log, at trace. */
+  readonly onLog?: (line: string) => void
+}
+
+export interface Opened {
+  readonly app: FastifyInstance
+  /** The administrator of a tenant, `ada`. */
+  readonly as: (tenant: string) => Ask
+}
+
+export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, onLog, ...options }: OpenOptions = {}): Promise<Opened> {
+  const scan = scanLog(t, 'the log of the app')
+  const app = Fastify({
+    logger: {
+      level: 'trace',
+      stream: {
+        write (line: string) {
+          scan.write(line)
+          onLog?.(line)
+        }
+      }
+    }
+  })
+  t.teardown(() => app.close())
+  await app.register(database, { ...engine, migrate: 'auto' })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(secrets, { masterKey: testMasterKey, ...options })
+  for (const [id, plan] of Object.entries(tenants)) await app.tenants.create({ id, name: id, plan })
+  return { app, as: (tenant) => caller(t, app, { token: signToken({ role: 'admin', tenant_id: tenant, sub: 'ada' }) }) }
+}
+
+/** What the service gives a route of the tenant. */
+export async function valuesOf (app: FastifyInstance, tenant: string): Promise<Record<string, string | null>> {
+  return Object.fromEntries(await app.secrets.values(tenant))
+}

@@ -1,0 +1,123 @@
+/** What a tenant could do to the server and to itself with many secrets, large ones, and at the edges of time. */
+import { test } from 'tap'
+import { sql } from 'kysely'
+import database from '../../../plugins/database.js'
+import auth from '../../../plugins/auth/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import secrets from '../../../plugins/secrets/index.js'
+import Fastify from 'fastify'
+import { refuseBeyond, refuseBytes } from '../../../plugins/secrets/limits.js'
+import { sweepSecrets } from '../../../plugins/secrets/sweep.js'
+import { plans } from '../../../lib/plans.js'
+import { createSecretStore } from '../../../plugins/secrets/store.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { refused } from '../../http/caller.js'
+import { testSecret } from '../../helpers/tokens.js'
+import { day, fakeClock, open, valuesOf } from './app.js'
+
+const value = secretText('the value of a bounded secret')
+
+test('what took long, was lost or promised too much', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const clock = fakeClock()
+  const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { ...clock, tenants: { acme: 'enterprise', globex: 'pro', initech: 'pro' } })
+  const [acme, globex, initech] = [as('acme'), as('globex'), as('initech')]
+  const audit = async (ask = globex) => (await ask('GET /tenant/secrets/audit')).body.data?.map(({ action, key, count }) => [action, key, count].join(' ').trim())
+
+  await t.test('600 large secrets were read and decrypted in one piece', async (t) => {
+    const large = value.padEnd(60_000, '.')
+    for (let index = 0; index < 20; index++) await app.secrets.put('acme', { key: `large-${index}`, value: large }, 'ada')
+    for (let index = 0; index < 30; index++) await app.secrets.put('acme', { key: `small-${index}`, value }, 'ada')
+    const store = createSecretStore(app.db)
+    const first = await store.sealed('acme', '', 524_288)
+    t.match(first, { more: true })
+    t.equal(first.rows.length, 8)
+    t.same((await store.sealed('acme', 'a', 1)).rows.length, 1, 'one that has more than a page')
+    t.match(await store.sealed('acme', 'small-0', 524_288), { more: false })
+    t.equal(Object.keys(await valuesOf(app, 'acme')).length, 50, 'and all are there')
+  })
+
+  await t.test('a list had no end', async (t) => {
+    const keys = async (query: string) => (await acme(`GET /tenant/secrets${query}`)).body['secrets']
+    t.match(await keys('?limit=2&offset=20'), [{ key: 'small-0', metadata: {} }, { key: 'small-1' }])
+    t.equal(Object(await keys('')).length, 50)
+    t.same(await keys('?offset=50'), [])
+    for (const query of ['limit=0', 'offset=-1', 'page=1']) refused(t, await acme(`GET /tenant/secrets?${query}`), 400, 'VALIDATION_FAILED', query)
+  })
+
+  await t.test('a plan without a limit had none at all', async (t) => {
+    t.doesNotThrow(() => refuseBeyond(plans.enterprise, 9999))
+    t.throws(() => refuseBeyond(plans.enterprise, 10_000), { code: 'TENANTRY_CONFLICT' })
+    t.doesNotThrow(() => refuseBytes(8_388_608))
+    t.throws(() => refuseBytes(8_388_609), { code: 'TENANTRY_CONFLICT' })
+    await sql`insert into tenantry.secrets (tenant_id, key, version, value) select 'acme', 'huge-' || n, 1, decode(repeat('00', 65000), 'hex') from generate_series(1, 110) n`.execute(app.db)
+    for (const [target, body] of [['POST /tenant/secrets', { key: 'more', value: 'x'.repeat(65_536) }], ['POST /tenant/secrets/rotate', { key: 'small-1', newValue: 'x'.repeat(65_536) }]] as const) {
+      refused(t, await acme(target, { body }), 409, 'CONFLICT', target)
+    }
+    t.equal((await globex('POST /tenant/secrets', { body: { key: 'a', value } })).status, 201, 'another tenant has room')
+  })
+
+  await t.test('a body of many members was read before it was refused', async (t) => {
+    const metadata = Object.fromEntries(Array.from({ length: 60_000 }, (_, index) => [`m${index}`, 1]))
+    refused(t, await globex('POST /tenant/secrets', { body: { key: 'a', value, metadata } }), 413, 'BODY_TOO_LARGE')
+    t.equal((await globex('POST /tenant/secrets', { body: { key: 'long', value: '"'.repeat(65_536) } })).status, 201)
+  })
+
+  await t.test('uses of a secret that was deleted at once left no trace, and were counted for the next one', async (t) => {
+    await initech('POST /tenant/secrets', { body: { key: 'b', value } })
+    t.equal(await app.secrets.get('initech', 'b'), value)
+    clock.forward(10)
+    t.equal((await initech('DELETE /tenant/secrets/b')).status, 200)
+    clock.forward(10)
+    await initech('POST /tenant/secrets', { body: { key: 'b', value } })
+    t.match((await initech('GET /tenant/secrets')).body['secrets'], [{ key: 'b', accessCount: 0, lastAccessedAt: null }])
+    t.same(await audit(initech), ['create b', 'delete b', 'access b 1', 'create b'])
+
+    // As another server does, which writes its uses after the deletion and the next one's creation.
+    const at = new Date(clock.now())
+    await createSecretStore(app.db).accessed([{ tenant: 'initech', key: 'b', count: 3, lastAt: new Date(clock.now() - 15) }], at)
+    t.match((await initech('GET /tenant/secrets')).body['secrets'], [{ key: 'b', accessCount: 0, lastAccessedAt: null }])
+    t.same(await audit(initech), ['create b', 'delete b', 'access b 4', 'create b'], 'one entry for the uses of an hour')
+    clock.forward(3_600_000)
+    await app.secrets.get('initech', 'b')
+    t.same((await audit(initech))?.[0], 'access b 1')
+  })
+
+  await t.test('a rotation promised the value of before beyond the expiry of the secret', async (t) => {
+    const expiresAt = new Date(clock.now() + day).toISOString()
+    await globex('POST /tenant/secrets', { body: { key: 'short', value, expiresAt } })
+    t.match((await globex('POST /tenant/secrets/short/rotate', { body: { newValue: value, gracePeriodDays: 30 } })).body, { oldKeyValidUntil: expiresAt })
+  })
+
+  await t.test('deleted secrets stayed for ever, with what was said of them', async (t) => {
+    await globex('POST /tenant/secrets', { body: { key: 'gone', value, metadata: { note: 'private' } } })
+    await globex('DELETE /tenant/secrets/gone')
+    const rows = async () => (await sql`select metadata from tenantry.secrets where key = 'gone'`.execute(app.db)).rows
+    t.same(await rows(), [{ metadata: {} }])
+    clock.forward(7 * day - 1)
+    await sweepSecrets(app.db, new Date(clock.now()))
+    t.equal((await rows()).length, 1)
+    clock.forward(1)
+    await sweepSecrets(app.db, new Date(clock.now()))
+    t.same(await rows(), [])
+  })
+})
+
+test('an embedded database whose folder nobody named to the plugin lost its secrets at the next start', async (t) => {
+  const dbPath = `${t.testdir({})}/data`
+  async function start () {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    await app.register(database, { provider: 'embedded', embedded: { dbPath } })
+    await app.register(auth, { jwt: { secret: testSecret } })
+    await app.register(tenancy)
+    await app.register(secrets, {})
+    return app
+  }
+  const first = await start()
+  await first.tenants.create({ id: 'acme', name: 'acme' })
+  await first.secrets.put('acme', { key: 'a', value }, 'ada')
+  await first.close()
+  t.equal(await (await start()).secrets.get('acme', 'a'), value)
+})

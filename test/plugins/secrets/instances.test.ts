@@ -1,0 +1,138 @@
+import { test, type Test } from 'tap'
+import type { FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
+import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { makeMasterKey } from '../../../lib/secrets/master-key.js'
+import { createSecretCipher, keyIdOf } from '../../../lib/secrets/cipher.js'
+import { masterKeys } from '../../../lib/secrets/master-key.js'
+import { rekeySecrets } from '../../../lib/secrets/rekey.js'
+import { fakeClock, open, valuesOf } from './app.js'
+
+const [one, two, three] = [secretText('the first value of several servers'), secretText('the second value of several servers'), secretText('the third value of several servers')]
+
+async function section (t: Test): Promise<DatabaseSection> {
+  const { connectionString } = await postgresDatabase(t)
+  return { provider: 'postgres', postgres: { connectionString } }
+}
+
+/** Resolves when the server hears of a change of the tenant's secrets. */
+function heard (app: FastifyInstance, tenant: string): Promise<void> {
+  return new Promise((resolve) => {
+    const end = app.events.on('secrets', (changed) => {
+      if (changed !== tenant) return
+      end()
+      resolve()
+    })
+  })
+}
+
+test('a change on one server is served by the other; uses of both are counted; expiry is audited once', async (t) => {
+  const engine = await section(t)
+  const clock = fakeClock()
+  const { app: here, as } = await open(t, engine, { ...clock, tenants: { acme: 'pro', globex: 'pro' } })
+  const { app: there } = await open(t, engine, clock)
+  const acme = as('acme')
+  t.same(await valuesOf(there, 'acme'), {})
+  const steps: [target: string, body: object | undefined, values: Record<string, string>][] = [
+    ['POST /tenant/secrets', { key: 'a', value: one }, { a: one }],
+    ['POST /tenant/secrets', { key: 'a', value: two }, { a: two }],
+    ['POST /tenant/secrets/a/rotate', { newValue: three, gracePeriodDays: 1 }, { a: three }],
+    ['DELETE /tenant/secrets/a', undefined, {}],
+    ['POST /tenant/secrets', { key: 'a', value: one, expiresAt: new Date(clock.now() + 1000).toISOString() }, { a: one }]
+  ]
+  for (const [target, body, values] of steps) {
+    const told = heard(there, 'acme')
+    t.ok((await acme(target, body === undefined ? {} : { body })).status < 300, target)
+    t.same(await valuesOf(here, 'acme'), values, `${target}: at once where it was changed`)
+    await told
+    t.same(await valuesOf(there, 'acme'), values, `${target}: on the other server`)
+  }
+  for (const app of [here, there]) for (let index = 0; index < 10; index++) app.secrets.accessed('acme', ['a'])
+  await there.secrets.list('acme')
+  t.match(await here.secrets.list('acme'), [{ key: 'a', accessCount: 20 }])
+
+  clock.forward(1000)
+  t.same(await Promise.all([here, there].map((app) => valuesOf(app, 'acme'))), [{ a: null }, { a: null }])
+  await Promise.all([here, there].map((app) => app.secrets.audit('acme', { limit: 1, offset: 0 })))
+  const { rows } = await sql`select action from tenantry.secret_audit where action = 'expire'`.execute(here.db)
+  t.equal(rows.length, 1)
+})
+
+test('twenty secrets that come to two servers at once fill the plan and no more', async (t) => {
+  const engine = await section(t)
+  const { app: here } = await open(t, engine, { tenants: { acme: 'free' } })
+  const { app: there } = await open(t, engine)
+  const results = await Promise.allSettled(Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? here : there).secrets.put('acme', { key: `k${index}`, value: one }, 'ada')))
+  t.equal(results.filter(({ status }) => status === 'fulfilled').length, 5)
+  t.equal((await there.secrets.list('acme')).length, 5)
+})
+
+test('uses that are not written yet are written when the server stops', async (t) => {
+  const engine = await section(t)
+  const { app: here } = await open(t, engine, { tenants: { acme: 'free' } })
+  const { app: there } = await open(t, engine)
+  await here.secrets.put('acme', { key: 'a', value: one }, 'ada')
+  await here.secrets.get('acme', 'a')
+  await here.close()
+  t.match(await there.secrets.list('acme'), [{ key: 'a', accessCount: 1 }])
+})
+
+test('a rekey moves every value, those of before too, also one that a server writes meanwhile', async (t) => {
+  const engine = await section(t)
+  const [old, current] = [makeMasterKey(), makeMasterKey()]
+  const { app: before } = await open(t, engine, { masterKey: old.text, tenants: { acme: 'team', globex: 'pro' } })
+  for (let index = 0; index < 120; index++) await before.secrets.put('acme', { key: `k${String(index).padStart(3, '0')}`, value: `${one} ${index}` }, 'ada')
+  await before.secrets.put('globex', { key: 'g', value: one }, 'ada')
+  await before.secrets.rotate('globex', { key: 'g', newValue: two, gracePeriodDays: 30 }, 'ada')
+
+  const both = { masterKey: current.text, previousKeys: old.text }
+  const { app: serving } = await open(t, engine, both)
+  const cipher = createSecretCipher(masterKeys(current.key, [old.key]))
+  // It holds the row while the rekey, which has read it, waits to write.
+  let rekeying: Promise<unknown> = Promise.resolve()
+  await serving.events.change({ topic: 'secrets', tenant: 'acme' }, async (transaction) => {
+    const value = createSecretCipher(masterKeys(old.key)).encrypt({ tenant: 'acme', key: 'k050', version: 2 }, three)
+    await transaction.updateTable('tenantry.secrets').set({ value, version: 2 }).where('tenant_id', '=', 'acme').where('key', '=', 'k050').execute()
+    rekeying = rekeySecrets(before.db, cipher)
+    // No other test's: of this database, and of the update that the rekey makes.
+    for (let waiting = false, end = Date.now() + 30_000; !waiting;) {
+      if (Date.now() > end) throw new Error('the rekey did not come to wait for the row')
+      const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'update "tenantry"."secrets"%'`.execute(before.db)
+      waiting = rows.length > 0
+    }
+  })
+  const result = await rekeying
+  t.match(result, { moved: 121, unreadable: [], unfinished: false })
+  t.same(await rekeySecrets(before.db, cipher), { moved: 0, unreadable: [], unfinished: false }, 'it can be repeated')
+
+  const { rows } = await sql<{ value: Buffer }>`select value from tenantry.secrets union all select previous_value from tenantry.secrets where previous_value is not null`.execute(before.db)
+  t.same([...new Set(rows.map(({ value }) => keyIdOf(value)))], [current.key.id])
+  const { app: after } = await open(t, engine, { masterKey: current.text })
+  const values = await valuesOf(after, 'acme')
+  t.equal(Object.keys(values).length, 120)
+  t.equal(values['k050'], three, 'what was written meanwhile is not lost')
+  t.equal(values['k119'], `${one} 119`)
+  t.same(await after.secrets.accepted('globex', 'g'), [two, one])
+  await t.rejects(open(t, engine, { masterKey: old.text }), new RegExp(`encrypted under the master key ${current.key.id}`), 'a server with the old key alone is refused')
+})
+
+test('a server whose keys read nothing that is stored is refused; one whose keys read some of it says which it lacks', async (t) => {
+  const engine = await section(t)
+  const [one, other] = [makeMasterKey(), makeMasterKey()]
+  const { app } = await open(t, engine, { masterKey: one.text, tenants: { acme: 'pro' } })
+  await app.secrets.put('acme', { key: 'a', value: two }, 'ada')
+  const error = await open(t, engine, { masterKey: other.text }).then(() => t.fail('it started'), (error: Error) => error)
+  t.match(error, { message: `the secrets in the database were encrypted under the master key ${one.key.id}, and this server has ${other.key.id}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with` })
+
+  const { app: both } = await open(t, engine, { masterKey: other.text, previousKeys: one.text })
+  await both.secrets.put('acme', { key: 'b', value: three }, 'ada')
+  t.same(await valuesOf(both, 'acme'), { a: two, b: three })
+  const lines: string[] = []
+  const { app: partly } = await open(t, engine, { masterKey: other.text, onLog: (line) => lines.push(line) })
+  t.same(await valuesOf(partly, 'acme'), { b: three })
+  t.ok(lines.some((line) => line.includes(`"masterKeys":["${one.key.id}"]`)))
+
+  const cipher = createSecretCipher(masterKeys(other.key))
+  t.match(await rekeySecrets(partly.db, cipher), { moved: 0, unfinished: false, unreadable: [{ tenant: 'acme', key: 'a', reason: new RegExp(one.key.id) }] })
+})

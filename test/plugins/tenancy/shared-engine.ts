@@ -1,0 +1,17 @@
+/** One database for all apps of a test file, since it takes a second or two to start. */
+import type { FastifyInstance } from 'fastify'
+import type { Test } from 'tap'
+import type { EngineOptions } from '../../../lib/database/index.js'
+import { createEngine } from '../../../lib/database/index.js'
+
+/** What the plugin database decorates, on an engine that ends with the tests. The tenants are there. */
+export async function sharedEngine (t: Test, tenants: readonly string[] = [], tables: EngineOptions['tables'] = {}): Promise<(app: FastifyInstance) => void> {
+  const engine = await createEngine({ provider: 'embedded', embedded: {}, tables, migrate: 'auto' })
+  t.teardown(() => engine.close())
+  for (const id of tenants) await engine.kysely.insertInto('tenantry.tenants').values({ id, name: id }).execute()
+  return (app) => {
+    app.decorate('engine', engine)
+    app.decorate('db', engine.kysely)
+    app.decorate('events', engine.events)
+  }
+}

@@ -1,0 +1,90 @@
+import { test } from 'tap'
+import Fastify from 'fastify'
+import { Writable } from 'node:stream'
+import auth from '../../../plugins/auth/index.js'
+import database from '../../../plugins/database.js'
+import openapi from '../../../plugins/openapi/index.js'
+import rateLimit from '../../../plugins/rate-limit/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import tenantConfig from '../../../plugins/tenant-config/index.js'
+import { testServer } from '../../helpers/server.js'
+import { bearer, testSecret } from '../../helpers/tokens.js'
+import { admin, ask, notes, platform, save, user } from './document.js'
+
+test('a caller who may save documents and not use secrets neither adds a secret to one nor moves it', async (t) => {
+  const app = await testServer(t, platform)
+  const writer = bearer({ sub: 'writer', tenant_id: 'acme', permissions: ['config:write'] })
+  const leak = { path: '/leak', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{ secret:mail }}' } }] }
+  const credentials = { email: { apiKey: '{{secret:mail}}' } }
+  const attempt = async (document: object) => (await save(app, 'acme', document, { headers: writer })).statusCode
+
+  t.equal(await attempt({ routes: [leak] }), 403)
+  t.equal(await attempt({ routes: [{ ...leak, queries: [{ table: 'notes', operation: 'insert', data: { title: '{{\nsecret:mail}}' } }] }] }), 403, 'on a line of its own')
+  t.equal(await attempt({ credentials }), 403)
+  t.equal((await save(app, 'acme', { credentials, routes: [notes.list] })).statusCode, 200, 'an administrator may')
+  t.equal(await attempt({ credentials, routes: [notes.list, leak] }), 403, 'a secret that is named elsewhere is used in another place')
+  t.equal(await attempt({ credentials: { email: { apiKey: '{{secret:mail}}', baseUrl: 'https://example.com' } } }), 403, 'credentials are sent to another address')
+  t.equal(await attempt({ credentials, routes: [notes.add] }), 200, 'what names a secret stays, the rest changes')
+  t.equal((await save(app, 'acme', { routes: [leak] }, { headers: bearer({ sub: 'both', tenant_id: 'acme', permissions: ['config:write', 'secrets:write'] }) })).statusCode, 200)
+})
+
+test('a secret that PostgreSQL refuses as a value is in no log and no answer', async (t) => {
+  const lines: string[] = []
+  const log = new Writable({ write (chunk, _encoding, done) { lines.push(String(chunk)); done() } })
+  const app = await testServer(t, {
+    ...platform,
+    tables: { moments: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, at: { type: 'timestamptz' } } } },
+    tenancy: {},
+    routes: [
+      { path: '/at', method: 'post', requireAuth: true, queries: [{ table: 'moments', operation: 'insert', data: { at: '{{secret:when}}' } }] },
+      { path: '/by', method: 'get', requireAuth: true, queries: [{ table: 'moments', operation: 'select', filters: [{ column: 'at', operator: 'eq', value: '{{secret:when}}' }] }] }
+    ]
+  }, { logger: { level: 'trace', stream: log } })
+  t.equal((await app.inject({ method: 'POST', url: '/tenant/secrets', headers: admin('acme'), payload: { key: 'when', value: '2026 is no moment but a password' } })).statusCode, 201)
+  for (const [method, url] of [['POST', '/at'], ['GET', '/by']] as const) {
+    const refused = await ask(app, 'acme', method, url)
+    t.equal(refused.statusCode, 400)
+    t.notMatch(refused.payload, /password/)
+  }
+  t.ok(lines.some((line) => line.includes('PostgreSQL answered')), 'the refusal is logged')
+  t.notMatch(lines.join(''), /password/)
+})
+
+test('answers and documentation of a tenant that was deleted are not those of the next one of its id', async (t) => {
+  const app = await testServer(t, platform)
+  const route = (path: string, text: string) => ({ path, method: 'get', cache: { enabled: true }, response: { text } })
+  const root = bearer({ sub: 'root', role: 'admin' })
+  const asAdmin = (method: 'GET' | 'POST' | 'DELETE', url: string, payload?: object) => app.inject({ method, url, headers: { ...root, 'x-tenant-id': 'acme' }, ...payload !== undefined && { payload } })
+  await app.tenants.create({ id: 'acme', name: 'First' })
+  t.equal((await asAdmin('POST', '/tenant/config', { routes: [route('/old', 'old'), route('/same', 'old')] })).statusCode, 200)
+  t.match((await asAdmin('GET', '/same')).json(), { text: 'old' })
+  t.ok((await asAdmin('GET', '/doc')).json().paths['/old'])
+  t.equal((await app.inject({ method: 'DELETE', url: '/tenants/acme', headers: root })).statusCode, 200)
+  await app.tenants.create({ id: 'acme', name: 'Second' })
+  t.equal((await asAdmin('GET', '/same')).statusCode, 404)
+  t.equal((await asAdmin('POST', '/tenant/config', { routes: [route('/same', 'new')] })).json().version, 1)
+  t.match((await asAdmin('GET', '/same')).json(), { text: 'new' })
+  t.notOk((await asAdmin('GET', '/doc')).json().paths['/old'])
+})
+
+test('in an app of its own, under a prefix, conflicts are those of the paths below it', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(database, { provider: 'embedded' })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(rateLimit)
+  await app.register(openapi, {})
+  await app.register(async (api) => {
+    await api.register(tenantConfig)
+    api.get('/status', async () => ({ by: 'the app' }))
+  }, { prefix: '/api' })
+  app.setNotFoundHandler((_request, reply) => { reply.code(404).send({ by: 'the app' }) })
+  const route = (path: string) => ({ routes: [{ path, method: 'get', response: { by: 'the tenant' } }] })
+  const saved = (path: string) => app.inject({ method: 'POST', url: '/api/tenant/config', headers: admin('acme'), payload: route(path) })
+  t.equal((await saved('/status')).statusCode, 409)
+  t.equal((await saved('/mine')).statusCode, 200)
+  t.match((await app.inject({ url: '/api/mine', headers: user('acme') })).json(), { by: 'the tenant' })
+  t.match((await app.inject({ url: '/mine', headers: user('acme') })).json(), { by: 'the app' })
+  t.match((await app.inject({ url: '/api/other', headers: user('acme') })).json(), { by: 'the app' }, 'the app answers what is not found')
+})

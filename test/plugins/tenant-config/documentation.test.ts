@@ -1,0 +1,67 @@
+import { Validator } from '@seriousme/openapi-schema-validator'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { test, type Test } from 'tap'
+import auth from '../../../plugins/auth/index.js'
+import database from '../../../plugins/database.js'
+import openapi from '../../../plugins/openapi/index.js'
+import rateLimit from '../../../plugins/rate-limit/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import tenantConfig from '../../../plugins/tenant-config/index.js'
+import { testServer } from '../../helpers/server.js'
+import { testSecret } from '../../helpers/tokens.js'
+import { admin, notes, platform, save, user } from './document.js'
+
+/** What /doc answers to a user of acme, which is valid OpenAPI 3.1. */
+async function documentOf (t: Test, app: FastifyInstance) {
+  const document = (await app.inject({ url: '/doc', headers: user('acme') })).json()
+  const { valid, errors } = await new Validator().validate(structuredClone(document))
+  t.ok(valid, JSON.stringify(errors))
+  return document
+}
+
+test('/doc shows a tenant its own routes, and strangers those that need no token', async (t) => {
+  const app = await testServer(t, platform, { tenants: ['acme', 'other'] })
+  await save(app, 'acme', { routes: [notes.list, { path: '/open', method: 'get', response: { a: 1 } }] })
+  const paths = async (headers: Record<string, string>) => Object.keys((await app.inject({ url: '/doc', headers })).json().paths)
+  const own = await paths(user('acme'))
+  t.ok(own.includes('/notes') && own.includes('/open') && own.includes('/status'))
+  const strangers = await paths({ 'x-tenant-id': 'acme' })
+  t.ok(strangers.includes('/open') && !strangers.includes('/notes'))
+  for (const headers of [{}, user('other')]) t.notOk((await paths(headers)).some((path) => path === '/notes' || path === '/open'))
+  await save(app, 'acme', { routes: [notes.add] })
+  const later = await app.inject({ url: '/doc', headers: user('acme') })
+  t.ok(later.json().paths['/notes'].post)
+  t.notOk(later.json().paths['/notes'].get, 'of the document in force')
+})
+
+test('a tenant\'s route on a path of the server stands beside it, with the parameters that the path has there', async (t) => {
+  const app = await testServer(t, platform, { tenants: ['acme'] })
+  const change = { path: '/items/:name', method: 'post', requiredPermissions: ['items:write'], request: { params: { name: { type: 'string', maxLength: 20 } }, query: { name: { type: 'boolean' } } }, response: {} }
+  t.equal((await save(app, 'acme', { routes: [change, { path: '/own/:a', method: 'get', response: {} }, { path: '/own/:b', method: 'delete', response: {} }] })).statusCode, 200)
+  const { paths } = await documentOf(t, app)
+  t.strictSame(Object.keys(paths).filter((path) => /^.(items|own)/.test(path)), ['/items/{id}', '/own/{a}'])
+  t.strictSame(Object.keys(paths['/items/{id}']), ['get', 'post'])
+  t.match(paths['/items/{id}'].post, {
+    operationId: 'postItemsById',
+    security: [{ bearer: [] }, { apiKey: [] }],
+    parameters: [{ in: 'path', name: 'id', required: true, schema: { type: 'string', maxLength: 20 } }, { in: 'query', name: 'name' }, { $ref: '#/components/parameters/TenantId' }]
+  })
+  t.strictSame(Object.keys(paths['/own/{a}']), ['get', 'delete'])
+  t.match(paths['/own/{a}'].delete.parameters, [{ in: 'path', name: 'a' }])
+})
+
+test('under a prefix the documentation has the paths that serve', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(database, { provider: 'embedded' })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(rateLimit)
+  await app.register(openapi, {})
+  await app.register(async (api) => { await api.register(tenantConfig) }, { prefix: '/api' })
+  const route = (path: string) => ({ path, method: 'get', response: {} })
+  t.equal((await app.inject({ method: 'POST', url: '/api/tenant/config', headers: admin('acme'), payload: { routes: [route('/'), route('/mine')] } })).statusCode, 200)
+  const own = Object.keys((await documentOf(t, app)).paths).filter((path) => !path.includes('/tenant/config'))
+  t.strictSame(own, ['/api/', '/api/mine'])
+  for (const url of own) t.equal((await app.inject({ url, headers: user('acme') })).statusCode, 200, url)
+})

@@ -1,0 +1,76 @@
+import { test } from 'tap'
+import { testServer } from '../../helpers/server.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { ask, notes, platform, save, user } from './document.js'
+
+test('settings and shared settings of the environment reach a tenant\'s routes, and the platform\'s see the settings', async (t) => {
+  const app = await testServer(t, {
+    ...platform,
+    routes: [{ path: '/theme', method: 'get', response: { theme: '{{tenant.config.theme || "plain"}}' } }]
+  }, { env: { GREETING: 'hello', JWT_SECRET: 'not for tenants' } })
+  const route = { path: '/greet/:name', method: 'get', response: '{{env.GREETING}} {{params.name}} in {{tenant.config.theme}}' }
+  await save(app, 'acme', { settings: { theme: 'dark' }, routes: [route] })
+  await save(app, 'other', { settings: { theme: 'light' }, routes: [route] })
+  t.equal((await ask(app, 'acme', 'GET', '/greet/bo%20b')).json(), 'hello bo b in dark')
+  t.equal((await ask(app, 'other', 'GET', '/greet/eve')).json(), 'hello eve in light')
+  t.strictSame((await ask(app, 'acme', 'GET', '/theme')).json(), { theme: 'dark' })
+  t.strictSame((await ask(app, 'third', 'GET', '/theme')).json(), { theme: 'plain' })
+  await save(app, 'acme', { settings: { theme: 'blue' } })
+  t.strictSame((await ask(app, 'acme', 'GET', '/theme')).json(), { theme: 'blue' }, 'a saved setting holds at once')
+})
+
+test('an answer that was kept is not given after the document changed, nor to another tenant', async (t) => {
+  const app = await testServer(t, platform)
+  const route = (text: string) => ({ path: '/text', method: 'get', cache: { enabled: true }, response: { text } })
+  await save(app, 'acme', { cache: { enabled: true, ttl: 60 }, routes: [route('one')] })
+  await save(app, 'other', { cache: { enabled: true, ttl: 60 }, routes: [route('two')] })
+  t.match(await ask(app, 'acme', 'GET', '/text'), { headers: { 'x-cache': 'MISS' }, payload: '{"text":"one"}' })
+  t.match(await ask(app, 'acme', 'GET', '/text'), { headers: { 'x-cache': 'HIT' }, payload: '{"text":"one"}' })
+  t.match(await ask(app, 'other', 'GET', '/text'), { headers: { 'x-cache': 'MISS' }, payload: '{"text":"two"}' })
+  await save(app, 'acme', { cache: { enabled: true, ttl: 60 }, routes: [route('three')] })
+  t.match(await ask(app, 'acme', 'GET', '/text'), { headers: { 'x-cache': 'MISS' }, payload: '{"text":"three"}' })
+})
+
+test('a tenant\'s limits count its own callers, beside the limit of the server', async (t) => {
+  const app = await testServer(t, { ...platform, rateLimit: { enabled: true, default: { max: 20, windowMs: 60_000 } } }, { tenants: ['acme', 'other'] })
+  const open = (max: number) => ({ path: '/open', method: 'get', rateLimit: { max, windowMs: 60_000 }, response: {} })
+  await save(app, 'acme', { routes: [open(2)], rateLimit: { enabled: true, default: { max: 1, windowMs: 60_000 } } })
+  await save(app, 'other', { routes: [open(1_000_000)] })
+  const strangers = (tenant: string) => app.inject({ url: '/open', headers: { 'x-tenant-id': tenant } })
+  t.strictSame([(await strangers('acme')).statusCode, (await strangers('acme')).statusCode, (await strangers('acme')).statusCode], [200, 200, 429])
+  t.equal((await strangers('other')).statusCode, 200, 'the limit of one tenant is none of another')
+  const answers = await Promise.all(Array.from({ length: 25 }, () => app.inject({ url: '/open', headers: user('other') })))
+  t.equal(answers.filter(({ statusCode }) => statusCode === 429).length, 6, 'the generous limit of a tenant is not the server\'s: its save counted too')
+})
+
+test('a route that asks for a token is refused before its body is read, and an unknown one is not found', async (t) => {
+  const app = await testServer(t, platform, { tenants: ['acme'] })
+  await save(app, 'acme', { routes: [notes.add, { path: '/private', method: 'get', public: false, response: {} }] })
+  const stranger = { 'x-tenant-id': 'acme', 'content-type': 'application/json' }
+  t.equal((await app.inject({ method: 'POST', url: '/notes', headers: stranger, payload: 'no json' })).statusCode, 401)
+  t.equal((await app.inject({ method: 'POST', url: '/nothing', headers: stranger, payload: 'no json' })).statusCode, 404)
+  t.equal((await app.inject({ url: '/private', headers: stranger })).statusCode, 401)
+  t.equal((await app.inject({ url: '/private', headers: user('acme') })).statusCode, 200)
+  t.equal((await app.inject({ method: 'HEAD', url: '/private', headers: user('acme') })).statusCode, 200)
+  t.match((await ask(app, 'acme', 'POST', '/notes', { title: 'a', colour: 'b' })).json(), { code: 'TENANTRY_VALIDATION_FAILED' })
+})
+
+test('permissions of a tenant\'s route are asked for', async (t) => {
+  const app = await testServer(t, platform)
+  await save(app, 'acme', { routes: [{ path: '/reports', method: 'get', requiredPermissions: ['reports:read'], response: {} }] })
+  t.equal((await ask(app, 'acme', 'GET', '/reports')).statusCode, 403)
+})
+
+test('a table that is gone is 503 for the routes that need it until it is back, and no other', async (t) => {
+  const database = await postgresDatabase(t)
+  const app = await testServer(t, platform, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } } })
+  await save(app, 'acme', { routes: [notes.list, { path: '/colours', method: 'get', queries: [{ table: 'colours', operation: 'select' }] }] })
+  t.equal((await ask(app, 'acme', 'GET', '/notes')).statusCode, 200)
+  await database.query('alter table notes rename to elsewhere')
+  await app.engine.refresh()
+  t.match((await ask(app, 'acme', 'GET', '/notes')).json(), { code: 'TENANTRY_SCHEMA_CHANGED' })
+  t.equal((await ask(app, 'acme', 'GET', '/colours')).statusCode, 200)
+  await database.query('alter table elsewhere rename to notes')
+  await app.engine.refresh()
+  t.equal((await ask(app, 'acme', 'GET', '/notes')).statusCode, 200)
+})

@@ -1,0 +1,63 @@
+import type { FastifyInstance } from 'fastify'
+import type { Topic } from '../../../lib/database/events.js'
+import { test } from 'tap'
+import Fastify from 'fastify'
+import apiKeys from '../../../plugins/api-keys/index.js'
+import tenantRbac from '../../../plugins/tenant-rbac/index.js'
+import { makeKey, rotateKey } from '../api-keys/key.js'
+import { open, postgresSection, statuses } from '../auth/app.js'
+
+const admin = { role: 'admin', tenant_id: 'acme' }
+
+/** Resolves when the server has heard of a change. */
+function heard (app: FastifyInstance, topic: Topic): Promise<void> {
+  return new Promise((resolve) => {
+    const end = app.events.on(topic, () => {
+      end()
+      resolve()
+    })
+  })
+}
+
+test('what one server changes in roles and keys, another one on the same database knows', async (t) => {
+  const engine = await postgresSection(t)
+  const here = await open(t, engine, { tenants: ['acme'] })
+  const there = await open(t, engine)
+  const acme = here.as(admin)
+  const [hereEditor, thereEditor] = [here, there].map(({ as }) => () => statuses(as({ tenant_id: 'acme', role: 'editor' }), '/write').then((found) => found['/write']))
+
+  t.equal(await thereEditor?.(), 403)
+  for (const [permissions, expected] of [[['articles:write'], 200], [[], 403]] as const) {
+    const told = heard(there.app, 'roles')
+    await acme('PUT /tenant/rbac', { body: { enabled: true, roles: [{ name: 'editor', permissions }] } })
+    t.equal(await hereEditor?.(), expected, 'at once where it was changed')
+    await told
+    t.equal(await thereEditor?.(), expected, 'on the other server')
+  }
+
+  const status = async (key: string) => (await there.as(key)('GET /who')).status
+  const { id, key } = await makeKey(t, acme)
+  t.equal(await status(key), 200, 'a new key, of which the other server had not heard')
+  const next = await makeKey(t, acme)
+  t.equal(await status(next.key), 200, 'another one, when the keys of the tenant are remembered there')
+  const rotated = heard(there.app, 'api-keys')
+  const second = await rotateKey(t, acme, id)
+  await rotated
+  t.same([await status(key), await status(second)], [401, 200])
+  const ended = heard(there.app, 'api-keys')
+  await acme(`DELETE /tenant/api-keys/${id}`)
+  await ended
+  t.same([await status(second), await status(next.key)], [401, 200])
+})
+
+test('each plugin works without the other one, and says which plugin it lacks', async (t) => {
+  const engine = await postgresSection(t)
+  const keys = await open(t, engine, { tenants: ['acme'], plugins: ['api-keys'] })
+  const { key } = await makeKey(t, keys.as(admin), { scopes: ['articles:read'] })
+  t.same(await statuses(keys.as(key), '/read', '/write'), { '/read': 200, '/write': 403 })
+  const roles = await open(t, engine, { plugins: ['tenant-rbac'] })
+  await roles.as(admin)('PUT /tenant/rbac', { body: { enabled: true, defaultRole: 'reader', roles: [{ name: 'reader', permissions: ['articles:read'] }] } })
+  t.same(await statuses(roles.as({ tenant_id: 'acme' }), '/read', '/write'), { '/read': 200, '/write': 403 })
+  t.equal((await roles.as(key)('GET /who')).status, 401, 'nobody knows keys of tenants')
+  for (const plugin of [apiKeys, tenantRbac]) await t.rejects(async () => Fastify().register(plugin, {}).ready(), /register the plugin "tenantry\/plugins\/database" before/)
+})

@@ -1,0 +1,11 @@
+/**
+ * A server in a process of its own, for tests of several instances. TEST_DOCUMENT is its document as JSON; the settings
+ * are the process's. It prints where it listens, and ends in order at SIGTERM.
+ */
+import type { ConfigInput } from 'tenantry'
+import { createServer } from 'tenantry'
+
+const document: ConfigInput = JSON.parse(process.env['TEST_DOCUMENT'] ?? '{}')
+const app = createServer(document)
+process.once('SIGTERM', () => app.close())
+console.log(`listening on ${await app.listen({ port: 0, host: '127.0.0.1' })}`)
