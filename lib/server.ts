@@ -15,6 +15,7 @@ import database from '../plugins/database.js'
 import health from '../plugins/health.js'
 import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
+import plans, { planRoutes } from '../plugins/plans/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
 import stop from '../plugins/stop.js'
 import secrets, { type SecretsOptions } from '../plugins/secrets/index.js'
@@ -65,6 +66,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(conventions, { root: true })
   app.register(stop)
   app.register(database, { ...config.database, tables: config.tables, migrate: config.migrate })
+  app.register(plans)
   app.register(auth, { jwt: config.jwt, apiKey: setting(env, 'API_KEY') || undefined })
   app.register(tenancy, config.tenancy)
   app.register(rateLimit, config.rateLimit)
@@ -75,6 +77,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   // Before the routes in whose place no tenant's may stand.
   if (plugins['tenant-config'] !== false) app.register(fp(tenantConfig), { ...config, env })
   app.register(tenantRoutes)
+  if (plugins.billing !== false) app.register(planRoutes)
   if (plugins.secrets !== false) app.register(secrets, secretsOptions(env))
   if (plugins['api-keys'] !== false) app.register(apiKeys)
   if (plugins['tenant-rbac'] !== false) app.register(tenantRbac)

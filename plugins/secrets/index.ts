@@ -1,14 +1,17 @@
 /**
  * Secrets of tenants: `app.secrets`, and the endpoints under `/tenant/secrets`. A service plugin (fp); its endpoints stay in
- * a context of their own. Needs the plugins database, auth and tenancy.
+ * a context of their own. Needs the plugins database, auth and tenancy; without
+ * the plugin plans the plans are the built-in ones.
  */
 import type {} from '../auth/index.js'
 import type {} from '../database.js'
+import type {} from '../plans/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import fp from 'fastify-plugin'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
+import { builtInPlans } from '../../lib/plans.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
@@ -38,8 +41,9 @@ export async function secrets (app: FastifyInstance, { now = Date.now, ...settin
   if (note !== undefined) app.log.warn({ masterKey: keys.current.id }, note)
   await refuseOtherKeys(app.db, keys, app.log)
 
-  const service = createSecrets({ db: app.db, maxTenants: app.tenancy.maxRemembered, dbFor: (tenant) => app.engine.kyselyFor(tenant), events: app.events, cipher: createSecretCipher(keys), log: app.log, now })
-  const stopSweeping = startSweeping(app.db, app.log, now)
+  const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
+  const service = createSecrets({ db: app.db, plans, maxTenants: app.tenancy.maxRemembered, dbFor: (tenant) => app.engine.kyselyFor(tenant), events: app.events, cipher: createSecretCipher(keys), log: app.log, now })
+  const stopSweeping = startSweeping(app.db, plans, app.log, now)
   app.decorate('secrets', service)
   app.addHook('onClose', async () => {
     await stopSweeping()

@@ -5,9 +5,9 @@ import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
-import { unlimited, type Plan } from '../../lib/plans.js'
+import { unlimited, type Plan, type Plans } from '../../lib/plans.js'
 import { createAccessCounter } from './accesses.js'
-import { planOf, refuseBeyond, refuseBytes, refuseRotation } from './limits.js'
+import { refuseBeyond, refuseBytes, refuseRotation } from './limits.js'
 import { createSecretStore, type AuditRow, type ListedRow, type SecretRow, type SecretStore } from './store.js'
 import { createTenantValues, type Kept, type SecretValues } from './values.js'
 
@@ -67,6 +67,7 @@ export interface Secrets {
 
 export interface SecretsDependencies {
   readonly db: Kysely<SystemTables>
+  readonly plans: Plans
   /** Tenants whose values are kept at most. */
   readonly maxTenants: number
   /** For what a tenant's endpoints read. */
@@ -79,7 +80,7 @@ export interface SecretsDependencies {
 }
 
 /** The service, and what its plugin does at the end: it writes what was counted and hears of no change any more. */
-export function createSecrets ({ db, maxTenants, dbFor, events, cipher, log, now = Date.now }: SecretsDependencies): Secrets & { close (): Promise<void> } {
+export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, log, now = Date.now }: SecretsDependencies): Secrets & { close (): Promise<void> } {
   const store = createSecretStore(db)
   const accesses = createAccessCounter((batch) => store.accessed(batch, new Date(now())), log)
   const values = createTenantValues({ maxTenants, store, cipher, log, now, onExpired: noteLater })
@@ -112,9 +113,9 @@ export function createSecrets ({ db, maxTenants, dbFor, events, cipher, log, now
   function change<T> (tenant: string, work: (store: SecretStore, plan: Plan) => Promise<T>): Promise<T> {
     return events.change({ topic: 'secrets', tenant }, async (transaction) => {
       const own = createSecretStore(transaction)
-      const plan = await own.lockPlan(tenant)
-      if (plan === undefined) throw failure('tenantUnknown')
-      return await work(own, planOf(plan))
+      const tier = await own.lockPlan(tenant)
+      if (tier === undefined) throw failure('tenantUnknown')
+      return await work(own, plans.of(tier))
     })
   }
 
@@ -162,7 +163,7 @@ export function createSecrets ({ db, maxTenants, dbFor, events, cipher, log, now
         const { others, bytes } = await own.room(tenant, key)
         refuseBytes(bytes + sealed.length + maxMetadataBytes)
         if (there === undefined || there.deletedAt !== null) {
-          refuseBeyond(plan, others)
+          refuseBeyond(plans, plan, others)
           await own.create(tenant, key, { version, value: sealed, metadata: metadata ?? {}, expiresAt: expiresAt ?? null }, at)
           await own.audit(tenant, key, 'create', userId, at)
           return 'created'
@@ -178,7 +179,7 @@ export function createSecrets ({ db, maxTenants, dbFor, events, cipher, log, now
       const until = new Date(at.getTime() + gracePeriodDays * day)
       refuseValue(newValue, '/body/newValue')
       return await change(tenant, async (own, plan) => {
-        refuseRotation(plan)
+        refuseRotation(plans, plan)
         const there = await own.find(tenant, key)
         if (there === undefined || there.deletedAt !== null) throw secretUnknown()
         const version = there.version + 1
@@ -207,7 +208,7 @@ export function createSecrets ({ db, maxTenants, dbFor, events, cipher, log, now
       await accesses.flush()
       const own = createSecretStore(dbFor(tenant))
       await own.expire(tenant, new Date(now()))
-      const { auditRetentionDays: days } = planOf(await own.plan(tenant)).limits.tenantConfig
+      const { auditRetentionDays: days } = plans.of(await own.plan(tenant)).limits.tenantConfig
       const since = days === unlimited ? null : new Date(now() - days * day)
       return await own.auditPage(tenant, { since, key, limit, offset })
     },

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { plans, unlimited } from '../../lib/plans.js'
+import { unlimited, type Plan, type Plans } from '../../lib/plans.js'
 
 const every = 3_600_000 // ms; what is shown is judged when it is asked for, so that only rows wait for it
 const maxRows = 10_000 // a statement
@@ -11,8 +11,8 @@ const deletedFor = 604_800_000 // ms that a deleted secret's row stays, whose nu
 const lock = 'tenantry.secrets.sweep'
 
 /** Sweeps once; false where another server does so now. */
-export async function sweepSecrets (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
-  for (const part of [noteExpired, endGracePeriods, deleteSecrets, deleteAudit]) {
+export async function sweepSecrets (db: Kysely<SystemTables>, plans: Plans, at: Date): Promise<boolean> {
+  for (const part of [noteExpired, endGracePeriods, deleteSecrets, deleteAudit(plans)]) {
     for (let rows = maxRows; rows >= maxRows;) {
       // Between the parts others get their turn.
       rows = await db.transaction().execute(async (transaction) => {
@@ -50,25 +50,27 @@ async function deleteSecrets (db: Kysely<SystemTables>, at: Date): Promise<numbe
 }
 
 /** How many entries went that are older than the plan of their tenant keeps them. */
-async function deleteAudit (db: Kysely<SystemTables>, at: Date): Promise<number> {
-  const bounded = Object.values(plans).filter(({ limits }) => limits.tenantConfig.auditRetentionDays !== unlimited)
-  const names = bounded.map(({ tier }) => tier)
-  const days = bounded.map(({ limits }) => limits.tenantConfig.auditRetentionDays)
-  const { numAffectedRows = 0n } = await sql`delete from tenantry.secret_audit where id in (
-    select old.id from tenantry.tenants t
-    join unnest(${names}::text[], ${days}::int[]) as kept (plan, days) on kept.plan = t.plan
-    join lateral (
-      select a.id from tenantry.secret_audit a where a.tenant_id = t.id and a.created_at <= ${at}::timestamptz - make_interval(days => kept.days) limit ${maxRows}
-    ) old on true limit ${maxRows}
-  )`.execute(db)
-  return Number(numAffectedRows)
+function deleteAudit (plans: Plans): (db: Kysely<SystemTables>, at: Date) => Promise<number> {
+  const daysOf = (plan: Plan) => plan.limits.tenantConfig.auditRetentionDays
+  const days = plans.all.map(daysOf)
+  return async (db, at) => {
+    const { numAffectedRows = 0n } = await sql`delete from tenantry.secret_audit where id in (
+      select old.id from tenantry.tenants t
+      left join unnest(${plans.tiers}::text[], ${days}::int[]) as known (plan, days) on known.plan = t.plan
+      cross join lateral (select coalesce(known.days, ${daysOf(plans.of(undefined))}::int) as days) kept
+      join lateral (
+        select a.id from tenantry.secret_audit a where a.tenant_id = t.id and a.created_at <= ${at}::timestamptz - make_interval(days => kept.days) limit ${maxRows}
+      ) old on kept.days <> ${unlimited} limit ${maxRows}
+    )`.execute(db)
+    return Number(numAffectedRows)
+  }
 }
 
 /** Sweeps every hour, the servers of one database at different times; returns the end of it, which waits for one that runs. */
-export function startSweeping (db: Kysely<SystemTables>, log: FastifyBaseLogger, now: () => number): () => Promise<void> {
+export function startSweeping (db: Kysely<SystemTables>, plans: Plans, log: FastifyBaseLogger, now: () => number): () => Promise<void> {
   let running: Promise<unknown> = Promise.resolve()
   const sweep = () => {
-    running = sweepSecrets(db, new Date(now())).catch((err: unknown) => log.warn({ err }, 'expired secrets and old audit entries could not be swept; it is tried again'))
+    running = sweepSecrets(db, plans, new Date(now())).catch((err: unknown) => log.warn({ err }, 'expired secrets and old audit entries could not be swept; it is tried again'))
   }
   let timer = setTimeout(() => {
     sweep()

@@ -1,13 +1,15 @@
 /**
  * Tenants: `app.tenants`, and which one a request belongs to, `request.tenant` (DESIGN 5). A service plugin (fp). Needs
- * the plugins database and auth. Acts on routes that declare `config: { access }`, `public` ones excepted.
+ * the plugins database and auth; without the plugin plans the plans are the built-in ones. Acts on routes that declare `config: { access }`, `public` ones excepted.
  * `tenantRoutes`, beside it, are its endpoints.
  */
 import type {} from '../cache/index.js'
 import type {} from '../database.js'
+import type {} from '../plans/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Tenant } from './tenant.js'
 import fp from 'fastify-plugin'
+import { builtInPlans } from '../../lib/plans.js'
 import { everyTenant } from '../cache/store.js'
 import { addStep } from '../pipeline.js'
 import { requireDecorator } from '../requirement.js'
@@ -70,7 +72,7 @@ export async function tenancy (app: FastifyInstance, { provisioning = 'auto', tr
   const store = createTenantStore(db)
   const memory = createTenantMemory((id) => store.find(id), maxRemembered, now)
   const erasure = createErasure(engine, db, events)
-  const tenants = createTenants({ store, memory, events, erasure, warn: (error, message) => log.error({ err: error }, message) })
+  const tenants = createTenants({ store, plans: app.hasDecorator('plans') ? app.plans : builtInPlans, memory, events, erasure, warn: (error, message) => log.error({ err: error }, message) })
   app.decorate('tenants', tenants)
   app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered }))
   app.decorateRequest('tenant', null)

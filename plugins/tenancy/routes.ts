@@ -7,15 +7,13 @@ import type { TenantRecord } from './tenant.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { plans, tiers, unlimited } from '../../lib/plans.js'
+import { builtInPlans, bytesPerMB, unlimited } from '../../lib/plans.js'
 import conventions, { errorResponses } from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
 
-const bytesPerMB = 1_048_576
-
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: '1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
 const Name = Type.String({ minLength: 1, maxLength: 200 })
-const Plan = Type.Enum([...tiers])
+const Plan = Type.String({ description: 'The tier of its plan.' })
 const CreatedAt = Type.String({ format: 'date-time' })
 
 const Managed = Type.Object({
@@ -36,13 +34,18 @@ const List = Type.Object({
   pagination: Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() })
 })
 
-const New = Type.Object({ id: Id, name: Name, plan: Type.Optional(Plan) }, { additionalProperties: false })
-
-const Changes = Type.Object({
-  name: Type.Optional(Name),
-  plan: Type.Optional(Plan),
-  status: Type.Optional(Type.Enum(['active', 'suspended'], { description: '`suspended`: whatever is done in its name is refused.' }))
-}, { additionalProperties: false, minProperties: 1 })
+/** The bodies, where a plan is one that the server has. */
+function bodiesOf (tiers: readonly string[]) {
+  const plan = Type.Optional(Type.Enum([...tiers]))
+  const New = Type.Object({ id: Id, name: Name, plan }, { additionalProperties: false })
+  const Changes = Type.Object({
+    name: Type.Optional(Name),
+    plan,
+    status: Type.Optional(Type.Enum(['active', 'suspended'], { description: '`suspended`: whatever is done in its name is refused.' }))
+  }, { additionalProperties: false, minProperties: 1 })
+  return { New, Changes }
+}
+type Bodies = ReturnType<typeof bodiesOf>
 
 const Params = Type.Object({ id: Id })
 
@@ -67,6 +70,8 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
   requireDecorator(app, 'tenants', 'tenancy', 'tenancy')
   await app.register(conventions)
   const { tenants } = app
+  const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
+  const { New, Changes } = bodiesOf(plans.tiers)
 
   app.get<{ Querystring: Static<typeof Page> }>('/tenants', {
     config,
@@ -77,7 +82,7 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
     return { data: data.map(bodyOf), pagination: { limit, offset, total } }
   })
 
-  app.post<{ Body: Static<typeof New> }>('/tenants', {
+  app.post<{ Body: Static<Bodies['New']> }>('/tenants', {
     config,
     schema: { tags, summary: 'Make a tenant', description: 'On the plan `free`, unless the body names another.', body: New, response: { 201: Managed, ...errorResponses(...refusals, 409) } }
   }, async ({ body }, reply) => {
@@ -94,7 +99,7 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
     return bodyOf(tenant)
   })
 
-  app.patch<{ Params: Static<typeof Params>, Body: Static<typeof Changes> }>('/tenants/:id', {
+  app.patch<{ Params: Static<typeof Params>, Body: Static<Bodies['Changes']> }>('/tenants/:id', {
     config,
     schema: { tags, summary: "Change a tenant's name or plan, suspend it or activate it again", params: Params, body: Changes, response: { 200: Managed, ...errorResponses(...refusals, 404, 409) } }
   }, async ({ params: { id }, body }) => bodyOf(await tenants.update(id, body)))
@@ -118,7 +123,7 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
     schema: { tags, summary: "The caller's tenant, and what its plan includes", response: { 200: Info, ...errorResponses(...refusals, 404) } }
   }, async ({ tenant }) => {
     if (tenant === null) throw failure('tenantRequired')
-    const { api, ai, fileStorage: { maxStorageMB } } = plans[tenant.plan].limits
+    const { api, ai, fileStorage: { maxStorageMB } } = plans.of(tenant.plan).limits
     const { id, name, plan, createdAt } = tenant
     const storage = maxStorageMB === unlimited ? unlimited : maxStorageMB * bytesPerMB
     return { id, name, plan, createdAt: createdAt.toISOString(), limits: { apiCalls: api.requestsPerMinute, llmTokens: ai.llmTokensPerMonth, storage } }

@@ -1,6 +1,6 @@
 /** What `app.tenants` is. */
 import type { Events } from '../../lib/database/events.js'
-import type { Tier } from '../../lib/plans.js'
+import type { Plans } from '../../lib/plans.js'
 import type { Erasure } from './erasure.js'
 import type { TenantMemory } from './memory.js'
 import type { TenantChanges, TenantStore } from './store.js'
@@ -12,9 +12,9 @@ export interface Tenants {
   get (id: string): Tenant | null | Promise<Tenant | null>
   /** A page in the order of ids, and how many there are in all. */
   list (page: { limit: number, offset: number }): Promise<{ data: TenantRecord[], total: number }>
-  /** Makes an active tenant. `conflict` where there is one of this id. Default plan: `free`. */
-  create (tenant: { id: string, name: string, plan?: Tier | undefined }): Promise<TenantRecord>
-  /** `tenantUnknown`; `conflict` where it is being deleted. */
+  /** Makes an active tenant. `conflict` where there is one of this id, `validationFailed` without such a plan. Default plan: `free`. */
+  create (tenant: { id: string, name: string, plan?: string | undefined }): Promise<TenantRecord>
+  /** `tenantUnknown`; `conflict` where it is being deleted; `validationFailed` without such a plan. */
   update (id: string, changes: TenantChanges): Promise<TenantRecord>
   /**
    * Removes the tenant and all that it owns. `tenantUnknown`; `conflict` where rows that are not the tenant's refer to
@@ -27,6 +27,7 @@ export interface Tenants {
 
 export interface TenantsParts {
   readonly store: TenantStore
+  readonly plans: Plans
   readonly memory: TenantMemory
   readonly events: Events
   readonly erasure: Erasure
@@ -34,7 +35,7 @@ export interface TenantsParts {
   readonly warn: (error: unknown, message: string) => void
 }
 
-export function createTenants ({ store, memory, events, erasure, warn }: TenantsParts): Tenants {
+export function createTenants ({ store, plans, memory, events, erasure, warn }: TenantsParts): Tenants {
   const listeners: ((tenant: string) => void | Promise<void>)[] = []
 
   return {
@@ -44,6 +45,7 @@ export function createTenants ({ store, memory, events, erasure, warn }: Tenants
     },
     list: (page) => store.list(page),
     async create ({ id, name, plan = 'free' }) {
+      refuseUnknown(plans, plan)
       const found = await store.find(id)
       if (found.tenant === null && found.deletedAt !== null) await erasure.sweep(id)
       return await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
@@ -53,6 +55,7 @@ export function createTenants ({ store, memory, events, erasure, warn }: Tenants
       })
     },
     async update (id, changes) {
+      if (changes.plan !== undefined) refuseUnknown(plans, changes.plan)
       const updated = await events.change({ topic: 'tenant', tenant: id }, (transaction) => store.update(transaction, id, changes))
       if (updated !== null) return updated
       throw await store.read(id) === null ? failure('tenantUnknown') : failure('conflict', { message: 'The tenant is being deleted' })
@@ -74,4 +77,8 @@ export function createTenants ({ store, memory, events, erasure, warn }: Tenants
     },
     onDelete (listener) { listeners.push(listener) }
   }
+}
+
+function refuseUnknown ({ tiers }: Plans, plan: string): void {
+  if (!tiers.includes(plan)) throw failure('validationFailed', { extras: { details: [{ path: '/body/plan', message: `must be one of ${tiers.join(', ')}`, keyword: 'enum' }] } })
 }

@@ -4,7 +4,6 @@ import type { SystemTables, TenantsTable } from '../../lib/database/system-table
 import type { Found, Tenant, TenantRecord } from './tenant.js'
 import { sql } from 'kysely'
 import { deepFreeze } from '../../lib/plain-value.js'
-import { tiers, type Tier } from '../../lib/plans.js'
 
 type Writer = Transaction<SystemTables>
 type Row = Pick<Selectable<TenantsTable>, 'id' | 'name' | 'plan' | 'status' | 'created_at'>
@@ -12,7 +11,7 @@ type Row = Pick<Selectable<TenantsTable>, 'id' | 'name' | 'plan' | 'status' | 'c
 /** What of a tenant the platform changes. */
 export interface TenantChanges {
   readonly name?: string | undefined
-  readonly plan?: Tier | undefined
+  readonly plan?: string | undefined
   readonly status?: 'active' | 'suspended' | undefined
 }
 
@@ -21,7 +20,7 @@ export interface TenantStore {
   list (page: { limit: number, offset: number }): Promise<{ data: TenantRecord[], total: number }>
   read (id: string): Promise<TenantRecord | null>
   /** null where there is a tenant of the id; then nothing was written. Waits for one that is being written or removed. */
-  insert (writer: Writer, tenant: { id: string, name: string, plan: Tier }): Promise<TenantRecord | null>
+  insert (writer: Writer, tenant: { id: string, name: string, plan: string }): Promise<TenantRecord | null>
   /** null where there is none, or one that is being deleted. */
   update (writer: Writer, id: string, changes: TenantChanges): Promise<TenantRecord | null>
   /** Makes it one that is being deleted; false where there is none. */
@@ -93,8 +92,7 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
 }
 
 function recordOf ({ id, name, plan, status, created_at: createdAt }: Row): TenantRecord {
-  // A plan that this version does not know includes what the lowest does.
-  return { id, name, plan: tiers.find((tier) => tier === plan) ?? 'free', status, createdAt }
+  return { id, name, plan, status, createdAt }
 }
 
 function tenantOf (row: Row, text: string | null): Tenant {

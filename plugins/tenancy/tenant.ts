@@ -1,6 +1,5 @@
 /** What a tenant is to the server. */
 import type { ScopeTenant } from '../../lib/compiler/types.js'
-import type { Tier } from '../../lib/plans.js'
 
 /** `deleting`: what it owns is being removed, or was until the server stopped. */
 export type TenantStatus = 'active' | 'suspended' | 'deleting'
@@ -9,7 +8,8 @@ export type TenantStatus = 'active' | 'suspended' | 'deleting'
 export interface TenantRecord {
   readonly id: string
   readonly name: string
-  readonly plan: Tier
+  /** The tier, as it is stored: this server may not know it, see `app.plans.of`. */
+  readonly plan: string
   readonly status: TenantStatus
   readonly createdAt: Date
 }

@@ -2,7 +2,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { ConfigInput } from '../../lib/config/index.js'
-import type { Tier } from '../../lib/plans.js'
 import type { DatabaseSection } from './postgres.js'
 import { createServer, type ServerOptions } from '../../lib/server.js'
 import { scanLog, secretsOfExchange, secretText, secretToken } from './log-scan.js'
@@ -15,7 +14,7 @@ export const testMasterKey = secretText(Buffer.from('a master key of the tests, 
 export const testEnv = Object.freeze({ SECRETS_MASTER_KEY: testMasterKey })
 
 /** A tenant that a test begins with; one that is named by its id alone is on the plan `free`. */
-export type TestTenant = string | { readonly id: string, readonly plan?: Tier }
+export type TestTenant = string | { readonly id: string, readonly plan?: string }
 
 export interface TestServerOptions extends ServerOptions {
   /** What `forEachEngine` hands out, or the section of a `postgresDatabase`. Default: embedded, in memory. */

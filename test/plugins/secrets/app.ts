@@ -1,6 +1,5 @@
 /** The plugin secrets in an app of its own, with what it needs and nothing else. */
 import type { Test } from 'tap'
-import type { Tier } from '../../../lib/plans.js'
 import Fastify, { type FastifyInstance } from 'fastify'
 import auth from '../../../plugins/auth/index.js'
 import database from '../../../plugins/database.js'
@@ -24,7 +23,7 @@ export function fakeClock (start = Date.parse('2026-06-01T12:00:00Z')) {
 }
 
 export interface OpenOptions extends SecretsOptions {
-  readonly tenants?: Readonly<Record<string, Tier>>
+  readonly tenants?: Readonly<Record<string, string>>
   /** Told of each line of the log, at trace. */
   readonly onLog?: (line: string) => void
 }

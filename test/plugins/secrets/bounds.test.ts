@@ -8,7 +8,7 @@ import secrets from '../../../plugins/secrets/index.js'
 import Fastify from 'fastify'
 import { refuseBeyond, refuseBytes } from '../../../plugins/secrets/limits.js'
 import { sweepSecrets } from '../../../plugins/secrets/sweep.js'
-import { plans } from '../../../lib/plans.js'
+import { builtInPlans } from '../../../lib/plans.js'
 import { createSecretStore } from '../../../plugins/secrets/store.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
@@ -47,8 +47,8 @@ test('what took long, was lost or promised too much', async (t) => {
   })
 
   await t.test('a plan without a limit had none at all', async (t) => {
-    t.doesNotThrow(() => refuseBeyond(plans.enterprise, 9999))
-    t.throws(() => refuseBeyond(plans.enterprise, 10_000), { code: 'TENANTRY_CONFLICT' })
+    t.doesNotThrow(() => refuseBeyond(builtInPlans, builtInPlans.of('enterprise'), 9999))
+    t.throws(() => refuseBeyond(builtInPlans, builtInPlans.of('enterprise'), 10_000), { code: 'TENANTRY_CONFLICT' })
     t.doesNotThrow(() => refuseBytes(8_388_608))
     t.throws(() => refuseBytes(8_388_609), { code: 'TENANTRY_CONFLICT' })
     await sql`insert into tenantry.secrets (tenant_id, key, version, value) select 'acme', 'huge-' || n, 1, decode(repeat('00', 65000), 'hex') from generate_series(1, 110) n`.execute(app.db)
@@ -96,10 +96,10 @@ test('what took long, was lost or promised too much', async (t) => {
     const rows = async () => (await sql`select metadata from tenantry.secrets where key = 'gone'`.execute(app.db)).rows
     t.same(await rows(), [{ metadata: {} }])
     clock.forward(7 * day - 1)
-    await sweepSecrets(app.db, new Date(clock.now()))
+    await sweepSecrets(app.db, builtInPlans, new Date(clock.now()))
     t.equal((await rows()).length, 1)
     clock.forward(1)
-    await sweepSecrets(app.db, new Date(clock.now()))
+    await sweepSecrets(app.db, builtInPlans, new Date(clock.now()))
     t.same(await rows(), [])
   })
 })
