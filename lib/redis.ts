@@ -1,0 +1,208 @@
+/**
+ * The connection to Redis, which what instances share lies in. Redis is a help and never a need: what asks it says what
+ * holds without it, and gets that at once while Redis is away. No command waits for a connection.
+ */
+import type { Redis } from 'ioredis'
+import { createHash } from 'node:crypto'
+
+const answerTime = 250 // ms in which Redis must have sent something; it is judged once in that time, so that a caller waits twice as long at most
+const handshakeTime = 2000 // ms for a connection to be of use; callers do not wait for it
+const retryTime = 1000 // ms from the end of a connection to the next
+const startTime = 1000 // ms that a start waits for the first connection
+const refusalLogTime = 60_000 // ms between two lines on commands that Redis refuses
+
+/** A server's log, as far as it is written to here. */
+export interface Log {
+  info (fields: object, text: string): void
+  warn (fields: object, text: string): void
+}
+
+export interface RedisConnection {
+  /**
+   * What the work answers, or the fallback: at once while Redis is away, otherwise after a failure of the work. The
+   * work sends its commands and waits for nothing else.
+   */
+  run<Value> (work: (client: Redis) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
+  /** Ends the connection when everybody who opened it has closed it; commands under way fall back. */
+  close (): void
+}
+
+interface Shared {
+  readonly connection: RedisConnection
+  users: number
+}
+
+/** By the log of a server, whose plugins share one connection for each address. */
+const connections = new WeakMap<Log, Map<string, Promise<Shared>>>()
+
+/**
+ * Connects to `url`, or joins the connection that another plugin of the same server opened. Resolves when Redis answers
+ * or did not within a second; it is tried again every second from then on. The log has one line when Redis goes away
+ * and one when it is back. Throws where the package ioredis is not installed.
+ *
+ * @param url `redis://` or `rediss://`
+ */
+export async function openRedis (url: string, log: Log): Promise<RedisConnection> {
+  const known = connections.get(log) ?? new Map<string, Promise<Shared>>()
+  connections.set(log, known)
+  let opening = known.get(url)
+  if (opening === undefined) {
+    opening = connect(url, log).then((connection) => ({ connection, users: 0 }))
+    known.set(url, opening)
+    opening.catch(() => known.delete(url))
+  }
+  const shared = await opening
+  shared.users++
+  let isOpen = true
+  return {
+    run: shared.connection.run,
+    close () {
+      if (!isOpen) return
+      isOpen = false
+      if (--shared.users > 0) return
+      known.delete(url)
+      shared.connection.close()
+    }
+  }
+}
+
+/** Runs Lua in Redis by its digest; the text is sent where Redis does not know it. */
+export function redisScript (text: string): (client: Redis, keys: readonly string[], values: readonly (string | number)[]) => Promise<unknown> {
+  const digest = createHash('sha1').update(text).digest('hex')
+  return (client, keys, values) => client.evalsha(digest, keys.length, ...keys, ...values).catch((error: unknown) => {
+    if (!messageOf(error).startsWith('NOSCRIPT')) throw error
+    return client.eval(text, keys.length, ...keys, ...values)
+  })
+}
+
+async function connect (url: string, log: Log): Promise<RedisConnection> {
+  const Redis = await loadClient()
+  const client = new Redis(url, {
+    connectTimeout: handshakeTime,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => retryTime,
+    // A primary that became a replica: the address may lead to the new primary.
+    reconnectOnError: (error) => error.message.startsWith('READONLY')
+  })
+  const redis = addressOf(url)
+  let isUp = false
+  let isToldAway = false
+  let isClosed = false
+  let reason = 'it did not answer'
+  let lastRefusal = -Infinity
+  let handshake: NodeJS.Timeout | undefined
+  let watch: NodeJS.Timeout | undefined
+  let pending = 0
+
+  function away (why: string): void {
+    isUp = false
+    if (isToldAway || isClosed) return
+    isToldAway = true
+    log.warn({ redis, reason: why }, 'Redis cannot be used: until it is back each instance limits and caches by itself')
+  }
+
+  /** Looks after a span whether anything came of what was under way at its begin; again after the socket was read, for a process that was busy. */
+  function watchOn (): void {
+    if (watch !== undefined || pending === 0 || !isUp) return
+    const { bytesRead } = client.stream
+    watch = setTimeout(() => setImmediate(() => {
+      watch = undefined
+      if (isUp && pending > 0 && client.stream.bytesRead === bytesRead) {
+        away(`no answer in ${answerTime} ms`)
+        // `disconnect` would wait for the other side to agree.
+        client.stream.destroy()
+      } else watchOn()
+    }), answerTime)
+    watch.unref()
+  }
+
+  client.on('error', (error) => { reason = error.message })
+  client.on('connect', () => {
+    handshake = setTimeout(() => setImmediate(() => {
+      if (client.status !== 'connect') return
+      reason = 'no answer to the handshake'
+      client.stream.destroy()
+    }), handshakeTime)
+    handshake.unref()
+  })
+  client.on('ready', () => {
+    clearTimeout(handshake)
+    isUp = true
+    if (isToldAway) log.info({ redis }, 'Redis is back: instances share their counts and caches again')
+    isToldAway = false
+  })
+  client.on('close', () => {
+    clearTimeout(handshake)
+    clearTimeout(watch)
+    watch = undefined
+    away(reason)
+    reason = 'the connection ended'
+  })
+  await firstConnection(client)
+  if (!isUp) away(reason)
+
+  return {
+    run (work, fallback) {
+      if (!isUp) return fallback()
+      pending++
+      watchOn()
+      return work(client).then((value) => {
+        pending--
+        return value
+      }, (error: unknown) => {
+        pending--
+        if (isReply(error) && Date.now() - lastRefusal > refusalLogTime) {
+          lastRefusal = Date.now()
+          log.warn({ redis, reason: messageOf(error) }, 'Redis refused a command: this instance did without it')
+        }
+        return fallback()
+      })
+    },
+    close () {
+      isClosed = true
+      isUp = false
+      clearTimeout(handshake)
+      clearTimeout(watch)
+      client.disconnect()
+      client.stream?.destroy()
+    }
+  }
+}
+
+async function loadClient (): Promise<typeof Redis> {
+  try {
+    return (await import('ioredis')).Redis
+  } catch (error) {
+    throw new Error('Redis needs the package ioredis: npm i ioredis', { cause: error })
+  }
+}
+
+/** Until the first connection is of use, or fails, or takes too long. */
+function firstConnection (client: Redis): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, startTime)
+    for (const event of ['ready', 'close']) {
+      client.once(event, () => {
+        clearTimeout(timer)
+        resolve()
+      })
+    }
+  })
+}
+
+/** The address without the password. */
+function addressOf (url: string): string {
+  const { protocol, host, pathname } = new URL(url)
+  return `${protocol}//${host}${pathname}`
+}
+
+/** Redis answered, and said no: out of memory, say. */
+function isReply (error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError'
+}
+
+function messageOf (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
