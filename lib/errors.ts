@@ -76,6 +76,7 @@ export const catalogue = {
   tokenInvalid: entry('TENANTRY_TOKEN_INVALID', 401, 'Unauthorized', 'Invalid or expired token'),
   tokenExpired: entry('TENANTRY_TOKEN_EXPIRED', 401, 'Unauthorized', 'Token expired'),
   planLimit: entry('TENANTRY_PLAN_LIMIT', 402, 'Usage limit exceeded', 'The plan of this tenant does not include it'),
+  resourceLimit: entry('TENANTRY_RESOURCE_LIMIT', 402, 'Usage limit exceeded', 'The limit of a resource is reached'),
   forbidden: entry('TENANTRY_FORBIDDEN', 403, 'Forbidden', 'Insufficient permissions'),
   tenantMismatch: entry('TENANTRY_TENANT_MISMATCH', 403, 'Forbidden', 'X-Tenant-ID does not match the tenant of the token'),
   tenantSuspended: entry('TENANTRY_TENANT_SUSPENDED', 403, 'Forbidden', 'The tenant is suspended'),

@@ -115,6 +115,33 @@ export interface TenantRolesTable {
   parent_role: string | null
 }
 
+/** The limits of a tenant's users. */
+export interface ResourceLimitsTable {
+  tenant_id: string
+  /** As they were saved, in their order. */
+  rules: ColumnType<unknown, string, string>
+  /** Rows of `resource_usage` that the tenant has. */
+  counters: number
+  updated_at: Timestamp
+}
+
+/** Of each period the one that was counted last, and how much was used in it. */
+type PeriodColumns = {
+  [Column in `${'minute' | 'hour' | 'day' | 'week' | 'month' | 'total'}_start`]: ColumnType<Date | null, Date | null | undefined, Date | null>
+} & {
+  [Column in `${'minute' | 'hour' | 'day' | 'week' | 'month' | 'total'}_amount`]: ColumnType<string, number | undefined, number>
+}
+
+/** What a user has used of a resource. */
+export interface ResourceUsageTable extends PeriodColumns {
+  tenant_id: string
+  user_id: string
+  resource: string
+  metric: string
+  /** When the last of its periods ends. */
+  ends_at: ColumnType<Date, Date, Date>
+}
+
 export interface SystemTables {
   'tenantry.migrations': MigrationsTable
   'tenantry.documents': DocumentsTable
@@ -126,6 +153,8 @@ export interface SystemTables {
   'tenantry.api_keys': ApiKeysTable
   'tenantry.tenant_rbac': TenantRbacTable
   'tenantry.tenant_roles': TenantRolesTable
+  'tenantry.resource_limits': ResourceLimitsTable
+  'tenantry.resource_usage': ResourceUsageTable
 }
 
 /**
@@ -134,5 +163,5 @@ export interface SystemTables {
  */
 export const tenantOwnedTables = [
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.secret_audit', 'tenantry.secrets', 'tenantry.api_keys',
-  'tenantry.tenant_roles', 'tenantry.tenant_rbac'
+  'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits'
 ] as const satisfies readonly (keyof SystemTables)[]
