@@ -1,4 +1,5 @@
 /** What each plan includes (SPEC "Plan", "Plan tiers" and "Secrets by plan", DESIGN 7), and the refusal beyond it. */
+import type { Plans as Changes } from './config/schema/plans.js'
 import { Type, type Static } from 'typebox'
 import { failure, type TenantryError } from './errors.js'
 import { deepFreeze } from './plain-value.js'
@@ -45,12 +46,6 @@ export const Plan = Type.Object({
 /** Frozen throughout: all requests of all tenants share it. */
 export type Plan = Static<typeof Plan>
 
-/** What a document says of a plan; what it leaves out is that of the built-in plan, or of `free` for a tier that it adds. */
-export type PlanChanges = { readonly [Member in 'name' | 'description']?: Plan[Member] | undefined } & {
-  readonly price?: Partial<Plan['price']> | undefined
-  readonly limits?: { readonly [Group in keyof Plan['limits']]?: Partial<Plan['limits'][Group]> | undefined } | undefined
-}
-
 /** The plan to change to, as a 402 names it. */
 export interface Upgrade {
   readonly plan: string
@@ -59,15 +54,17 @@ export interface Upgrade {
 
 /** What `app.plans` is. */
 export interface Plans {
-  /** From the lowest to the highest: by their price for a month, those by agreement last. */
+  /** From the lowest to the highest: by their price for a month, those by agreement last, and of one price those that are built in first. */
   readonly all: readonly Plan[]
+  /** Of all plans, in their order. */
   readonly tiers: readonly string[]
   /** The plan of a tier; `free` for one that this server does not know. */
   of (tier: string | undefined): Plan
   /**
-   * The lowest plan above the tier that has room for `needed`; null where none has.
+   * The lowest plan above that of the tier that has room for `needed`; null where none has.
    *
    * @param limitOf the limit that was met, of a plan
+   * @param needed how much there would be with what was refused
    */
   upgrade (tier: string, limitOf: (plan: Plan) => number, needed: number): Upgrade | null
 }
@@ -111,42 +108,56 @@ const builtInList: readonly Plan[] = [
   builtIn('enterprise', 'With limits by agreement', { monthly: unlimited, connections: 10_000, watched: unlimited, storageMB: unlimited, fileMB: 5000, requests: 10_000, tokens: unlimited, cost: unlimited, secrets: unlimited, retentionDays: unlimited })
 ]
 
-/** The five plans of SPEC with the changes of a document, and those that it adds. */
-export function createPlans (changes: Readonly<Record<string, PlanChanges>> = {}): Plans {
+/**
+ * The five plans of SPEC with the changes of a document, and the tiers that it adds: what it leaves out is that of the
+ * built-in plan, or of the built-in `free` for a tier that it adds.
+ */
+export function createPlans (changes: Changes = {}): Plans {
   const byTier = new Map(builtInList.map((plan) => [plan.tier, plan]))
   for (const [tier, change] of Object.entries(changes)) byTier.set(tier, changed(byTier.get(tier) ?? { ...free, tier, name: tier, description: '' }, change))
-  const all = deepFreeze([...byTier.values()].sort((one, other) => rank(one) - rank(other)))
+  const all = deepFreeze([...byTier.values()].sort(byPrice))
+  const lowest = byTier.get(free.tier) ?? free
+  const planOf = (tier = '') => byTier.get(tier) ?? lowest
 
   return {
     all,
     tiers: Object.freeze(all.map(({ tier }) => tier)),
-    of: (tier = '') => byTier.get(tier) ?? byTier.get('free') ?? free,
+    of: planOf,
     upgrade (tier, limitOf, needed) {
-      const above = all.slice(all.findIndex((plan) => plan.tier === tier) + 1)
+      const above = all.slice(all.indexOf(planOf(tier)) + 1)
       const next = above.find((plan) => limitOf(plan) === unlimited || limitOf(plan) >= needed)
       return next === undefined ? null : { plan: next.tier, limit: limitOf(next) }
     }
   }
 }
 
-function rank ({ price: { monthly } }: Plan): number {
-  return monthly === unlimited ? Infinity : monthly
+function byPrice ({ price: { monthly: one } }: Plan, { price: { monthly: other } }: Plan): number {
+  if (one === unlimited || other === unlimited) return Number(one === unlimited) - Number(other === unlimited)
+  return one - other
 }
 
-function changed (plan: Plan, { price, limits = {}, ...texts }: PlanChanges): Plan {
+function changed (plan: Plan, { name = plan.name, description = plan.description, price, limits = {} }: Changes[string]): Plan {
   const { websocket, fileStorage, api, ai, tenantConfig } = plan.limits
   return {
-    ...plan,
-    ...texts,
-    price: { ...plan.price, ...price },
+    tier: plan.tier,
+    name,
+    description,
+    price: overlaid(plan.price, price),
     limits: {
-      websocket: { ...websocket, ...limits.websocket },
-      fileStorage: { ...fileStorage, ...limits.fileStorage },
-      api: { ...api, ...limits.api },
-      ai: { ...ai, ...limits.ai },
-      tenantConfig: { ...tenantConfig, ...limits.tenantConfig }
+      websocket: overlaid(websocket, limits.websocket),
+      fileStorage: overlaid(fileStorage, limits.fileStorage),
+      api: overlaid(api, limits.api),
+      ai: overlaid(ai, limits.ai),
+      tenantConfig: overlaid(tenantConfig, limits.tenantConfig)
     }
   }
+}
+
+/** The group with the members that are given; one that is undefined is not. */
+function overlaid<Group extends object> (group: Group, changes: Partial<Group> = {}): Group {
+  const result = { ...group }
+  for (const name in group) result[name] = changes[name] ?? group[name]
+  return result
 }
 
 /** The plans of SPEC as they are. */

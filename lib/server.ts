@@ -66,7 +66,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(conventions, { root: true })
   app.register(stop)
   app.register(database, { ...config.database, tables: config.tables, migrate: config.migrate })
-  app.register(plans)
+  app.register(plans, { plans: config.plans })
   app.register(auth, { jwt: config.jwt, apiKey: setting(env, 'API_KEY') || undefined })
   app.register(tenancy, config.tenancy)
   app.register(rateLimit, config.rateLimit)

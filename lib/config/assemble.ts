@@ -7,6 +7,7 @@ import { checkRouteTexts } from '../compiler/check.js'
 import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
 import { checkJwt } from './meaning/jwt.js'
+import { checkPlans } from './meaning/plans.js'
 import { checkEndpoints, withDefaultRule } from './meaning/rate-limit.js'
 import { checkRoutes } from './meaning/routes.js'
 import { checkTables } from './meaning/tables.js'
@@ -15,6 +16,7 @@ import { builtInGroups } from './reserved.js'
 import { CacheStore } from './schema/cache.js'
 import { Jwt } from './schema/jwt.js'
 import { Pagination } from './schema/pagination.js'
+import { Plans } from './schema/plans.js'
 import { Plugins } from './schema/plugins.js'
 import { RateLimit } from './schema/rate-limit.js'
 import { Root } from './schema/root.js'
@@ -59,8 +61,10 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const server = sections.get('server', Server)
   const tenancy = tenancyOf(sections)
   if (tenancy !== undefined) checkTenancy(tenancy, tables, complete, faults)
+  const plans = sections.get('plans', Plans)
+  if (plans !== undefined) checkPlans(plans, faults)
   const migrate = sections.get('migrate', Root.properties.migrate)
-  if (!database || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy) return undefined
+  if (!database || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans) return undefined
   const config = {
     database,
     migrate: migrateOf(migrate, provider, env),
@@ -72,6 +76,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     rateLimit,
     server: filled(server, 'bodyLimit', 'trustProxy'),
     tenancy,
+    plans,
     plugins
   }
   further?.(config, routes, { faults, env })

@@ -3,6 +3,7 @@ import type { CacheStore } from './schema/cache.js'
 import type { Embedded, Postgres } from './schema/database.js'
 import type { Jwt } from './schema/jwt.js'
 import type { Pagination } from './schema/pagination.js'
+import type { Plans } from './schema/plans.js'
 import type { Plugins } from './schema/plugins.js'
 import type { RateLimit } from './schema/rate-limit.js'
 import type { Route } from './schema/route.js'
@@ -30,5 +31,6 @@ export interface Config {
   readonly rateLimit: RateLimit
   readonly server: Server
   readonly tenancy: Tenancy
+  readonly plans: Plans
   readonly plugins: Plugins
 }

@@ -41,8 +41,8 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   webhooks: ['/webhooks/deliveries', '/webhooks/deliveries/:id/redeliver', '/webhooks/secret']
 }
 
-/** Those that this version serves. */
-const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-rbac'])
+/** Groups that this version serves, and endpoints of groups that it does not serve whole. */
+const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-rbac', '/billing/plans', '/billing/usage', 'usage', 'resource-limits'])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {
@@ -54,7 +54,7 @@ export interface ReservedPath {
 }
 
 export const reservedPaths: readonly ReservedPath[] = Object.entries(builtIn).flatMap(([plugin, paths]) =>
-  paths.map((path) => ({ path, plugin, served: served.has(plugin), segments: path.slice(1).split('/').map(segmentOf) })))
+  paths.map((path) => ({ path, plugin, served: served.has(plugin) || served.has(path), segments: path.slice(1).split('/').map(segmentOf) })))
 
 /** The names of all groups of built-in endpoints. */
 export const builtInGroups: ReadonlySet<string> = new Set(Object.keys(builtIn))

@@ -3,8 +3,9 @@
  * those that hold tenants to their plans. `planRoutes`, beside it, are its endpoint.
  */
 import type { FastifyInstance } from 'fastify'
+import type { Plans as Changes } from '../../lib/config/schema/plans.js'
 import fp from 'fastify-plugin'
-import { createPlans, type PlanChanges, type Plans } from '../../lib/plans.js'
+import { createPlans, type Plans } from '../../lib/plans.js'
 
 export { default as planRoutes } from './routes.js'
 export type { Plan, Plans } from '../../lib/plans.js'
@@ -17,7 +18,7 @@ declare module 'fastify' {
 
 export interface PlansOptions {
   /** The document's `plans`: by tier, what differs from the built-in plans. Default: nothing. */
-  readonly plans?: Readonly<Record<string, PlanChanges>> | undefined
+  readonly plans?: Changes | undefined
 }
 
 export async function plans (app: FastifyInstance, options: PlansOptions): Promise<void> {

@@ -1,9 +1,9 @@
 /** What a plan includes of secrets (SPEC "Secrets by plan"), and the refusals beyond it. */
+import { maxSecretsOfAny } from '../../lib/config/schema/plans.js'
 import { failure } from '../../lib/errors.js'
 import { planLimit, unlimited, type Plan, type Plans } from '../../lib/plans.js'
 
-// Of one tenant, whatever its plan: every server that serves it holds its values in memory.
-export const maxSecretsOfAny = 10_000
+/** Of one tenant, whatever its plan: every server that serves it holds its values in memory. */
 export const maxBytesOfAny = 8_388_608
 
 /** 402 where one more than `count` is too many for the plan, 409 where it is for any. */

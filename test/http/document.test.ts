@@ -74,7 +74,6 @@ test('what is not in this version yet is refused with that reason', async (t) =>
     analytics: { enabled: true },
     auth: {},
     mfa: {},
-    plans: {},
     egress: {},
     queue: {},
     storage: {},

@@ -28,17 +28,17 @@ export const Plugins = Section({
   agent: PlannedGroup('`/agent` and `/llm`.'),
   analytics: PlannedGroup('`/analytics`.'),
   audit: PlannedGroup('`/audit`.'),
-  billing: PlannedGroup('`/billing` and `/webhooks/billing`.'),
+  billing: Group('`GET /billing/plans`, and what a later version has under `/billing` and `/webhooks/billing`.', {}),
   files: PlannedGroup('`/files`.'),
   integrations: PlannedGroup('`/integrations`.'),
   mfa: PlannedGroup('`/mfa` and `/auth/mfa`.'),
   publish: PlannedGroup('`/publish`.'),
   rbac: PlannedGroup('`/rbac`.'),
   realtime: PlannedGroup('`/realtime`.'),
-  'resource-limits': PlannedGroup('`/tenant/limits`.'),
+  'resource-limits': Group('`/tenant/limits`, and the limits of users that tenants set with it.', {}),
   system: PlannedGroup('`/system`, `/metrics`, `/cache` and `/queue`.'),
   'tenant-billing': PlannedGroup('`/billing/tenant`.'),
-  usage: PlannedGroup('`/usage`.'),
+  usage: Group('`/usage` and `GET /billing/usage`, and the counting of what tenants use.', {}),
   webhooks: PlannedGroup('`/webhooks`.')
 }, { default: {}, description: 'Groups of built-in endpoints, by name.' })
 export type Plugins = Static<typeof Plugins>

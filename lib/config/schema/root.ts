@@ -8,8 +8,9 @@ import { Pagination } from './pagination.js'
 import { Agent } from './planned/agent.js'
 import { Auth, AuthProviders, Mfa, Rbac } from './planned/identity.js'
 import { CustomIntegrations, Egress, PlannedCredentials } from './planned/integration.js'
-import { Analytics, Firebase, Plans, Storage, StorageProvider } from './planned/operation.js'
+import { Analytics, Firebase, Storage, StorageProvider } from './planned/operation.js'
 import { Queue, Webhooks, Workflows } from './planned/workflow.js'
+import { Plans } from './plans.js'
 import { Plugins } from './plugins.js'
 import { RateLimit } from './rate-limit.js'
 import { Route } from './route.js'
@@ -40,7 +41,7 @@ export const Root = Section({
   server: Type.Optional(Server),
   tenancy: Type.Optional(Tenancy),
   plugins: Type.Optional(Plugins),
-  plans: Plans,
+  plans: Type.Optional(Plans),
   credentials: PlannedCredentials,
   customIntegrations: CustomIntegrations,
   egress: Egress,

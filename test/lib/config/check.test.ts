@@ -17,6 +17,7 @@ t.test('the smallest document has every default', async (t) => {
     rateLimit: { enabled: false, default: { max: 100, windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false } },
     server: { bodyLimit: 1_048_576, trustProxy: false },
     tenancy: { provisioning: 'auto', trustHeader: false, sharedTables: [], env: [], overridableEnv: [], maxLoadedTenants: 1000 },
+    plans: {},
     plugins: {}
   })
 })
@@ -128,8 +129,8 @@ t.test('every member that is not built is refused with its reason', async (t) =>
   const ofRoutes = planned(Route.properties)
   t.strictSame(ofRoutes.map(([name]) => name), ['integrations', 'workflow', 'multipart', 'webhook', 'resourceLimit'])
   for (const [name, node] of ofRoutes) t.strictSame(faultsOfRoutes({ ...route, [name]: true }), [`/routes/0/${name}: not in this version yet: ${node.planned}`])
-  t.match(faultsOf({ plugins: { billing: {} } }), [/^\/plugins\/billing: not in this version yet: /])
-  t.strictSame(faultsOf({ plugins: { billing: false } }), [], 'what is not there can be turned off')
+  t.match(faultsOf({ plugins: { files: {} } }), [/^\/plugins\/files: not in this version yet: /])
+  t.strictSame(faultsOf({ plugins: { files: false } }), [], 'what is not there can be turned off')
   t.match(faultsOf({ settings: {} }), [/^\/settings: unknown member/], "settings are a tenant's")
 })
 

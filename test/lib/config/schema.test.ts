@@ -67,6 +67,20 @@ const complete = {
   rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } } },
   server: { bodyLimit: 1, trustProxy: ['10.0.0.1'] },
   tenancy: { provisioning: 'explicit', trustHeader: true, dashboardPermission: 'a:b', sharedTables: ['plans'], env: ['REGION'], overridableEnv: ['KEY'], maxLoadedTenants: 5 },
+  plans: {
+    pro: {
+      name: 'Pro',
+      description: 'd',
+      price: { monthly: 39.5, yearly: -1, currency: 'EUR' },
+      limits: {
+        websocket: { maxConnections: 1, maxEntitiesWatched: 2, maxRooms: -1 },
+        fileStorage: { maxStorageMB: 3, maxFileSizeMB: 4 },
+        api: { requestsPerMinute: 5 },
+        ai: { llmTokensPerMonth: 6, maxCostPerMonth: 7.5 },
+        tenantConfig: { maxSecrets: 8, rotation: true, auditRetentionDays: 9 }
+      }
+    }
+  },
   plugins: {
     health: {},
     migration: false,

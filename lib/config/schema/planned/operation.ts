@@ -1,21 +1,6 @@
-/** Running the service: plans, figures, files (SPEC, DESIGN 7 and 11). */
+/** Running the service: figures, files (SPEC, DESIGN 7 and 11). */
 import { Type } from 'typebox'
-import { MapOf, Planned, Section } from '../annotations.js'
-
-const limit = Type.Optional(Type.Number({ minimum: -1, description: '-1 is unlimited.' }))
-
-export const Plans = Planned(MapOf(Section({
-  name: Type.Optional(Type.String()),
-  description: Type.Optional(Type.String()),
-  price: Type.Optional(Section({ monthly: limit, yearly: limit, currency: Type.Optional(Type.String()) })),
-  limits: Type.Optional(Section({
-    websocket: Type.Optional(Section({ maxConnections: limit, maxEntitiesWatched: limit, maxRooms: limit })),
-    fileStorage: Type.Optional(Section({ maxStorageMB: limit, maxFileSizeMB: limit })),
-    api: Type.Optional(Section({ requestsPerMinute: limit })),
-    ai: Type.Optional(Section({ llmTokensPerMonth: limit, maxCostPerMonth: limit })),
-    tenantConfig: Type.Optional(Section({ maxSecrets: limit, rotation: Type.Optional(Type.Boolean()), auditRetentionDays: limit }))
-  }))
-}), { description: 'Plans by tier; what one leaves out is that of the built-in plan.' }), 'plans and their limits')
+import { Planned, Section } from '../annotations.js'
 
 export const Analytics = Planned(Section({
   enabled: Type.Boolean({ description: 'Whether requests are counted for `/analytics/summary`.' }),
