@@ -142,6 +142,75 @@ export interface ResourceUsageTable extends PeriodColumns {
   ends_at: ColumnType<Date, Date, Date>
 }
 
+/** Requests of one kind in one hour. */
+export interface RequestStatsTable {
+  /** Empty for the platform, whose rows are those of all requests. */
+  tenant_id: string
+  /** Its start. */
+  hour: ColumnType<Date, Date, Date>
+  /** The `serviceName` of who counted them. */
+  service: string
+  method: string
+  route: string
+  status: number
+  count: ColumnType<string, number, number>
+  /** How long they took: buckets of a histogram, in their order, */
+  buckets: number[]
+  /** and how many requests are in each. */
+  counts: ColumnType<string[], number[], number[]>
+}
+
+/** Processes that write `request_stats`. */
+export interface RequestStatsWritersTable {
+  id: string
+  /** The number of the batch that it wrote last. */
+  batch: ColumnType<string, number, number>
+  written_at: ColumnType<Date, Date, Date>
+}
+
+/** What a tenant has used in a period; nothing negative, and at most 2^53 - 1. */
+export interface UsageCountersTable {
+  tenant_id: string
+  counter: string
+  /** `YYYY-MM-DD`, `YYYY-MM`, or `total`. */
+  period: string
+  amount: ColumnType<string, number, number>
+}
+
+/** Processes that count usage. */
+export interface UsageInstancesTable {
+  id: string
+  seen_at: Timestamp
+  /** The number of the last batch of figures that it wrote. */
+  last_batch: ColumnType<string, number, number>
+}
+
+/** What of a tenant a process has open. */
+export interface UsageGaugesTable {
+  instance_id: string
+  tenant_id: string
+  gauge: string
+  value: ColumnType<string, number, number>
+  /** Counts the writes of the process: an older one that arrives late changes nothing. */
+  written: ColumnType<string, number, number>
+  written_at: Timestamp
+}
+
+/** Amounts that operations under way may use. */
+export interface UsageReservationsTable {
+  id: string
+  instance_id: string
+  tenant_id: string
+  counter: string
+  /** That of the figures that it is booked to: a day, or `total`. */
+  period: string
+  amount: ColumnType<string, number, number>
+  /** What others booked of it when its process was gone; null where it is open. */
+  booked: ColumnType<string | null, number | null | undefined, number | null>
+  created_at: Timestamp
+  resolved_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+}
+
 export interface SystemTables {
   'tenantry.migrations': MigrationsTable
   'tenantry.documents': DocumentsTable
@@ -155,6 +224,12 @@ export interface SystemTables {
   'tenantry.tenant_roles': TenantRolesTable
   'tenantry.resource_limits': ResourceLimitsTable
   'tenantry.resource_usage': ResourceUsageTable
+  'tenantry.request_stats': RequestStatsTable
+  'tenantry.request_stats_writers': RequestStatsWritersTable
+  'tenantry.usage_counters': UsageCountersTable
+  'tenantry.usage_instances': UsageInstancesTable
+  'tenantry.usage_gauges': UsageGaugesTable
+  'tenantry.usage_reservations': UsageReservationsTable
 }
 
 /**
@@ -163,5 +238,7 @@ export interface SystemTables {
  */
 export const tenantOwnedTables = [
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.secret_audit', 'tenantry.secrets', 'tenantry.api_keys',
-  'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits'
+  'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
+  'tenantry.request_stats',
+  'tenantry.usage_reservations', 'tenantry.usage_counters', 'tenantry.usage_gauges'
 ] as const satisfies readonly (keyof SystemTables)[]

@@ -4,11 +4,13 @@
  */
 import type { SystemMigration } from './system-migration.js'
 import { apiKeys } from './api-keys.js'
+import { requestStats } from './request-stats.js'
 import { resourceLimits } from './resource-limits.js'
 import { secrets } from './secrets.js'
 import { systemTables } from './system-tables.js'
 import { tenantConfigs } from './tenant-configs.js'
 import { tenantRbac } from './tenant-rbac.js'
 import { tenants } from './tenants.js'
+import { usage } from './usage.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage]

@@ -1,0 +1,100 @@
+/**
+ * Figures of requests: how many, how many failed, and how long they took, by tenant and route; `app.analytics` (DESIGN 11).
+ * A service plugin (fp): it counts the requests of routes that are registered after it, and those of paths that no route
+ * has. It keeps no body, query string, id or address. Needs the plugin database. `analyticsRoutes`, beside it, is its endpoint.
+ */
+import type {} from '../database.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler } from 'fastify'
+import type { TenantRoute } from '../tenant-config/tenant-routes.js'
+import type {} from '../tenant-config/serve.js'
+import fp from 'fastify-plugin'
+import { requireDecorator } from '../requirement.js'
+import { createBuffer } from './buffer.js'
+import { createExclusion, RouteLines, unknownRoute } from './lines.js'
+import { createAnalytics, startSweeping, type Analytics } from './service.js'
+import { createStatsStore } from './store.js'
+
+export { default as analyticsRoutes } from './routes.js'
+export type { Analytics } from './service.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    analytics: Analytics
+  }
+}
+
+/** The document's `analytics`. */
+export interface AnalyticsOptions {
+  /** Patterns of routes that are not counted; one that ends in `*` stands for all that begin like it. Default: none. */
+  readonly excludePaths?: readonly string[] | undefined
+  /** Servers of one name share their figures, those of other names on the same database have their own. Default: the empty name. */
+  readonly serviceName?: string | undefined
+  /** Days, at least 1, for which figures are kept. Default: 30. */
+  readonly retentionDays?: number | undefined
+  readonly buffer?: {
+    /** `false`: each request is written when it has been answered. Default: true. */
+    readonly enabled?: boolean | undefined
+    /** Milliseconds after which what was counted is written. Default: 10,000. */
+    readonly flushInterval?: number | undefined
+    /** Requests that are written at once, however little time has passed. Default: 1000. */
+    readonly maxSize?: number | undefined
+  } | undefined
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+export async function analytics (app: FastifyInstance, { excludePaths = [], serviceName = '', retentionDays = 30, buffer: { enabled = true, flushInterval = 10_000, maxSize = 1000 } = {}, now = Date.now }: AnalyticsOptions): Promise<void> {
+  requireDecorator(app, 'db', 'database', 'analytics')
+  const store = createStatsStore(app.db, serviceName)
+  const buffer = createBuffer({ write: (batch) => store.write(batch, new Date(now())), log: app.log, now, flushInterval, maxSize: enabled ? maxSize : 1 })
+  app.decorate('analytics', createAnalytics({ store, buffer, retentionDays }))
+  const stopSweeping = startSweeping(store, retentionDays, app.log, now)
+  app.addHook('onClose', async () => {
+    await stopSweeping()
+    await buffer.close()
+  })
+
+  const isExcluded = createExclusion(excludePaths)
+  const unknown = new RouteLines(unknownRoute)
+  const tenantLines = new WeakMap<TenantRoute, RouteLines | 'excluded'>()
+
+  /** The lines of a route that a tenant declared, looked for once. */
+  function linesOf (route: TenantRoute): RouteLines | 'excluded' {
+    const { path } = route.declared
+    const lines = isExcluded(path) ? 'excluded' : new RouteLines(path, true)
+    tenantLines.set(route, lines)
+    return lines
+  }
+
+  function count (request: FastifyRequest, reply: FastifyReply, lines: RouteLines): void {
+    buffer.count(request.tenant?.id ?? '', lines.of(request.method, reply.statusCode), reply.elapsedTime)
+  }
+
+  function countAs (lines: RouteLines): onResponseHookHandler {
+    return (request, reply, done) => {
+      count(request, reply, lines)
+      done()
+    }
+  }
+
+  /** Of the route that takes every path, for those that tenants declared. */
+  const countWildcard: onResponseHookHandler = (request, reply, done) => {
+    // There is none without the plugin tenant-config.
+    const route: TenantRoute | null | undefined = request.tenantRoute
+    const lines = route === null || route === undefined ? unknown : tenantLines.get(route) ?? linesOf(route)
+    if (lines !== 'excluded') count(request, reply, lines)
+    done()
+  }
+
+  app.addHook('onRoute', (route) => {
+    const hook = route.routePath === '/*' ? countWildcard : isExcluded(route.url) ? null : countAs(new RouteLines(route.url))
+    if (hook !== null) route.onResponse = [...route.onResponse === undefined ? [] : [route.onResponse].flat(), hook]
+  })
+  app.addHook('onResponse', (request, reply, done) => {
+    if (request.is404) count(request, reply, unknown)
+    done()
+  })
+}
+
+export default fp(analytics, { name: 'tenantry-analytics', fastify: '5.x' })

@@ -1,0 +1,63 @@
+/** `GET /analytics/summary` (DESIGN 11). A route group: it registers an endpoint and decorates nothing. Needs the plugins analytics and auth. */
+import type {} from '../auth/index.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { Type, type Static } from 'typebox'
+import conventions, { errorResponses } from '../conventions.js'
+import { requireDecorator } from '../requirement.js'
+import { rangeOf } from './range.js'
+import { maxRoutes } from './store.js'
+
+const maxTextLength = 64 // characters of a date and time
+
+const Time = (description: string) => Type.Optional(Type.String({ maxLength: maxTextLength, description, examples: ['2026-01-31', '2026-01-31T12:00:00Z'] }))
+const Query = Type.Object({
+  from: Time('A date of UTC, or a date and time. Default: 24 hours before the end.'),
+  to: Time('A date of UTC, which is the whole of that day, or a date and time. Default: now.')
+}, { additionalProperties: false })
+
+const Rate = (description: string) => Type.Number({ minimum: 0, maximum: 1, description })
+const Percentile = (part: string) => Type.Number({ description: `Milliseconds within which ${part} of the requests were answered, to 2.5 %.` })
+const errorsOf = 'answered with a status from 500 on'
+
+const Summary = Type.Object({
+  total: Type.Integer({ description: 'Requests.' }),
+  errors: Type.Integer({ description: `Those ${errorsOf}.` }),
+  errorRate: Rate(`The part of the requests that was ${errorsOf}: 0 to 1.`),
+  routes: Type.Array(Type.Object({
+    method: Type.String(),
+    route: Type.String({ description: 'The pattern of the route; `(unknown)` for paths that no route has, `(other)` for what is beyond the lines that an hour keeps.' }),
+    count: Type.Integer(),
+    errorRate: Rate('As above, of this route.'),
+    p50: Percentile('half'),
+    p95: Percentile('95 %'),
+    p99: Percentile('99 %')
+  }), { maxItems: maxRoutes, description: 'By their count.' })
+})
+
+export interface AnalyticsRoutesOptions {
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+export async function analyticsRoutes (app: FastifyInstance, { now = Date.now }: AnalyticsRoutesOptions): Promise<void> {
+  requireDecorator(app, 'analytics', 'analytics', 'analytics')
+  // Without it nothing would stand between a stranger and these figures.
+  requireDecorator(app, 'auth', 'auth', 'analytics')
+  await app.register(conventions)
+  const { analytics } = app
+
+  app.get<{ Querystring: Static<typeof Query> }>('/analytics/summary', {
+    config: { access: 'platform-admin' },
+    schema: {
+      tags: ['System'],
+      summary: 'Requests, their errors and how long they took, by route',
+      description: 'Of all requests, or with `X-Tenant-ID` of those of that tenant. Figures are kept by the hour: an hour that the time touches is in them as a whole.',
+      querystring: Query,
+      response: { 200: Summary, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+    }
+  }, ({ query, tenant }) => analytics.summary(rangeOf(query, now(), analytics.retentionDays), tenant?.id))
+}
+
+export default fp(analyticsRoutes, { name: 'tenantry-analytics-routes', fastify: '5.x', encapsulate: true })

@@ -1,0 +1,153 @@
+/** The SQL of figures of requests. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Batch } from './buffer.js'
+import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
+import { durationOf } from './histogram.js'
+import { otherRoutes } from './lines.js'
+
+/** The rows of an hour that name a route: beyond, whatever is not there yet is added to `otherRoutes`. */
+const maxRows = { tenant: 200, platform: 2000 }
+export const maxRoutes = 1000 // of a summary
+const maxSwept = 10_000 // rows a statement
+const writersKept = 86_400_000 // ms since the last batch: no batch is tried again for as long
+
+export interface RouteFigures {
+  readonly method: string
+  readonly route: string
+  readonly count: number
+  /** The part of them that failed: 0 to 1. */
+  readonly errorRate: number
+  /** Milliseconds. */
+  readonly p50: number
+  readonly p95: number
+  readonly p99: number
+}
+
+export interface Figures {
+  readonly total: number
+  readonly errors: number
+  readonly errorRate: number
+  /** By their count, at most a thousand. */
+  readonly routes: readonly RouteFigures[]
+}
+
+/** What figures are of. */
+export interface Scope {
+  /** Empty for all requests, those of no tenant among them. */
+  readonly tenant: string
+  readonly from: Date
+  /** Exclusive. */
+  readonly until: Date
+}
+
+export interface StatsStore {
+  /** Adds a batch to the figures of its tenants and of the platform, unless that was done already. */
+  write (batch: Batch, at: Date): Promise<void>
+  /** Of the hours that begin in the time. */
+  read (scope: Scope): Promise<Figures>
+  /** Removes the hours that begin before the date. */
+  sweep (before: Date, at: Date): Promise<void>
+}
+
+interface ReadRow {
+  readonly method: string
+  readonly route: string
+  readonly count: number
+  readonly errors: number
+  readonly total: number
+  readonly failed: number
+  readonly p50: number
+  readonly p95: number
+  readonly p99: number
+}
+
+/** `service` is the name under which this server counts. */
+export function createStatsStore (db: Kysely<SystemTables>, service: string): StatsStore {
+  const writer = randomUUID()
+  const stats = sql.raw('tenantry.request_stats')
+
+  return {
+    async write ({ number, hour, sums }, at) {
+      const given = JSON.stringify(sums.map(({ tenant, line, buckets }) => ({
+        tenant_id: tenant, method: line.method, route: line.route, status: line.status, own: line.own, buckets: [...buckets.keys()], counts: [...buckets.values()]
+      })))
+      const start = new Date(hour)
+      // Servers that write the same rows at once take their locks in one order. A tenant that is being deleted gets no
+      // more rows: its row, locked here, cannot be closed before these are there to be removed.
+      await sql`with batch as (
+        insert into tenantry.request_stats_writers as w (id, batch, written_at) values (${writer}, ${number}, ${at})
+        on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at where w.batch < excluded.batch returning 1
+      ), given as materialized (
+        select g.* from jsonb_to_recordset(${given}::jsonb) as g (tenant_id text, method text, route text, status smallint, own boolean, buckets smallint[], counts bigint[])
+        where exists (select from batch)
+      ), live as materialized (
+        select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for share
+      ), told as (
+        select g.* from given g join live on live.id = g.tenant_id
+        union all select '', method, route, status, own, buckets, counts from given
+      ), ranked as (
+        select told.*, s.tenant_id is not null as stored, dense_rank() over (partition by told.tenant_id, s.tenant_id is not null order by told.method, told.route, told.status) as place
+        from told left join ${stats} s on s.tenant_id = told.tenant_id and s.hour = ${start} and s.service = ${service}
+          and s.method = told.method and s.route = told.route and s.status = told.status
+      ), placed as (
+        select tenant_id, method, status, buckets, counts, case
+          when stored or (tenant_id = '' and not own) then route
+          when place + (select count(*) from ${stats} s where s.tenant_id = r.tenant_id and s.hour = ${start}) <= case tenant_id when '' then ${maxRows.platform}::int else ${maxRows.tenant}::int end then route
+          else ${otherRoutes}::text end as route
+        from ranked r
+      ), merged as (
+        select tenant_id, method, route, status, bucket, sum(n)::bigint as n from placed, unnest(buckets, counts) as h (bucket, n) group by 1, 2, 3, 4, 5
+      )
+      insert into ${stats} as s (tenant_id, hour, service, method, route, status, count, buckets, counts)
+      select tenant_id, ${start}::timestamptz, ${service}::text, method, route, status, sum(n), array_agg(bucket order by bucket), array_agg(n order by bucket)
+      from merged group by tenant_id, method, route, status order by tenant_id, method, route, status
+      on conflict (tenant_id, hour, service, method, route, status) do update set count = s.count + excluded.count, (buckets, counts) = (
+        select array_agg(bucket order by bucket), array_agg(n order by bucket) from (
+          select bucket, sum(n)::bigint as n from (
+            select * from unnest(s.buckets, s.counts) union all select * from unnest(excluded.buckets, excluded.counts)
+          ) both_of (bucket, n) group by bucket
+        ) added
+      )`.execute(db)
+    },
+    async read ({ tenant, from, until }) {
+      // A percentile is the first bucket up to which there are as many requests.
+      const { rows } = await sql<ReadRow>`with asked as not materialized (
+        select method, route, status, count, buckets, counts from ${stats}
+        where tenant_id = ${tenant} and hour >= ${from} and hour < ${until} and service = ${service}
+      ), routes as materialized (
+        select method, route, sum(count) as count, coalesce(sum(count) filter (where status >= 500), 0) as errors,
+          sum(sum(count)) over () as total, sum(coalesce(sum(count) filter (where status >= 500), 0)) over () as failed
+        from asked group by method, route order by sum(count) desc, route, method limit ${maxRoutes}
+      ), reached as (
+        select method, route, bucket, sum(sum(n)) over (partition by method, route order by bucket) as upto
+        from asked join routes using (method, route), unnest(buckets, counts) as h (bucket, n) group by method, route, bucket
+      )
+      select method, route, r.count::float8, r.errors::float8, r.total::float8, r.failed::float8,
+        min(bucket) filter (where upto >= r.count * 0.5) as p50, min(bucket) filter (where upto >= r.count * 0.95) as p95, min(bucket) filter (where upto >= r.count * 0.99) as p99
+      from routes r join reached using (method, route) group by method, route, r.count, r.errors, r.total, r.failed order by r.count desc, route, method`.execute(db)
+      const { total = 0, failed = 0 } = rows[0] ?? {}
+      return {
+        total,
+        errors: failed,
+        errorRate: rate(failed, total),
+        routes: rows.map(({ method, route, count, errors, p50, p95, p99 }) => ({
+          method, route, count, errorRate: rate(errors, count), p50: durationOf(p50), p95: durationOf(p95), p99: durationOf(p99)
+        }))
+      }
+    },
+    async sweep (before, at) {
+      for (let rows = maxSwept; rows >= maxSwept;) {
+        const { numAffectedRows = 0n } = await sql`delete from ${stats} where ctid = any (array(
+          select ctid from ${stats} where hour < ${before} and service = ${service} limit ${maxSwept} for update skip locked))`.execute(db)
+        rows = Number(numAffectedRows)
+      }
+      await sql`delete from tenantry.request_stats_writers where written_at < ${new Date(at.getTime() - writersKept)}`.execute(db)
+    }
+  }
+}
+
+function rate (part: number, whole: number): number {
+  return whole === 0 ? 0 : part / whole
+}
