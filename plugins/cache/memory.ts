@@ -1,16 +1,16 @@
 /** The cache in this process: least recently used out first, bounded by items and by bytes. */
-import type { CacheStats, CacheStore } from './store.js'
+import type { TableUse } from '../../lib/compiler/types.js'
+import type { CacheBounds, CacheStats, CacheStore, Warn } from './store.js'
 import { LRUCache } from 'lru-cache'
-import { everyTenant } from './store.js'
+import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
 
 const bytesPerCharacter = 2 // V8 keeps text outside Latin-1 in two bytes a character; the bound must hold for it
 const bytesPerItem = 200 // the entry itself, in the LRU list and in its tenant's set
+const maxTables = 100 // of a tenant that are told apart; a tenant names the collections of its documents itself
+const maxSharedTables = 10_000
 
-export interface MemoryCacheOptions {
-  /** Items at most, over all tenants. Default: 10,000. */
-  readonly maxSize?: number | undefined
-  /** Megabytes (1,048,576 bytes) at most, keys and values together. Default: 64. */
-  readonly maxMemoryMB?: number | undefined
+export interface MemoryCacheOptions extends CacheBounds {
+  readonly warn?: Warn | undefined
   /** The clock, in milliseconds. Default: the process's monotonic one. */
   readonly now?: (() => number) | undefined
 }
@@ -18,6 +18,10 @@ export interface MemoryCacheOptions {
 /** What one tenant holds. The set is in the order of use, the least recent first. */
 interface Share {
   readonly ids: Set<string>
+  /** By table, the count of writes when it was last written to. */
+  readonly written: Map<string, number>
+  /** No value of the tenant from before this count is found. */
+  floor: number
   bytes: number
   hits: number
   misses: number
@@ -25,14 +29,17 @@ interface Share {
 
 interface Item {
   readonly value: string
+  readonly stamp: number
   readonly share: Share
 }
+
+const nothing: readonly TableUse[] = []
 
 /**
  * When the cache is full, a tenant that holds more than its even share makes room among its own items, and any other
  * among all, in both cases where use is longest ago: a tenant that fills the cache cannot push out the items of the rest.
  */
-export function createMemoryCache ({ maxSize = 10_000, maxMemoryMB = 64, now }: MemoryCacheOptions = {}): CacheStore {
+export function createMemoryCache ({ maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB, warn, now }: MemoryCacheOptions = {}): CacheStore {
   const maxBytes = Math.max(1, Math.floor(maxMemoryMB * 1_048_576))
   const shares = new Map<string, Share>()
   const items = new LRUCache<string, Item>({
@@ -51,23 +58,37 @@ export function createMemoryCache ({ maxSize = 10_000, maxMemoryMB = 64, now }: 
   let owners = 0 // tenants that hold an item
   let hits = 0
   let misses = 0
+  let writes = 0 // a clock that no clock changes
+  let floor = 0 // as that of a share, for all of them
+  const shared = new Map<string, number>() // as `written` of a share, for the tables that are no tenant's
 
   function shareOf (tenant: string): Share {
     let share = shares.get(tenant)
     if (share === undefined) {
       forgetEmptyShares()
-      share = { ids: new Set(), bytes: 0, hits: 0, misses: 0 }
+      // It may have been there before: what was written to since then is not known any more.
+      share = { ids: new Set(), written: new Map(), floor: writes, bytes: 0, hits: 0, misses: 0 }
       shares.set(tenant, share)
     }
     return share
   }
 
-  /** Tenants come and go: those that hold nothing are dropped when there are more of them than items could be. */
+  /** Tenants come and go: those that hold nothing are dropped when there are more of them than items could be, and not at each that comes. */
   function forgetEmptyShares (): void {
-    if (shares.size < maxSize) return
+    if (shares.size < 2 * maxSize) return
     for (const [tenant, share] of shares) {
       if (share.ids.size === 0) shares.delete(tenant)
     }
+  }
+
+  /** The count of writes when one of the tables was last written to. */
+  function stampOf (share: Share, reads: readonly TableUse[]): number {
+    let stamp = share.floor > floor ? share.floor : floor
+    for (const { table, scoped } of reads) {
+      const written = (scoped ? share.written : shared).get(table)
+      if (written !== undefined && written > stamp) stamp = written
+    }
+    return stamp
   }
 
   function makeRoom (share: Share, bytes: number): void {
@@ -80,38 +101,63 @@ export function createMemoryCache ({ maxSize = 10_000, maxMemoryMB = 64, now }: 
   }
 
   return {
-    get (tenant, key) {
+    get (tenant, key, reads = nothing) {
       const id = idOf(tenant, key)
       const item = items.get(id)
-      const share = item?.share ?? shares.get(tenant)
-      if (item === undefined) {
+      const share = item?.share ?? shareOf(tenant)
+      const stamp = stampOf(share, reads)
+      if (item === undefined || item.stamp !== stamp) {
+        if (item !== undefined) items.delete(id)
         misses++
-        if (share !== undefined) share.misses++
-        return undefined
+        share.misses++
+        return { stamp }
       }
       hits++
-      item.share.hits++
-      item.share.ids.delete(id)
-      item.share.ids.add(id)
+      share.hits++
+      share.ids.delete(id)
+      share.ids.add(id)
       return item.value
     },
-    set (tenant, key, value, ttlMs) {
+    set (tenant, key, value, ttlMs, stamp) {
       const share = shareOf(tenant)
       const id = idOf(tenant, key)
       const bytes = bytesOf(id, value)
       if (bytes > maxBytes) {
         items.delete(id)
+        warn?.('it is larger than the cache')
         return
       }
       if (!items.has(id)) makeRoom(share, bytes)
-      items.set(id, { value, share }, { ttl: ttlMs })
+      items.set(id, { value, stamp: typeof stamp === 'number' ? stamp : stampOf(share, nothing), share }, { ttl: ttlMs })
       share.ids.add(id)
       share.bytes += bytes
       if (share.ids.size === 1) owners++
     },
+    invalidate (tenant, tables) {
+      writes++
+      for (const { table, scoped } of tables) {
+        if (!scoped) {
+          shared.set(table, writes)
+          continue
+        }
+        // Of a tenant that has none no value is found anyway.
+        const share = shares.get(tenant)
+        share?.written.set(table, writes)
+        if (share === undefined || share.written.size <= maxTables) continue
+        share.written.clear()
+        share.floor = writes
+      }
+      if (shared.size <= maxSharedTables) return
+      shared.clear()
+      floor = writes
+    },
     delete: (tenant, key) => items.delete(idOf(tenant, key)),
     clear (tenant) {
-      const ids = tenant === everyTenant ? [...items.keys()] : [...shares.get(tenant)?.ids ?? []]
+      writes++
+      const share = shares.get(tenant)
+      if (tenant === everyTenant) floor = writes
+      else if (share !== undefined) share.floor = writes
+      const ids = tenant === everyTenant ? [...items.keys()] : [...share?.ids ?? []]
       for (const id of ids) items.delete(id)
       return ids.length
     },

@@ -1,4 +1,5 @@
 /** A cache of texts, the contract that every adapter keeps; test/plugins/cache/conformance.ts runs against each. */
+import type { TableUse } from '../../lib/compiler/types.js'
 
 /** A value now, or later from a store outside this process. */
 export type MaybePromise<Value> = Value | Promise<Value>
@@ -13,21 +14,42 @@ export interface CacheStats {
   readonly misses: number
 }
 
+/**
+ * Stands for the state of the tables that a value is made from, at one moment: as soon as one of them is written to there
+ * is another. Nobody but the store that gave it reads it.
+ */
+export type Stamp = string | number
+
+/** There is no value. */
+export interface Miss {
+  /** From before the value is made: `set` takes it. */
+  readonly stamp: Stamp
+}
+
 /** In place of a tenant: all of them, and the platform. No tenant id holds this character. */
 export const everyTenant = '*'
 
 /**
  * The tenant is the first argument of every method, `''` for the platform: two tenants never share an item, whatever
- * their keys are. A store that cannot be reached behaves as an empty one; it never fails a request.
+ * their keys are.
+ *
+ * What was made from tables is never older than the last write that `invalidate` told of. `get` hands out the stamp of
+ * the tables, then the value is made, then `set` keeps it under that stamp; a write in between has changed the stamp, and
+ * so the value is never found. A table that is `scoped` is the tenant's part of it; the others are one for all tenants.
+ *
+ * A store that cannot be reached behaves as an empty one, and what it cannot keep it does not keep: no method throws or
+ * rejects, and none waits for longer than the store's time-out.
  */
 export interface CacheStore {
-  /** The value; undefined where there is none, or its time is over. */
-  get (tenant: string, key: string): MaybePromise<string | undefined>
-  /** Keeps the value for `ttlMs` milliseconds (more than 0), or for as long as there is room. */
-  set (tenant: string, key: string, value: string, ttlMs: number): MaybePromise<void>
+  /** The value that was made from these tables; a miss where there is none, its time is over, or one of them was written to. */
+  get (tenant: string, key: string, reads?: readonly TableUse[]): MaybePromise<string | Miss>
+  /** Keeps the value for `ttlMs` milliseconds (more than 0), or for as long as there is room. Without a stamp it is made of no table. */
+  set (tenant: string, key: string, value: string, ttlMs: number, stamp?: Stamp): MaybePromise<void>
+  /** The tables were written to: no value that was made from them, or that is being made, is found from now on. */
+  invalidate (tenant: string, writes: readonly TableUse[]): MaybePromise<void>
   /** true where there was such an item. */
   delete (tenant: string, key: string): MaybePromise<boolean>
-  /** Removes every item of the tenant, or of `everyTenant`; the number of those removed. */
+  /** Removes every item of the tenant, or of `everyTenant`; values that are being made are not found either. The number of those removed. */
   clear (tenant: string): MaybePromise<number>
   /** The keys of the tenant, in any order, at most `limit` (1000 without it). */
   keys (tenant: string, limit?: number): MaybePromise<string[]>
@@ -36,3 +58,20 @@ export interface CacheStore {
   /** Ends connections; may be called twice. */
   close (): MaybePromise<void>
 }
+
+/** The stores that this package has. */
+export type CacheProvider = 'memory' | 'redis' | 'lmdb'
+
+/** How much a store keeps. */
+export interface CacheBounds {
+  /** Items at most, over all tenants. Default: 10,000. */
+  readonly maxSize?: number | undefined
+  /** Megabytes (1,048,576 bytes) at most, keys and values together. Default: 64. */
+  readonly maxMemoryMB?: number | undefined
+}
+
+export const defaultMaxSize = 10_000 // items
+export const defaultMaxMemoryMB = 64
+
+/** Told of what could not be kept; each call is one line of the log at most a minute. */
+export type Warn = (reason: string, error?: unknown) => void

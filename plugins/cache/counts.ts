@@ -1,0 +1,37 @@
+/** Hits and misses of this process, by tenant; of those that were asked for last. */
+import { LRUCache } from 'lru-cache'
+import { everyTenant, type CacheStats } from './store.js'
+
+const maxTenants = 10_000
+
+type Count = Pick<{ -readonly [Member in keyof CacheStats]: CacheStats[Member] }, 'hits' | 'misses'>
+
+export interface Counts {
+  hit (tenant: string): void
+  miss (tenant: string): void
+  /** Of one tenant, or of all. */
+  of (tenant: string): Readonly<Count>
+}
+
+export function createCounts (): Counts {
+  const all: Count = { hits: 0, misses: 0 }
+  const tenants = new LRUCache<string, Count>({ max: maxTenants })
+
+  function countOf (tenant: string): Count {
+    let count = tenants.get(tenant)
+    if (count === undefined) tenants.set(tenant, count = { hits: 0, misses: 0 })
+    return count
+  }
+
+  return {
+    hit (tenant) {
+      all.hits++
+      countOf(tenant).hits++
+    },
+    miss (tenant) {
+      all.misses++
+      countOf(tenant).misses++
+    },
+    of: (tenant) => tenant === everyTenant ? all : tenants.peek(tenant) ?? { hits: 0, misses: 0 }
+  }
+}

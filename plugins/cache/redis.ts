@@ -1,0 +1,211 @@
+/**
+ * The cache in Redis, one for all instances. A value is found in one round trip. While Redis is away there are no
+ * values; what was written to meanwhile is told to it as soon as it is back.
+ */
+import type { Redis } from 'ioredis'
+import type { RedisConnection } from '../../lib/redis.js'
+import type { TableUse } from '../../lib/compiler/types.js'
+import type { CacheBounds, CacheStore, MaybePromise, Miss, Warn } from './store.js'
+import { randomBytes } from 'node:crypto'
+import { createCounts } from './counts.js'
+import { dropScript, emptyScript, findScript, keepScript, keysScript, prefix, statsScript } from './redis-scripts.js'
+import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
+
+const bytesPerItem = 550 // of an item in Redis besides key and value, as it was measured
+const keysPerItem = 5 // how often its key stands there
+const itemsAtOnce = 200 // that one call removes at most, so that nobody waits for it for long
+const maxCalls = 100_000 // of one `clear` of all
+const maxSweeps = 50 // calls of one look at the figures
+const maxLate = 10_000 // changes that wait for Redis one by one; beyond it everything has changed
+const lateMs = 1000 // until they are told again
+
+export interface RedisCacheOptions extends CacheBounds {
+  readonly connection: RedisConnection
+  readonly warn: Warn
+}
+
+const nothing: readonly TableUse[] = []
+
+export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB }: RedisCacheOptions): CacheStore {
+  const maxBytes = Math.max(1, Math.floor(maxMemoryMB * 1_048_576))
+  const counts = createCounts()
+  const process = randomBytes(6).toString('base64url')
+  let calls = 0
+  let writes = 0
+  /** Fields of stamps that could not be removed: by key, the fields. */
+  const late = new Map<string, Set<string>>()
+  let lateCount = 0
+  let timer: NodeJS.Timeout | undefined
+  let isClosed = false
+
+  /** Commands go out in the order of their calls: what was written to is told before anything else is asked. */
+  function ask<Value> (work: (client: Redis) => Promise<Value>, fallback: () => Value): MaybePromise<Value> {
+    return connection.run(lateCount === 0 ? work : (client) => {
+      tellLate(client)
+      return work(client)
+    }, fallback)
+  }
+
+  function remember (key: string, fields: readonly string[]): void {
+    if (lateCount >= maxLate) {
+      late.clear()
+      lateCount = 0
+      key = stampsOf(everyTenant)
+      fields = ['']
+    }
+    const known = late.get(key) ?? new Set<string>()
+    late.set(key, known)
+    for (const field of fields) {
+      if (known.has(field)) continue
+      known.add(field)
+      lateCount++
+    }
+    tellSoon()
+  }
+
+  /** Other instances may use Redis before this one has anything to ask. */
+  function tellSoon (): void {
+    if (isClosed) return
+    timer ??= setTimeout(() => {
+      timer = undefined
+      if (lateCount > 0) void connection.run(async (client) => tellLate(client), tellSoon)
+    }, lateMs).unref()
+  }
+
+  function tellLate (client: Redis): void {
+    const changes = [...late]
+    late.clear()
+    lateCount = 0
+    for (const [key, fields] of changes) client.hdel(key, ...fields).catch(() => remember(key, [...fields]))
+  }
+
+  /** A stamp that is gone is made anew by the next who asks for it. */
+  function forget (key: string, fields: readonly string[]): MaybePromise<void> {
+    return connection.run(
+      async (client) => { await client.hdel(key, ...fields) },
+      () => remember(key, fields)
+    )
+  }
+
+  /** Makes one call after another until there is nothing left. */
+  async function empty (tenant: string): Promise<number> {
+    let removed = 0
+    for (let call = 0; call < maxCalls; call++) {
+      const count = await ask(async (client) => Number(await emptyScript(client, [], [orderOf(tenant), tenant === everyTenant ? '' : `${tenant}:`, itemsAtOnce])), () => 0)
+      removed += count
+      if (count < itemsAtOnce) break
+    }
+    return removed
+  }
+
+  function missed (tenant: string): Miss {
+    counts.miss(tenant)
+    // Nothing is kept under it, and it changes with each write of this process.
+    return { stamp: writes }
+  }
+
+  return {
+    get (tenant, key, reads = nothing) {
+      const fields = reads.length === 0 ? [0, ''] : fieldsOf(reads)
+      return ask<string | Miss>(async (client) => {
+        const found = await findScript(client,
+          [itemOf(tenant, key), orderOf(tenant), orderOf(everyTenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps],
+          [key, `${tenant}:${key}`, `${process}${(++calls).toString(36)}`, ...fields])
+        if (typeof found === 'string') {
+          counts.hit(tenant)
+          return found
+        }
+        counts.miss(tenant)
+        return { stamp: String(found) }
+      }, () => missed(tenant))
+    },
+    async set (tenant, key, value, ttlMs, stamp) {
+      const bytes = bytesOf(tenant, key, value)
+      if (bytes > maxBytes) {
+        warn('it is larger than the cache')
+        await this.delete(tenant, key)
+        return
+      }
+      const under = stamp ?? await ask(async (client) => String(await findScript(client,
+        [noItem, orderOf(tenant), orderOf(everyTenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps],
+        ['', '', `${process}${(++calls).toString(36)}`, 0, ''])), () => undefined)
+      if (typeof under !== 'string') return
+      const kept = await ask(async (client) => await keepScript(client,
+        [itemOf(tenant, key), orderOf(tenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps],
+        [tenant, key, under, value, Math.max(1, Math.round(ttlMs)), bytes, maxSize, maxBytes, itemsAtOnce]), () => 1)
+      if (kept === 0) warn(`more than ${itemsAtOnce} others would have to make room for it at once`)
+    },
+    invalidate (tenant, tables) {
+      writes++
+      const scoped = tables.flatMap(({ table, scoped }) => scoped ? [table] : [])
+      const others = tables.flatMap(({ table, scoped }) => scoped ? [] : [table])
+      const told = [
+        ...scoped.length > 0 ? [forget(stampsOf(tenant), scoped.map(fieldOf))] : [],
+        ...others.length > 0 ? [forget(sharedStamps, others.map(fieldOf))] : []
+      ]
+      return told.some((each) => each instanceof Promise) ? Promise.all(told).then(() => {}) : undefined
+    },
+    delete: (tenant, key) => ask(async (client) => await dropScript(client, [], [`${tenant}:${key}`]) === 1, () => false),
+    async clear (tenant) {
+      writes++
+      await forget(stampsOf(tenant), [''])
+      return empty(tenant)
+    },
+    async keys (tenant, limit = 1000) {
+      const found: string[] = []
+      for (let from = 0; found.length < limit; from += itemsAtOnce) {
+        const keys = await ask(async (client) => textsOf(await keysScript(client, [orderOf(tenant)], [tenant, from, from + itemsAtOnce - 1])), () => [])
+        found.push(...keys.slice(1))
+        if (Number(keys[0] ?? 0) < itemsAtOnce) break
+      }
+      return found.slice(0, limit)
+    },
+    async stats (tenant) {
+      let held: readonly number[] = []
+      for (let call = 0; call < maxSweeps; call++) {
+        held = await ask(async (client) => numbersOf(await statsScript(client, [], [orderOf(tenant), tenant, itemsAtOnce])), () => [])
+        if ((held[0] ?? 0) < itemsAtOnce) break
+      }
+      return { items: held[1] ?? 0, bytes: held[2] ?? 0, ...counts.of(tenant) }
+    },
+    close () {
+      isClosed = true
+      clearTimeout(timer)
+      connection.close()
+    }
+  }
+}
+
+const itemOf = (tenant: string, key: string): string => `${prefix}${tenant}:item:${key}`
+const orderOf = (tenant: string): string => `${prefix}${tenant}:order`
+const stampsOf = (tenant: string): string => `${prefix}${tenant}:stamps`
+/** Of the tables that are no tenant's; the platform's own part of tables is another. */
+const sharedStamps = `${prefix}*:tables`
+const noItem = `${prefix}*:none`
+
+/** The empty field is the tenant itself. */
+const fieldOf = (table: string): string => `t${table}`
+
+const fieldLists = new WeakMap<readonly TableUse[], (string | number)[]>()
+
+/** How many are the tenant's; the tenant itself; those; the others. Made once for the tables of a route. */
+function fieldsOf (reads: readonly TableUse[]): (string | number)[] {
+  const known = fieldLists.get(reads)
+  if (known !== undefined) return known
+  const scoped = reads.filter((read) => read.scoped)
+  const fields = [scoped.length, '', ...[...scoped, ...reads.filter((read) => !read.scoped)].map(({ table }) => fieldOf(table))]
+  fieldLists.set(reads, fields)
+  return fields
+}
+
+function bytesOf (tenant: string, key: string, value: string): number {
+  return bytesPerItem + keysPerItem * (Buffer.byteLength(key) + tenant.length) + Buffer.byteLength(value)
+}
+
+function textsOf (answer: unknown): string[] {
+  return Array.isArray(answer) ? answer.map(String) : []
+}
+
+function numbersOf (answer: unknown): number[] {
+  return Array.isArray(answer) ? answer.map(Number) : []
+}
