@@ -10,7 +10,7 @@ export const maxBytesOfAny = 8_388_608
 export function refuseBeyond (plans: Plans, { tier, limits: { tenantConfig: { maxSecrets } } }: Plan, count: number): void {
   if (count >= maxSecretsOfAny) throw failure('conflict', { message: `A tenant has at most ${maxSecretsOfAny} secrets: delete some that are no longer used` })
   if (maxSecrets === unlimited || count < maxSecrets) return
-  throw planLimit(`The plan "${tier}" includes ${maxSecrets} secrets`, plans.upgrade(tier, ({ limits }) => limits.tenantConfig.maxSecrets, count + 1))
+  throw planLimit(`The plan "${tier}" includes ${maxSecrets} secret${maxSecrets === 1 ? '' : 's'}`, plans.upgrade(tier, ({ limits }) => limits.tenantConfig.maxSecrets, count + 1))
 }
 
 /** 409 where a tenant's secrets would take so many bytes. */

@@ -23,7 +23,7 @@ export interface TestServerOptions extends ServerOptions {
   readonly tenants?: readonly TestTenant[]
 }
 
-/** A document of a test: what it leaves out is the test's database and `testSecret`. */
+/** A document of a test: what it leaves out is the test's database, `testSecret`, and no limit of requests, that of plans neither. */
 export type TestDocument = Partial<ConfigInput>
 
 /**
@@ -58,7 +58,7 @@ export function testDocument (document: TestDocument, engine: DatabaseSection = 
   const database = engine.provider === 'postgres'
     ? { databaseProvider: engine.provider, postgres: engine.postgres }
     : { databaseProvider: engine.provider }
-  return { ...database, jwt: { secret: testSecret }, routes: [], ...document }
+  return { ...database, jwt: { secret: testSecret }, rateLimit: { enabled: false }, routes: [], ...document }
 }
 
 /** Opens a port that is free; returns the origin, `http://127.0.0.1:<port>`. */

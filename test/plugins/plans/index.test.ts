@@ -1,0 +1,147 @@
+import Fastify from 'fastify'
+import { sql } from 'kysely'
+import { test } from 'tap'
+import { builtInPlans } from '../../../lib/plans.js'
+import plans, { planRoutes } from '../../../plugins/plans/index.js'
+import { sweepSecrets } from '../../../plugins/secrets/sweep.js'
+import { until } from '../../helpers/instances.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { caller, refused } from '../../http/caller.js'
+
+const value = secretText('the value of a secret of a plan')
+const platform = signToken({ role: 'admin', sub: 'root' })
+const adminOf = (tenant: string) => signToken({ role: 'admin', tenant_id: tenant, sub: 'ada' })
+const day = 86_400_000 // ms
+
+test('the plugin stands alone, and its endpoint needs nothing else', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(plans, { plans: { gold: { price: { monthly: 5 } } } })
+  await app.register(planRoutes)
+  t.equal(app.plans.of('gold').price.monthly, 5)
+  const response = await app.inject('/billing/plans')
+  t.equal(response.statusCode, 200)
+  t.strictSame(response.json(), { plans: app.plans.all })
+
+  const bare = Fastify()
+  t.teardown(() => bare.close())
+  await bare.register(plans)
+  t.strictSame(bare.plans.all, builtInPlans.all, 'without a section the plans are the built-in ones')
+
+  const without = Fastify()
+  t.teardown(() => without.close())
+  await t.rejects(Promise.resolve(without.register(planRoutes)), { message: 'register the plugin "tenantry/plugins/plans" before "tenantry/plugins/plans", which needs its "plans"' })
+})
+
+test("a document's plans", async (t) => {
+  const app = await testServer(t, {
+    plans: {
+      free: { limits: { tenantConfig: { maxSecrets: 2, auditRetentionDays: 3 } } },
+      pro: { limits: { tenantConfig: { rotation: false } } },
+      gold: { name: 'Gold', price: { monthly: 50, currency: 'EUR' }, limits: { api: { requestsPerMinute: 7 }, fileStorage: { maxStorageMB: 1, maxFileSizeMB: 1 }, ai: { llmTokensPerMonth: -1 }, tenantConfig: { maxSecrets: 3, rotation: true } } }
+    }
+  }, { tenants: [{ id: 'acme', plan: 'free' }, { id: 'globex', plan: 'free' }] })
+  const root = caller(t, app, { token: platform })
+  const acme = caller(t, app, { token: adminOf('acme') })
+  const put = (ask: typeof acme, key: string) => ask('POST /tenant/secrets', { body: { key, value } })
+
+  await t.test('are listed for anybody, from the lowest to the highest', async (t) => {
+    const { status, body } = await caller(t, app)('GET /billing/plans')
+    t.equal(status, 200)
+    t.strictSame(body, { plans: app.plans.all })
+    t.strictSame(app.plans.tiers, ['free', 'pro', 'gold', 'team', 'scale', 'enterprise'])
+    t.match(body['plans'], [{ limits: { tenantConfig: { maxSecrets: 2 } } }, {}, { name: 'Gold', price: { monthly: 50, yearly: 0, currency: 'EUR' }, limits: { ai: { llmTokensPerMonth: -1 } } }])
+    t.equal((await caller(t, app, { token: 'no.token.at-all' })('GET /billing/plans')).status, 200)
+    refused(t, await caller(t, app)('POST /billing/plans', { body: {} }), 404, 'NOT_FOUND')
+  })
+
+  await t.test('are those that a tenant may have, and no others', async (t) => {
+    const names = 'must be one of free, pro, gold, team, scale, enterprise'
+    for (const plan of ['silver', 'Gold', '', '__proto__', 'constructor']) {
+      for (const target of ['PATCH /tenants/acme', 'POST /tenants']) {
+        const answer = await root(target, { body: { ...target.startsWith('POST') && { id: 'other', name: 'other' }, plan } })
+        refused(t, answer, 400, 'VALIDATION_FAILED', `${target} ${plan}`)
+        t.strictSame(answer.body.details, [{ path: '/body/plan', message: names, keyword: 'enum' }], plan)
+      }
+    }
+    const unknown = { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path: '/body/plan', message: names, keyword: 'enum' }] } }
+    await t.rejects(app.tenants.update('acme', { plan: 'silver' }), unknown, 'in the program either')
+    await t.rejects(app.tenants.create({ id: 'other', name: 'other', plan: 'silver' }), unknown)
+    t.match(await root('POST /tenants', { body: { id: 'initech', name: 'initech', plan: 'gold' } }), { status: 201, body: { plan: 'gold' } })
+    const info = caller(t, app, { token: adminOf('initech') })
+    t.match((await info('GET /tenant/info')).body, { plan: 'gold', limits: { apiCalls: 7, llmTokens: -1, storage: 1_048_576 } })
+    const { body: { paths } } = await root('GET /doc')
+    t.same(Object(paths)['/tenants/{id}'].patch.requestBody.content['application/json'].schema.properties.plan.enum, app.plans.tiers, 'the documentation tells them')
+  })
+
+  await t.test('bound secrets, and say which one has room', async (t) => {
+    for (const key of ['a', 'b']) t.equal((await put(acme, key)).status, 201)
+    t.match(await put(acme, 'c'), { status: 402, body: { message: 'The plan "free" includes 2 secrets', allowed: false, upgrade: { plan: 'pro', limit: 50 } } })
+    const rotate = () => acme('POST /tenant/secrets/a/rotate', { body: { newValue: value } })
+    t.match(await rotate(), { status: 402, body: { message: 'The plan "free" does not include rotation of secrets', allowed: false, upgrade: { plan: 'gold', limit: -1 } } }, 'not pro, which has no rotation here')
+    await root('PATCH /tenants/acme', { body: { plan: 'gold' } })
+    t.equal((await rotate()).status, 200)
+    t.equal((await put(acme, 'c')).status, 201)
+    t.match(await put(acme, 'd'), { status: 402, body: { message: 'The plan "gold" includes 3 secrets', upgrade: { plan: 'team', limit: 200 } } }, 'a plan below is no upgrade')
+    await root('PATCH /tenants/acme', { body: { plan: 'free' } })
+    t.match(await put(acme, 'd'), { status: 402, body: { upgrade: { plan: 'pro', limit: 50 } } }, 'beyond the limit of a lower plan')
+    t.equal((await put(acme, 'a')).status, 200, 'what there is stays, and can be stored again')
+  })
+
+  await t.test('have what free has for a plan that is stored and not known', async (t) => {
+    await sql`insert into tenantry.tenants (id, name, plan) values ('old', 'old', 'platinum')`.execute(app.db)
+    const old = caller(t, app, { token: adminOf('old') })
+    t.match((await old('GET /tenant/info')).body, { plan: 'platinum', limits: { apiCalls: 100, llmTokens: 100_000, storage: 209_715_200 } })
+    t.match((await root('GET /tenants/old')).body, { plan: 'platinum' }, 'as it is stored')
+    for (const key of ['a', 'b']) t.equal((await put(old, key)).status, 201)
+    t.match(await put(old, 'c'), { status: 402, body: { message: 'The plan "free" includes 2 secrets', upgrade: { plan: 'pro', limit: 50 } } })
+    t.match(await root('PATCH /tenants/old', { body: { name: 'renamed' } }), { status: 200, body: { plan: 'platinum' } })
+    t.match(await root('PATCH /tenants/old', { body: { plan: 'platinum' } }), { status: 400 })
+  })
+
+  await t.test('decide how long the audit of secrets is kept', async (t) => {
+    t.equal((await put(caller(t, app, { token: adminOf('initech') }), 'a')).status, 201)
+    await sql`update tenantry.tenants set plan = 'enterprise' where id = 'globex'`.execute(app.db)
+    t.equal((await put(caller(t, app, { token: adminOf('globex') }), 'a')).status, 201)
+    const kept = async (days: number) => {
+      await sweepSecrets(app.db, app.plans, new Date(Date.now() + days * day))
+      const { rows } = await sql<{ tenant_id: string }>`select distinct tenant_id from tenantry.secret_audit order by 1`.execute(app.db)
+      return rows.map(({ tenant_id: tenant }) => tenant)
+    }
+    t.strictSame(await kept(2.9), ['acme', 'globex', 'initech', 'old'])
+    t.strictSame(await kept(3.1), ['globex', 'initech'], 'free here, and what is not known')
+    t.strictSame(await kept(7.1), ['globex'], 'gold, which says nothing of it')
+    t.strictSame(await kept(40_000), ['globex'], 'enterprise')
+  })
+})
+
+test('a change of plan holds on another server, which may know other plans', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const here = await testServer(t, { plans: { gold: { limits: { api: { requestsPerMinute: 7 }, tenantConfig: { maxSecrets: 1 } } } } }, { engine, tenants: [{ id: 'acme', plan: 'free' }] })
+  const there = await testServer(t, { plans: { free: { limits: { api: { requestsPerMinute: 50 } } } } }, { engine })
+  const root = caller(t, here, { token: platform })
+  const [one, two] = [caller(t, here, { token: adminOf('acme') }), caller(t, there, { token: adminOf('acme') })]
+  const callsAre = (ask: typeof one, calls: number) => async () => Object((await ask('GET /tenant/info')).body['limits']).apiCalls === calls
+  t.ok(await callsAre(one, 100)() && await callsAre(two, 50)(), 'both remember the tenant')
+
+  t.equal((await root('PATCH /tenants/acme', { body: { plan: 'pro' } })).status, 200)
+  t.ok(await callsAre(one, 1000)(), 'at once where it was changed')
+  await until(t, 'a plan', callsAre(two, 1000))
+  t.equal((await root('PATCH /tenants/acme', { body: { plan: 'gold' } })).status, 200)
+  t.ok(await callsAre(one, 7)())
+  await until(t, 'a plan that the other server does not know', callsAre(two, 50))
+  t.match((await two('GET /tenant/info')).body, { plan: 'gold' })
+  t.equal((await one('POST /tenant/secrets', { body: { key: 'a', value } })).status, 201)
+  t.match(await one('POST /tenant/secrets', { body: { key: 'b', value } }), { status: 402, body: { message: 'The plan "gold" includes 1 secret' } })
+  t.equal((await two('POST /tenant/secrets', { body: { key: 'b', value } })).status, 201, 'as free has it there')
+})
+
+test('billing that is turned off leaves its paths to the document, and the plans in force', async (t) => {
+  const app = await testServer(t, { plugins: { billing: false }, routes: [{ method: 'get', path: '/billing/plans', response: { own: true } }] })
+  t.strictSame((await caller(t, app)('GET /billing/plans')).body, { own: true })
+  t.equal(app.plans.of('free').limits.tenantConfig.maxSecrets, 5)
+})
