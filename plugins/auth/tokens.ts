@@ -8,8 +8,8 @@ import { keysOf, type JwtOptions } from './keys.js'
 
 const defaultExpiresIn = 3600 // s (SPEC "jwt")
 const maxTokenLength = 8192 // characters; longer ones are not looked at
-const maxCachedTokens = 10_000
-const maxCachedCharacters = 8_388_608 // 8 MB of tokens, whatever their number
+const maxCachedTokens = 50_000
+const maxCachedCharacters = 33_554_432 // 32 MB of tokens, whatever their number
 
 export interface SignOptions {
   /** Seconds until the token expires. Default: `jwt.expiresIn`, 3600 without it. */
