@@ -1,0 +1,119 @@
+/**
+ * What requests used, added in memory until it is written. Figures are of one tenant, not of whoever has its id later: each
+ * is kept with the time at which its tenant was made.
+ */
+import type { Counter } from './metrics.js'
+import { maxAmount } from './metrics.js'
+import { dayMs, dayOf, total } from './periods.js'
+
+const maxEntries = 100_000 // tenants and days that wait; they are only as many while the database cannot be reached
+
+/** An amount to add to the ledger. */
+export interface Figure {
+  readonly tenant: string
+  /** When the tenant was made, ms since 1970; null: whichever has the id when it is written. */
+  readonly since: number | null
+  readonly counter: Counter
+  /** A day, whose month gets the amount too, or `total`. */
+  readonly period: string
+  /** Below 0 for what was freed. */
+  readonly amount: number
+}
+
+/** What a tenant did on a day. */
+export interface Counts {
+  since: number | null
+  calls: number
+  bandwidth: number
+  /** Bytes of storage. */
+  freed: number
+}
+
+export interface WaitingCounts {
+  /**
+   * Where to add what the tenant does now; undefined where that is not counted: for a tenant that was deleted, and where
+   * too many wait. With `since` null it goes to whichever tenant has figures already.
+   */
+  of (tenant: string, since: number | null): Counts | undefined
+  /** There are figures of the tenant of today. */
+  has (tenant: string): boolean
+  /** Removes and returns figures of at most so many entries; `more` where others are left. */
+  take (entries: number): { figures: Figure[], more: boolean }
+  /** Entries: a tenant on a day. */
+  readonly size: number
+  /** How many were not counted since this was asked last, since too many waited. */
+  dropped (): number
+}
+
+export function add (sum: number, amount: number): number {
+  return Math.min(sum + amount, maxAmount)
+}
+
+export function createCounts (now: () => number, max = maxEntries): WaitingCounts {
+  const days = new Map<string, Map<string, Counts>>()
+  let today = new Map<string, Counts>()
+  let [start, end] = [0, 0] // of today
+  let size = 0
+  let dropped = 0
+
+  /** Also to a day that was before, by a clock that is set back. */
+  function turn (at: number): void {
+    start = Math.floor(at / dayMs) * dayMs
+    end = start + dayMs
+    const day = dayOf(start)
+    today = days.get(day) ?? new Map()
+    days.set(day, today)
+  }
+
+  function make (tenant: string, since: number | null): Counts | undefined {
+    if (size >= max) {
+      dropped++
+      return undefined
+    }
+    const counts = { since, calls: 0, bandwidth: 0, freed: 0 }
+    today.set(tenant, counts)
+    size++
+    return counts
+  }
+
+  return {
+    of (tenant, since) {
+      const at = now()
+      if (at < start || at >= end) turn(at)
+      const counts = today.get(tenant)
+      if (counts === undefined) return make(tenant, since)
+      if (counts.since === since || since === null) return counts
+      // One that was deleted since ends its last requests, or was made again.
+      if (counts.since !== null && since < counts.since) return undefined
+      if (counts.since !== null) counts.calls = counts.bandwidth = counts.freed = 0
+      counts.since = since
+      return counts
+    },
+    has (tenant) {
+      const at = now()
+      return at >= start && at < end && today.has(tenant)
+    },
+    take (entries) {
+      const figures: Figure[] = []
+      let left = entries
+      for (const [day, tenants] of days) {
+        for (const [tenant, { since, calls, bandwidth, freed }] of tenants) {
+          if (left-- === 0) return { figures, more: true }
+          tenants.delete(tenant)
+          size--
+          if (calls > 0) figures.push({ tenant, since, counter: 'api_calls', period: day, amount: calls })
+          if (bandwidth > 0) figures.push({ tenant, since, counter: 'bandwidth_bytes', period: day, amount: bandwidth })
+          if (freed > 0) figures.push({ tenant, since, counter: 'storage_bytes', period: total, amount: -freed })
+        }
+        if (tenants !== today) days.delete(day)
+      }
+      return { figures, more: false }
+    },
+    get size () { return size },
+    dropped () {
+      const count = dropped
+      dropped = 0
+      return count
+    }
+  }
+}

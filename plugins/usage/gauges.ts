@@ -1,0 +1,155 @@
+/**
+ * What of each tenant this instance has open. The database knows what every instance has, and each is admitted there; what is
+ * given back is noted here and written with the next batch.
+ */
+import type { Plans } from '../../lib/plans.js'
+import type { UsageStore } from './store.js'
+import { failure } from '../../lib/errors.js'
+import { allowed, refusal, type Gauge } from './metrics.js'
+
+const maxTaken = 1000 // a transaction
+
+/** What this instance has open, to be written. */
+export interface GaugeValue {
+  readonly tenant: string
+  /** When the tenant was made, ms since 1970. */
+  readonly since: number | null
+  readonly gauge: Gauge
+  readonly value: number
+  /** Counts the writes of this instance. */
+  readonly written: number
+}
+
+export interface Gauges {
+  /** Admits one more, over all instances. Rejects with `planLimit`, `tenantUnknown`. */
+  take (tenant: string, gauge: Gauge): Promise<void>
+  give (tenant: string, gauge: Gauge): void
+  isChanged (): boolean
+  /** The values that changed and are not written yet. One at a time: `written` or `rewrite` ends it. */
+  changed (): GaugeValue[]
+  /** The values that were handed out last are written. */
+  written (): void
+  /** Whatever the database has may be wrong: all values are to be written. */
+  rewrite (): void
+  readonly size: number
+}
+
+export interface GaugesParts {
+  readonly store: Pick<UsageStore, 'take'>
+  readonly instance: string
+  readonly plans: Plans
+  /** Resolves when the database knows the instance. */
+  readonly registered: () => void | Promise<void>
+}
+
+interface Cell {
+  readonly tenant: string
+  readonly gauge: Gauge
+  since: number | null
+  held: number
+  /** Held for a tenant of this id that was deleted: given back they are nobody's. */
+  stale: number
+  changed: boolean
+  taking: boolean
+  readonly waiting: { admit (): void, refuse (error: unknown): void }[]
+}
+
+export function createGauges ({ store, instance, plans, registered }: GaugesParts): Gauges {
+  const cells = new Map<string, Cell>()
+  let handedOut: Cell[] = []
+  let writes = 0
+
+  function cellOf (tenant: string, gauge: Gauge): Cell {
+    const key = `${gauge} ${tenant}`
+    const there = cells.get(key)
+    if (there !== undefined) return there
+    const cell = { tenant, gauge, since: null, held: 0, stale: 0, changed: false, taking: false, waiting: [] }
+    cells.set(key, cell)
+    return cell
+  }
+
+  function forgetIdle (cell: Cell): void {
+    if (cell.held + cell.stale === 0 && !cell.changed && !cell.taking) cells.delete(`${cell.gauge} ${cell.tenant}`)
+  }
+
+  /** Admits those who wait, as many at a time as there are: however many a tenant opens at once, it has one connection to the database. */
+  async function admitAll (cell: Cell): Promise<void> {
+    cell.taking = true
+    while (cell.waiting.length > 0) {
+      const group = cell.waiting.splice(0, maxTaken)
+      try {
+        await admit(cell, group)
+      } catch (error) {
+        // It may have been written all the same.
+        cell.changed = true
+        for (const { refuse } of group) refuse(error)
+      }
+    }
+    cell.taking = false
+    forgetIdle(cell)
+  }
+
+  async function admit (cell: Cell, group: Cell['waiting']): Promise<void> {
+    const { tenant, gauge } = cell
+    await registered()
+    const holding = (createdAt: number): number => {
+      if (cell.since !== createdAt) {
+        cell.stale += cell.held
+        cell.held = 0
+        cell.since = createdAt
+      }
+      return cell.held
+    }
+    const taken = await store.take({ instance, tenant, gauge, written: ++writes, wanted: group.length }, holding, (tier) => allowed(gauge, plans.of(tier)))
+    if (taken === null) throw failure('tenantUnknown')
+    cell.held += taken.admitted
+    for (const [index, waiter] of group.entries()) {
+      if (index < taken.admitted) waiter.admit()
+      else waiter.refuse(refusal(plans, gauge, plans.of(taken.plan), taken.others + cell.held + 1))
+    }
+  }
+
+  return {
+    take (tenant, gauge) {
+      const cell = cellOf(tenant, gauge)
+      return new Promise((resolve, reject) => {
+        cell.waiting.push({ admit: resolve, refuse: reject })
+        if (!cell.taking) admitAll(cell).catch(reject)
+      })
+    },
+    give (tenant, gauge) {
+      const cell = cells.get(`${gauge} ${tenant}`)
+      if (cell === undefined) return
+      if (cell.stale > 0) {
+        cell.stale--
+        forgetIdle(cell)
+      } else if (cell.held > 0) {
+        cell.held--
+        cell.changed = true
+      }
+    },
+    isChanged () {
+      for (const { changed, taking } of cells.values()) if (changed && !taking) return true
+      return false
+    },
+    changed () {
+      handedOut = []
+      for (const cell of cells.values()) {
+        // One that is being taken is written by that; what was given meanwhile waits.
+        if (!cell.changed || cell.taking) continue
+        cell.changed = false
+        handedOut.push(cell)
+      }
+      return handedOut.map(({ tenant, since, gauge, held }) => ({ tenant, since, gauge, value: held, written: ++writes }))
+    },
+    written () {
+      for (const cell of handedOut) forgetIdle(cell)
+      handedOut = []
+    },
+    rewrite () {
+      for (const cell of cells.values()) cell.changed = true
+      handedOut = []
+    },
+    get size () { return cells.size }
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * Writes what waits in memory: every second, at stop, and when somebody asks. A batch whose answer was lost is written again
+ * under its number, and counts once.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { WaitingCounts } from './counts.js'
+import type { Gauges } from './gauges.js'
+import type { Batch, UsageStore } from './store.js'
+import { TenantryError } from '../../lib/errors.js'
+
+const every = 1000 // ms; others count this instance as gone after thirty of them
+const resolveEvery = 5 // beats
+const sweepEvery = 3600 // beats
+const maxEntries = 10_000 // of one batch
+
+export interface LedgerParts {
+  readonly store: Pick<UsageStore, 'write' | 'resolve' | 'retire' | 'sweep'>
+  readonly instance: string
+  readonly counts: WaitingCounts
+  readonly gauges: Pick<Gauges, 'changed' | 'written' | 'rewrite' | 'isChanged'>
+  /** Ends reservations whose end could not be written. */
+  readonly settleLate: () => Promise<void>
+  readonly log: FastifyBaseLogger
+}
+
+export interface Ledger {
+  /** Writes what was counted until now. Rejects where that fails; it is kept and tried again. Those who ask meanwhile share a write. */
+  flush (): Promise<void>
+  /** Resolves when the database knows the instance; at once where it does. */
+  registered (): void | Promise<void>
+  /** Begins to write every second. */
+  start (): void
+  /** Writes what there is, and ends what the instance reserved and has open. */
+  close (): Promise<void>
+}
+
+export function createLedger ({ store, instance, counts, gauges, settleLate, log }: LedgerParts): Ledger {
+  /** Handed to the database, and not known to be written. */
+  let pending: Batch | null = null
+  let batches = 0
+  let isKnown = false
+  let running: Promise<void> | null = null
+  let queued: Promise<void> | null = null
+  let isBeatDue = false
+  let beats = 0
+  let beating: Promise<void> = Promise.resolve()
+  let timer: NodeJS.Timeout | undefined
+  let isFailing = false
+  let closed = false
+
+  async function writeAll (): Promise<void> {
+    const isBeat = isBeatDue
+    isBeatDue = false
+    if (isBeat || pending !== null || counts.size > 0 || gauges.isChanged()) await writeWaiting()
+    await settleLate()
+  }
+
+  async function writeWaiting (): Promise<void> {
+    for (let more = true; more;) {
+      // After one that was kept comes what was counted since; what is counted from here on waits for the next flush.
+      more = pending !== null
+      if (pending === null) {
+        const taken = counts.take(maxEntries)
+        more = taken.more
+        pending = { number: ++batches, figures: taken.figures }
+      }
+      await write(pending)
+      pending = null
+      isKnown = true
+    }
+  }
+
+  async function write (batch: Batch): Promise<void> {
+    const values = gauges.changed()
+    try {
+      const isNew = await store.write(instance, batch, values).catch((error: unknown) => {
+        // A tenant was deleted while the statement ran. Now it sees that there is none.
+        if (error instanceof TenantryError && error.code === 'TENANTRY_CONSTRAINT_VIOLATED') return store.write(instance, batch, values)
+        throw error
+      })
+      if (isNew) gauges.written()
+      else gauges.rewrite()
+    } catch (error) {
+      gauges.rewrite()
+      throw error
+    }
+  }
+
+  function flush (): Promise<void> {
+    if (running === null) {
+      running = writeAll().finally(() => { running = null })
+      return running
+    }
+    queued ??= running.catch(() => {}).then(() => {
+      queued = null
+      return flush()
+    })
+    return queued
+  }
+
+  async function beat (): Promise<void> {
+    beats++
+    isBeatDue = true
+    try {
+      await flush()
+      if (beats % resolveEvery === 0) await store.resolve()
+      if (beats % sweepEvery === 0) await store.sweep()
+      if (isFailing) log.info('usage is written again')
+      isFailing = false
+      const dropped = counts.dropped()
+      if (dropped > 0) log.warn({ requests: dropped }, 'requests were not counted: too many tenants waited for the database')
+    } catch (err) {
+      if (!isFailing) log.warn({ err }, 'usage cannot be written; it is kept and tried again')
+      isFailing = true
+    }
+  }
+
+  function start (): void {
+    if (closed) return
+    timer = setTimeout(() => { beating = beat().then(start) }, every).unref()
+  }
+
+  return {
+    flush,
+    registered () {
+      if (isKnown) return
+      isBeatDue = true
+      return flush()
+    },
+    start,
+    async close () {
+      closed = true
+      clearTimeout(timer)
+      await beating
+      try {
+        await flush()
+        if (isKnown) await store.retire(instance)
+      } catch (err) {
+        log.error({ err, entries: counts.size + (pending?.figures.length ?? 0) }, 'the usage of the last moments could not be written')
+      }
+    }
+  }
+}

@@ -1,0 +1,55 @@
+/** What `GET /billing/usage` tells (SPEC "Usage report"). */
+import type { Plan } from '../../lib/plans.js'
+import type { Standing } from './store.js'
+import { Type, type Static } from 'typebox'
+import { unlimited } from '../../lib/plans.js'
+import { bytesText } from './bytes-text.js'
+import { allowed } from './metrics.js'
+
+const metric = {
+  current: Type.Number(),
+  limit: Type.Number({ description: 'What the plan includes; -1: unlimited.' }),
+  percentage: Type.Number({ description: 'Of the limit, with two decimals. 0 where that is unlimited; 100 where it is 0 and something is there.' })
+}
+const Metric = Type.Object(metric)
+
+export const Report = Type.Object({
+  tenantId: Type.String(),
+  plan: Type.String(),
+  usage: Type.Object({
+    websocket: Type.Object({ connections: Metric, entitiesWatched: Metric, rooms: Metric }),
+    fileStorage: Type.Object({
+      storage: Type.Object({ ...metric, currentFormatted: Type.String({ examples: ['1.5 MB'] }), limitFormatted: Type.String({ examples: ['5 GB', 'Unlimited'] }) }, { description: 'In bytes.' })
+    }),
+    tenantConfig: Type.Object({ secrets: Metric })
+  })
+})
+export type Report = Static<typeof Report>
+
+export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gauges }: Standing): Report {
+  const maxStorage = allowed('storage_bytes', plan)
+  return {
+    tenantId,
+    plan: plan.tier,
+    usage: {
+      websocket: {
+        connections: metricOf(gauges.connections, allowed('connections', plan)),
+        entitiesWatched: metricOf(gauges.entities_watched, allowed('entities_watched', plan)),
+        rooms: metricOf(gauges.rooms, allowed('rooms', plan))
+      },
+      fileStorage: {
+        storage: { ...metricOf(storage, maxStorage), currentFormatted: bytesText(storage), limitFormatted: maxStorage === null ? 'Unlimited' : bytesText(maxStorage) }
+      },
+      tenantConfig: { secrets: metricOf(secrets, plan.limits.tenantConfig.maxSecrets === unlimited ? null : plan.limits.tenantConfig.maxSecrets) }
+    }
+  }
+}
+
+function metricOf (current: number, limit: number | null): Static<typeof Metric> {
+  return { current, limit: limit ?? unlimited, percentage: limit === null ? 0 : percentageOf(current, limit) }
+}
+
+function percentageOf (current: number, limit: number): number {
+  if (limit === 0) return current === 0 ? 0 : 100
+  return Math.round(current / limit * 10_000) / 100
+}

@@ -1,0 +1,94 @@
+/**
+ * Counts requests and the bytes of their bodies, on every route of the app. A request counts when it is answered, or when
+ * its caller has gone away, for the tenant that it had by then. Where a reply is hijacked, who writes it records its bytes.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Readable } from 'node:stream'
+import type {} from '../rate-limit/index.js'
+import type {} from '../tenancy/index.js'
+import type { UsageService } from './service.js'
+import { EventEmitter } from 'node:events'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Bytes of bodies of unknown length so far; -1 once the request is counted. */
+    streamedBytes: number
+    /** What is sent as the answer; null before that. */
+    answer: FastifyReply | null
+  }
+}
+
+export function countRequests (app: FastifyInstance, { request: record }: Pick<UsageService, 'request'>): void {
+  app.decorateRequest('streamedBytes', 0)
+  app.decorateRequest('answer', null)
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (request.headers['transfer-encoding'] !== undefined) observe(request, request.raw)
+    done()
+  })
+
+  app.addHook('onSend', (request, reply, payload, done) => {
+    request.answer = reply
+    if (typeof payload !== 'object' || payload === null || payload instanceof Buffer || reply.hasHeader('content-length')) return done()
+    if (payload instanceof ReadableStream) return done(null, observedWeb(request, payload))
+    if (payload instanceof Response) return done(null, payload.body === null ? payload : new Response(observedWeb(request, payload.body), payload))
+    // However other hooks change the payload, it is written as the last of them left it.
+    reply.raw.once('pipe', (source) => observe(request, source))
+    done()
+  })
+
+  app.addHook('onResponse', (request, reply, done) => {
+    count(request, declaredBytes(request, reply))
+    done()
+  })
+
+  // Of a request that was cut off there is no response.
+  app.addHook('onRequestAbort', (request, done) => {
+    const { answer, raw: { socket } } = request
+    count(request, answer === null ? 0 : Math.min(declaredBytes(request, answer), socket.bytesWritten))
+    done()
+  })
+
+  function count (request: FastifyRequest, sent: number): void {
+    const { tenant, streamedBytes } = request
+    if (tenant === null || streamedBytes === -1) return
+    request.streamedBytes = -1
+    if (!request.rateLimited) record(tenant, receivedBytes(request) + sent + streamedBytes)
+  }
+}
+
+/** Of a body whose length was told; where it did not arrive as a whole, no more than came over the connection. */
+function receivedBytes ({ headers, raw }: FastifyRequest): number {
+  if (headers['transfer-encoding'] !== undefined) return 0
+  const length = lengthOf(headers['content-length'])
+  return raw.complete === false ? Math.min(length, raw.socket.bytesRead) : length
+}
+
+/** The length of the answer's body where it is told; 0 for answers that have none, whatever length they tell. */
+function declaredBytes ({ method }: FastifyRequest, reply: FastifyReply): number {
+  return method === 'HEAD' || reply.statusCode === 304 ? 0 : lengthOf(reply.getHeader('content-length'))
+}
+
+function lengthOf (header: unknown): number {
+  if (header === undefined) return 0
+  const length = Number(header)
+  return Number.isSafeInteger(length) && length > 0 ? length : 0
+}
+
+/** Sees what somebody else reads. It makes nothing flow, which listening by `on` would, before that one is there. */
+function observe (request: FastifyRequest, stream: Readable): void {
+  EventEmitter.prototype.on.call(stream, 'data', (chunk: Buffer | string) => add(request, chunk))
+}
+
+function observedWeb (request: FastifyRequest, stream: ReadableStream): ReadableStream {
+  return stream.pipeThrough(new TransformStream({
+    transform (chunk: Uint8Array | string, controller) {
+      add(request, chunk)
+      controller.enqueue(chunk)
+    }
+  }))
+}
+
+function add (request: FastifyRequest, chunk: Uint8Array | string): void {
+  if (request.streamedBytes !== -1) request.streamedBytes += Buffer.byteLength(chunk)
+}

@@ -1,0 +1,95 @@
+/**
+ * Amounts that are reserved before they are used, and booked afterwards. The end of a reservation is written once, however
+ * often that is tried.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Plans } from '../../lib/plans.js'
+import type { Ending, UsageStore } from './store.js'
+import { randomUUID } from 'node:crypto'
+import { failure } from '../../lib/errors.js'
+import { allowed, refusal, refuseAmount, type Reserved } from './metrics.js'
+import { dayOf, total } from './periods.js'
+
+const maxSettled = 1000 // a statement
+
+/** An amount that an operation may use. One of the two ends it; whatever is called after that does nothing. */
+export interface Reservation {
+  /**
+   * Books what was used: more or less than was reserved, 0 to 2^53 - 1. It is never refused; where the database cannot be
+   * reached it is written later. It counts for the day on which it was reserved.
+   */
+  settle (amount: number): Promise<void>
+  /** Books nothing. */
+  release (): Promise<void>
+}
+
+export interface Reservations {
+  reserve (tenant: string, counter: Reserved, amount: number): Promise<Reservation>
+  /** Ends those whose end could not be written. */
+  settleLate (): Promise<void>
+  readonly late: number
+}
+
+export interface ReservationsParts {
+  readonly store: Pick<UsageStore, 'reserve' | 'settle'>
+  readonly instance: string
+  readonly plans: Plans
+  /** Resolves when the database knows the instance. */
+  readonly registered: () => void | Promise<void>
+  readonly now: () => number
+  readonly log: FastifyBaseLogger
+}
+
+export function createReservations ({ store, instance, plans, registered, now, log }: ReservationsParts): Reservations {
+  /** What was used of each, null for nothing. */
+  const late = new Map<string, number | null>()
+
+  async function end (ending: Ending): Promise<void> {
+    try {
+      await store.settle([ending])
+    } catch (err) {
+      late.set(ending.id, ending.amount)
+      log.warn({ err }, 'what was used of a reservation could not be booked; it is kept and tried again')
+    }
+  }
+
+  function reservation (id: string): Reservation {
+    let ended: Promise<void> | undefined
+    return {
+      async settle (amount) {
+        refuseAmount(amount, 0)
+        ended ??= end({ id, amount })
+        await ended
+      },
+      async release () {
+        ended ??= end({ id, amount: null })
+        await ended
+      }
+    }
+  }
+
+  return {
+    async reserve (tenant, counter, amount) {
+      refuseAmount(amount, 1)
+      await registered()
+      const id = randomUUID()
+      const period = counter === 'storage_bytes' ? total : dayOf(now())
+      const outcome = await store.reserve({ id, instance, tenant, counter, period, amount }, (tier) => allowed(counter, plans.of(tier))).catch((error: unknown) => {
+        // It may have been reserved all the same, for nobody.
+        late.set(id, null)
+        throw error
+      })
+      if (outcome === null) throw failure('tenantUnknown')
+      if (!outcome.admitted) throw refusal(plans, counter, plans.of(outcome.plan), outcome.taken + amount)
+      return reservation(id)
+    },
+    async settleLate () {
+      while (late.size > 0) {
+        const endings = [...late].slice(0, maxSettled).map(([id, amount]): Ending => ({ id, amount }))
+        await store.settle(endings)
+        for (const { id } of endings) late.delete(id)
+      }
+    },
+    get late () { return late.size }
+  }
+}

@@ -1,0 +1,62 @@
+/** The usage endpoints and their schemas (SPEC "Usage report", "Usage summary and history"). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Usage } from './service.js'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { errorResponses } from '../conventions.js'
+import { Report } from './report.js'
+
+const Period = Type.String({ description: 'A month, in UTC: `YYYY-MM`.', examples: ['2026-02'] })
+const Calls = Type.Number({ description: 'Requests, those that failed included, without those that a rate limit refused.' })
+const Tokens = Type.Number({ description: 'Tokens of language models.' })
+
+const Summary = Type.Object({
+  tenant_id: Type.String(),
+  period: Period,
+  api_calls: Calls,
+  llm_tokens: Tokens,
+  storage_bytes: Type.Number({ description: 'Bytes of files that there are now.' }),
+  bandwidth_bytes: Type.Number({ description: 'Bytes of the bodies of requests and answers.' })
+})
+
+const HistoryQuery = Type.Object({ period: Type.Optional(Type.String({ description: 'The month: `YYYY-MM`, in UTC. Default: the current one.', examples: ['2026-02'] })) }, { additionalProperties: false })
+const History = Type.Object({
+  history: Type.Array(Type.Object({ date: Type.String({ format: 'date' }), api_calls: Calls, llm_tokens: Tokens }), { maxItems: 31, description: 'Each day of the month, as far as today.' })
+})
+
+const tags = ['Usage']
+const config = { access: 'user' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+
+export interface UsageRoutesOptions {
+  /** Whether there is `GET /billing/usage`. */
+  readonly report: boolean
+}
+
+export function usageRoutes (app: FastifyInstance, service: Pick<Usage, 'summary' | 'history' | 'report'>, { report }: UsageRoutesOptions): void {
+  app.get('/usage/summary', {
+    config,
+    schema: { tags, summary: 'What the tenant has used in the current month', response: { 200: Summary, ...errorResponses(...refusals) } }
+  }, (request) => service.summary(tenantOf(request)))
+
+  app.get<{ Querystring: Static<typeof HistoryQuery> }>('/usage/history', {
+    config,
+    schema: { tags, summary: 'What the tenant has used on each day of a month', querystring: HistoryQuery, response: { 200: History, ...errorResponses(...refusals) } }
+  }, async (request) => ({ history: await service.history(tenantOf(request), monthOf(request.query.period)) }))
+
+  if (!report) return
+  app.get('/billing/usage', {
+    config,
+    schema: { tags, summary: 'What the tenant has now, beside what its plan includes', response: { 200: Report, ...errorResponses(...refusals) } }
+  }, (request) => service.report(tenantOf(request)))
+}
+
+function monthOf (period: string | undefined): string | undefined {
+  if (period === undefined || /^\d{4}-(?:0[1-9]|1[0-2])$/.test(period)) return period
+  throw failure('validationFailed', { extras: { details: [{ path: '/query/period', message: 'must be a month as YYYY-MM, from 01 to 12, such as 2026-02', keyword: 'format' }] } })
+}
+
+function tenantOf ({ tenant }: FastifyRequest): string {
+  if (tenant === null) throw failure('tenantRequired')
+  return tenant.id
+}

@@ -1,0 +1,160 @@
+/** What `app.usage` offers (SPEC "Usage report", "Usage summary and history", DESIGN 7): the one source of every figure. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Engine } from '../../lib/database/engine.js'
+import type { Plans } from '../../lib/plans.js'
+import type { Tenant, Tenants } from '../tenancy/index.js'
+import { randomUUID } from 'node:crypto'
+import { failure } from '../../lib/errors.js'
+import { add, createCounts } from './counts.js'
+import { createGauges } from './gauges.js'
+import { createLedger } from './ledger.js'
+import { refuseAmount, type Counted, type Gauge, type Reserved } from './metrics.js'
+import { dayOf, daysOf, monthOf, total } from './periods.js'
+import { reportOf, type Report } from './report.js'
+import { createReservations, type Reservation } from './reservations.js'
+import { createUsageStore, type UsageStore } from './store.js'
+
+/** SPEC "Usage summary"; the period is a month, in UTC. */
+export interface Summary {
+  readonly tenant_id: string
+  /** `YYYY-MM`. */
+  readonly period: string
+  readonly api_calls: number
+  readonly llm_tokens: number
+  /** What there is now. */
+  readonly storage_bytes: number
+  readonly bandwidth_bytes: number
+}
+
+export interface HistoryEntry {
+  /** `YYYY-MM-DD`. */
+  readonly date: string
+  readonly api_calls: number
+  readonly llm_tokens: number
+}
+
+/** What `app.usage` is. Amounts are whole numbers up to 2^53 - 1, at which every sum ends; others are a TypeError. */
+export interface Usage {
+  /** Adds in memory; written within a second, when the server stops, and before a figure is told. Default amount: 1. */
+  record (tenant: string, counter: Counted, amount?: number): void
+  /**
+   * Takes an amount of 1 or more before the operation that uses it, atomically over all servers. Rejects with `planLimit`
+   * where the plan has no room for it beside what was used and what is reserved, and with `tenantUnknown`.
+   */
+  reserve (tenant: string, counter: Reserved, amount: number): Promise<Reservation>
+  /** Takes away what was stored and is no longer. Resolves when that is written, or could not be and is tried again every second. */
+  free (tenant: string, counter: 'storage_bytes', amount: number): Promise<void>
+  /** One more is open, over all servers. Rejects with `planLimit` where the plan has no room for it, and with `tenantUnknown`. */
+  take (tenant: string, gauge: Gauge): Promise<void>
+  /** One that was taken is open no more. */
+  give (tenant: string, gauge: Gauge): void
+  /** The current month. */
+  summary (tenant: string): Promise<Summary>
+  /** Each day of the month (`YYYY-MM`), as far as today; none of a month to come. Default: the current one. */
+  history (tenant: string, month?: string): Promise<HistoryEntry[]>
+  /** Rejects with `tenantUnknown`. */
+  report (tenant: string): Promise<Report>
+  /** Writes what was recorded until now. Rejects where that fails; it is kept, and tried again every second. */
+  flush (): Promise<void>
+}
+
+export interface UsageParts {
+  readonly engine: Pick<Engine, 'kysely' | 'kyselyFor' | 'transaction'>
+  readonly tenants: Pick<Tenants, 'get'>
+  readonly plans: Plans
+  readonly log: FastifyBaseLogger
+  /** The clock of days and months, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+  /** Default: that of the engine. */
+  readonly store?: UsageStore | undefined
+}
+
+/** The service, and what its plugin does with it. */
+export interface UsageService extends Usage {
+  /** Counts a request of the tenant, and the bytes of its bodies. */
+  request (tenant: Tenant, bytes: number): void
+  /** Tenants and days whose figures wait in memory. */
+  readonly waiting: number
+  start (): void
+  close (): Promise<void>
+}
+
+export function createUsage ({ engine, tenants, plans, log, now = Date.now, store = createUsageStore(engine) }: UsageParts): UsageService {
+  const instance = randomUUID()
+  const counts = createCounts(now)
+  const registered = (): void | Promise<void> => ledger.registered()
+  const gauges = createGauges({ store, instance, plans, registered })
+  const reservations = createReservations({ store, instance, plans, registered, now, log })
+  const ledger = createLedger({ store, instance, counts, gauges, settleLate: reservations.settleLate, log })
+
+  /** Where to add for a tenant of which only the id is known. */
+  function countsOf (tenant: string) {
+    if (counts.has(tenant)) return counts.of(tenant, null)
+    const found = tenants.get(tenant)
+    if (found === null) return undefined
+    if (!(found instanceof Promise)) return counts.of(tenant, found.createdAt.getTime())
+    const entry = counts.of(tenant, null)
+    found.then((there) => {
+      if (entry !== undefined && there !== null) entry.since ??= there.createdAt.getTime()
+    }).catch(() => {})
+    return entry
+  }
+
+  return {
+    record (tenant, counter, amount = 1) {
+      refuseAmount(amount, 0)
+      const entry = countsOf(tenant)
+      if (entry === undefined) return
+      if (counter === 'api_calls') entry.calls = add(entry.calls, amount)
+      else entry.bandwidth = add(entry.bandwidth, amount)
+    },
+    request (tenant, bytes) {
+      const entry = counts.of(tenant.id, tenant.createdAt.getTime())
+      if (entry === undefined) return
+      entry.calls++
+      entry.bandwidth = add(entry.bandwidth, bytes)
+    },
+    reserve: reservations.reserve,
+    async free (tenant, _counter, amount) {
+      refuseAmount(amount, 0)
+      const entry = countsOf(tenant)
+      if (entry === undefined) return
+      entry.freed = add(entry.freed, amount)
+      // What fails here is logged by the next beat, and kept.
+      await ledger.flush().catch(() => {})
+    },
+    take: gauges.take,
+    give: gauges.give,
+    async summary (tenant) {
+      await ledger.flush()
+      const month = monthOf(dayOf(now()))
+      const of = await store.amounts(tenant, ['api_calls', 'llm_tokens', 'storage_bytes', 'bandwidth_bytes'], [month, total])
+      return {
+        tenant_id: tenant,
+        period: month,
+        api_calls: of('api_calls', month),
+        llm_tokens: of('llm_tokens', month),
+        storage_bytes: of('storage_bytes', total),
+        bandwidth_bytes: of('bandwidth_bytes', month)
+      }
+    },
+    async history (tenant, month) {
+      const today = dayOf(now())
+      const days = daysOf(month ?? monthOf(today), today)
+      if (days.length === 0) return []
+      await ledger.flush()
+      const of = await store.amounts(tenant, ['api_calls', 'llm_tokens'], days)
+      return days.map((date) => ({ date, api_calls: of('api_calls', date), llm_tokens: of('llm_tokens', date) }))
+    },
+    async report (tenant) {
+      await ledger.flush()
+      const standing = await store.standing(tenant)
+      if (standing === undefined) throw failure('tenantUnknown')
+      return reportOf(tenant, plans.of(standing.plan), standing)
+    },
+    flush: ledger.flush,
+    get waiting () { return counts.size },
+    start: ledger.start,
+    close: ledger.close
+  }
+}

@@ -1,0 +1,242 @@
+/**
+ * The SQL of the ledger. Rows of `usage_counters` are written in one order everywhere (tenant, counter, period), so that no
+ * two servers wait for each other in a circle, and only for tenants that are there. Whether an instance lives is judged by
+ * the clock of the database.
+ */
+import type { Engine } from '../../lib/database/engine.js'
+import type { Figure } from './counts.js'
+import type { GaugeValue } from './gauges.js'
+import { sql, type RawBuilder } from 'kysely'
+import { maxAmount, type Counter, type Gauge, type Reserved } from './metrics.js'
+import { monthOf, total } from './periods.js'
+
+const silence = sql.lit('30 seconds') // after which an instance counts as gone
+const keptFor = sql.lit('1 day') // that what others resolved is kept, for its instance may come back
+const forgottenAfter = sql.lit('7 days') // of silence, an instance that comes back has nothing to say any more
+const maxResolved = 1000 // reservations a statement
+
+/** Figures that an instance writes at once; the same number always has the same figures. */
+export interface Batch {
+  readonly number: number
+  readonly figures: readonly Figure[]
+}
+
+export interface Reservation {
+  readonly id: string
+  readonly instance: string
+  readonly tenant: string
+  readonly counter: Reserved
+  /** The day to book it to, or `total`. */
+  readonly period: string
+  readonly amount: number
+}
+
+/** A tenant as the ledger sees it within a transaction that has its row locked. */
+export interface LockedTenant {
+  readonly plan: string
+  /** ms since 1970. */
+  readonly createdAt: number
+}
+
+/** How a reservation ends. */
+export interface Ending {
+  readonly id: string
+  /** What was used; null where it was not used at all. */
+  readonly amount: number | null
+}
+
+export interface Taking {
+  readonly instance: string
+  readonly tenant: string
+  readonly gauge: Gauge
+  /** The number of this write of the instance. */
+  readonly written: number
+  readonly wanted: number
+}
+
+/** What the report of `GET /billing/usage` tells. */
+export interface Standing {
+  readonly plan: string
+  readonly storage: number
+  readonly secrets: number
+  readonly gauges: Readonly<Record<Gauge, number>>
+}
+
+export type UsageStore = ReturnType<typeof createUsageStore>
+
+type Sql = RawBuilder<unknown>
+
+/**
+ * Adds what the CTE `sums (tenant_id, counter, period, amount)` has, and for a day its month. Nothing falls below 0, and
+ * nothing passes what JSON's numbers hold exactly.
+ */
+const book = (sums: Sql): Sql => sql`insert into tenantry.usage_counters as c (tenant_id, counter, period, amount)
+  select b.tenant_id, b.counter, b.period, greatest(least(b.amount, ${sql.lit(maxAmount)}), ${sql.lit(-maxAmount)})::bigint from (
+    select s.tenant_id, s.counter, p.period, sum(s.amount) as amount from ${sums} s
+    cross join lateral (select s.period union all select left(s.period, 7) where s.period <> 'total') p (period)
+    group by s.tenant_id, s.counter, p.period
+  ) b where b.amount > 0 or (b.amount < 0 and exists (
+    select from tenantry.usage_counters e where e.tenant_id = b.tenant_id and e.counter = b.counter and e.period = b.period
+  )) order by b.tenant_id, b.counter, b.period
+  on conflict (tenant_id, counter, period) do update set amount = least(greatest(c.amount + excluded.amount, 0), ${sql.lit(maxAmount)})`
+
+/** Tenants in the place of what was counted for them: not of those that are being deleted, nor of others of the same id. */
+const present = (since: Sql): Sql => sql`t.status <> 'deleting' and (${since} is null or (t.created_at >= ${since} and t.created_at < ${since} + interval '1 millisecond'))`
+
+const gone = sql`not exists (select from tenantry.usage_instances i where i.id = r.instance_id and i.seen_at > clock_timestamp() - interval ${silence})`
+
+const lockTenant = {
+  name: 'usage_tenant',
+  text: "select plan, created_at from tenantry.tenants where id = $1 and status <> 'deleting' for no key update"
+}
+
+const reserveStatement = {
+  name: 'usage_reserve',
+  text: `with taken as (
+    select coalesce((select amount from tenantry.usage_counters where tenant_id = $3 and counter = $4 and period = $7), 0)
+      + coalesce((select sum(amount) from tenantry.usage_reservations where tenant_id = $3 and counter = $4 and left(period, 7) = $7 and booked is null), 0) as amount
+  ), placed as (
+    insert into tenantry.usage_reservations (id, instance_id, tenant_id, counter, period, amount)
+    select $1::uuid, $2::uuid, $3, $4, $5, $6::bigint from taken where $8::bigint is null or taken.amount + $6::bigint <= $8::bigint returning 1
+  ) select taken.amount::float8 as taken, exists (select from placed) as admitted from taken`
+}
+
+const takeStatement = {
+  name: 'usage_take',
+  text: `with others as (
+    select coalesce(sum(g.value), 0) as value from tenantry.usage_gauges g join tenantry.usage_instances i on i.id = g.instance_id
+    where g.tenant_id = $2 and g.gauge = $3 and g.instance_id <> $1::uuid and i.seen_at > clock_timestamp() - interval '30 seconds'
+  ), room as (
+    select value, case when $6::bigint is null then $5::bigint else greatest(least($5::bigint, $6::bigint - value - $4::bigint), 0) end as admitted from others
+  ), put as (
+    insert into tenantry.usage_gauges as g (instance_id, tenant_id, gauge, value, written)
+    select $1::uuid, $2, $3, $4::bigint + admitted, $7::bigint from room
+    on conflict (tenant_id, gauge, instance_id) do update set value = excluded.value, written = excluded.written, written_at = clock_timestamp() where g.written < excluded.written
+  ) select value::float8 as others, admitted::float8 as admitted from room`
+}
+
+export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<Engine, 'kysely' | 'kyselyFor' | 'transaction'>) {
+  return {
+    /**
+     * Writes a batch, the values of gauges, and that the instance lives, in one statement. False where this batch had been
+     * written before, by a statement whose answer was lost; then nothing is.
+     */
+    async write (instance: string, { number, figures }: Batch, gauges: readonly GaugeValue[]): Promise<boolean> {
+      const figure = <Name extends keyof Figure>(name: Name) => figures.map((each) => each[name])
+      const value = <Name extends keyof GaugeValue>(name: Name) => gauges.map((each) => each[name])
+      const { rows: [row] } = await sql<{ heard: boolean }>`with heard as (
+        insert into tenantry.usage_instances as i (id, seen_at, last_batch) values (${instance}::uuid, clock_timestamp(), ${number}::bigint)
+        on conflict (id) do update set seen_at = clock_timestamp(), last_batch = excluded.last_batch where i.last_batch < excluded.last_batch returning 1
+      ), sums as (
+        select f.tenant_id, f.counter, f.period, f.amount
+        from unnest(${figure('tenant')}::text[], ${times(figure('since'))}::timestamptz[], ${figure('counter')}::text[], ${figure('period')}::text[], ${figure('amount')}::bigint[]) as f (tenant_id, since, counter, period, amount)
+        join tenantry.tenants t on t.id = f.tenant_id and ${present(sql`f.since`)} where exists (select from heard)
+      ), counted as (${book(sql`sums`)}), gauged as (
+        insert into tenantry.usage_gauges as g (instance_id, tenant_id, gauge, value, written)
+        select ${instance}::uuid, v.tenant_id, v.gauge, v.value, v.written
+        from unnest(${value('tenant')}::text[], ${times(value('since'))}::timestamptz[], ${value('gauge')}::text[], ${value('value')}::bigint[], ${value('written')}::bigint[]) as v (tenant_id, since, gauge, value, written)
+        join tenantry.tenants t on t.id = v.tenant_id and ${present(sql`v.since`)} where exists (select from heard)
+        on conflict (tenant_id, gauge, instance_id) do update set value = excluded.value, written = excluded.written, written_at = clock_timestamp() where g.written < excluded.written
+      ) select exists (select from heard) as heard`.execute(db)
+      return row?.heard === true
+    },
+
+    /**
+     * Reserves the amount where the plan, as it is now, has room for it beside what was used and what is reserved. null
+     * where there is no such tenant; `taken` is what there was before.
+     */
+    async reserve ({ id, instance, tenant, counter, period, amount }: Reservation, limitOf: (plan: string) => number | null): Promise<{ plan: string, taken: number, admitted: boolean } | null> {
+      return await transaction({ tenantId: tenant }, async (session) => {
+        // A statement of its own: what comes after it sees what those wrote that it waited for.
+        const [locked] = await session.rows<{ plan: string }>(lockTenant, [tenant])
+        if (locked === undefined) return null
+        const { plan } = locked
+        const values = [id, instance, tenant, counter, period, amount, period === total ? total : monthOf(period), limitOf(plan)]
+        const [row] = await session.rows<{ taken: number, admitted: boolean }>(reserveStatement, values)
+        return row === undefined ? null : { plan, ...row }
+      })
+    },
+
+    /** Books what was used and ends the reservations; those that have ended already are left alone. */
+    async settle (endings: readonly Ending[]): Promise<void> {
+      await sql`with ended as (
+        delete from tenantry.usage_reservations r using unnest(${endings.map(({ id }) => id)}::uuid[], ${endings.map(({ amount }) => amount)}::bigint[]) as e (id, amount) where r.id = e.id
+        returning r.tenant_id, r.counter, r.period, coalesce(e.amount, 0) - coalesce(r.booked, 0) as amount
+      ), sums as (
+        select e.* from ended e join tenantry.tenants t on t.id = e.tenant_id and t.status <> 'deleting'
+      ) ${book(sql`sums`)}`.execute(db)
+    },
+
+    /**
+     * Resolves what instances reserved that are gone: a provider charged tokens and their cost, so that these are booked; of
+     * storage nothing is. One that comes back may end its reservations yet. Returns how many there were.
+     */
+    async resolve (): Promise<number> {
+      const { rows: [row] } = await sql<{ count: number }>`with dead as (
+        select r.id from tenantry.usage_reservations r where r.booked is null and ${gone} order by r.id limit ${sql.lit(maxResolved)} for update skip locked
+      ), resolved as (
+        update tenantry.usage_reservations r set booked = case r.counter when 'storage_bytes' then 0 else r.amount end, resolved_at = clock_timestamp()
+        from dead where r.id = dead.id returning r.tenant_id, r.counter, r.period, r.booked as amount
+      ), sums as (
+        select r.* from resolved r join tenantry.tenants t on t.id = r.tenant_id and t.status <> 'deleting'
+      ), counted as (${book(sql`sums`)}) select count(*)::int as count from resolved`.execute(db)
+      return row?.count ?? 0
+    },
+
+    /** The same for an instance that stops in order; nothing of it is left. */
+    async retire (instance: string): Promise<void> {
+      await sql`with ended as (
+        delete from tenantry.usage_reservations r where r.instance_id = ${instance}::uuid returning r.tenant_id, r.counter, r.period, case when r.counter = 'storage_bytes' then 0 else r.amount end - coalesce(r.booked, 0) as amount
+      ), sums as (
+        select e.* from ended e join tenantry.tenants t on t.id = e.tenant_id and t.status <> 'deleting'
+      ), counted as (${book(sql`sums`)}) delete from tenantry.usage_instances where id = ${instance}::uuid`.execute(db)
+    },
+
+    /** Removes what nobody asks for any more. */
+    async sweep (): Promise<void> {
+      await sql`delete from tenantry.usage_reservations where resolved_at < clock_timestamp() - interval ${keptFor}`.execute(db)
+      await sql`delete from tenantry.usage_instances where seen_at < clock_timestamp() - interval ${forgottenAfter}`.execute(db)
+      // A write that is late by longer than a statement may take is none.
+      await sql`delete from tenantry.usage_gauges where value = 0 and written_at < clock_timestamp() - interval '10 minutes'`.execute(db)
+    },
+
+    /** Takes as many of those wanted as the plan has room for. null where there is no such tenant; `holding` is what the instance has of it. */
+    async take ({ instance, tenant, gauge, written, wanted }: Taking, holding: (createdAt: number) => number, limitOf: (plan: string) => number | null): Promise<{ plan: string, others: number, admitted: number } | null> {
+      return await transaction({ tenantId: tenant }, async (session) => {
+        const [locked] = await session.rows<{ plan: string, created_at: Date }>(lockTenant, [tenant])
+        if (locked === undefined) return null
+        const { plan, created_at: createdAt } = locked
+        const values = [instance, tenant, gauge, holding(createdAt.getTime()), wanted, limitOf(plan), written]
+        const [row] = await session.rows<{ others: number, admitted: number }>(takeStatement, values)
+        return row === undefined ? null : { plan, ...row }
+      })
+    },
+
+    /** Amounts by counter and period; those that are not there are 0. */
+    async amounts (tenant: string, counters: readonly Counter[], periods: readonly string[]): Promise<(counter: Counter, period: string) => number> {
+      const rows = await kyselyFor(tenant).selectFrom('tenantry.usage_counters').select(['counter', 'period', sql<number>`amount::float8`.as('amount')])
+        .where('tenant_id', '=', tenant).where('counter', 'in', counters).where('period', 'in', periods).execute()
+      const amounts = new Map(rows.map(({ counter, period, amount }) => [`${counter} ${period}`, amount]))
+      return (counter, period) => amounts.get(`${counter} ${period}`) ?? 0
+    },
+
+    /** undefined where there is no such tenant. */
+    async standing (tenant: string): Promise<Standing | undefined> {
+      const open = (gauge: Gauge) => sql`coalesce((
+        select sum(g.value) from tenantry.usage_gauges g join tenantry.usage_instances i on i.id = g.instance_id
+        where g.tenant_id = t.id and g.gauge = ${sql.lit(gauge)} and i.seen_at > clock_timestamp() - interval ${silence}), 0)::float8`
+      const { rows: [row] } = await sql<Omit<Standing, 'gauges'> & Record<Gauge, number>>`select t.plan,
+          coalesce((select amount from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = 'storage_bytes' and c.period = 'total'), 0)::float8 as storage,
+          (select count(*) from tenantry.secrets s where s.tenant_id = t.id and s.deleted_at is null)::float8 as secrets,
+          ${open('connections')} as connections, ${open('rooms')} as rooms, ${open('entities_watched')} as entities_watched
+        from tenantry.tenants t where t.id = ${tenant}`.execute(kyselyFor(tenant))
+      if (row === undefined) return undefined
+      const { plan, storage, secrets, ...gauges } = row
+      return { plan, storage, secrets, gauges }
+    }
+  }
+}
+
+function times (since: readonly (number | null)[]): (Date | null)[] {
+  return since.map((at) => at === null ? null : new Date(at))
+}
