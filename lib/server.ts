@@ -4,6 +4,7 @@ import Fastify from 'fastify'
 import fp from 'fastify-plugin'
 import { checkConfig, environmentOf, isChecked, type Config, type ConfigInput, type Env } from './config/index.js'
 import { setting } from './config/environment.js'
+import analytics, { analyticsRoutes } from '../plugins/analytics/index.js'
 import apiKeys from '../plugins/api-keys/index.js'
 import auth from '../plugins/auth/index.js'
 import cache from '../plugins/cache/index.js'
@@ -17,11 +18,13 @@ import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
 import plans, { planRoutes } from '../plugins/plans/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
+import resourceLimits from '../plugins/resource-limits/index.js'
 import stop from '../plugins/stop.js'
 import secrets, { type SecretsOptions } from '../plugins/secrets/index.js'
 import tenancy, { tenantRoutes } from '../plugins/tenancy/index.js'
 import { tenantConfig } from '../plugins/tenant-config/index.js'
 import tenantRbac from '../plugins/tenant-rbac/index.js'
+import usage, { usageRoutes } from '../plugins/usage/index.js'
 import { requestIds } from './request-id.js'
 import { RequestLog } from './request-log.js'
 
@@ -69,18 +72,25 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(plans, { plans: config.plans })
   app.register(auth, { jwt: config.jwt, apiKey: setting(env, 'API_KEY') || undefined })
   app.register(tenancy, config.tenancy)
+  if (config.plugins.usage !== false) app.register(usage)
   app.register(rateLimit, config.rateLimit)
   app.register(cache, config.cache)
 
   const { plugins } = config
+  // Before the routes whose requests it counts.
+  const hasAnalytics = config.analytics.enabled && plugins.analytics !== false
+  if (hasAnalytics) app.register(analytics, config.analytics)
   if (plugins.openapi !== false) app.register(openapi, plugins.openapi ?? {})
   // Before the routes in whose place no tenant's may stand.
   if (plugins['tenant-config'] !== false) app.register(fp(tenantConfig), { ...config, env })
   app.register(tenantRoutes)
   if (plugins.billing !== false) app.register(planRoutes)
+  if (plugins.usage !== false) app.register(usageRoutes, { report: plugins.billing !== false })
   if (plugins.secrets !== false) app.register(secrets, secretsOptions(env))
   if (plugins['api-keys'] !== false) app.register(apiKeys)
   if (plugins['tenant-rbac'] !== false) app.register(tenantRbac)
+  if (plugins['resource-limits'] !== false) app.register(resourceLimits)
+  if (hasAnalytics) app.register(analyticsRoutes)
   if (plugins.health !== false) app.register(health)
   if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })
   app.register(configRoutes, { ...config, env })

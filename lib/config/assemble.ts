@@ -13,6 +13,7 @@ import { checkRoutes } from './meaning/routes.js'
 import { checkTables } from './meaning/tables.js'
 import { checkTenancy } from './meaning/tenancy.js'
 import { builtInGroups } from './reserved.js'
+import { Analytics } from './schema/analytics.js'
 import { CacheStore } from './schema/cache.js'
 import { Jwt } from './schema/jwt.js'
 import { Pagination } from './schema/pagination.js'
@@ -63,8 +64,9 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (tenancy !== undefined) checkTenancy(tenancy, tables, complete, faults)
   const plans = sections.get('plans', Plans)
   if (plans !== undefined) checkPlans(plans, faults)
+  const analytics = sections.get('analytics', Analytics)
   const migrate = sections.get('migrate', Root.properties.migrate)
-  if (!database || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans) return undefined
+  if (!database || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics) return undefined
   const config = {
     database,
     migrate: migrateOf(migrate, provider, env),
@@ -77,6 +79,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     server: filled(server, 'bodyLimit', 'trustProxy'),
     tenancy,
     plans,
+    analytics,
     plugins
   }
   further?.(config, routes, { faults, env })

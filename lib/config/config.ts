@@ -1,4 +1,5 @@
 /** A document after the check: defaults filled in, aliases resolved, settings in place of templates, frozen. */
+import type { Analytics } from './schema/analytics.js'
 import type { CacheStore } from './schema/cache.js'
 import type { Embedded, Postgres } from './schema/database.js'
 import type { Jwt } from './schema/jwt.js'
@@ -32,5 +33,6 @@ export interface Config {
   readonly server: Server
   readonly tenancy: Tenancy
   readonly plans: Plans
+  readonly analytics: Analytics
   readonly plugins: Plugins
 }

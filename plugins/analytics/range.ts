@@ -1,7 +1,7 @@
 /** The time that a summary is asked for: `from` and `to` of its query. */
 import { failure, type TenantryError } from '../../lib/errors.js'
 
-const day = 86_400_000 // ms
+const [hour, day] = [3_600_000, 86_400_000] // ms
 const datePattern = /^\d{4}-\d{2}-\d{2}$/
 const dateTimePattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i
 
@@ -21,10 +21,12 @@ export interface RangeQuery {
  * before its end. Throws `validationFailed` where one is no date, they are in the wrong order, or too far from each other.
  */
 export function rangeOf ({ from, to }: RangeQuery, now: number, maxDays: number): Range {
-  const until = to === undefined ? now : timeOf(to, '/query/to') + (datePattern.test(to) ? day : 0)
+  // What is counted at this moment is in it.
+  const until = to === undefined ? now + 1 : timeOf(to, '/query/to') + (datePattern.test(to) ? day : 0)
   const begin = from === undefined ? until - day : timeOf(from, '/query/from')
   if (begin > until) throw invalid('/query/from', 'must not be after `to`, which is now where it is left out', 'maximum')
-  if (until - begin > maxDays * day) throw invalid('/query/from', `must be at most ${maxDays} days before \`to\`: figures are kept for as long`, 'minimum')
+  // Whoever counts back from their own now is not refused for the time that the request took.
+  if (until - begin > maxDays * day + hour) throw invalid('/query/from', `must be at most ${maxDays} days before \`to\`: figures are kept for as long`, 'minimum')
   return { from: new Date(begin), until: new Date(until) }
 }
 

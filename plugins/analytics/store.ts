@@ -115,7 +115,7 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
       // A percentile is the first bucket up to which there are as many requests.
       const { rows } = await sql<ReadRow>`with asked as not materialized (
         select method, route, status, count, buckets, counts from ${stats}
-        where tenant_id = ${tenant} and hour >= ${from} and hour < ${until} and service = ${service}
+        where tenant_id = ${tenant} and hour >= ${time(from)} and hour < ${time(until)} and service = ${service}
       ), routes as materialized (
         select method, route, sum(count) as count, coalesce(sum(count) filter (where status >= 500), 0) as errors,
           sum(sum(count)) over () as total, sum(coalesce(sum(count) filter (where status >= 500), 0)) over () as failed
@@ -146,6 +146,11 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
       await sql`delete from tenantry.request_stats_writers where written_at < ${new Date(at.getTime() - writersKept)}`.execute(db)
     }
   }
+}
+
+/** As a number: the text of a date past the year 9999 is one that the database does not read. */
+function time (date: Date) {
+  return sql`to_timestamp(${date.getTime() / 1000}::float8)`
 }
 
 function rate (part: number, whole: number): number {

@@ -26,7 +26,7 @@ export const Plugins = Section({
   'tenant-rbac': Group('`/tenant/rbac`, and the roles that tenants define with it.', {}),
   admin: PlannedGroup('`/admin/entities`.'),
   agent: PlannedGroup('`/agent` and `/llm`.'),
-  analytics: PlannedGroup('`/analytics`.'),
+  analytics: Group('`/analytics`, which is there where `analytics.enabled` is true.', {}),
   audit: PlannedGroup('`/audit`.'),
   billing: Group('`GET /billing/plans`, and what a later version has under `/billing` and `/webhooks/billing`.', {}),
   files: PlannedGroup('`/files`.'),

@@ -1,6 +1,7 @@
 /** The document (SPEC "Tenant configuration", DESIGN). */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
+import { Analytics } from './analytics.js'
 import { CacheStore } from './cache.js'
 import { DatabaseProvider, Embedded, Postgres } from './database.js'
 import { Jwt } from './jwt.js'
@@ -8,7 +9,7 @@ import { Pagination } from './pagination.js'
 import { Agent } from './planned/agent.js'
 import { Auth, AuthProviders, Mfa, Rbac } from './planned/identity.js'
 import { CustomIntegrations, Egress, PlannedCredentials } from './planned/integration.js'
-import { Analytics, Firebase, Storage, StorageProvider } from './planned/operation.js'
+import { Firebase, Storage, StorageProvider } from './planned/operation.js'
 import { Queue, Webhooks, Workflows } from './planned/workflow.js'
 import { Plans } from './plans.js'
 import { Plugins } from './plugins.js'
@@ -49,7 +50,7 @@ export const Root = Section({
   webhooks: Webhooks,
   queue: Queue,
   agent: Agent,
-  analytics: Analytics,
+  analytics: Type.Optional(Analytics),
   storage: Storage,
   storageProvider: StorageProvider
 }, { description: 'A tenantry document: the endpoints of an API and what they need.' })

@@ -1,17 +1,6 @@
-/** Running the service: figures, files (SPEC, DESIGN 7 and 11). */
+/** Running the service: files (SPEC, DESIGN 7 and 11). */
 import { Type } from 'typebox'
 import { Planned, Section } from '../annotations.js'
-
-export const Analytics = Planned(Section({
-  enabled: Type.Boolean({ description: 'Whether requests are counted for `/analytics/summary`.' }),
-  excludePaths: Type.Optional(Type.Array(Type.String())),
-  serviceName: Type.Optional(Type.String()),
-  buffer: Type.Optional(Section({
-    enabled: Type.Optional(Type.Boolean()),
-    flushInterval: Type.Optional(Type.Integer({ minimum: 1, unit: 'ms' })),
-    maxSize: Type.Optional(Type.Integer({ minimum: 1 }))
-  }))
-}, { description: 'Figures of requests.' }), 'figures of requests')
 
 export const Firebase = Planned(Section({
   projectId: Type.String(),
@@ -37,11 +26,5 @@ export const Storage = Planned(Section({
 }, { description: 'Where files are kept.' }), 'files')
 
 export const StorageProvider = Planned(Type.Enum(['supabase', 'r2', 'both'], { description: 'Which object storage keeps files; `both` mirrors.' }), 'files')
-
-export const RouteResourceLimit = Planned(Section({
-  resource: Type.String({ description: 'What the route uses.' }),
-  metric: Type.String({ description: 'How it is counted.' }),
-  amount: Type.Optional(Type.Unknown({ description: 'How much a request uses. Default: 1.' }))
-}, { description: 'What a request of this route uses of a limited resource.' }), 'resource limits')
 
 export const RouteMultipart = Planned(Type.Boolean({ description: 'The route accepts files.' }), 'files')
