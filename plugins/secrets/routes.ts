@@ -114,7 +114,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     schema: {
       tags,
       summary: 'What was done with the secrets of the tenant, the newest first',
-      description: 'As far back as the plan keeps it: 7 days on free, 90 on pro, team and scale, for ever on enterprise.',
+      description: 'As far back as the plan keeps it.',
       querystring: AuditQuery,
       response: { 200: Audit, ...errorResponses(...refusals) }
     }
