@@ -71,8 +71,13 @@ function compute (fields: readonly ComputedField[], target: unknown, result: unk
   const locals = { item: target, result }
   for (const { name, expression } of fields) {
     const value = valueOf(expression, scope, locals)
-    target[name] = budget.take(value) ? value : null
+    // A copy: a record that held itself, or the answer, would be no JSON.
+    target[name] = budget.take(value) ? copyOf(value) : null
   }
+}
+
+function copyOf (value: unknown): unknown {
+  return typeof value === 'object' ? structuredClone(value) : value
 }
 
 /** One record that does not fit an expression must not cost the caller the whole answer. */

@@ -11,14 +11,14 @@ import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
 import { requirePlugins } from './requirements.js'
 import { createGeneration } from './generation.js'
-import { createReadiness } from './readiness.js'
+import { readinessOf } from './readiness.js'
 import { serveRoute, servingOf } from './serve.js'
 
 /** Compiles checked routes against the database and mounts them; throws a ConfigError that holds every fault. */
 export async function configRoutes (app: FastifyInstance, { routes, pagination, cache, tenancy, env }: CheckedRoutesOptions): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'config-routes')
   await app.register(conventions)
-  const readiness = await createReadiness(app.engine, app.log)
+  const readiness = await readinessOf(app.engine, app.log)
   const generation = createGeneration(routes, {
     env, pagination, cache, sharedTables: new Set(tenancy.sharedTables), overridableEnv: new Set(tenancy.overridableEnv), origin: 'platform'
   }, app.engine, app.log)

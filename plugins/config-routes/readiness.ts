@@ -13,7 +13,18 @@ export interface Readiness {
   schemaChanged (): TenantryError
 }
 
-export async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
+const made = new WeakMap<Engine, Promise<Readiness>>()
+
+/** The one readiness of an engine: all routes on it look at the same. */
+export function readinessOf (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
+  const known = made.get(engine)
+  if (known !== undefined) return known
+  const readiness = createReadiness(engine, log)
+  made.set(engine, readiness)
+  return readiness
+}
+
+async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
   let pending = (await engine.pendingMigrations()).length > 0
   let lookedAt = Date.now()
   let refreshedAt = 0

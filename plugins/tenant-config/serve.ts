@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Loaded } from './loaded.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
 import { tokenMissing } from '../auth/access.js'
-import { createReadiness } from '../config-routes/readiness.js'
+import { readinessOf } from '../config-routes/readiness.js'
 import { serveRoute, servingOf, type Serving } from '../config-routes/serve.js'
 
 declare module 'fastify' {
@@ -18,11 +18,9 @@ export interface TenantServing {
   readonly dashboardPermission: string | undefined
 }
 
-const limitHeaders = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'] as const
-
 /** Mounts one wildcard route, which every route of the server goes before. */
 export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboardPermission }: TenantServing): Promise<void> {
-  const readiness = await createReadiness(app.engine, app.log)
+  const readiness = await readinessOf(app.engine, app.log)
   const start = app.prefix.length
   app.decorateRequest('tenantRoute', null)
 
@@ -36,18 +34,9 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
     if (request.auth === null && asksForToken(route.declared)) throw tokenMissing()
     request.params = params
     request.tenantRoute = route
-    return route.limit === null ? true : limit(request, reply, route.limit)
-  }
-
-  /** Counts the request under the tenant's own rule too; the headers tell of the count that has less left. */
-  function limit (request: FastifyRequest, reply: FastifyReply, { rule, bucket }: NonNullable<TenantRoute['limit']>): true | Promise<true> {
-    const before = limitHeaders.map((name) => reply.getHeader(name))
-    const tell = (): true => {
-      if (Number(before[1]) < Number(reply.getHeader(limitHeaders[1]))) limitHeaders.forEach((name, index) => reply.header(name, before[index]))
-      return true
-    }
-    const counted = app.rateLimiter.check(request, reply, rule, bucket)
-    return counted === undefined ? tell() : counted.then(tell)
+    // The server's own limit has counted it already; the tenant's counts beside it.
+    const counted = route.limit === null ? undefined : app.rateLimiter.check(request, reply, route.limit)
+    return counted === undefined ? true : counted.then(() => true)
   }
 
   // The plugins that it takes from may be registered after this one.

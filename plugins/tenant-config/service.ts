@@ -56,13 +56,18 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
       const guard = (version: number) => {
         if (versions !== undefined && !isMet(versions, version)) throw failure('versionConflict', { extras: { version } })
       }
+      /** What was found to be left as it is, is so in no other document. */
+      const guardSame = (version: number) => {
+        guard(version)
+        if (version !== before.version) throw failure('versionConflict', { extras: { version } })
+      }
       // Before the work of the check; and under the lock once more, which alone counts.
       const before = await store.read(tenant) ?? nothing
       guard(before.version)
       const { secrets } = await checkTenantDocument(document, context()).catch(refuse)
-      await refuseSecrets(document, before, usesSecrets)
+      const leftSecrets = await refuseSecrets(document, before, usesSecrets)
       if (dryRun) return { version: before.version, secretsDetected: secrets }
-      const version = await store.save({ tenant, document: JSON.stringify(document), user, guard })
+      const version = await store.save({ tenant, document: JSON.stringify(document), user, guard: leftSecrets ? guardSame : guard })
       await settled(tenant)
       return { version, secretsDetected: secrets }
     }
@@ -76,11 +81,13 @@ function isMet (versions: Precondition, version: number): boolean {
 
 /**
  * A route can write a secret where its caller reads it, and credentials can send it to another address: whoever may not
- * use secrets leaves all that names one as it is.
+ * use secrets leaves all that names one as it is. Whether that is why the document may be saved.
  */
-async function refuseSecrets (document: unknown, before: SavedDocument, usesSecrets: Save['usesSecrets']): Promise<void> {
+async function refuseSecrets (document: unknown, before: SavedDocument, usesSecrets: Save['usesSecrets']): Promise<boolean> {
+  const parts = partsWithSecrets(document)
+  if (parts.length === 0 || await usesSecrets()) return false
   const known = new Set(partsWithSecrets(before.document))
-  if (partsWithSecrets(document).every((part) => known.has(part)) || await usesSecrets()) return
+  if (parts.every((part) => known.has(part))) return true
   throw failure('forbidden', { message: 'What names a secret in a configuration is written or changed by who holds the permission secrets:write too' })
 }
 

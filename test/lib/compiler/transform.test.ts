@@ -47,6 +47,12 @@ t.test('an expression that cannot be computed gives null, for that field of that
   t.strictSame(apply(total, { data: [null, 5, 'x'] }), { data: [null, 5, 'x'] }, 'what is no record is left alone')
 })
 
+t.test('a field that is the whole record, or holds the answer, was a circle and no JSON', async (t) => {
+  t.strictSame(apply({ fields: { whole: 'item', within: '{"of": item}' } }, { n: 1 }), { n: 1, whole: { n: 1 }, within: { of: { n: 1, whole: { n: 1 } } } })
+  t.strictSame(apply({ fields: { all: 'result.data' } }, { data: [{ n: 1 }] }), { data: [{ n: 1 }], all: [{ n: 1 }] })
+  t.strictSame(apply({ fields: { all: 'result' } }, { data: [{ n: 1 }] }), { data: [{ n: 1 }], all: { data: [{ n: 1 }] } })
+})
+
 t.test('references and faults', async (t) => {
   t.strictSame(compileTransform({ fields: { a: 'auth.role == "x"', b: '{{query.q}}' } }, '', context())?.references, [{ source: 'auth', path: ['role'] }, { source: 'query', path: ['q'] }])
   t.equal(compileTransform({}, '', context()), null)

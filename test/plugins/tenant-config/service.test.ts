@@ -1,0 +1,23 @@
+import { test } from 'tap'
+import { createConfigService } from '../../../plugins/tenant-config/service.js'
+import type { ConfigStore } from '../../../plugins/tenant-config/store.js'
+import { context } from '../../lib/tenant-document/documents.js'
+
+test('of two saves at a time, what names a secret was compared with the document before the first', async (t) => {
+  const credentials = { email: { apiKey: '{{secret:mail}}' } }
+  const inForce = { version: 1, document: { credentials }, createdAt: new Date(0) }
+  const store: ConfigStore = {
+    read: async () => inForce,
+    versions: async () => ({ data: [], total: 0 }),
+    // Meanwhile an administrator saves a document without the secret.
+    async save ({ guard }) {
+      guard(2)
+      return 3
+    }
+  }
+  const service = createConfigService(store, () => context, async () => {})
+  const save = (document: unknown, maySecrets: boolean) => service.save({ tenant: 'acme', document, user: 'u', versions: undefined, dryRun: false, usesSecrets: () => maySecrets })
+  await t.rejects(save({ credentials }, false), { code: 'TENANTRY_VERSION_CONFLICT' })
+  t.equal((await save({ credentials }, true)).version, 3, 'an administrator')
+  t.equal((await save({ settings: { a: 1 } }, false)).version, 3, 'a document that names none')
+})
