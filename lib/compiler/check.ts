@@ -11,6 +11,7 @@ import { compileDocumentQuery, type QueryContext } from './query/index.js'
 import { checkMembers } from './query/operation.js'
 import { checkQueryTexts } from './query/texts.js'
 import { compileRequest } from './request.js'
+import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
 import { pathParameters, resultKey, routeSources } from './route-parts.js'
@@ -40,6 +41,7 @@ export function checkRouteTexts (route: Route, pointer: string, { faults, env }:
   checkRouteRules(route, pointer, faults)
   if (route.transform !== undefined) compileTransform(route.transform, `${pointer}/transform`, values)
   if (route.response !== undefined) compileResponse(route.response, `${pointer}/response`, values)
+  compileResourceLimit(route, pointer, values)
   compileCache(route, [], pointer, { enabled: true, ttl: 1 }, values)
 }
 

@@ -25,6 +25,7 @@ export interface DocumentedParts extends AnswerParts {
   readonly method: Method
   readonly requireAuth: boolean
   readonly permissions: readonly string[]
+  readonly resourceLimit: object | null
   readonly request: CompiledRequest
   readonly status: 200 | 201
 }
@@ -54,11 +55,13 @@ function takesBody (method: Method): boolean {
   return method !== 'GET'
 }
 
-function errorStatuses ({ method, requireAuth, permissions, queries }: DocumentedParts): number[] {
+function errorStatuses ({ method, requireAuth, permissions, resourceLimit, queries }: DocumentedParts): number[] {
   // 503: every route waits for a pending migration, and none serves while the server stops.
   const statuses = new Set([400, 401, 429, 500, 503])
   if (takesBody(method)) statuses.add(413).add(415)
   if (requireAuth || permissions.length > 0) statuses.add(403)
+  // 409: the tenant counts for too many users.
+  if (resourceLimit !== null) statuses.add(402).add(409)
   if (queries.some((query) => query.answer !== 'page' && query.answer !== 'records')) statuses.add(404)
   if (queries.some((query) => query.write)) statuses.add(409)
   return [...statuses].sort((left, right) => left - right)

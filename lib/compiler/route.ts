@@ -6,10 +6,12 @@ import type { Catalogue } from '../database/catalogue.js'
 import type { Env } from '../config/index.js'
 import type { FaultList } from '../config/faults.js'
 import type { Pagination } from '../config/schema/root.js'
-import type { Route, RouteRateLimit } from '../config/schema/route.js'
+import type { RouteRateLimit } from '../config/schema/rate-limit.js'
+import type { Route } from '../config/schema/route.js'
 import type { CompiledQuery, CompiledRequest, CompiledResponse, Method } from './types.js'
 import type { TemplateContext } from './reference.js'
 import type { CompiledCache } from './route-cache.js'
+import type { CompiledResourceLimit } from './resource-limit.js'
 import type { CompiledTransform } from './transform.js'
 import type { RouteDocumentation } from './documentation.js'
 import type { CopyCheck } from './copies.js'
@@ -18,6 +20,7 @@ import { withheldBy } from './query/withheld.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
 import { compileCopies } from './copies.js'
 import { compileRequest } from './request.js'
+import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
 import { methodOf, pathParameters, resultKey, routeSources } from './route-parts.js'
@@ -57,6 +60,8 @@ export interface CompiledRoute {
   readonly publicTenant: boolean
   readonly permissions: readonly string[]
   readonly rateLimit: RouteRateLimit | null
+  /** What a request uses of a limited resource. */
+  readonly resourceLimit: CompiledResourceLimit | null
   readonly request: CompiledRequest
   readonly cache: CompiledCache | null
   readonly queries: readonly CompiledQuery[]
@@ -114,6 +119,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     ...response?.kind === 'mapping' ? response.value.references : []
   ]
   const cache = compileCache(route, references, pointer, context.cache, values)
+  const resourceLimit = compileResourceLimit(route, pointer, values)
   const method = methodOf(route)
   if (faults.faults.length > before) return null
 
@@ -125,6 +131,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     publicTenant: route.public ?? true,
     permissions: Object.freeze([...route.requiredPermissions ?? []]),
     rateLimit: route.rateLimit ?? null,
+    resourceLimit,
     request,
     cache,
     queries: Object.freeze(queries),

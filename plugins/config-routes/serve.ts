@@ -1,12 +1,16 @@
-/** Serves one request on a compiled route: validation, permissions, cache, statements, body (DESIGN, "The way of a request"). */
+/** Serves one request on a compiled route: validation, permissions, limits, cache, statements, body (DESIGN, "The way of a request"). */
+import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { CompiledCache } from '../../lib/compiler/route-cache.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
+import type { ResourceLimits } from '../resource-limits/service.js'
 import type { SecretValues } from '../secrets/service.js'
 import { holds, requirePermissions } from '../auth/access.js'
+import { withinLimit } from './limits.js'
 import { runRoute } from './run.js'
 import { createWarned, secretsFor, type SecretSource } from './secrets.js'
 
@@ -17,6 +21,8 @@ export interface Serving extends SecretSource {
   readonly engine: Engine
   /** null where the plugin is not registered, as no route then is cached. */
   readonly cache: CacheStore | null
+  /** null where the plugin is not registered: no tenant then has limits. */
+  readonly limits: ResourceLimits | null
   /** A permission that a tenant's own callers must hold to bypass field exclusion by naming their tenant in X-Tenant-ID. */
   readonly dashboardPermission: string | undefined
 }
@@ -26,6 +32,7 @@ export function servingOf (app: FastifyInstance, dashboardPermission: string | u
   return {
     engine: app.engine,
     cache: app.hasDecorator('cache') ? app.cache : null,
+    limits: app.hasDecorator('resourceLimits') ? app.resourceLimits : null,
     secrets: app.hasDecorator('secrets') ? app.secrets : null,
     overridableEnv: new Set(overridableEnv),
     warned: createWarned(),
@@ -46,18 +53,28 @@ export async function serveRoute (route: CompiledRoute, serving: Serving, reques
   const fullAccess = hasFullAccess(request, serving.dashboardPermission)
   const scope = scopeOf(request, fullAccess instanceof Promise ? await fullAccess : fullAccess, secrets instanceof Promise ? await secrets : secrets)
   reply.code(route.status).header('content-type', contentType)
-  if (route.cache === null || serving.cache === null) return runRoute(route, serving.engine, scope)
+  if (route.resourceLimit === null || serving.limits === null) return answer(route, serving, request, reply, scope, generation)
+  return withinLimit(route.resourceLimit, serving.limits, request, scope, () => answer(route, serving, request, reply, scope, generation))
+}
 
+/** What the statements give, or was cached of them. */
+function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
+  const { engine, cache } = serving
+  if (route.cache === null || cache === null) return runRoute(route, engine, scope)
+  return cachedAnswer(route, route.cache, { engine, cache }, request, reply, scope, generation)
+}
+
+async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: CompiledCache, { engine, cache }: { readonly engine: Engine, readonly cache: CacheStore }, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
   const { url } = request
   const mark = url.indexOf('?')
   const target = { method: route.method, path: mark < 0 ? url : url.slice(0, mark), query: mark < 0 ? '' : url.slice(mark + 1) }
-  const key = generation + route.cache.key(scope, target)
+  const key = generation + keyOf(scope, target)
   const tenant = scope.tenant?.id ?? ''
-  const stored = await serving.cache.get(tenant, key)
+  const stored = await cache.get(tenant, key)
   reply.header('x-cache', stored === undefined ? 'MISS' : 'HIT')
   if (stored !== undefined) return stored
-  const body = await runRoute(route, serving.engine, scope)
-  await serving.cache.set(tenant, key, body, route.cache.ttlMs)
+  const body = await runRoute(route, engine, scope)
+  await cache.set(tenant, key, body, ttlMs)
   return body
 }
 

@@ -78,6 +78,10 @@ function checkAccess (route: Route, pointer: string, { faults, jwt }: RoutesCont
   if (permissions && route.requireAuth === false) {
     faults.add(`${pointer}/requireAuth`, 'the route names `requiredPermissions`, which only a token can have: leave `requireAuth` out, or true')
   }
+  // Limits are those of users, and a caller without a token is none.
+  if (route.resourceLimit !== undefined && !(route.requireAuth ?? permissions)) {
+    faults.add(`${pointer}/resourceLimit`, 'only a caller with a token has limits: set `requireAuth`')
+  }
   if (jwt) return
   for (const [member, asks] of [['requireAuth', route.requireAuth === true], ['requiredPermissions', permissions]] as const) {
     if (asks) faults.add(`${pointer}/${member}`, 'no token can be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET')

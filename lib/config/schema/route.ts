@@ -1,9 +1,11 @@
 /** A declared route (SPEC "Route configuration", DESIGN 3 and 4). */
 import { Type, type Static } from 'typebox'
 import { Integrations } from './planned/integration.js'
-import { RouteMultipart, RouteResourceLimit } from './planned/operation.js'
+import { RouteMultipart } from './planned/operation.js'
 import { RouteWebhook, RouteWorkflow } from './planned/workflow.js'
 import { DocumentQuery, Query } from './query.js'
+import { RouteRateLimit } from './rate-limit.js'
+import { RouteResourceLimit } from './resource-limit.js'
 
 /** The rules of one field of a body, of the path parameters or of the query string (SPEC "Validation field schema"). */
 export const Field = Type.Cyclic({
@@ -44,13 +46,6 @@ export const RouteCache = Type.Object({
 }, { additionalProperties: false, description: 'Keeps the answers of a `get` route.' })
 export type RouteCache = Static<typeof RouteCache>
 
-export const RouteRateLimit = Type.Object({
-  max: Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: 'Requests a window.' }),
-  windowMs: Type.Integer({ minimum: 1000, maximum: 86_400_000, unit: 'ms', description: 'The window.' }),
-  message: Type.Optional(Type.String({ description: 'The `message` of the 429. Default: "Rate limit exceeded".' }))
-}, { additionalProperties: false, description: 'How often the route may be called, in place of the document\'s `rateLimit`.' })
-export type RouteRateLimit = Static<typeof RouteRateLimit>
-
 export const Transform = Type.Object({
   fields: Type.Optional(Type.Record(Type.String(), Type.String({ text: 'request' }), { description: 'Computed fields: CEL over `item` (each record) or `result`.' })),
   operations: Type.Optional(Type.Array(Type.Object({
@@ -85,6 +80,6 @@ export const Route = Type.Object({
   workflow: RouteWorkflow,
   multipart: RouteMultipart,
   webhook: RouteWebhook,
-  resourceLimit: RouteResourceLimit
+  resourceLimit: Type.Optional(RouteResourceLimit)
 }, { additionalProperties: false, description: 'An endpoint.' })
 export type Route = Static<typeof Route>

@@ -1,0 +1,64 @@
+/** What a request of a route uses of a limited resource (DESIGN 7). */
+import type { Route } from '../config/schema/route.js'
+import type { TemplateContext } from './reference.js'
+import type { Reference, Scope, TemplateSource } from './types.js'
+import { maxAmount } from '../config/schema/resource-limit.js'
+import { pointerTo } from '../config/faults.js'
+import { failure } from '../errors.js'
+import { compileTemplate } from './template.js'
+
+/** What can be a number before anything has run: a header never is. */
+const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'auth', 'tenant'])
+
+export interface CompiledResourceLimit {
+  readonly resource: string
+  readonly metric: string
+  /** A whole number from 1; throws `validationFailed`, naming the member of the request that gave another one. */
+  readonly amount: (scope: Scope) => number
+}
+
+/** Compiles a route's `resourceLimit`; null where it has none, or faults were added. */
+export function compileResourceLimit ({ resourceLimit }: Route, pointer: string, context: TemplateContext): CompiledResourceLimit | null {
+  if (resourceLimit === undefined) return null
+  const { resource, metric, amount = 1 } = resourceLimit
+  const at = `${pointer}/resourceLimit/amount`
+  const compiled = typeof amount === 'number' ? () => amount : compileAmount(amount, at, context)
+  return compiled === null ? null : Object.freeze({ resource, metric, amount: compiled })
+}
+
+function compileAmount (text: string, pointer: string, context: TemplateContext): CompiledResourceLimit['amount'] | null {
+  const { faults } = context
+  const before = faults.faults.length
+  const value = compileTemplate(text, pointer, { ...context, sources })
+  if (faults.faults.length > before) return null
+  if (!value.constant) {
+    const path = placeOf(value.references)
+    return (scope) => {
+      const amount = value.evaluate(scope)
+      if (!isAmount(amount)) throw amountRefused(path)
+      return amount
+    }
+  }
+  const constant = value.evaluate(noScope)
+  // Settings are texts.
+  const amount = typeof constant === 'string' && /^\d{1,16}$/.test(constant) ? Number(constant) : constant
+  if (isAmount(amount)) return () => amount
+  faults.add(pointer, `expected a whole number from 1 to ${maxAmount}`)
+  return null
+}
+
+function isAmount (value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1
+}
+
+/** The member of the request, as a JSON Pointer; of what is in none, the name that templates have for it. */
+function placeOf ([reference]: readonly Reference[]): string {
+  return reference === undefined ? '' : pointerTo('', reference.source, ...reference.path)
+}
+
+function amountRefused (path: string): Error {
+  return failure('validationFailed', { extras: { details: [{ path, message: `must be a whole number from 1 to ${maxAmount}: it is how much the request uses`, keyword: 'resourceLimit' }] } })
+}
+
+/** A constant reads nothing of it. */
+const noScope: Scope = Object.freeze({ body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false })

@@ -1,0 +1,20 @@
+/** What a route uses of a limited resource (SPEC "Resource limit rule", DESIGN 7). */
+import { Type, type Static } from 'typebox'
+import { Section } from './annotations.js'
+
+const name = { pattern: '^[A-Za-z0-9_.:-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ . : -' }
+
+/** Of a resource, `llm`, or of what is counted of it, `tokens`. */
+export const LimitedName = (description: string) => Type.String({ ...name, description: `${description} 1 to 64 of \`A-Z a-z 0-9 _ . : -\`.` })
+
+export const maxAmount = Number.MAX_SAFE_INTEGER
+
+export const RouteResourceLimit = Section({
+  resource: LimitedName('What the route uses.'),
+  metric: LimitedName('What is counted of it.'),
+  amount: Type.Optional(Type.Union([
+    Type.Integer({ minimum: 1, maximum: maxAmount }),
+    Type.String({ text: 'request', pattern: '^\\{\\{[^{}]+\\}\\}$', maxLength: 500, expected: 'a whole number, or one template such as {{body.quantity}}' })
+  ], { description: 'How much a request uses: a whole number from 1, or a template that gives one. Default: 1.' }))
+}, { description: "What a request of this route uses of a resource that the tenant limits; it needs `requireAuth`. Refused with 402 where the caller's limit has no room, and given back where the answer is an error." })
+export type RouteResourceLimit = Static<typeof RouteResourceLimit>

@@ -1,0 +1,18 @@
+/** What a request of a route uses of a limited resource: taken before its work, given back where that fails (DESIGN 7). */
+import type { FastifyRequest } from 'fastify'
+import type { CompiledResourceLimit } from '../../lib/compiler/resource-limit.js'
+import type { Scope } from '../../lib/compiler/types.js'
+import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
+
+/** Throws `resourceLimit` where the caller's limit has no room, and then does no work. */
+export async function withinLimit ({ resource, metric, amount }: CompiledResourceLimit, limits: ResourceLimits, request: FastifyRequest, scope: Scope, work: () => Promise<string>): Promise<string> {
+  const taken = limits.take(limitedUser(request), { resource, metric, amount: amount(scope) })
+  const { give } = taken instanceof Promise ? await taken : taken
+  try {
+    return await work()
+  } catch (error) {
+    // Whoever tries again finds what there was.
+    await give()
+    throw error
+  }
+}

@@ -1,0 +1,58 @@
+/**
+ * Limits that tenants set for their users: `app.resourceLimits`, and the endpoints under `/tenant/limits/resources` (SPEC
+ * "Resource limit rule", DESIGN 7). A service plugin (fp); its endpoints stay in a context of their own. Needs the plugins
+ * database, auth and tenancy.
+ */
+import type {} from '../auth/index.js'
+import type {} from '../database.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import conventions from '../conventions.js'
+import { requireDecorator } from '../requirement.js'
+import { resourceLimitRoutes } from './routes.js'
+import { createResourceLimits, type ResourceLimits } from './service.js'
+import { startSweeping } from './sweep.js'
+
+export { limitedUser } from './service.js'
+export type { ResourceLimits, Taken, Use, UsageEntry } from './service.js'
+export type { LimitedUser, Rule } from './rules.js'
+export type { CheckResult } from './usage.js'
+
+const defaultMaxCounters = 100_000
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    resourceLimits: ResourceLimits
+  }
+}
+
+export interface ResourceLimitsOptions {
+  /** Users, each with a resource and a metric, of whom a tenant's usage is counted at most: more are refused with 409. Default: 100,000. */
+  readonly maxCounters?: number | undefined
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+export async function resourceLimits (app: FastifyInstance, { maxCounters = defaultMaxCounters, now = Date.now }: ResourceLimitsOptions): Promise<void> {
+  requireDecorator(app, 'engine', 'database', 'resource-limits')
+  requireDecorator(app, 'auth', 'auth', 'resource-limits')
+  requireDecorator(app, 'tenancy', 'tenancy', 'resource-limits')
+  if (!Number.isSafeInteger(maxCounters) || maxCounters < 1 || maxCounters > 2 ** 31 - 1) throw new Error(`maxCounters is ${maxCounters}: expected a whole number from 1 to ${2 ** 31 - 1}`)
+
+  const { engine, log, tenancy } = app
+  const service = createResourceLimits({ engine, maxTenants: tenancy.maxRemembered, maxCounters, log, now })
+  const stopSweeping = startSweeping(app.db, log, now)
+  app.decorate('resourceLimits', service)
+  app.addHook('onClose', async () => {
+    await stopSweeping()
+    await service.close()
+  })
+
+  await app.register(async (group) => {
+    await group.register(conventions)
+    resourceLimitRoutes(group, service)
+  })
+}
+
+export default fp(resourceLimits, { name: 'tenantry-resource-limits', fastify: '5.x' })

@@ -1,0 +1,47 @@
+/** The periods of limits, in UTC. */
+
+/** `week` begins on Monday (ISO 8601), `total` never ends. */
+export const periods = ['minute', 'hour', 'day', 'week', 'month', 'total'] as const
+export type Period = typeof periods[number]
+
+const minute = 60_000 // ms
+const hour = 3_600_000 // ms
+const day = 86_400_000 // ms
+const week = 7 * day
+const firstMonday = 4 * day // after 1 January 1970, which was a Thursday
+
+/** When the period that holds the time began; both in milliseconds since 1970. */
+export function startOf (period: Period, at: number): number {
+  switch (period) {
+    case 'minute': return begun(at, minute)
+    case 'hour': return begun(at, hour)
+    case 'day': return begun(at, day)
+    case 'week': return begun(at - firstMonday, week) + firstMonday
+    case 'month': return monthAt(at, 0)
+    case 'total': return 0
+    default: return period satisfies never
+  }
+}
+
+/** When the period that began then ends: Infinity for `total`. */
+export function endOf (period: Period, start: number): number {
+  switch (period) {
+    case 'minute': return start + minute
+    case 'hour': return start + hour
+    case 'day': return start + day
+    case 'week': return start + week
+    case 'month': return monthAt(start, 1)
+    case 'total': return Infinity
+    default: return period satisfies never
+  }
+}
+
+function begun (at: number, length: number): number {
+  return Math.floor(at / length) * length
+}
+
+/** The first moment of the month of a time, or of one `later`. */
+function monthAt (at: number, later: number): number {
+  const date = new Date(at)
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + later, 1)
+}

@@ -1,0 +1,117 @@
+/** The endpoints of limits of users and their schemas (SPEC "Resource limits", DESIGN 7). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Type, type Static } from 'typebox'
+import { LimitedName, maxAmount } from '../../lib/config/schema/resource-limit.js'
+import { failure } from '../../lib/errors.js'
+import { holds } from '../auth/access.js'
+import { errorResponses } from '../conventions.js'
+import { periods } from './periods.js'
+import { gateActions, maxRules, Rule, type LimitedUser } from './rules.js'
+import { limitedUser, type ResourceLimits } from './service.js'
+
+const bodyLimit = 262_144 // bytes of all rules
+
+const closed = { additionalProperties: false } as const
+const UserId = Type.String({ minLength: 1, maxLength: 1024, description: 'The `sub` of a user of the tenant. Default: the caller; another one needs the permission `limits:read`.' })
+const Role = Type.String({ maxLength: 256, description: 'The role of the user, where it is not what the caller\'s token says: for administrators and holders of `limits:write`.' })
+const Tier = Type.String({ maxLength: 256, description: 'The tier of the user, likewise.' })
+
+const Rules = Type.Array(Rule, { maxItems: maxRules, description: 'In the order in which they were saved.' })
+const UseBody = Type.Object({
+  userId: Type.Optional(UserId),
+  resource: LimitedName('What is used.'),
+  metric: LimitedName('What is counted of it.'),
+  amount: Type.Optional(Type.Integer({ minimum: 1, maximum: maxAmount, default: 1, description: 'How much.' })),
+  role: Type.Optional(Role),
+  tier: Type.Optional(Tier)
+}, closed)
+const UsageQuery = Type.Object({ userId: Type.Optional(UserId), role: Type.Optional(Role), tier: Type.Optional(Tier) }, closed)
+
+const Checked = Type.Object({
+  allowed: Type.Boolean({ description: 'Whether there is room.' }),
+  gateAction: Type.Union([Type.Enum([...gateActions]), Type.Null()], { description: 'Of the limit that is told: the one with the least left, of those that refuse where any does. null: nothing is limited.' }),
+  usage: Type.Object({
+    current: Type.Integer({ description: 'What was used in the period so far.' }),
+    limit: Type.Integer({ description: '-1 is unlimited.' })
+  })
+})
+const Usage = Type.Array(Type.Object({
+  resource: Type.String(),
+  metric: Type.String(),
+  period: Type.Enum([...periods]),
+  current: Type.Integer(),
+  limit: Type.Integer({ description: '-1 is unlimited.' }),
+  percentage: Type.Number({ description: 'Of the limit, in hundredths; 0 where there is none.' }),
+  scope: Type.Enum(['user'])
+}), { description: 'Of each rule that is for the user.' })
+
+const tags = ['Resource limits']
+const reading = { access: 'user' } as const
+const writing = { access: 'tenant-admin', permission: 'limits:write' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+
+export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimits): void {
+  app.get('/tenant/limits/resources', {
+    config: reading,
+    schema: { tags, summary: 'The limits that the tenant sets for its users', response: { 200: Rules, ...errorResponses(...refusals) } }
+  }, async (request) => service.rules(tenantOf(request)))
+
+  app.put<{ Body: Static<typeof Rules> }>('/tenant/limits/resources', {
+    config: writing,
+    bodyLimit,
+    schema: {
+      tags,
+      summary: 'Replace the limits that the tenant sets for its users',
+      description: `At most ${maxRules}; an empty list removes all. What was used of a resource and metric that no rule names any longer is forgotten.`,
+      body: Rules,
+      response: { 200: Rules, ...errorResponses(...refusals, 413) }
+    }
+  }, async (request) => service.replace(tenantOf(request), request.body))
+
+  app.get<{ Querystring: Static<typeof UsageQuery> }>('/tenant/limits/resources/usage', {
+    config: reading,
+    schema: { tags, summary: 'What a user has used of what is limited', querystring: UsageQuery, response: { 200: Usage, ...errorResponses(...refusals) } }
+  }, async (request) => service.usage(await userOf(request, request.query, '/query', 'limits:read')))
+
+  app.post<{ Body: Static<typeof UseBody> }>('/tenant/limits/resources/check', {
+    config: reading,
+    schema: { tags, summary: 'Whether a user may use so much; nothing is counted', body: UseBody, response: { 200: Checked, ...errorResponses(...refusals) } }
+  }, async (request) => service.check(await userOf(request, request.body, '/body', 'limits:read'), useOf(request.body)))
+
+  app.post<{ Body: Static<typeof UseBody> }>('/tenant/limits/resources/track', {
+    config: writing,
+    schema: {
+      tags,
+      summary: 'Count what a user has used',
+      description: 'Past a limit that blocks it is refused with 402, and nothing is counted. Past any other it is counted, and `allowed` is false.',
+      body: UseBody,
+      response: { 200: Checked, ...errorResponses(...refusals, 402, 409) }
+    }
+  }, async (request) => service.track(await userOf(request, request.body, '/body', writing.permission), useOf(request.body)))
+}
+
+function useOf ({ resource, metric, amount = 1 }: Static<typeof UseBody>) {
+  return { resource, metric, amount }
+}
+
+/**
+ * The user whom a request is about.
+ *
+ * @param part where it names one
+ * @param others what the caller must hold to name another than itself
+ */
+async function userOf (request: FastifyRequest, { userId, role, tier }: Static<typeof UsageQuery>, part: string, others: string): Promise<LimitedUser> {
+  const tenant = tenantOf(request)
+  // Nobody has a larger limit for saying so.
+  if ((role !== undefined || tier !== undefined) && !await holds(request, 'limits:write')) throw failure('forbidden', { message: 'Only an administrator names the role or the tier of a user' })
+  const own = limitedUser(request)
+  if (own !== null && (userId === undefined || userId === own.id)) return { ...own, ...role !== undefined && { role }, ...tier !== undefined && { tier } }
+  if (userId === undefined) throw failure('validationFailed', { extras: { details: [{ path: `${part}/userId`, message: 'is required: you are no user of the tenant', keyword: 'required' }] } })
+  if (!await holds(request, others)) throw failure('forbidden', { message: `What other users have used is for administrators and holders of ${others}` })
+  return { tenant, id: userId, role, tier }
+}
+
+function tenantOf ({ tenant }: FastifyRequest): string {
+  if (tenant === null) throw failure('tenantRequired')
+  return tenant.id
+}

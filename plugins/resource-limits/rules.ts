@@ -1,0 +1,102 @@
+/** The limits that a tenant sets for its users (SPEC "Resource limit rule", DESIGN 7). */
+import { Type, type Static } from 'typebox'
+import { LimitedName } from '../../lib/config/schema/resource-limit.js'
+import { failure } from '../../lib/errors.js'
+import { deepFreeze } from '../../lib/plain-value.js'
+import { unlimited } from '../../lib/plans.js'
+import { periods } from './periods.js'
+
+export const maxRules = 200 // of a tenant
+const maxTiers = 20 // of a rule
+const maxRoles = 20 // of a rule
+
+/** What the tenant wants done at the limit. */
+export const gateActions = ['block', 'upgrade', 'login'] as const
+export type GateAction = typeof gateActions[number]
+
+const closed = { additionalProperties: false } as const
+const name = '^[A-Za-z0-9_.:-]{1,64}$'
+const Limit = (description: string) => Type.Integer({ minimum: unlimited, maximum: Number.MAX_SAFE_INTEGER, description })
+
+export const Rule = Type.Object({
+  resource: LimitedName('What is limited: `workflow`, `llm`.'),
+  metric: LimitedName('What is counted of it: `count`, `tokens`.'),
+  period: Type.Enum([...periods], { description: 'In UTC; a `week` begins on Monday, `total` never ends.' }),
+  limit: Limit('How much a user may use in a period; -1 is unlimited.'),
+  tiers: Type.Optional(Type.Record(Type.String({ pattern: name }), Limit('In place of `limit`.'), { ...closed, maxProperties: maxTiers, description: 'Limits of users by the claim `tier` of their tokens; any other tier, and none, has `limit`.' })),
+  gateAction: Type.Optional(Type.Enum([...gateActions], { default: 'block', description: 'What is to be done at the limit: `block` refuses, `upgrade` and `login` tell the application what to offer.' })),
+  conditions: Type.Optional(Type.Object({
+    roles: Type.Optional(Type.Array(Type.String({ pattern: name }), { minItems: 1, maxItems: maxRoles, uniqueItems: true, description: 'The rule is for users with one of these roles.' }))
+  }, { ...closed, description: 'Default: the rule is for every user.' }))
+}, closed)
+export type Rule = Static<typeof Rule>
+
+/** A user of a tenant, as rules see it. */
+export interface LimitedUser {
+  readonly tenant: string
+  /** The `sub`. */
+  readonly id: string
+  readonly role?: string | undefined
+  /** The claim `tier`. */
+  readonly tier?: string | undefined
+}
+
+/** The rules of a tenant; frozen throughout, since requests share them. */
+export interface RuleSet {
+  readonly all: readonly Rule[]
+  /** Those that are for users of this role, one a period at most. */
+  matching (resource: string, metric: string, role: string | undefined): readonly Rule[]
+}
+
+const none: readonly Rule[] = Object.freeze([])
+
+export function createRuleSet (rules: readonly Rule[]): RuleSet {
+  const all = deepFreeze([...rules])
+  const byUse = new Map<string, Rule[]>()
+  for (const rule of all) {
+    const key = keyOf(rule.resource, rule.metric)
+    const known = byUse.get(key)
+    if (known === undefined) byUse.set(key, [rule])
+    else known.push(rule)
+  }
+  return {
+    all,
+    matching (resource, metric, role) {
+      const found = byUse.get(keyOf(resource, metric))
+      if (found === undefined) return none
+      return found.every((rule) => isFor(rule, role)) ? found : found.filter((rule) => isFor(rule, role))
+    }
+  }
+}
+
+/** No name holds a blank. */
+function keyOf (resource: string, metric: string): string {
+  return `${resource} ${metric}`
+}
+
+export function isFor ({ conditions }: Rule, role: string | undefined): boolean {
+  return conditions?.roles === undefined || (role !== undefined && conditions.roles.includes(role))
+}
+
+/** The limit of a user of the tier; `unlimited` for none. */
+export function limitOf ({ limit, tiers }: Rule, tier: string | undefined): number {
+  return tier !== undefined && tiers !== undefined && Object.hasOwn(tiers, tier) ? tiers[tier] ?? limit : limit
+}
+
+/** Throws `validationFailed` where two rules say what the same user may use in the same period. */
+export function refuseContradictions (rules: readonly Rule[]): void {
+  const details = rules.flatMap((rule, index) => {
+    const first = rules.findIndex((other) => isAbout(other, rule) && overlap(other, rule))
+    return first === index ? [] : [{ path: `/body/${index}`, message: `must not be for users whom the rule at /body/${first} is for: that one has the same resource, metric and period`, keyword: 'contradiction' }]
+  })
+  if (details.length > 0) throw failure('validationFailed', { extras: { details: details.slice(0, 50) } })
+}
+
+function isAbout (one: Rule, other: Rule): boolean {
+  return one.resource === other.resource && one.metric === other.metric && one.period === other.period
+}
+
+function overlap (one: Rule, other: Rule): boolean {
+  const [ours, theirs] = [one.conditions?.roles, other.conditions?.roles]
+  return ours === undefined || theirs === undefined || ours.some((role) => theirs.includes(role))
+}

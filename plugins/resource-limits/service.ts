@@ -1,0 +1,240 @@
+/** What `app.resourceLimits` offers (SPEC "Resource limit rule", DESIGN 7). */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Claims } from '../../lib/compiler/types.js'
+import type { Engine } from '../../lib/database/engine.js'
+import { databaseBusy } from '../../lib/database/failures.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import { createLoadCache } from '../../lib/load-cache.js'
+import { unlimited } from '../../lib/plans.js'
+import { isPlatformAdmin } from '../auth/access.js'
+import { createRuleSet, isFor, limitOf, refuseContradictions, type LimitedUser, type Rule, type RuleSet } from './rules.js'
+import { createLimitStore, type Counting, type Found } from './store.js'
+import { limitReached, noLimit, noSlots, resultOf, strictest, usedAt, verdictsOf, type CheckResult, type Slots } from './usage.js'
+
+const maxWeight = 67_108_864 // bytes, about, of all rules that are remembered
+const bytesPerCharacter = 8 // of rules in memory, for each character of their JSON
+const maxAttempts = 3 // at a count that is refused, and then finds room: others gave back
+
+/** How much of what. */
+export interface Use {
+  readonly resource: string
+  readonly metric: string
+  /** A whole number from 1. */
+  readonly amount: number
+}
+
+/** What was taken. */
+export interface Taken {
+  /** Gives it back, once: what was not done is not used. Never rejects; a failure is logged. */
+  give (): Promise<void>
+}
+
+/** SPEC's resource usage entry. */
+export interface UsageEntry {
+  readonly resource: string
+  readonly metric: string
+  readonly period: Rule['period']
+  readonly current: number
+  /** -1 is unlimited. */
+  readonly limit: number
+  /** Of the limit; 0 where there is none. */
+  readonly percentage: number
+  readonly scope: 'user'
+}
+
+/**
+ * What `app.resourceLimits` is. Of several rules that are for a user all are judged, and the one with the least left is
+ * told. All throw `validationFailed` for an amount that is no whole number from 1, and where a sum would be past 2^53 - 1.
+ */
+export interface ResourceLimits {
+  /**
+   * Takes what is about to be used, in all periods or in none; throws `resourceLimit` where one has no room, whatever its
+   * `gateAction`, and `conflict` where the tenant counts for too many users. At once where no rule is for the user, and
+   * for null, who is no user of a tenant.
+   */
+  take (user: LimitedUser | null, use: Use): Taken | Promise<Taken>
+  /** Whether there is room; counts nothing. */
+  check (user: LimitedUser, use: Use): Promise<CheckResult>
+  /** Counts what was used; throws `resourceLimit` where it would go past a limit that blocks, and counts nothing then. */
+  track (user: LimitedUser, use: Use): Promise<CheckResult>
+  /** Of each rule that is for the user, in the order of the rules. */
+  usage (user: LimitedUser): Promise<UsageEntry[]>
+  rules (tenant: string): Promise<readonly Rule[]>
+  /** Replaces all rules; holds on every server within a second. Throws `validationFailed` where two contradict each other, and `tenantUnknown`. */
+  replace (tenant: string, rules: readonly Rule[]): Promise<readonly Rule[]>
+}
+
+export interface ResourceLimitsParts {
+  readonly engine: Engine
+  /** Tenants whose rules are remembered at most. */
+  readonly maxTenants: number
+  /** Users, each with a resource and a metric, of whom a tenant's usage is counted at most. */
+  readonly maxCounters: number
+  readonly log: FastifyBaseLogger
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+}
+
+/** The user whose limits a request draws on; null where it is none of the tenant's: a stranger, or the platform's administrator. */
+export function limitedUser ({ auth, tenant }: { readonly auth: Claims | null, readonly tenant: { readonly id: string } | null }): LimitedUser | null {
+  if (auth === null || tenant === null || isPlatformAdmin(auth)) return null
+  const { sub, role, tier } = auth
+  return { tenant: tenant.id, id: sub, role, tier: typeof tier === 'string' ? tier : undefined }
+}
+
+const nothing: Taken = Object.freeze({ give: async () => {} })
+
+/** The service, and what its plugin does at the end: it waits for what is given back and hears of no change any more. */
+export function createResourceLimits ({ engine, maxTenants, maxCounters, log, now }: ResourceLimitsParts): ResourceLimits & { close (): Promise<void> } {
+  const { events } = engine
+  const store = createLimitStore(engine, maxCounters)
+  const giving = new Set<Promise<void>>()
+  const known = createLoadCache<{ readonly rules: RuleSet, readonly weight: number }>({
+    max: maxTenants,
+    weight: { max: maxWeight, of: ({ weight }) => weight },
+    async load (tenant) {
+      const rules = await store.rules(tenant)
+      return { rules: createRuleSet(rules), weight: 500 + JSON.stringify(rules).length * bytesPerCharacter }
+    }
+  })
+  const ends = [
+    // Also told when a tenant is deleted.
+    events.on('limits', (tenant) => known.forget(tenant)),
+    events.onGap(() => known.clear())
+  ]
+
+  async function rulesOf (tenant: string): Promise<RuleSet> {
+    return (await known.get(tenant)).rules
+  }
+
+  /** Counts as much as the caps admit, and returns what it came to; null where the tenant is gone. Throws as `refusal` says, or where there is no room. */
+  async function count (counting: Counting, refusal: (slots: Slots) => TenantryError | null): Promise<Slots | null> {
+    const { user, resource, metric, amount, caps } = counting
+    const fits = [...caps.values()].every((cap) => amount <= cap)
+    for (let attempt = 0; attempt < maxAttempts; attempt++) {
+      const slots = fits ? await store.count(counting) : null
+      if (slots !== null) return slots
+      const found = await store.look(user, resource, metric)
+      if (found === null) return null
+      const error = refusal(found.slots ?? noSlots) ?? roomless(found, counting)
+      if (error !== null) throw error
+    }
+    throw databaseBusy()
+  }
+
+  /** Why nothing could be counted although no rule refuses it. */
+  function roomless ({ counters, slots }: Found, { amount, caps, at }: Counting): TenantryError | null {
+    if (slots === null) return counters < maxCounters ? null : failure('conflict', { message: `Usage is counted for at most ${maxCounters} users of a tenant, times what is limited: limit less, or wait until counts of before have ended` })
+    return [...caps].some(([period]) => usedAt(slots[period], period, at) + amount > Number.MAX_SAFE_INTEGER) ? amountRefused('must not bring what was used past') : null
+  }
+
+  async function takeBy (rules: readonly Rule[], user: LimitedUser, { resource, metric, amount }: Use): Promise<Taken> {
+    const at = now()
+    const counting: Counting = { user, resource, metric, amount, at, caps: new Map(rules.map((rule) => [rule.period, capOf(limitOf(rule, user.tier))])) }
+    const counted = await count(counting, (slots) => {
+      const verdict = strictest(verdictsOf(rules, user, slots, amount, at))
+      return verdict === undefined || verdict.allowed ? null : limitReached(verdict)
+    })
+    return counted === null ? nothing : takenOf(counting, counted)
+  }
+
+  function takenOf (counting: Counting, counted: Slots): Taken {
+    let given: Promise<void> | undefined
+    return {
+      give () {
+        if (given !== undefined) return given
+        const done = given = store.uncount(counting, counted)
+          .catch((err: unknown) => log.warn({ err, tenant: counting.user.tenant }, 'what was taken of a limit could not be given back: it counts as used'))
+          .finally(() => giving.delete(done))
+        giving.add(done)
+        return done
+      }
+    }
+  }
+
+  return {
+    take (user, use) {
+      if (user === null) return nothing
+      const takeUnder = (rules: RuleSet): Taken | Promise<Taken> => {
+        refuseAmount(use.amount)
+        const matching = rules.matching(use.resource, use.metric, user.role)
+        return matching.length === 0 ? nothing : takeBy(matching, user, use)
+      }
+      const found = known.get(user.tenant)
+      return found instanceof Promise ? found.then(({ rules }) => takeUnder(rules)) : takeUnder(found.rules)
+    },
+
+    async check (user, { resource, metric, amount }) {
+      refuseAmount(amount)
+      const rules = (await rulesOf(user.tenant)).matching(resource, metric, user.role)
+      if (rules.length === 0) return noLimit
+      const found = await store.look(user, resource, metric)
+      return resultOf(strictest(verdictsOf(rules, user, found?.slots ?? noSlots, amount, now())))
+    },
+
+    async track (user, { resource, metric, amount }) {
+      refuseAmount(amount)
+      const rules = (await rulesOf(user.tenant)).matching(resource, metric, user.role)
+      if (rules.length === 0) return noLimit
+      const at = now()
+      const caps = new Map(rules.map((rule) => [rule.period, blocks(rule) ? capOf(limitOf(rule, user.tier)) : Number.MAX_SAFE_INTEGER]))
+      const counted = await count({ user, resource, metric, amount, caps, at }, (slots) => {
+        const verdict = strictest(verdictsOf(rules.filter(blocks), user, slots, amount, at))
+        return verdict === undefined || verdict.allowed ? null : limitReached(verdict)
+      })
+      return counted === null ? noLimit : resultOf(strictest(verdictsOf(rules, user, counted, 0, at)))
+    },
+
+    async usage (user) {
+      const rules = (await rulesOf(user.tenant)).all.filter((rule) => isFor(rule, user.role))
+      if (rules.length === 0) return []
+      const at = now()
+      const used = new Map((await store.used(user)).map(({ resource, metric, slots }) => [`${resource} ${metric}`, slots]))
+      return rules.map((rule) => {
+        const { resource, metric, period } = rule
+        const limit = limitOf(rule, user.tier)
+        const current = usedAt((used.get(`${resource} ${metric}`) ?? noSlots)[period], period, at)
+        return { resource, metric, period, current, limit, percentage: percentageOf(current, limit), scope: 'user' }
+      })
+    },
+
+    rules: (tenant) => store.rules(tenant, engine.kyselyFor(tenant)),
+
+    async replace (tenant, rules) {
+      refuseContradictions(rules)
+      await events.change({ topic: 'limits', tenant }, async (transaction) => {
+        if (!await store.lock(transaction, tenant)) throw failure('tenantUnknown')
+        await store.write(transaction, tenant, rules, new Date(now()))
+      })
+      return rules
+    },
+
+    async close () {
+      for (const end of ends) end()
+      await Promise.all(giving)
+    }
+  }
+}
+
+function blocks ({ gateAction = 'block' }: Rule): boolean {
+  return gateAction === 'block'
+}
+
+/** What a period may come to under a limit. */
+function capOf (limit: number): number {
+  return limit === unlimited ? Number.MAX_SAFE_INTEGER : limit
+}
+
+/** In hundredths. */
+function percentageOf (current: number, limit: number): number {
+  if (limit === unlimited) return 0
+  return limit === 0 ? 100 : Math.round(current / limit * 10_000) / 100
+}
+
+function refuseAmount (amount: number): void {
+  if (!Number.isSafeInteger(amount) || amount < 1) throw amountRefused('must be a whole number from 1 to')
+}
+
+function amountRefused (message: string): TenantryError {
+  return failure('validationFailed', { extras: { details: [{ path: '/body/amount', message: `${message} ${Number.MAX_SAFE_INTEGER}`, keyword: 'maximum' }] } })
+}

@@ -1,0 +1,179 @@
+/**
+ * The SQL of limits and usage. A row of usage holds what one user has used of one resource and metric, in a slot for each
+ * period, so that one statement counts in every period or in none. Times come from the caller, so that one clock judges
+ * them all.
+ */
+import type { Transaction } from 'kysely'
+import type { Engine, Statement } from '../../lib/database/engine.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { LimitedUser, Rule } from './rules.js'
+import { hash } from 'node:crypto'
+import { sql } from 'kysely'
+import { endOf, periods, startOf, type Period } from './periods.js'
+import { clockTolerance, slotsOf, type Slots } from './usage.js'
+
+const maxUserLength = 256 // characters of an id that is kept as it is
+const kept = 32 * 86_400_000 // ms that a row stays whose `total` nobody counts any longer: as long as any other period
+
+/** How much is counted of what, for whom. */
+export interface Counting {
+  readonly user: LimitedUser
+  readonly resource: string
+  readonly metric: string
+  readonly amount: number
+  /** What each period that is counted may come to. */
+  readonly caps: ReadonlyMap<Period, number>
+  /** Milliseconds since 1970. */
+  readonly at: number
+}
+
+/** What a refused count finds. */
+export interface Found {
+  /** Rows of usage that the tenant has. */
+  readonly counters: number
+  /** Of the user; null where nothing was counted yet. */
+  readonly slots: Slots | null
+}
+
+export interface UsedResource {
+  readonly resource: string
+  readonly metric: string
+  readonly slots: Slots
+}
+
+export type LimitStore = ReturnType<typeof createLimitStore>
+
+/** @param maxCounters rows of usage of a tenant at most */
+export function createLimitStore (engine: Engine, maxCounters: number) {
+  return {
+    /** For requests of any tenant, in the server's own turn. Empty where the tenant has none. */
+    async rules (tenant: string, reader = engine.kysely): Promise<readonly Rule[]> {
+      const row = await reader.selectFrom('tenantry.resource_limits').select(sql<readonly Rule[]>`rules`.as('rules')).where('tenant_id', '=', tenant).executeTakeFirst()
+      return row?.rules ?? []
+    },
+
+    /** Counts in all periods, and returns what they have come to; null where one of them has no room, or the tenant none for another row. */
+    async count ({ user, resource, metric, amount, caps, at }: Counting): Promise<Slots | null> {
+      const spans: (Date | number | null)[] = []
+      let ends = -Infinity
+      for (const period of periods) {
+        const cap = caps.get(period)
+        if (cap === undefined) {
+          spans.push(null, null)
+          continue
+        }
+        const start = startOf(period, at)
+        ends = Math.max(ends, endOf(period, start))
+        spans.push(new Date(start), cap)
+      }
+      const until = ends === Infinity ? 'infinity' : new Date(ends)
+      const text = await engine.text(countStatement, [user.tenant, userKey(user.id), resource, metric, amount, new Date(at + clockTolerance), until, maxCounters, ...spans], { tenantId: user.tenant })
+      return text === null ? null : slotsOf(JSON.parse(text))
+    },
+
+    /** Takes back what was counted in these slots, where no other period has begun in them since. */
+    async uncount ({ user, resource, metric, amount, caps }: Counting, counted: Slots): Promise<void> {
+      const starts = periods.map((period) => caps.has(period) ? dateOf(counted[period].start) : null)
+      await engine.text(uncountStatement, [user.tenant, userKey(user.id), resource, metric, amount, ...starts], { tenantId: user.tenant })
+    },
+
+    /** null where the tenant has no limits, or is gone. */
+    async look ({ tenant, id }: LimitedUser, resource: string, metric: string): Promise<Found | null> {
+      const text = await engine.text(lookStatement, [tenant, userKey(id), resource, metric], { tenantId: tenant })
+      if (text === null) return null
+      const [counters, ...values]: [number, ...(number | null)[]] = JSON.parse(text)
+      // The amounts of a row are never null.
+      return { counters, slots: values[1] === null ? null : slotsOf(values) }
+    },
+
+    /** All that was counted for the user. */
+    async used ({ tenant, id }: LimitedUser): Promise<readonly UsedResource[]> {
+      const text = await engine.text(usedStatement, [tenant, userKey(id)], { tenantId: tenant })
+      const rows: [string, string, ...(number | null)[]][] = text === null ? [] : JSON.parse(text)
+      return rows.map(([resource, metric, ...values]) => ({ resource, metric, slots: slotsOf(values) }))
+    },
+
+    /** Waits for whoever else changes what the tenant owns; false where there is no such tenant. */
+    async lock (writer: Transaction<SystemTables>, tenant: string): Promise<boolean> {
+      const row = await writer.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting').forNoKeyUpdate().executeTakeFirst()
+      return row !== undefined
+    },
+
+    /** Replaces the rules; what was counted of a resource and metric that none of them names is forgotten. */
+    async write (writer: Transaction<SystemTables>, tenant: string, rules: readonly Rule[], at: Date): Promise<void> {
+      const totals = rules.filter(({ period }) => period === 'total')
+      // Rows of usage before the tenant's own row, as in every statement, so that none waits for another in a circle.
+      const gone = await sql`delete from tenantry.resource_usage where tenant_id = ${tenant} and not ${isNamed(rules)}`.execute(writer)
+      await sql`update tenantry.resource_usage set total_start = null, total_amount = 0, ends_at = ${new Date(at.getTime() + kept)}
+        where tenant_id = ${tenant} and ends_at = 'infinity' and not ${isNamed(totals)}`.execute(writer)
+      await sql`insert into tenantry.resource_limits as l (tenant_id, rules, updated_at) values (${tenant}, ${JSON.stringify(rules)}, ${at})
+        on conflict (tenant_id) do update set rules = excluded.rules, updated_at = excluded.updated_at, counters = greatest(0, l.counters - ${Number(gone.numAffectedRows ?? 0n)})`.execute(writer)
+    }
+  }
+}
+
+function isNamed (rules: readonly Rule[]) {
+  return sql`(resource, metric) in (select * from unnest(${rules.map(({ resource }) => resource)}::text[], ${rules.map(({ metric }) => metric)}::text[]))`
+}
+
+/** The id of a user as it is kept: one that is long, or holds what the database does not, by its digest. */
+function userKey (id: string): string {
+  return id.length <= maxUserLength && !/[\0\p{Surrogate}]/u.test(id) ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`
+}
+
+function dateOf (time: number | null): Date | null {
+  return time === null ? null : new Date(time)
+}
+
+const key = 'tenant_id = $1 and user_id = $2 and resource = $3 and metric = $4'
+
+/** Start, in milliseconds since 1970, and amount of each period of the row. */
+const values = (row: string) => periods.map((period) => `(extract(epoch from ${row}.${period}_start) * 1000)::bigint, ${row}.${period}_amount`).join(', ')
+
+/** A period in the statement that counts: its columns, its two parameters, and whether the slot holds it still. */
+const counted = periods.map((period, index) => {
+  const [start, cap] = [`$${9 + 2 * index}::timestamptz`, `$${10 + 2 * index}::bigint`]
+  const isCurrent = `u.${period}_start between ${start} and $6::timestamptz`
+  return { period, start, cap, isCurrent }
+})
+
+/**
+ * $1 to $4 the row, $5 the amount, $6 until when a slot that began later counts, $7 when all periods have ended, $8 rows of
+ * the tenant at most; then of each period when it began, null where it is not counted, and what it may come to. A row that
+ * was made has no xmax, one that was there has that of the lock that the conflict took.
+ */
+const countStatement: Statement = {
+  name: 'limits_count',
+  text: `with known as (select from tenantry.resource_usage where ${key}), taken as (
+  insert into tenantry.resource_usage as u (tenant_id, user_id, resource, metric, ends_at, ${counted.map(({ period }) => `${period}_start, ${period}_amount`).join(', ')})
+  select l.tenant_id, $2, $3, $4, $7::timestamptz, ${counted.map(({ start }) => `${start}, case when ${start} is null then 0 else $5::bigint end`).join(', ')}
+  from tenantry.resource_limits l where l.tenant_id = $1 and (l.counters < $8::int or exists (select from known))
+  on conflict (tenant_id, user_id, resource, metric) do update set ends_at = greatest(u.ends_at, excluded.ends_at),
+    ${counted.map(({ period, start, isCurrent }) => `${period}_start = case when ${start} is null or ${isCurrent} then u.${period}_start else excluded.${period}_start end,
+    ${period}_amount = case when ${start} is null then u.${period}_amount when ${isCurrent} then u.${period}_amount + $5::bigint else $5::bigint end`).join(',\n    ')}
+  where ${counted.map(({ period, start, cap, isCurrent }) => `(${start} is null or case when ${isCurrent} then u.${period}_amount else 0 end + $5::bigint <= ${cap})`).join(' and ')}
+  returning u.xmax = 0 as made, json_build_array(${values('u')})::text as slots
+), made as (
+  update tenantry.resource_limits set counters = counters + 1 where tenant_id = $1 and exists (select from taken where made)
+)
+select slots from taken`
+}
+
+/** $1 to $4 the row, $5 the amount; then of each period when the slot began, null where it was not counted. */
+const uncountStatement: Statement = {
+  name: 'limits_uncount',
+  text: `update tenantry.resource_usage set ${periods.map((period, index) => `${period}_amount = case when ${period}_start = $${6 + index}::timestamptz then greatest(${period}_amount - $5::bigint, 0) else ${period}_amount end`).join(', ')}
+where ${key}`
+}
+
+const lookStatement: Statement = {
+  name: 'limits_look',
+  text: `select json_build_array(l.counters, ${values('u')})::text from tenantry.resource_limits l
+left join tenantry.resource_usage u on u.tenant_id = l.tenant_id and u.user_id = $2 and u.resource = $3 and u.metric = $4
+where l.tenant_id = $1`
+}
+
+const usedStatement: Statement = {
+  name: 'limits_used',
+  text: `select json_agg(json_build_array(u.resource, u.metric, ${values('u')}))::text from tenantry.resource_usage u where u.tenant_id = $1 and u.user_id = $2`
+}
