@@ -29,7 +29,7 @@ export type ColumnDefinition = Static<typeof ColumnDefinition>
 
 export const TableDefinition = Section({
   columns: Type.Record(Type.String({ pattern: identifier }), ColumnDefinition, { minProperties: 1, additionalProperties: false, expected: identifierText, description: 'The columns, by name.' }),
-  tenantScoped: Type.Optional(Type.Boolean({ description: 'Each row belongs to a tenant: adds `tenant_id`, its index and its policy; every query keeps to the tenant of its request. Default: whether there is a column `tenant_id`.' })),
+  tenantScoped: Type.Optional(Type.Boolean({ description: 'Each row belongs to a tenant: adds `tenant_id`, its index and its policy, and makes the primary key one of each tenant (`tenant_id` first); every query keeps to the tenant of its request. Default: whether there is a column `tenant_id`.' })),
   softDelete: Type.Optional(Type.Boolean({ description: 'Rows can be marked as deleted: adds `deleted` and `deleted_at`. Default: false.' })),
   indexes: Type.Optional(Type.Array(Type.Array(ColumnName, { minItems: 1 }), { description: 'Indexes, each as its columns.' })),
   unique: Type.Optional(Type.Array(Type.Array(ColumnName, { minItems: 1 }), { description: 'Sets of columns that no two rows have the same values in; in a table of tenants, no two of one tenant.' }))
