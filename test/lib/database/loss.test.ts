@@ -84,7 +84,7 @@ test('a connection that breaks while a transaction holds it ends that transactio
 
 test('a pool with no free connection is a busy database, not a hang', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2, acquireTimeoutMs: 50 } } })
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2, acquireTimeoutMs: 200 } } })
   const holding = new Set<() => void>()
   const hold = (tenantId: string | null) => engine.transaction({ tenantId }, async (session) => {
     await session.text(one, [])
