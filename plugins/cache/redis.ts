@@ -11,8 +11,10 @@ import { createCounts } from './counts.js'
 import { dropScript, emptyScript, findScript, keepScript, keysScript, prefix, statsScript } from './redis-scripts.js'
 import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
 
-const bytesPerItem = 550 // of an item in Redis besides key and value, as it was measured
-const keysPerItem = 5 // how often its key stands there
+// What an item takes in Redis, as it was measured: its key stands there five times, and memory comes in pieces.
+const bytesPerItem = 650
+const keysPerItem = 5.5
+const bytesPerByte = 1.1
 const itemsAtOnce = 200 // that one call removes at most, so that nobody waits for it for long
 const maxCalls = 100_000 // of one `clear` of all
 const maxSweeps = 50 // calls of one look at the figures
@@ -199,7 +201,7 @@ function fieldsOf (reads: readonly TableUse[]): (string | number)[] {
 }
 
 function bytesOf (tenant: string, key: string, value: string): number {
-  return bytesPerItem + keysPerItem * (Buffer.byteLength(key) + tenant.length) + Buffer.byteLength(value)
+  return Math.ceil(bytesPerItem + keysPerItem * (Buffer.byteLength(key) + tenant.length) + bytesPerByte * Buffer.byteLength(value))
 }
 
 function textsOf (answer: unknown): string[] {

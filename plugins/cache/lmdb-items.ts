@@ -1,0 +1,192 @@
+/**
+ * Items in the file, in the order of their use and of their end. All but `find`, `keys`, `held` and `bytesOf` are for a
+ * transaction, in which each does a bounded amount of work.
+ */
+import type { Database, RootDatabase } from 'lmdb'
+import { everyTenant } from './store.js'
+
+const pageSize = 4096 // bytes
+const bytesInPage = 1500 // of a value that shares its page with others
+const bytesPerItem = 700 // in the six places where an item stands, half of their pages empty
+const roomAtOnce = 200 // items that make room for one
+const sweepAtOnce = 16
+const maxUsed = 1000 // that are remembered until the next item is kept
+const usedAtOnce = 50
+
+export interface LmdbItem {
+  readonly key: string
+  readonly value: string
+  readonly stamp: number
+  /** ms since 1970 */
+  readonly endsAt: number
+  readonly bytes: number
+}
+
+export interface LmdbItems {
+  /** The value under this stamp. */
+  find (tenant: string, id: string, stamp: number): string | undefined
+  /** false where there is no room. */
+  keep (tenant: string, id: string, item: LmdbItem): boolean
+  /** Whether it was there. */
+  drop (tenant: string, id: string): boolean
+  /** Removes the first items of a tenant, or of all, and answers how many. */
+  empty (tenant: string, limit: number): number
+  /** Removes items that have ended, and answers how many. */
+  sweep (limit: number): number
+  keys (tenant: string, limit: number): string[]
+  /** Of a tenant, or of all. */
+  held (tenant: string): { items: number, bytes: number }
+  /** What an item takes in the file. */
+  bytesOf (key: string, value: string): number
+}
+
+export interface LmdbItemsOptions {
+  readonly maxSize: number
+  readonly maxBytes: number
+  readonly now: () => number
+}
+
+type Place = [tenant: string, id: string]
+/** An item without its value. `order` is its place in the order of use. */
+type Head = [stamp: number, endsAt: number, order: number, bytes: number, key: string]
+/** Of a tenant; of all of them, with how many tenants hold an item. */
+type Total = [items: number, bytes: number, owners: number]
+
+export function createLmdbItems (env: RootDatabase, state: Database<number, string>, { maxSize, maxBytes, now }: LmdbItemsOptions): LmdbItems {
+  const heads = env.openDB<Head, Place>({ name: 'heads' })
+  const values = env.openDB<string, Place>({ name: 'values', encoding: 'string' })
+  const order = env.openDB<Place, number>({ name: 'order' })
+  const ownOrder = env.openDB<string, [tenant: string, order: number]>({ name: 'own-order' })
+  const ends = env.openDB<Place, [endsAt: number, order: number]>({ name: 'ends' })
+  const totals = env.openDB<Total, string>({ name: 'totals' })
+  const used = new Map<string, Place>()
+
+  function held (owner: string): Total {
+    return totals.get(`${owner}:`) ?? [0, 0, 0]
+  }
+
+  /** Adds items and bytes to the totals, or takes them away. */
+  function add (tenant: string, items: number, bytes: number): void {
+    const [ownItems, ownBytes] = held(tenant)
+    const [allItems, allBytes, owners] = held(everyTenant)
+    const left = ownItems + items
+    if (left > 0) totals.put(`${tenant}:`, [left, ownBytes + bytes, 0])
+    else totals.remove(`${tenant}:`)
+    totals.put(`${everyTenant}:`, [allItems + items, allBytes + bytes, owners + (ownItems === 0 ? 1 : 0) - (left === 0 ? 1 : 0)])
+  }
+
+  function next (): number {
+    const number = (state.get('order') ?? 0) + 1
+    state.put('order', number)
+    return number
+  }
+
+  function drop (tenant: string, id: string): boolean {
+    const head = heads.get([tenant, id])
+    if (head === undefined) return false
+    const [, endsAt, number, bytes] = head
+    heads.remove([tenant, id])
+    values.remove([tenant, id])
+    order.remove(number)
+    ownOrder.remove([tenant, number])
+    ends.remove([endsAt, number])
+    add(tenant, -1, -bytes)
+    return true
+  }
+
+  function sweep (limit: number): number {
+    const ended = [...ends.getRange({ end: [now(), Infinity], limit })]
+    for (const { value: [tenant, id] } of ended) drop(tenant, id)
+    return ended.length
+  }
+
+  /** What was read here since the last item was kept has been used last. */
+  function moveUsed (): void {
+    let moved = 0
+    for (const [name, [tenant, id]] of used) {
+      if (++moved > usedAtOnce) break
+      used.delete(name)
+      const head = heads.get([tenant, id])
+      if (head === undefined) continue
+      const [stamp, endsAt, before, bytes, key] = head
+      const number = next()
+      order.remove(before)
+      ownOrder.remove([tenant, before])
+      ends.remove([endsAt, before])
+      heads.put([tenant, id], [stamp, endsAt, number, bytes, key])
+      place(tenant, id, endsAt, number)
+    }
+  }
+
+  function place (tenant: string, id: string, endsAt: number, number: number): void {
+    order.put(number, [tenant, id])
+    ownOrder.put([tenant, number], id)
+    ends.put([endsAt, number], [tenant, id])
+  }
+
+  function isFull (bytes: number): boolean {
+    const [items, allBytes] = held(everyTenant)
+    return items >= maxSize || allBytes + bytes > maxBytes
+  }
+
+  /** Where the tenant holds more than its even share the first of its own items goes, else the first of all. */
+  function makeRoom (tenant: string, bytes: number): boolean {
+    for (let dropped = 0; isFull(bytes); dropped++) {
+      const [items, ownBytes] = held(tenant)
+      const [, , owners] = held(everyTenant)
+      const greedy = items > 0 && owners > 1 && (items >= maxSize / owners || ownBytes + bytes > maxBytes / owners)
+      if (dropped === roomAtOnce || empty(greedy ? tenant : everyTenant, 1) === 0) return false
+    }
+    return true
+  }
+
+  function empty (tenant: string, limit: number): number {
+    const first: Place[] = tenant === everyTenant
+      ? [...order.getRange({ limit })].map(({ value }) => value)
+      : [...ownOrder.getRange({ start: [tenant, 0], end: [tenant, Infinity], limit })].map(({ value }) => [tenant, value])
+    for (const [owner, id] of first) drop(owner, id)
+    return first.length
+  }
+
+  return {
+    find (tenant, id, stamp) {
+      const head = heads.get([tenant, id])
+      if (head === undefined || head[0] !== stamp || head[1] <= now()) return undefined
+      const name = `${tenant}:${id}`
+      if (used.size < maxUsed || used.has(name)) used.set(name, [tenant, id])
+      return values.get([tenant, id])
+    },
+    keep (tenant, id, { key, value, stamp, endsAt, bytes }) {
+      sweep(sweepAtOnce)
+      moveUsed()
+      drop(tenant, id)
+      if (!makeRoom(tenant, bytes)) return false
+      const number = next()
+      heads.put([tenant, id], [stamp, endsAt, number, bytes, key])
+      values.put([tenant, id], value)
+      place(tenant, id, endsAt, number)
+      add(tenant, 1, bytes)
+      return true
+    },
+    drop,
+    empty,
+    sweep,
+    keys (tenant, limit) {
+      const found: string[] = []
+      // No id holds a space, and every other character of one comes after it.
+      for (const { value: [, endsAt, , , key] } of heads.getRange({ start: [tenant, ''], end: [`${tenant} `, ''] })) {
+        if (found.length >= limit) break
+        if (endsAt > now()) found.push(key)
+      }
+      return found
+    },
+    held (tenant) {
+      const [items, bytes] = held(tenant)
+      return { items, bytes }
+    },
+    bytesOf (key, value) {
+      const bytes = Buffer.byteLength(value)
+      return bytesPerItem + 2 * Buffer.byteLength(key) + (bytes <= bytesInPage ? 2 * bytes : Math.ceil((bytes + 16) / pageSize) * pageSize)
+    }
+  }
+}

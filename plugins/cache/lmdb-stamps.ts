@@ -1,0 +1,94 @@
+/**
+ * Stamps in the file: by table, the count of changes at which it was last written to. The count only grows, so that the
+ * greatest of several stands for all of them. All but `of` are for a transaction.
+ */
+import type { Database, RootDatabase } from 'lmdb'
+import type { TableUse } from '../../lib/compiler/types.js'
+import { everyTenant } from './store.js'
+
+const maxTables = 100 // of a tenant that are told apart; a tenant names the collections of its documents itself
+const maxSharedTables = 10_000
+const maxOwners = 100_000 // tenants that are told apart
+
+export interface LmdbStamps {
+  /** Of the tables as they are now. */
+  of (tenant: string, reads: readonly TableUse[]): number
+  written (tenant: string, writes: readonly TableUse[]): void
+  /** Everything of the tenant, or of all, has changed. */
+  clear (tenant: string): void
+}
+
+/** The empty table is the tenant itself: no value of it from before is found. */
+type Key = [owner: string, table: string]
+
+export function createLmdbStamps (env: RootDatabase, state: Database<number, string>): LmdbStamps {
+  const stamps = env.openDB<number, Key>({ name: 'stamps' })
+
+  function next (): number {
+    const change = (state.get('changes') ?? 0) + 1
+    state.put('changes', change)
+    return change
+  }
+
+  /** Makes the owner known; false where there were too many, and everything has changed now. */
+  function know (owner: string, change: number): boolean {
+    if (stamps.get([owner, '']) !== undefined) return true
+    const owners = (state.get('owners') ?? 0) + 1
+    if (owners > maxOwners) {
+      forgetAll(change)
+      return false
+    }
+    state.put('owners', owners)
+    stamps.put([owner, ''], 0)
+    return true
+  }
+
+  function forget (owner: string, change: number): void {
+    if (!know(owner, change)) return
+    for (const key of keysOf(owner)) stamps.remove(key)
+    stamps.put([owner, ''], change)
+  }
+
+  function forgetAll (change: number): void {
+    for (const key of [...stamps.getKeys()]) stamps.remove(key)
+    state.put('owners', 1)
+    stamps.put([everyTenant, ''], change)
+  }
+
+  function keysOf (owner: string): Key[] {
+    // No id holds a space, and every other character of one comes after it.
+    return [...stamps.getKeys({ start: [owner, ''], end: [`${owner} `, ''] })]
+  }
+
+  return {
+    of (tenant, reads) {
+      let stamp = Math.max(stamps.get([everyTenant, '']) ?? 0, stamps.get([tenant, '']) ?? 0)
+      for (const { table, scoped } of reads) {
+        const written = stamps.get(keyOf(tenant, table, scoped))
+        if (written !== undefined && written > stamp) stamp = written
+      }
+      return stamp
+    },
+    written (tenant, writes) {
+      const change = next()
+      for (const { table, scoped } of writes) {
+        const key = keyOf(tenant, table, scoped)
+        const isNew = stamps.get(key) === undefined
+        if (isNew && !know(key[0], change)) return
+        stamps.put(key, change)
+        if (!isNew || keysOf(key[0]).length <= (scoped ? maxTables : maxSharedTables)) continue
+        if (scoped) forget(tenant, change)
+        else forgetAll(change)
+      }
+    },
+    clear (tenant) {
+      const change = next()
+      if (tenant === everyTenant) forgetAll(change)
+      else forget(tenant, change)
+    }
+  }
+}
+
+function keyOf (tenant: string, table: string, scoped: boolean): Key {
+  return [scoped ? tenant : everyTenant, `t${table}`]
+}

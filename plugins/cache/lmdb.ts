@@ -1,0 +1,167 @@
+/**
+ * The cache in an LMDB file, one for the processes of a machine. Values are read in this process; what changes the file
+ * does so in transactions, which the processes make one after the other, each some tenths of a millisecond.
+ */
+
+import type { TableUse } from '../../lib/compiler/types.js'
+import type { CacheBounds, CacheStore, Miss, Warn } from './store.js'
+import { createHash } from 'node:crypto'
+import { statfsSync } from 'node:fs'
+import { createCounts } from './counts.js'
+import { openFile } from './lmdb-file.js'
+import { createLmdbItems } from './lmdb-items.js'
+import { createLmdbStamps } from './lmdb-stamps.js'
+import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
+
+const megabyte = 1_048_576 // bytes
+const spare = 16 // megabytes of the file besides twice the cache
+// Megabytes of the disk, since LMDB does not survive a full one: for another item, and for telling of a write.
+const [freeForItem, freeForWrite] = [64, 8]
+const lookAgainMs = 1000 // at the disk, and at a file that could not be written to
+const checkReadersMs = 60_000 // for what processes that died were reading
+const itemsAtOnce = 500 // that one transaction removes
+const maxTransactions = 100_000 // of one `clear`
+
+export interface LmdbCacheOptions extends CacheBounds {
+  /** The folder, which only processes of one machine may use. */
+  readonly dbPath: string
+  readonly warn: Warn
+  /** The clock, in milliseconds since 1970: the processes have it in common. Default: the system's. */
+  readonly now?: (() => number) | undefined
+  /** Bytes that are free on the disk of the folder. Default: as the system says. */
+  readonly free?: (() => number) | undefined
+}
+
+const nothing: readonly TableUse[] = []
+
+/** Opens the file; throws where it cannot be used. */
+export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB, now = Date.now, free = () => freeBytes(dbPath) }: LmdbCacheOptions): Promise<CacheStore> {
+  const maxBytes = Math.max(1, Math.floor(maxMemoryMB * megabyte))
+  const env = await openFile(dbPath, 2 * maxBytes + spare * megabyte)
+  const state = env.openDB<number, string>({ name: 'state' })
+  const stamps = createLmdbStamps(env, state)
+  const items = createLmdbItems(env, state, { maxSize, maxBytes, now })
+  const counts = createCounts()
+  let isClosed = false
+  let failures = 0
+  let roomLookedAt = -Infinity
+  let room = 0 // bytes
+  let readersCheckedAt = -Infinity
+  /** What was written to and could not be told: everything that this process reads is old until it is. */
+  let isLate = false
+  let timer: NodeJS.Timeout | undefined
+
+  function isThereRoom (megabytes: number): boolean {
+    const at = performance.now()
+    if (at - roomLookedAt >= lookAgainMs) {
+      roomLookedAt = at
+      room = free()
+    }
+    if (room >= megabytes * megabyte) return true
+    warn(`less than ${megabytes} MB are free on its disk`)
+    return false
+  }
+
+  /** A change of the file as a whole, or none of it and the fallback. */
+  function change<Value> (work: () => Value, fallback: Value, needs = freeForWrite): Value {
+    if (isClosed || !isThereRoom(needs)) return fallback
+    try {
+      const at = performance.now()
+      if (at - readersCheckedAt > checkReadersMs) {
+        readersCheckedAt = at
+        env.readerCheck()
+      }
+      return env.transactionSync(work)
+    } catch (error) {
+      warn('its file cannot be written to', error)
+      return fallback
+    }
+  }
+
+  function look<Value> (work: () => Value, fallback: () => Value): Value {
+    if (isClosed || isLate) return fallback()
+    try {
+      // What another process has changed since this turn began counts too.
+      env.resetReadTxn()
+      return work()
+    } catch (error) {
+      warn('its file cannot be read', error)
+      return fallback()
+    }
+  }
+
+  /** Until it can be told, nothing is found here; then all of it is told as a change of everything. */
+  function tellLater (): void {
+    isLate = true
+    failures++
+    timer ??= setTimeout(() => {
+      timer = undefined
+      if (isClosed) return
+      if (change(() => { stamps.clear(everyTenant); return true }, false)) isLate = false
+      else tellLater()
+    }, lookAgainMs).unref()
+  }
+
+  return {
+    get (tenant, key, reads = nothing) {
+      // Nothing is kept under a text, and nobody joins those who began before a write that could not be told.
+      const missed = () => ({ stamp: `away ${failures}` })
+      const found = look<string | Miss>(() => {
+        const stamp = stamps.of(tenant, reads)
+        const value = items.find(tenant, idOf(key), stamp)
+        return value === undefined ? { stamp } : value
+      }, missed)
+      if (typeof found === 'string') counts.hit(tenant)
+      else counts.miss(tenant)
+      return found
+    },
+    set (tenant, key, value, ttlMs, stamp) {
+      const id = idOf(key)
+      const bytes = items.bytesOf(key, value)
+      if (bytes > maxBytes) {
+        warn('it is larger than the cache')
+        change(() => items.drop(tenant, id), false)
+        return
+      }
+      if (typeof stamp === 'string') return
+      const kept = change(() => items.keep(tenant, id, { key, value, stamp: stamp ?? stamps.of(tenant, nothing), endsAt: now() + ttlMs, bytes }), true, freeForItem)
+      if (!kept) warn('too many others would have to make room for it at once')
+    },
+    invalidate (tenant, writes) {
+      if (!change(() => { stamps.written(tenant, writes); return true }, false)) tellLater()
+    },
+    delete: (tenant, key) => change(() => items.drop(tenant, idOf(key)), false),
+    clear (tenant) {
+      if (!change(() => { stamps.clear(tenant); return true }, false)) tellLater()
+      let removed = 0
+      for (let turn = 0; turn < maxTransactions; turn++) {
+        const count = change(() => items.empty(tenant, itemsAtOnce), 0)
+        removed += count
+        if (count < itemsAtOnce) break
+      }
+      return removed
+    },
+    keys: (tenant, limit = 1000) => look(() => items.keys(tenant, limit), () => []),
+    stats (tenant) {
+      while (change(() => items.sweep(itemsAtOnce), 0) === itemsAtOnce);
+      return { ...look(() => items.held(tenant), () => ({ items: 0, bytes: 0 })), ...counts.of(tenant) }
+    },
+    async close () {
+      if (isClosed) return
+      isClosed = true
+      clearTimeout(timer)
+      await env.close()
+    }
+  }
+}
+
+/** Keys of LMDB are short. */
+function idOf (key: string): string {
+  return createHash('sha256').update(key).digest('base64url')
+}
+
+function freeBytes (path: string): number {
+  const { bavail, bsize } = statfsSync(path)
+  return bavail * bsize
+}
+
