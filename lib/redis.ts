@@ -76,6 +76,7 @@ export function redisScript (text: string): (client: Redis, keys: readonly strin
 }
 
 async function connect (url: string, log: Log): Promise<RedisConnection> {
+  const redis = addressOf(url)
   const Redis = await loadClient()
   const client = new Redis(url, {
     connectTimeout: handshakeTime,
@@ -86,7 +87,6 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
     // A primary that became a replica: the address may lead to the new primary.
     reconnectOnError: (error) => error.message.startsWith('READONLY')
   })
-  const redis = addressOf(url)
   let isUp = false
   let isToldAway = false
   let isClosed = false
@@ -194,6 +194,8 @@ function firstConnection (client: Redis): Promise<void> {
 
 /** The address without the password. */
 function addressOf (url: string): string {
+  // What cannot be read is not shown: it may hold a password.
+  if (!URL.canParse(url)) throw new Error('the address of Redis cannot be read: expected redis://user:password@host:port/database')
   const { protocol, host, pathname } = new URL(url)
   return `${protocol}//${host}${pathname}`
 }

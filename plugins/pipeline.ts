@@ -1,11 +1,12 @@
 /**
- * The way of a request before its body is read: identity -> tenant -> rate limit -> permission. The tenant
- * that a stranger names is looked up after the rate limit, since nobody vouches for it. Each of these plugins adds its
- * steps to the routes that ask for them; they keep this order whatever the order of registration.
+ * The way of a request before its body is read: address limit (where a route has one) -> identity -> tenant ->
+ * rate limit -> permission. The tenant that a stranger names is looked up after the rate limit, since nobody vouches
+ * for it. Each of these plugins adds its steps to the routes that ask for them; they keep this order whatever the order
+ * of registration.
  */
 import type { onRequestHookHandler, RouteOptions } from 'fastify'
 
-const steps = ['identity', 'tenant', 'rate-limit', 'public-tenant', 'permission'] as const
+const steps = ['address-limit', 'identity', 'tenant', 'rate-limit', 'public-tenant', 'permission'] as const
 export type Step = typeof steps[number]
 
 /** The hooks that are steps. A route's other hooks run after them. */

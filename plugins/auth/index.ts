@@ -9,6 +9,7 @@ import type { JwtOptions } from './keys.js'
 import fp from 'fastify-plugin'
 import { failure } from '../../lib/errors.js'
 import { addStep } from '../pipeline.js'
+import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
 import { createCallers, type Callers } from './callers.js'
 import { markSeen, refuseEarlierRoutes } from './early-routes.js'
@@ -94,13 +95,13 @@ function createIdentification (auth: Auth, required: boolean): onRequestHookHand
 }
 
 /** Of one address: keys that this process does not remember. Those that open something are given back. */
-const unknownKeys = { max: 100, windowMs: 60_000, skipSuccessfulRequests: true } as const
+const unknownKeys = createLimit({ max: 100, windowMs: 60_000, skipSuccessfulRequests: true }, 'x-api-key')
 
 /** Goes on at once where the key is known. Several headers are joined with a comma, which no key has. */
 function identifyKey (auth: Auth, request: FastifyRequest, reply: FastifyReply, key: string, done: (error?: Error) => void): void {
   if (request.headers.authorization !== undefined) throw failure('credentialsAmbiguous')
   const claims = auth.identify(key, () => {
-    if (request.server.hasDecorator('rateLimiter')) return request.server.rateLimiter.check(request, reply, unknownKeys, 'x-api-key')
+    if (request.server.hasDecorator('rateLimiter')) return request.server.rateLimiter.check(request, reply, unknownKeys)
   })
   if (claims instanceof Promise) {
     claims.then((found) => { request.auth = found }).then(() => done(), done)

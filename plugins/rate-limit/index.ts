@@ -2,56 +2,114 @@
  * Limits how often a tenant, or an address where no token names a tenant, may call. A service plugin (fp). Counts the
  * requests of routes that declare `config: { access }` or a rule of their own; after auth and tenancy, where they are registered.
  */
-import type { FastifyInstance } from 'fastify'
+import type {} from '../auth/index.js'
+import type {} from '../plans/index.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance, onSendHookHandler, RouteOptions } from 'fastify'
+import type { RateLimitStore } from './store.js'
 import fp from 'fastify-plugin'
+import { builtInPlans } from '../../lib/plans.js'
+import { openRedis } from '../../lib/redis.js'
 import { addStep } from '../pipeline.js'
-import { createLimiter, type LimiterStores, type RateLimiter } from './limiter.js'
-import { createRules, type RateLimitOptions, type RateLimitRule } from './rules.js'
-import { createMemoryStore } from './store.js'
+import { createLimiter, type RateLimiter, type RouteLimiter } from './limiter.js'
+import { createMemoryStore } from './memory.js'
+import { createRedisStore } from './redis.js'
+import { createLimit, createRules, type Limit, type RateLimitOptions, type RateLimitRule } from './rules.js'
+
+const counted = Symbol('tenantry.rate-limit.counted')
 
 declare module 'fastify' {
   interface FastifyInstance {
     rateLimiter: RateLimiter
   }
+  interface FastifyRequest {
+    /** It was refused because of a rate limit. */
+    rateLimited: boolean
+    /** It has been counted in the limit of its route, or is about to be. */
+    [counted]: boolean
+  }
   interface FastifyContextConfig {
-    /** The route's own rule; false: the route is never limited. Default: `perEndpoint`, else the default. */
+    /** The route's own rule; false: the route is never limited, by a plan neither. Default: `perEndpoint`, else the default. */
     rateLimitRule?: RateLimitRule | false
+    /**
+     * What each address is held to on this route before anything else is looked at: tokens, keys, tenants. For routes
+     * that strangers call with something to be checked. It counts where `rateLimit.enabled` is false, too.
+     */
+    addressLimit?: RateLimitRule
   }
 }
 
 export interface RateLimitPluginOptions extends RateLimitOptions {
-  /** Where requests are counted. Default: in this process. */
-  readonly stores?: LimiterStores
+  /** Where instances share their counts. Default: each counts in its process. */
+  readonly redis?: { readonly url: string } | undefined
+  /** Where requests are counted instead. */
+  readonly store?: RateLimitStore | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: () => number
+  readonly now?: (() => number) | undefined
 }
 
 export async function rateLimit (app: FastifyInstance, options: RateLimitPluginOptions): Promise<void> {
   const rules = createRules(options)
-  const stores = options.stores ?? { tenants: createMemoryStore(), addresses: createMemoryStore() }
+  const store = options.store ?? await openStore(app, options.redis)
   let trustsHeader = false
-  const limiter = createLimiter(rules, stores, () => trustsHeader, options.now ?? Date.now)
+  const limiter = createLimiter({
+    store,
+    plans: () => !rules.enabled ? null : app.hasDecorator('plans') ? app.plans : builtInPlans,
+    trustsHeader: () => trustsHeader,
+    now: options.now ?? Date.now
+  })
   app.decorate('rateLimiter', limiter)
+  app.decorateRequest('rateLimited', false)
+  app.decorateRequest(counted, false)
 
   app.addHook('onRoute', (route) => {
-    const { access, rateLimitRule } = route.config ?? {}
-    if (rateLimitRule === false || (access === undefined && rateLimitRule === undefined)) return
+    const { access, rateLimitRule, addressLimit } = route.config ?? {}
     // A HEAD that Fastify adds to a GET draws on the same count.
     const method = String(route.method).replace('HEAD', 'GET')
-    const applied = rules.ruleOf(rateLimitRule ?? null, method, route.url)
-    if (applied === null) return
-    const { rule, bucket } = applied
-    addStep(route, 'rate-limit', (request, reply, done) => {
-      const pending = limiter.check(request, reply, rule, bucket)
-      if (pending === undefined) done()
-      else pending.then(() => done(), done)
-    })
+    if (addressLimit !== undefined) addAddressStep(route, limiter, createLimit(addressLimit, `address ${method} ${route.url}`))
+    if (rateLimitRule === false || (access === undefined && rateLimitRule === undefined)) return
+    const limit = rules.limitOf(rateLimitRule ?? null, method, route.url)
+    if (limit !== null) addRouteStep(route, limiter, limit)
   })
 
   app.addHook('onReady', async () => {
     trustsHeader = app.hasDecorator('tenancy') && app.tenancy.trustHeader
     for (const key of rules.unused()) app.log.warn(`rateLimit.perEndpoint names "${key}", which is no route of this server`)
   })
+}
+
+async function openStore (app: FastifyInstance, redis: RateLimitPluginOptions['redis']): Promise<RateLimitStore> {
+  const memory = createMemoryStore()
+  if (redis === undefined) return memory
+  const connection = await openRedis(redis.url, app.log)
+  app.addHook('onClose', async () => { connection.close() })
+  return createRedisStore(connection, memory)
+}
+
+function addAddressStep (route: RouteOptions, limiter: RateLimiter, limit: Limit): void {
+  addStep(route, 'address-limit', (request, reply, done) => {
+    const pending = limiter.check(request, reply, limit)
+    if (pending === undefined) done()
+    else pending.then(() => done(), done)
+  })
+}
+
+function addRouteStep (route: RouteOptions, limiter: RouteLimiter, limit: Limit): void {
+  addStep(route, 'rate-limit', (request, reply, done) => {
+    request[counted] = true
+    const pending = limiter.checkRoute(request, reply, limit)
+    if (pending === undefined) done()
+    else pending.then(() => done(), done)
+  })
+  // Who fails before, with a token that is none say, is told the limit too.
+  const tellAnyway: onSendHookHandler = (request, reply, payload, done) => {
+    if (request[counted] || request.rateLimited || reply.statusCode < 400) return done(null, payload)
+    request[counted] = true
+    const pending = limiter.countFailure(request, reply, limit)
+    if (pending === undefined) done(null, payload)
+    else pending.then(() => done(null, payload), done)
+  }
+  route.onSend = [route.onSend ?? [], tellAnyway].flat()
 }
 
 export default fp(rateLimit, { name: 'tenantry-rate-limit', fastify: '5.x' })

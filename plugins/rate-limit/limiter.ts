@@ -1,60 +1,131 @@
 /** Counts a request, writes the `X-RateLimit-*` headers, and refuses it beyond the limit. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { RateLimitStore, Usage } from './store.js'
-import type { RateLimitRule, Rules } from './rules.js'
+import type { Plans } from '../../lib/plans.js'
+import type { ClientKind, RateLimitStore, Taken } from './store.js'
 import { STATUS_CODES } from 'node:http'
 import { catalogue, TenantryError } from '../../lib/errors.js'
+import { unlimited } from '../../lib/plans.js'
 import { addressKey } from './client.js'
+import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
-/** The stores are apart so that no flood of addresses pushes out the count of a tenant. */
-export interface LimiterStores {
-  readonly tenants: RateLimitStore
-  readonly addresses: RateLimitStore
-}
+const planWindow = 60_000 // ms: a plan says requests a minute
 
 /** What `app.rateLimiter` is. */
 export interface RateLimiter {
   /**
-   * Counts the request under a rule, or under the document's default where it is null; throws `rateLimited` beyond the
-   * limit. A promise only where the store is not in this process.
-   *
-   * @param bucket the name of the rule's own count, such as `GET /articles`; not read for the default, which has its own
+   * Counts the request for its tenant, or for its address where nobody vouches for a tenant; throws `rateLimited`
+   * beyond the limit. A promise only where the store is not in this process. Of several counts of one request the
+   * headers tell of the one that has less left.
    */
-  check (request: FastifyRequest, reply: FastifyReply, rule: RateLimitRule | null, bucket: string): void | Promise<void>
+  check (request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
 }
 
-/**
- * @param trustsHeader whether a gateway vouches for the tenant of a request whose token names none
- * @param now the clock, in milliseconds since 1970
- */
-export function createLimiter (rules: Rules, stores: LimiterStores, trustsHeader: () => boolean, now: () => number): RateLimiter {
+/** What the routes of this server are held to. */
+export interface RouteLimiter extends RateLimiter {
+  /** The limit of a route, and the plan's ceiling beside it. */
+  checkRoute (request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
+  /** Counts for the address a request that failed before it came to its limit: whatever the caller claims to be is not known. */
+  countFailure (request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
+}
+
+export interface LimiterOptions {
+  readonly store: RateLimitStore
+  /** Read once the server is ready. null: no plan limits anybody. */
+  readonly plans: () => Plans | null
+  /** Whether a gateway vouches for the tenant of a request whose token names none. */
+  readonly trustsHeader: () => boolean
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+}
+
+export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptions): RouteLimiter {
+  let ceilings: Ceilings | undefined
+
+  function tenantOf (request: FastifyRequest): string | undefined {
+    return request.auth?.tenant_id ?? (trustsHeader() ? request.tenant?.id : undefined)
+  }
+
+  function ceilingOf ({ tenant }: FastifyRequest): Limit | null {
+    ceilings ??= createCeilings(plans())
+    // A server without tenants in a database knows no plan of theirs.
+    return tenant === undefined || tenant === null ? null : ceilings(tenant.plan)
+  }
+
+  function count (request: FastifyRequest, reply: FastifyReply, tenant: string | undefined, first: Limit, second: Limit | null): void | Promise<void> {
+    const kind = tenant === undefined ? 'address' : 'tenant'
+    const client = tenant ?? addressKey(request.ip)
+    const taken = store.take(kind, client, first, second, now())
+    if (taken instanceof Promise) return taken.then((counted) => settle(request, reply, kind, client, first, second, counted))
+    settle(request, reply, kind, client, first, second, taken)
+  }
+
   return {
-    check (request, reply, own, ownBucket) {
-      const rule = own ?? rules.default?.rule
-      if (rule === undefined) return
-      const bucket = own === null ? '' : ownBucket
-      const tenant = request.auth?.tenant_id ?? (trustsHeader() ? request.tenant?.id : undefined)
-      const store = tenant === undefined ? stores.addresses : stores.tenants
-      const client = tenant ?? addressKey(request.ip)
-      const time = now()
-      const usage = store.take(client, bucket, rule.windowMs, time)
-      if (usage instanceof Promise) {
-        return usage.then((counted) => {
-          if (isConditional(rule)) giveBackLater(store, client, bucket, counted.resetAt, rule, reply)
-          settle(reply, rule, counted, time)
-        })
+    check (request, reply, limit) {
+      const tenant = tenantOf(request)
+      if (tenant === undefined || !limit.addressesOnly) return count(request, reply, tenant, limit, null)
+    },
+    checkRoute (request, reply, limit) {
+      const tenant = tenantOf(request)
+      if (tenant === undefined) return count(request, reply, tenant, limit, null)
+      const ceiling = ceilingOf(request)
+      if (!limit.addressesOnly) return count(request, reply, tenant, limit, ceiling)
+      if (ceiling !== null) return count(request, reply, tenant, ceiling, null)
+    },
+    countFailure (request, reply, limit) {
+      const client = addressKey(request.ip)
+      const taken = store.take('address', client, limit, null, now())
+      const tell = (counted: Taken) => {
+        if (limit.isConditional && counted.admitted) giveBackLater(reply, 'address', client, limit, counted)
+        writeHeaders(reply, limit, null, counted)
       }
-      if (isConditional(rule)) giveBackLater(store, client, bucket, usage.resetAt, rule, reply)
-      settle(reply, rule, usage, time)
+      return taken instanceof Promise ? taken.then(tell) : tell(taken)
     }
   }
 }
 
-function settle (reply: FastifyReply, rule: RateLimitRule, { count, resetAt }: Usage, time: number): void {
-  reply.header('x-ratelimit-limit', rule.max)
-  reply.header('x-ratelimit-remaining', count < rule.max ? rule.max - count : 0)
+/** The ceiling of a tier; null where it has none. */
+type Ceilings = (tier: string) => Limit | null
+
+function createCeilings (plans: Plans | null): Ceilings {
+  if (plans === null) return () => null
+  const known = new Map(plans.all.map(({ tier, limits: { api: { requestsPerMinute: max } } }) => [
+    tier,
+    max === unlimited ? null : createLimit({ max, windowMs: planWindow }, 'plan')
+  ]))
+  return (tier) => {
+    const ceiling = known.get(tier)
+    return ceiling === undefined ? known.get(plans.of(tier).tier) ?? null : ceiling
+  }
+}
+
+function settle (request: FastifyRequest, reply: FastifyReply, kind: ClientKind, client: string, first: Limit, second: Limit | null, taken: Taken): void {
+  const { admitted, now } = taken
+  if (admitted && first.isConditional) giveBackLater(reply, kind, client, first, taken)
+  const told = writeHeaders(reply, first, second, taken)
+  if (admitted) return
+  request.rateLimited = true
+  throw refusal(told.rule, (told === first ? taken.resetAt : taken.secondResetAt) - now)
+}
+
+/** Tells of the limit that has less left, of equal ones of that which lasts longer; it stays as it was where another one that was told has less still. */
+function writeHeaders (reply: FastifyReply, first: Limit, second: Limit | null, taken: Taken): Limit {
+  let told = first
+  let left = Math.max(0, first.rule.max - taken.count)
+  let resetAt = taken.resetAt
+  if (second !== null) {
+    const leftOfSecond = Math.max(0, second.rule.max - taken.secondCount)
+    if (leftOfSecond < left || (leftOfSecond === left && taken.secondResetAt > resetAt)) {
+      told = second
+      left = leftOfSecond
+      resetAt = taken.secondResetAt
+    }
+  }
+  const before = reply.getHeader('x-ratelimit-remaining')
+  if (taken.admitted && before !== undefined && Number(before) <= left) return told
+  reply.header('x-ratelimit-limit', told.rule.max)
+  reply.header('x-ratelimit-remaining', left)
   reply.header('x-ratelimit-reset', Math.ceil(resetAt / 1000))
-  if (count > rule.max) throw refusal(rule, resetAt - time)
+  return told
 }
 
 function refusal ({ message, statusCode }: RateLimitRule, waitMs: number): TenantryError {
@@ -69,16 +140,16 @@ function refusal ({ message, statusCode }: RateLimitRule, waitMs: number): Tenan
   })
 }
 
-function isConditional (rule: RateLimitRule): boolean {
-  return rule.skipSuccessfulRequests === true || rule.skipFailedRequests === true
-}
-
-/** A request that the rule does not count is given back once its answer is known; one that was cut off stays counted. */
-function giveBackLater (store: RateLimitStore, client: string, bucket: string, resetAt: number, rule: RateLimitRule, reply: FastifyReply): void {
+/**
+ * A request that the rule does not count is given back once its answer is known; one that was cut off stays counted.
+ * Until then it counts: of requests at the same time no more are admitted than may fail.
+ */
+function giveBackLater (reply: FastifyReply, kind: ClientKind, client: string, limit: Limit, { store, resetAt }: Taken): void {
+  const { rule } = limit
   reply.raw.once('finish', () => {
     const skipped = reply.statusCode < 400 ? rule.skipSuccessfulRequests : rule.skipFailedRequests
     if (skipped !== true) return
-    Promise.resolve(store.giveBack(client, bucket, resetAt)).catch((error: unknown) => {
+    Promise.resolve(store.giveBack(kind, client, limit, resetAt)).catch((error: unknown) => {
       reply.log.warn({ err: error }, 'a request could not be given back to its rate limit')
     })
   })

@@ -1,4 +1,5 @@
 /** Which rule counts a route's requests: its own, else the one that `perEndpoint` names, else the default (DESIGN 7). */
+import { createHash } from 'node:crypto'
 
 /** How many requests a client may send in a window. */
 export interface RateLimitRule {
@@ -18,46 +19,74 @@ export interface RateLimitRule {
 
 /** The document's `rateLimit` section. */
 export interface RateLimitOptions {
-  /** false: `default` and `perEndpoint` count nothing; a route's own rule still does. Default: true. */
+  /** false: `default`, `perEndpoint` and the plans count nothing; a route's own rule still does. Default: true. */
   readonly enabled?: boolean | undefined
-  /** The rule of every route that has no other; its requests share one count. Default: 100 a minute. */
+  /**
+   * The rule of every route that has no other; its requests share one count. Default: 100 a minute for each address,
+   * while a tenant is held to its plan alone.
+   */
   readonly default?: Partial<RateLimitRule> | undefined
   /** Rules by `"GET /path"` or `"/path"`, the path as it is declared. What one leaves out is taken from `default`. */
   readonly perEndpoint?: Readonly<Record<string, Partial<RateLimitRule>>> | undefined
 }
 
-/** A rule, and the count that it draws on; the default's is the empty one. */
-export interface AppliedRule {
+/** A rule and the count that it draws on, prepared before the first request. */
+export interface Limit {
   readonly rule: RateLimitRule
+  /** The name of the count, such as `GET /articles`; that of the default is empty. */
   readonly bucket: string
+  /** The tenant whose document says so: its counts are kept apart. null: the platform's. */
+  readonly owner: string | null
+  /** Some answers are given back. */
+  readonly isConditional: boolean
+  /** It counts for callers without a tenant only. */
+  readonly addressesOnly: boolean
+  /** The bucket, in a key of bounded length. */
+  readonly key: string
+}
+
+export interface LimitOptions {
+  readonly owner?: string | null
+  readonly addressesOnly?: boolean
+}
+
+const maxKey = 80 // characters of a bucket's name that go into a key as they are
+const keyHead = 40 // characters of a longer one that stay readable
+
+export function createLimit (rule: RateLimitRule, bucket: string, { owner = null, addressesOnly = false }: LimitOptions = {}): Limit {
+  const isConditional = rule.skipSuccessfulRequests === true || rule.skipFailedRequests === true
+  const key = bucket.length <= maxKey ? bucket : `${bucket.slice(0, keyHead)}#${createHash('sha256').update(bucket).digest('base64url')}`
+  return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, key })
 }
 
 export interface Rules {
-  /** null where nothing limits a route that has no rule of its own. */
-  readonly default: AppliedRule | null
-  /** The rule of a route: `method` such as `GET`, the path as declared. */
-  ruleOf (own: RateLimitRule | null, method: string, path: string): AppliedRule | null
+  /** false: only routes' own rules count. */
+  readonly enabled: boolean
+  /** The limit of a route, null where there is none: `method` such as `GET`, the path as declared. */
+  limitOf (own: RateLimitRule | null, method: string, path: string): Limit | null
   /** The keys of `perEndpoint` that no route has asked for. */
   unused (): string[]
 }
 
 const fallback = { max: 100, windowMs: 60_000 }
 
-export function createRules ({ enabled = true, default: given, perEndpoint = {} }: RateLimitOptions): Rules {
+/** @param owner the tenant whose document it is; null: the platform's */
+export function createRules ({ enabled = true, default: given, perEndpoint = {} }: RateLimitOptions, owner: string | null = null): Rules {
   const general = { ...fallback, ...given }
-  const byEndpoint = new Map<string, AppliedRule>()
+  const byEndpoint = new Map<string, Limit>()
   if (enabled) {
-    for (const [key, rule] of Object.entries(perEndpoint)) byEndpoint.set(key, { rule: { ...general, ...rule }, bucket: key })
+    for (const [key, rule] of Object.entries(perEndpoint)) byEndpoint.set(key, createLimit({ ...general, ...rule }, key, { owner }))
   }
   const unused = new Set(byEndpoint.keys())
-  const byDefault = enabled ? { rule: general, bucket: '' } : null
+  const byDefault = enabled ? createLimit(general, '', { owner, addressesOnly: given === undefined }) : null
 
   return {
-    default: byDefault,
-    ruleOf (own, method, path) {
-      const key = byEndpoint.has(`${method} ${path}`) ? `${method} ${path}` : path
+    enabled,
+    limitOf (own, method, path) {
+      const name = `${method} ${path}`
+      const key = byEndpoint.has(name) ? name : path
       unused.delete(key)
-      if (own !== null) return { rule: own, bucket: `${method} ${path}` }
+      if (own !== null) return createLimit(own, name, { owner })
       return byEndpoint.get(key) ?? byDefault
     },
     unused: () => [...unused]

@@ -1,88 +1,38 @@
-/** Where requests are counted. The contract stands here; the memory adapter below it. */
+/** Where requests are counted: the contract that memory and Redis keep. */
+import type { Limit } from './rules.js'
 
-/** What a client has drawn from a bucket. It may be the store's own record: read it at once, never keep it. */
-export interface Usage {
-  /** Requests in the window that runs, the one just counted included. */
-  readonly count: number
-  /** When the window ends, in milliseconds since 1970. */
-  readonly resetAt: number
+/** What a client is: a tenant, or an address where no tenant is known. */
+export type ClientKind = 'tenant' | 'address'
+
+/** What became of a request. It may be the store's own record: read it at once, never keep it. */
+export interface Taken {
+  /** false: one of its counts is used up, and it was added to none. */
+  admitted: boolean
+  /** The clock of the store, in milliseconds since 1970. */
+  now: number
+  /** Requests of the first limit in the window that runs, this one included where it was admitted. */
+  count: number
+  /** When that window ends, in milliseconds since 1970. */
+  resetAt: number
+  /** The same of the second limit; 0 without one. */
+  secondCount: number
+  secondResetAt: number
+  /** Which store has counted it, and takes it back. */
+  store: RateLimitStore
 }
 
 /**
- * Counts requests in fixed windows that begin with a client's first request. The client (a tenant, or an address) is the
- * first part of every key: no client can draw on another's count.
+ * Counts requests in fixed windows that begin with a client's first request. The client is the first part of every
+ * count, or the tenant whose document says so: nobody draws on another's.
  */
 export interface RateLimitStore {
-  /** Counts one request of the client at the time `now`, in milliseconds since 1970. */
-  take (client: string, bucket: string, windowMs: number, now: number): Usage | Promise<Usage>
+  /**
+   * Counts one request of the client in the first limit, and in the second where there is one: in both or, where one
+   * of them is used up, in neither.
+   *
+   * @param now the clock of this process, in milliseconds since 1970; a store that others share has its own
+   */
+  take (kind: ClientKind, client: string, first: Limit, second: Limit | null, now: number): Taken | Promise<Taken>
   /** Takes one request back from the window that ends at `resetAt`; none where another window runs by now. */
-  giveBack (client: string, bucket: string, resetAt: number): void | Promise<void>
-}
-
-interface Window {
-  count: number
-  resetAt: number
-}
-
-/** Windows by bucket and client: two look-ups of strings whose hashes are known cost less than one of a string made anew. */
-type Generation = Map<string, Map<string, Window>>
-
-const defaultMaxWindows = 100_000 // about 10 MB
-
-/**
- * Counts in this process. Windows live in two generations: one that is used moves to the young one, and when that holds
- * half of the bound the old one is dropped as a whole. A client in use is thus never forgotten before 50,000 others came.
- *
- * @param maxWindows windows held at most, over all clients and buckets. Default: 100,000
- */
-export function createMemoryStore (maxWindows = defaultMaxWindows): RateLimitStore {
-  const half = Math.max(1, Math.floor(maxWindows / 2))
-  let young: Generation = new Map()
-  let old: Generation = new Map()
-  let youngWindows = 0
-
-  function remember (client: string, bucket: string, window: Window): void {
-    if (youngWindows >= half) {
-      old = young
-      young = new Map()
-      youngWindows = 0
-    }
-    let clients = young.get(bucket)
-    if (clients === undefined) young.set(bucket, clients = new Map())
-    clients.set(client, window)
-    youngWindows++
-  }
-
-  function find (client: string, bucket: string): Window | undefined {
-    const window = young.get(bucket)?.get(client)
-    if (window !== undefined) return window
-    const clients = old.get(bucket)
-    const aged = clients?.get(client)
-    if (aged === undefined) return undefined
-    clients?.delete(client)
-    remember(client, bucket, aged)
-    return aged
-  }
-
-  return {
-    take (client, bucket, windowMs, now) {
-      const window = find(client, bucket)
-      if (window === undefined) {
-        const begun = { count: 1, resetAt: now + windowMs }
-        remember(client, bucket, begun)
-        return begun
-      }
-      if (now >= window.resetAt) {
-        window.count = 1
-        window.resetAt = now + windowMs
-      } else {
-        window.count++
-      }
-      return window
-    },
-    giveBack (client, bucket, resetAt) {
-      const window = find(client, bucket)
-      if (window?.resetAt === resetAt && window.count > 0) window.count--
-    }
-  }
+  giveBack (kind: ClientKind, client: string, limit: Limit, resetAt: number): void | Promise<void>
 }

@@ -7,11 +7,10 @@ import type { Route } from '../../lib/config/schema/route.js'
 import type { RouteDocumentation } from '../../lib/compiler/documentation.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
-import type { RateLimitRule } from '../rate-limit/rules.js'
 import createRouter from 'find-my-way'
 import { methodOf } from '../../lib/compiler/route-parts.js'
 import { createPace } from '../../lib/pace.js'
-import { createRules, type RateLimitOptions } from '../rate-limit/rules.js'
+import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
 
 const maxParamLength = 2048 // characters, as in the server's own routes
 
@@ -27,8 +26,8 @@ export interface TenantRoute {
   readonly id: string
   /** Keeps what is cached of this document apart from what is cached of others. */
   readonly generation: string
-  /** The tenant's own limit and the name of its count; null where only the server's counts. */
-  readonly limit: { readonly rule: RateLimitRule, readonly bucket: string } | null
+  /** The tenant's own limit; null where only the server's counts. */
+  readonly limit: Limit | null
   /** For the tables as they are now; null where these no longer have what the route needs. */
   compiled (): CompiledRoute | null
   /** Somebody has asked for it. */
@@ -61,14 +60,14 @@ export interface TenantRoutesSource {
 
 /** Makes the router in short turns: a document may have hundreds of routes. */
 export async function createTenantRoutes ({ tenant, version, generation, weight, routes, rateLimit, catalogue, compile }: TenantRoutesSource): Promise<TenantRoutes> {
-  const rules = createRules(rateLimit ?? { enabled: false })
+  const rules = createRules(rateLimit ?? { enabled: false }, tenant)
   const router = createRouter({ maxParamLength })
   const pace = createPace()
   const mounted: TenantRoute[] = []
   for (const declared of routes) {
     const method = methodOf(declared)
-    const applied = rules.ruleOf(declared.rateLimit ?? null, method, declared.path)
-    const route = new Mounted(declared, generation, applied === null ? null : { rule: applied.rule, bucket: `own ${tenant} ${applied.bucket}` }, catalogue, compile)
+    const limit = rules.limitOf(declared.rateLimit ?? null, method, declared.path)
+    const route = new Mounted(declared, generation, limit, catalogue, compile)
     router.on(method, declared.path, unused, route)
     mounted.push(route)
     if (pace.due()) await pace.rest()
@@ -91,13 +90,13 @@ class Mounted implements TenantRoute {
   readonly declared: Route
   readonly id: string
   readonly generation: string
-  readonly limit: TenantRoute['limit']
+  readonly limit: Limit | null
   readonly #catalogue: () => Catalogue
   readonly #compile: TenantRoutesSource['compile']
   #of: Catalogue | undefined
   #compiled: CompiledRoute | null = null
 
-  constructor (declared: Route, generation: string, limit: TenantRoute['limit'], catalogue: () => Catalogue, compile: TenantRoutesSource['compile']) {
+  constructor (declared: Route, generation: string, limit: Limit | null, catalogue: () => Catalogue, compile: TenantRoutesSource['compile']) {
     this.declared = declared
     this.id = `${methodOf(declared)} ${declared.path}`
     this.generation = generation

@@ -1,4 +1,4 @@
-/** What schemas cannot say of rate limits: that the rule for all is there, and that each rule of an endpoint names one. */
+/** What schemas cannot say of rate limits: that the rule for all is whole, and that each rule of an endpoint names one. */
 import type { FaultList } from '../faults.js'
 import type { DefaultRateLimit, RateLimit, WithDefaultRule } from '../schema/rate-limit.js'
 import type { Route } from '../schema/route.js'
@@ -9,10 +9,10 @@ import { reservedPaths } from '../reserved.js'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 
-/** The section, whose schema gives each member of the rule a default. */
+/** The section, whose schema gives each member of the rule for all a default. */
 export function withDefaultRule<Section extends { default?: Partial<DefaultRateLimit> }> (section: Section): WithDefaultRule<Section> {
   const { default: rule, ...rest } = section
-  return { ...rest, default: filled(rule ?? {}, 'max', 'windowMs', 'statusCode', 'skipSuccessfulRequests', 'skipFailedRequests') }
+  return { ...rest, ...rule !== undefined && { default: filled(rule, 'max', 'windowMs', 'statusCode', 'skipSuccessfulRequests', 'skipFailedRequests') } }
 }
 
 /** `off` are the plugins that the document turns off. */

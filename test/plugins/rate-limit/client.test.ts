@@ -17,8 +17,16 @@ t.test('IPv6 addresses of one /64 are one client, those of two are two', async (
   t.equal(addressKey('fe80::1%lo'), 'fe80:0:0:0::/64')
 })
 
+t.test('a port beside the address is none of it', async (t) => {
+  t.equal(addressKey('10.1.2.3:4711'), '10.1.2.3')
+  t.equal(addressKey('[2001:db8:0:1::1]:4711'), '2001:db8:0:1::/64')
+  t.equal(addressKey('[2001:db8:0:1::1]'), '2001:db8:0:1::/64')
+})
+
 t.test('what is no address is a client all the same', async (t) => {
   t.equal(addressKey(undefined), 'unknown')
   t.equal(addressKey('proxy'), 'proxy')
   t.equal(addressKey('a:b'), 'a:b')
+  t.equal(addressKey('x'.repeat(10_000)).length, 45, 'of bounded length')
+  t.equal(addressKey(':'.repeat(10_000)).length, 45)
 })

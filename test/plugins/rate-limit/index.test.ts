@@ -1,11 +1,12 @@
-import type { LimiterStores } from '../../../plugins/rate-limit/limiter.js'
+import type { RateLimitStore } from '../../../plugins/rate-limit/store.js'
 import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
 import Fastify, { type FastifyInstance, type LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
-import { createMemoryStore } from '../../../plugins/rate-limit/store.js'
+import { createMemoryStore } from '../../../plugins/rate-limit/memory.js'
+import { createLimit } from '../../../plugins/rate-limit/rules.js'
 import tenancy from '../../../plugins/tenancy/index.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
 import { sharedEngine } from '../tenancy/shared-engine.js'
@@ -154,33 +155,61 @@ t.test('without a rule for it, and with rateLimitRule: false, a route is not lim
   t.same(await statuses(on, '/theirs', 3, acme), [200, 200, 200], "an embedder's route")
 })
 
-t.test('the limit without a default in the document is 100 a minute', async (t) => {
-  const response = await get(createApp({}), '/a', acme)
+t.test('the limit of addresses without a default in the document is 100 a minute', async (t) => {
+  const response = await get(createApp({}), '/a')
   t.equal(response.headers['x-ratelimit-limit'], '100')
   t.equal(response.headers['x-ratelimit-reset'], String(1_800_000_000 + 61))
 })
 
+t.test('who fails before the limit is told it, and draws on the count of its address', async (t) => {
+  const app = createApp({ default: { max: 3, windowMs: 10_000 } })
+  const remaining = async (headers: Record<string, string>) => (await get(app, '/a', headers)).headers['x-ratelimit-remaining']
+  t.equal(await remaining({ authorization: 'Bearer x' }), '2')
+  t.equal(await remaining({ ...acme, 'x-tenant-id': 'globex' }), '1', 'of the tenant that it named nobody knows')
+  t.equal(await remaining({}), '0')
+  t.same(await statuses(app, '/a', 1), [429])
+  t.same(await statuses(app, '/a', 1, { authorization: 'Bearer x' }), [401], 'its answer stays')
+  t.same(await statuses(app, '/a', 1, acme), [200], 'a tenant is counted by itself')
+})
+
+t.test('request.rateLimited tells whether a limit refused the request', async (t) => {
+  const app = createApp({ default: { max: 1, windowMs: 10_000 } })
+  const seen: boolean[] = []
+  app.addHook('onResponse', async (request) => { seen.push(request.rateLimited) })
+  await statuses(app, '/a', 2, acme)
+  await statuses(app, '/a', 1, { authorization: 'Bearer x' })
+  t.same(seen, [false, true, false])
+})
+
+t.test('without trustProxy nobody chooses the address that it is counted by', async (t) => {
+  const app = Fastify()
+  app.register(rateLimit, { default: { max: 1, windowMs: 60_000 } })
+  app.after(() => { app.get('/', { config: { access: 'open' } }, async () => ({})) })
+  t.same(await statuses(app, '/', 1, { 'x-forwarded-for': '10.0.0.1' }), [200])
+  t.same(await statuses(app, '/', 1, { 'x-forwarded-for': '10.0.0.2' }), [429])
+})
+
 t.test('a store outside this process is awaited', async (t) => {
   const memory = createMemoryStore()
-  const remote: LimiterStores['tenants'] = {
+  const remote: RateLimitStore = {
     take: async (...use) => memory.take(...use),
     giveBack: async (...use) => memory.giveBack(...use)
   }
-  const app = createApp({ default: { max: 1, windowMs: 10_000, skipFailedRequests: true }, stores: { tenants: remote, addresses: remote } })
+  const app = createApp({ default: { max: 1, windowMs: 10_000, skipFailedRequests: true }, store: remote })
   t.same(await statuses(app, '/a', 2, acme), [200, 429])
 })
 
 t.test('a route that is compiled later is checked by the same limiter', async (t) => {
-  const app = createApp({ default: { max: 2, windowMs: 10_000 } })
+  const app = createApp({})
+  const late = createLimit({ max: 1, windowMs: 10_000 }, 'GET /late/:id')
   app.after(() => {
     app.get('/late/*', { config: { access: 'open', rateLimitRule: false } }, async (request, reply) => {
-      await app.rateLimiter.check(request, reply, { max: 1, windowMs: 10_000 }, 'GET /late/:id')
-      await app.rateLimiter.check(request, reply, null, '')
+      await app.rateLimiter.check(request, reply, late)
       return {}
     })
   })
   t.same(await statuses(app, '/late/1', 2, acme), [200, 429])
-  t.same(await statuses(app, '/a', 2, acme), [200, 429], 'one of the default was drawn')
+  t.same(await statuses(app, '/late/1', 2, globex), [200, 429])
 })
 
 t.test('the plugin limits alone in a bare app, and warns of an endpoint that is no route', async (t) => {

@@ -1,0 +1,11 @@
+/** Where Redis is, for whatever is kept in it. */
+import { Type } from 'typebox'
+import { Section } from './annotations.js'
+
+export const RedisServer = (description: string) => Section({
+  url: Type.String({
+    pattern: '^rediss?://[^/?#\\s]+(/\\d*)?$',
+    expected: '`redis://user:password@host:port/database`',
+    description: 'The address, `redis://user:password@host:port/database`; `rediss://` with TLS.'
+  })
+}, { description })

@@ -1,0 +1,103 @@
+import type { Taken } from '../../../plugins/rate-limit/store.js'
+import t from 'tap'
+import { createMemoryStore, type MemoryStore } from '../../../plugins/rate-limit/memory.js'
+import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
+
+const minute = createLimit({ max: 1_000_000, windowMs: 60_000 }, '')
+const second = createLimit({ max: 1000, windowMs: 1000 }, 'GET /a')
+const plan = createLimit({ max: 2, windowMs: 60_000 }, 'plan')
+const own = (owner: string, bucket = 'GET /own') => createLimit({ max: 1000, windowMs: 60_000 }, bucket, { owner })
+
+/** What became of a request of a tenant, or of an address where the client is one. */
+function take (store: MemoryStore, client: string, limit: Limit, now: number, other: Limit | null = null): Taken {
+  const taken = store.take(client.includes('.') ? 'address' : 'tenant', client, limit, other, now)
+  if (taken instanceof Promise) throw new Error('memory has no promises')
+  return { ...taken }
+}
+
+t.test('a window begins with the first request and ends after its time', async (t) => {
+  const store = createMemoryStore()
+  t.match(take(store, 'acme', second, 5000), { admitted: true, now: 5000, count: 1, resetAt: 6000 })
+  t.match(take(store, 'acme', second, 5999), { count: 2, resetAt: 6000 })
+  t.match(take(store, 'acme', second, 6000), { count: 1, resetAt: 7000 })
+})
+
+t.test('a clock that is set back makes no window longer than its time', async (t) => {
+  const store = createMemoryStore()
+  take(store, 'acme', second, 3_600_000)
+  t.match(take(store, 'acme', second, 3_599_999), { count: 1, resetAt: 3_600_999 }, 'before the window began: a new one')
+  t.match(take(store, 'acme', second, 0), { count: 1, resetAt: 1000 })
+  t.match(take(store, 'acme', second, 999), { count: 2, resetAt: 1000 })
+  t.match(take(store, 'acme', second, 1000), { count: 1, resetAt: 2000 })
+})
+
+t.test('clients and buckets are counted apart, and so are tenants and addresses', async (t) => {
+  const store = createMemoryStore()
+  for (let count = 1; count <= 3; count++) {
+    t.match(take(store, 'acme', second, 0), { count })
+    t.match(take(store, 'globex', second, 0), { count })
+    t.match(take(store, 'acme', minute, 0), { count })
+    t.match(store.take('address', 'acme', minute, null, 0), { count })
+    t.match(take(store, 'acme', own('acme'), 0), { count })
+    t.match(take(store, '10.0.0.1', own('acme'), 0), { count })
+    t.match(take(store, '10.0.0.1', own('globex'), 0), { count })
+  }
+})
+
+t.test('of two limits a request is counted in both or, where one is used up, in neither', async (t) => {
+  const store = createMemoryStore()
+  t.match(take(store, 'acme', minute, 0, plan), { admitted: true, count: 1, secondCount: 1, secondResetAt: 60_000 })
+  t.match(take(store, 'acme', second, 10, plan), { admitted: true, count: 1, resetAt: 1010, secondCount: 2 })
+  t.match(take(store, 'acme', minute, 20, plan), { admitted: false, count: 1, secondCount: 2 })
+  t.match(take(store, 'acme', minute, 20), { admitted: true, count: 2 }, 'what was refused is not counted')
+})
+
+t.test('a request is given back to its own window only', async (t) => {
+  const store = createMemoryStore()
+  take(store, 'acme', second, 0)
+  take(store, 'acme', second, 0)
+  store.giveBack('tenant', 'acme', second, 1000)
+  t.match(take(store, 'acme', second, 0), { count: 2 })
+  store.giveBack('tenant', 'acme', second, 999)
+  store.giveBack('tenant', 'globex', second, 1000)
+  store.giveBack('address', 'acme', second, 1000)
+  t.match(take(store, 'acme', second, 0), { count: 3 })
+  take(store, '10.0.0.1', own('acme'), 0)
+  store.giveBack('address', '10.0.0.1', own('acme'), 60_000)
+  t.match(take(store, '10.0.0.1', own('acme'), 0), { count: 1 })
+})
+
+t.test('100,000 addresses and 10,000 tenants: bounded, and no address pushes out a tenant', async (t) => {
+  const store = createMemoryStore(1000)
+  take(store, 'idle', minute, 0)
+  take(store, '10.0.0.0', minute, 0)
+  for (let count = 1; count <= 100_000; count++) {
+    take(store, `10.${count >> 16}.${count >> 8 & 255}.${count & 255}`, minute, 0)
+    if (count % 100 === 0) take(store, '10.9.9.9', minute, 0)
+  }
+  t.ok(store.size <= 1001, `${store.size} windows`)
+  t.match(take(store, 'idle', minute, 0), { count: 2 }, 'a tenant stays')
+  t.match(take(store, '10.9.9.9', minute, 0), { count: 1001 }, 'an address in use stays')
+  t.match(take(store, '10.0.0.0', minute, 0), { count: 1 }, 'the oldest address was forgotten')
+  for (let count = 1; count <= 10_000; count++) {
+    take(store, `tenant-${count}`, minute, 0, plan)
+    if (count % 100 === 0) take(store, 'busy', minute, 0)
+  }
+  t.match(take(store, 'busy', minute, 0), { count: 101 })
+  t.ok(store.size <= 2000, `${store.size} windows`)
+})
+
+t.test('what a tenant counts by its own document pushes out nobody else', async (t) => {
+  const store = createMemoryStore(1000)
+  take(store, 'acme', minute, 0, plan)
+  take(store, 'globex', own('globex'), 0)
+  for (let count = 0; count < 10_000; count++) {
+    take(store, 'acme', own('acme', `GET /${count}`), 0)
+    take(store, `10.0.${count >> 8}.${count & 255}`, own('acme'), 0)
+  }
+  t.ok(store.size < 50, `${store.size} windows`)
+  t.match(take(store, 'globex', own('globex'), 0), { count: 2 })
+  t.match(take(store, 'acme', minute, 0, plan), { count: 2, secondCount: 2 })
+  for (let tenant = 0; tenant < 10_000; tenant++) take(store, `tenant-${tenant}`, own(`tenant-${tenant}`), 0)
+  t.ok(store.size <= 1100, `${store.size} windows`)
+})

@@ -1,0 +1,143 @@
+import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
+import Fastify, { type FastifyInstance, type LightMyRequestResponse } from 'fastify'
+import t from 'tap'
+import auth from '../../../plugins/auth/index.js'
+import conventions from '../../../plugins/conventions.js'
+import plans from '../../../plugins/plans/index.js'
+import rateLimit from '../../../plugins/rate-limit/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import { bearer, testSecret } from '../../helpers/tokens.js'
+import { sharedEngine } from '../tenancy/shared-engine.js'
+
+const withDatabase = await sharedEngine(t)
+
+interface Setup {
+  readonly plan?: string
+  readonly trustHeader?: boolean
+}
+
+let number = 0
+
+/** An app with a tenant of its own, on a plan of three requests a minute unless another is named. */
+async function appOf (options: RateLimitPluginOptions, { plan = 'free', trustHeader = false }: Setup = {}) {
+  const clock = { now: 1_800_000_000_000 }
+  const app = Fastify({ trustProxy: true })
+  app.register(conventions)
+  app.register(plans, {
+    plans: {
+      free: { limits: { api: { requestsPerMinute: 3 } } },
+      none: { limits: { api: { requestsPerMinute: 0 } } },
+      endless: { limits: { api: { requestsPerMinute: -1 } } }
+    }
+  })
+  app.register(auth, { jwt: { secret: testSecret } })
+  withDatabase(app)
+  app.register(tenancy, { trustHeader })
+  app.register(rateLimit, { now: () => clock.now, ...options })
+  app.after(() => {
+    app.get('/a', { config: { access: 'open' } }, async () => ({}))
+    app.get('/fails', { config: { access: 'open' } }, async (_request, reply) => reply.code(404).send({}))
+    app.get('/own', { config: { access: 'open', rateLimitRule: { max: 2, windowMs: 120_000, message: 'Slowly', statusCode: 420 } } }, async () => ({}))
+    app.get('/failures', { config: { access: 'open', rateLimitRule: { max: 1, windowMs: 60_000, skipSuccessfulRequests: true } } }, async () => ({}))
+    app.get('/free', { config: { access: 'open', rateLimitRule: false } }, async () => ({}))
+  })
+  const tenant = `tenant-${++number}`
+  await app.ready()
+  await app.tenants.create({ id: tenant, name: tenant, plan })
+  return { app, clock, tenant, token: bearer({ tenant_id: tenant }) }
+}
+
+async function ask (app: FastifyInstance, url: string, count: number, headers: Record<string, string>): Promise<LightMyRequestResponse[]> {
+  const answers: LightMyRequestResponse[] = []
+  for (let index = 0; index < count; index++) answers.push(await app.inject({ url, headers }))
+  return answers
+}
+
+const statuses = (answers: readonly LightMyRequestResponse[]) => answers.map(({ statusCode }) => statusCode)
+const told = ({ headers }: LightMyRequestResponse) => ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
+
+t.test('a tenant without a rule is held to its plan alone, over all routes', async (t) => {
+  const { app, clock, token } = await appOf({})
+  const [first] = await ask(app, '/a', 1, token)
+  t.same(told(first!), [3, 2, 1_800_000_060])
+  t.same(statuses(await ask(app, '/fails', 1, token)), [404])
+  t.same(statuses(await ask(app, '/a', 2, token)), [200, 429])
+  clock.now += 59_000
+  const [refused] = await ask(app, '/a', 1, token)
+  t.same(told(refused!), [3, 0, 1_800_000_060])
+  t.match(refused!.json(), { error: 'Too Many Requests', message: 'Rate limit exceeded', retryAfter: 1 })
+  t.equal(refused!.headers['retry-after'], '1')
+  clock.now += 1000
+  t.same(statuses(await ask(app, '/a', 1, token)), [200], 'a new minute')
+})
+
+t.test('the plan is a ceiling beside the rule, and the headers tell of the one with less left', async (t) => {
+  const { app, clock, token } = await appOf({ default: { max: 2, windowMs: 10_000 } })
+  t.same((await ask(app, '/a', 3, token)).map(told), [[2, 1, 1_800_000_010], [2, 0, 1_800_000_010], [2, 0, 1_800_000_010]])
+  clock.now += 10_000
+  const answers = await ask(app, '/a', 2, token)
+  t.same(statuses(answers), [200, 429], 'the request that the rule refused did not draw on the plan')
+  t.same(answers.map(told), [[3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
+  t.equal(answers[1]!.headers['retry-after'], '50')
+})
+
+t.test('a route with a rule of its own has the ceiling too; who is refused by the plan reads its message', async (t) => {
+  const { app, token } = await appOf({})
+  const own = await ask(app, '/own', 3, token)
+  t.same(statuses(own), [200, 200, 420])
+  t.equal(own[2]!.json().message, 'Slowly')
+  t.same(statuses(await ask(app, '/a', 2, token)), [200, 429])
+  const [both] = await ask(app, '/own', 1, token)
+  t.equal(both!.statusCode, 420, 'of two that are used up the one that lasts longer')
+  t.equal(both!.headers['retry-after'], '120')
+})
+
+t.test('an answer that the rule skips counts for the plan', async (t) => {
+  const { app, token } = await appOf({})
+  t.same(statuses(await ask(app, '/failures', 4, token)), [200, 200, 200, 429])
+})
+
+t.test("tenants have each their own; callers without a tenant never draw on a tenant's plan", async (t) => {
+  const { app, tenant, token } = await appOf({})
+  t.same(statuses(await ask(app, '/a', 4, { 'x-tenant-id': tenant })), [200, 200, 200, 200], 'the rule of addresses')
+  t.same(statuses(await ask(app, '/a', 4, { ...bearer({ role: 'admin' }), 'x-tenant-id': tenant })), [200, 200, 200, 200])
+  t.same(statuses(await ask(app, '/a', 4, token)), [200, 200, 200, 429])
+  t.same(statuses(await ask(app, '/a', 1, bearer({ tenant_id: `${tenant}-other` }))), [200])
+})
+
+t.test('behind a gateway that names the tenant, its plan counts', async (t) => {
+  const { app, tenant } = await appOf({}, { trustHeader: true })
+  t.same(statuses(await ask(app, '/a', 4, { 'x-tenant-id': tenant })), [200, 200, 200, 429])
+})
+
+t.test('a plan without a limit limits nothing, one of 0 admits nothing, an unknown one is free', async (t) => {
+  const endless = await appOf({}, { plan: 'endless' })
+  const answers = await ask(endless.app, '/a', 5, endless.token)
+  t.same(statuses(answers), [200, 200, 200, 200, 200])
+  t.equal(answers[0]!.headers['x-ratelimit-limit'], undefined)
+  t.same(statuses(await ask(endless.app, '/own', 3, endless.token)), [200, 200, 420], 'its rules stay')
+  const none = await appOf({}, { plan: 'none' })
+  const [refused] = await ask(none.app, '/a', 1, none.token)
+  t.equal(refused!.statusCode, 429)
+  t.equal(refused!.headers['retry-after'], '60')
+  const unknown = await appOf({})
+  await unknown.app.engine.kysely.updateTable('tenantry.tenants').set({ plan: 'gone' }).where('id', '=', unknown.tenant).execute()
+  t.same(statuses(await ask(unknown.app, '/a', 4, unknown.token)), [200, 200, 200, 429])
+})
+
+t.test('a plan that is changed holds in the minute that runs', async (t) => {
+  const { app, tenant, token } = await appOf({})
+  t.same(statuses(await ask(app, '/a', 4, token)), [200, 200, 200, 429])
+  await app.tenants.update(tenant, { plan: 'pro' })
+  t.same((await ask(app, '/a', 1, token)).map(told), [[1000, 996, 1_800_000_060]])
+  await app.tenants.update(tenant, { plan: 'free' })
+  t.same((await ask(app, '/a', 1, token)).map(told), [[3, 0, 1_800_000_060]])
+})
+
+t.test('rateLimit.enabled: false and rateLimitRule: false turn the ceiling off too', async (t) => {
+  const off = await appOf({ enabled: false })
+  t.same(statuses(await ask(off.app, '/a', 5, off.token)), [200, 200, 200, 200, 200])
+  t.same(statuses(await ask(off.app, '/own', 3, off.token)), [200, 200, 420])
+  const on = await appOf({})
+  t.same(statuses(await ask(on.app, '/free', 5, on.token)), [200, 200, 200, 200, 200])
+})
