@@ -1,9 +1,15 @@
-/** The usage endpoints and their schemas (SPEC "Usage report", "Usage summary and history"). */
+/**
+ * The usage endpoints and their schemas (SPEC "Usage report", "Usage summary and history"). A route group: it registers
+ * endpoints and decorates nothing. Needs the plugin usage.
+ */
+import type {} from '../auth/index.js'
+import type {} from './index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Usage } from './service.js'
+import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { errorResponses } from '../conventions.js'
+import conventions, { errorResponses } from '../conventions.js'
+import { requireDecorator } from '../requirement.js'
 import { Report } from './report.js'
 
 const Period = Type.String({ description: 'A month, in UTC: `YYYY-MM`.', examples: ['2026-02'] })
@@ -29,11 +35,15 @@ const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export interface UsageRoutesOptions {
-  /** Whether there is `GET /billing/usage`. */
-  readonly report: boolean
+  /** Whether there is `GET /billing/usage`. Default: true. */
+  readonly report?: boolean | undefined
 }
 
-export function usageRoutes (app: FastifyInstance, service: Pick<Usage, 'summary' | 'history' | 'report'>, { report }: UsageRoutesOptions): void {
+export async function usageRoutes (app: FastifyInstance, { report = true }: UsageRoutesOptions): Promise<void> {
+  requireDecorator(app, 'usage', 'usage', 'usage')
+  await app.register(conventions)
+  const { usage: service } = app
+
   app.get('/usage/summary', {
     config,
     schema: { tags, summary: 'What the tenant has used in the current month', response: { 200: Summary, ...errorResponses(...refusals) } }
@@ -60,3 +70,5 @@ function tenantOf ({ tenant }: FastifyRequest): string {
   if (tenant === null) throw failure('tenantRequired')
   return tenant.id
 }
+
+export default fp(usageRoutes, { name: 'tenantry-usage-routes', fastify: '5.x', encapsulate: true })

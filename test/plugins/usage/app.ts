@@ -1,0 +1,91 @@
+/** The plugin usage in an app of its own, with what it needs and nothing else. */
+import type { Test } from 'tap'
+import type { EngineOptions } from '../../../lib/database/index.js'
+import type { PlanChanges } from '../../../lib/plans.js'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
+import auth from '../../../plugins/auth/index.js'
+import database from '../../../plugins/database.js'
+import plans from '../../../plugins/plans/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import usage, { usageRoutes, type UsageOptions } from '../../../plugins/usage/index.js'
+import { scanLog } from '../../helpers/log-scan.js'
+import { signToken, testSecret } from '../../helpers/tokens.js'
+import { caller, type Ask } from '../../http/caller.js'
+
+export { fakeClock } from '../secrets/app.js'
+
+/** Plans with little in them: `none` has nothing, `one` a step above it, and `much` has no limits. */
+export const smallPlans = {
+  none: planOf(0, 0),
+  seven: planOf(7, 1),
+  eight: planOf(8, 2),
+  much: planOf(-1, 3)
+}
+
+function planOf (limit: number, price: number): PlanChanges {
+  return {
+    price: { monthly: price },
+    limits: { websocket: { maxConnections: limit, maxRooms: limit, maxEntitiesWatched: limit }, fileStorage: { maxStorageMB: limit }, ai: { llmTokensPerMonth: limit, maxCostPerMonth: limit }, tenantConfig: { maxSecrets: limit } }
+  }
+}
+
+export interface OpenOptions extends UsageOptions {
+  /** By id, the tier. */
+  readonly tenants?: Readonly<Record<string, string>>
+  /** Told of each line of the log, at trace. */
+  readonly onLog?: (line: string) => void
+  /** Registers routes whose requests are counted. */
+  readonly routes?: (app: FastifyInstance) => void
+}
+
+export interface Opened {
+  readonly app: FastifyInstance
+  /** A user of a tenant. */
+  readonly as: (tenant: string) => Ask
+}
+
+export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, onLog, routes, ...options }: OpenOptions = {}): Promise<Opened> {
+  const scan = scanLog(t, 'the log of the app')
+  const app = Fastify({
+    forceCloseConnections: true,
+    logger: {
+      level: 'trace',
+      stream: {
+        write (line: string) {
+          scan.write(line)
+          onLog?.(line)
+        }
+      }
+    }
+  })
+  t.teardown(() => app.close())
+  await app.register(database, { ...engine, migrate: 'auto' })
+  await app.register(plans, { plans: smallPlans })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(usage, options)
+  await app.register(usageRoutes)
+  if (routes !== undefined) await app.register(async (group) => routes(group))
+  for (const [id, plan] of Object.entries(tenants)) await app.tenants.create({ id, name: id, plan })
+  return { app, as: (tenant) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada', role: 'user' }) }) }
+}
+
+/** The rows of the ledger: `tenant counter period`, and the amount. */
+export async function ledgerOf (app: FastifyInstance): Promise<Record<string, number>> {
+  const { rows } = await sql<{ name: string, amount: number }>`select tenant_id || ' ' || counter || ' ' || period as name, amount::float8 as amount from tenantry.usage_counters order by 1`.execute(app.db)
+  return Object.fromEntries(rows.map(({ name, amount }) => [name, amount]))
+}
+
+/** As if the instances had been silent for that long, but for those that beat since. */
+export async function silence (app: FastifyInstance, seconds: number, instance?: string): Promise<void> {
+  await sql`update tenantry.usage_instances set seen_at = seen_at - make_interval(secs => ${seconds}) where ${instance ?? null}::uuid is null or id = ${instance ?? null}::uuid`.execute(app.db)
+}
+
+/** How many of the promises resolved; each of the others rejected with that code. */
+export async function admitted (t: Test, attempts: readonly Promise<unknown>[], code = 'TENANTRY_PLAN_LIMIT'): Promise<number> {
+  const results = await Promise.allSettled(attempts)
+  const refusals = results.flatMap((result) => result.status === 'rejected' ? [result.reason] : [])
+  t.ok(refusals.every((error) => error.code === code), `every refusal is ${code}`)
+  return results.length - refusals.length
+}
