@@ -1,12 +1,12 @@
 /** The endpoints of limits of users and their schemas (SPEC "Resource limits", DESIGN 7). */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
-import { LimitedName, maxAmount } from '../../lib/config/schema/resource-limit.js'
+import { maxAmount } from '../../lib/config/schema/resource-limit.js'
 import { failure } from '../../lib/errors.js'
 import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
 import { periods } from './periods.js'
-import { gateActions, maxRules, Rule, type LimitedUser } from './rules.js'
+import { gateActions, maxRules, Name, Rule, type LimitedUser } from './rules.js'
 import { limitedUser, type ResourceLimits } from './service.js'
 
 const bodyLimit = 262_144 // bytes of all rules
@@ -19,8 +19,8 @@ const Tier = Type.String({ maxLength: 256, description: 'The tier of the user, l
 const Rules = Type.Array(Rule, { maxItems: maxRules, description: 'In the order in which they were saved.' })
 const UseBody = Type.Object({
   userId: Type.Optional(UserId),
-  resource: LimitedName('What is used.'),
-  metric: LimitedName('What is counted of it.'),
+  resource: Name('What is used.'),
+  metric: Name('What is counted of it.'),
   amount: Type.Optional(Type.Integer({ minimum: 1, maximum: maxAmount, default: 1, description: 'How much.' })),
   role: Type.Optional(Role),
   tier: Type.Optional(Tier)

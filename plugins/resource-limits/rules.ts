@@ -1,6 +1,6 @@
 /** The limits that a tenant sets for its users (SPEC "Resource limit rule", DESIGN 7). */
 import { Type, type Static } from 'typebox'
-import { LimitedName } from '../../lib/config/schema/resource-limit.js'
+import { limitedName } from '../../lib/config/schema/resource-limit.js'
 import { failure } from '../../lib/errors.js'
 import { deepFreeze } from '../../lib/plain-value.js'
 import { unlimited } from '../../lib/plans.js'
@@ -15,18 +15,19 @@ export const gateActions = ['block', 'upgrade', 'login'] as const
 export type GateAction = typeof gateActions[number]
 
 const closed = { additionalProperties: false } as const
-const name = '^[A-Za-z0-9_.:-]{1,64}$'
+/** Of a resource, or of what is counted of it. */
+export const Name = (description: string) => Type.String({ pattern: limitedName, description: `${description} 1 to 64 of \`A-Z a-z 0-9 _ . : -\`.` })
 const Limit = (description: string) => Type.Integer({ minimum: unlimited, maximum: Number.MAX_SAFE_INTEGER, description })
 
 export const Rule = Type.Object({
-  resource: LimitedName('What is limited: `workflow`, `llm`.'),
-  metric: LimitedName('What is counted of it: `count`, `tokens`.'),
+  resource: Name('What is limited: `workflow`, `llm`.'),
+  metric: Name('What is counted of it: `count`, `tokens`.'),
   period: Type.Enum([...periods], { description: 'In UTC; a `week` begins on Monday, `total` never ends.' }),
   limit: Limit('How much a user may use in a period; -1 is unlimited.'),
-  tiers: Type.Optional(Type.Record(Type.String({ pattern: name }), Limit('In place of `limit`.'), { ...closed, maxProperties: maxTiers, description: 'Limits of users by the claim `tier` of their tokens; any other tier, and none, has `limit`.' })),
+  tiers: Type.Optional(Type.Record(Type.String({ pattern: limitedName }), Limit('In place of `limit`.'), { ...closed, maxProperties: maxTiers, description: 'Limits of users by the claim `tier` of their tokens; any other tier, and none, has `limit`.' })),
   gateAction: Type.Optional(Type.Enum([...gateActions], { default: 'block', description: 'What is to be done at the limit: `block` refuses, `upgrade` and `login` tell the application what to offer.' })),
   conditions: Type.Optional(Type.Object({
-    roles: Type.Optional(Type.Array(Type.String({ pattern: name }), { minItems: 1, maxItems: maxRoles, uniqueItems: true, description: 'The rule is for users with one of these roles.' }))
+    roles: Type.Optional(Type.Array(Type.String({ pattern: limitedName }), { minItems: 1, maxItems: maxRoles, uniqueItems: true, description: 'The rule is for users with one of these roles.' }))
   }, { ...closed, description: 'Default: the rule is for every user.' }))
 }, closed)
 export type Rule = Static<typeof Rule>

@@ -2,16 +2,16 @@
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 
-const name = { pattern: '^[A-Za-z0-9_.:-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ . : -' }
+/** What a name of a resource, or of what is counted of it, looks like. */
+export const limitedName = '^[A-Za-z0-9_.:-]{1,64}$'
 
-/** Of a resource, `llm`, or of what is counted of it, `tokens`. */
-export const LimitedName = (description: string) => Type.String({ ...name, description: `${description} 1 to 64 of \`A-Z a-z 0-9 _ . : -\`.` })
+const Name = (description: string) => Type.String({ pattern: limitedName, expected: '1 to 64 of A-Z a-z 0-9 _ . : -', description: `${description} 1 to 64 of \`A-Z a-z 0-9 _ . : -\`.` })
 
 export const maxAmount = Number.MAX_SAFE_INTEGER
 
 export const RouteResourceLimit = Section({
-  resource: LimitedName('What the route uses.'),
-  metric: LimitedName('What is counted of it.'),
+  resource: Name('What the route uses.'),
+  metric: Name('What is counted of it.'),
   amount: Type.Optional(Type.Union([
     Type.Integer({ minimum: 1, maximum: maxAmount }),
     Type.String({ text: 'request', pattern: '^\\{\\{[^{}]+\\}\\}$', maxLength: 500, expected: 'a whole number, or one template such as {{body.quantity}}' })
