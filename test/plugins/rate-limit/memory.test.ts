@@ -2,6 +2,7 @@ import type { Taken } from '../../../plugins/rate-limit/store.js'
 import t from 'tap'
 import { createMemoryStore, type MemoryStore } from '../../../plugins/rate-limit/memory.js'
 import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
+import { conformance } from './conformance.js'
 
 const minute = createLimit({ max: 1_000_000, windowMs: 60_000 }, '')
 const second = createLimit({ max: 1000, windowMs: 1000 }, 'GET /a')
@@ -14,6 +15,8 @@ function take (store: MemoryStore, client: string, limit: Limit, now: number, ot
   if (taken instanceof Promise) throw new Error('memory has no promises')
   return { ...taken }
 }
+
+t.test('the memory keeps the contract', (t) => conformance(t, async () => createMemoryStore()))
 
 t.test('a window begins with the first request and ends after its time', async (t) => {
   const store = createMemoryStore()
@@ -29,42 +32,6 @@ t.test('a clock that is set back makes no window longer than its time', async (t
   t.match(take(store, 'acme', second, 0), { count: 1, resetAt: 1000 })
   t.match(take(store, 'acme', second, 999), { count: 2, resetAt: 1000 })
   t.match(take(store, 'acme', second, 1000), { count: 1, resetAt: 2000 })
-})
-
-t.test('clients and buckets are counted apart, and so are tenants and addresses', async (t) => {
-  const store = createMemoryStore()
-  for (let count = 1; count <= 3; count++) {
-    t.match(take(store, 'acme', second, 0), { count })
-    t.match(take(store, 'globex', second, 0), { count })
-    t.match(take(store, 'acme', minute, 0), { count })
-    t.match(store.take('address', 'acme', minute, null, 0), { count })
-    t.match(take(store, 'acme', own('acme'), 0), { count })
-    t.match(take(store, '10.0.0.1', own('acme'), 0), { count })
-    t.match(take(store, '10.0.0.1', own('globex'), 0), { count })
-  }
-})
-
-t.test('of two limits a request is counted in both or, where one is used up, in neither', async (t) => {
-  const store = createMemoryStore()
-  t.match(take(store, 'acme', minute, 0, plan), { admitted: true, count: 1, secondCount: 1, secondResetAt: 60_000 })
-  t.match(take(store, 'acme', second, 10, plan), { admitted: true, count: 1, resetAt: 1010, secondCount: 2 })
-  t.match(take(store, 'acme', minute, 20, plan), { admitted: false, count: 1, secondCount: 2 })
-  t.match(take(store, 'acme', minute, 20), { admitted: true, count: 2 }, 'what was refused is not counted')
-})
-
-t.test('a request is given back to its own window only', async (t) => {
-  const store = createMemoryStore()
-  take(store, 'acme', second, 0)
-  take(store, 'acme', second, 0)
-  store.giveBack('tenant', 'acme', second, 1000)
-  t.match(take(store, 'acme', second, 0), { count: 2 })
-  store.giveBack('tenant', 'acme', second, 999)
-  store.giveBack('tenant', 'globex', second, 1000)
-  store.giveBack('address', 'acme', second, 1000)
-  t.match(take(store, 'acme', second, 0), { count: 3 })
-  take(store, '10.0.0.1', own('acme'), 0)
-  store.giveBack('address', '10.0.0.1', own('acme'), 60_000)
-  t.match(take(store, '10.0.0.1', own('acme'), 0), { count: 1 })
 })
 
 t.test('100,000 addresses and 10,000 tenants: bounded, and no address pushes out a tenant', async (t) => {

@@ -1,0 +1,64 @@
+/** What every store keeps, whatever its clock. */
+import type { Test } from 'tap'
+import type { ClientKind, RateLimitStore, Taken } from '../../../plugins/rate-limit/store.js'
+import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
+
+const general = createLimit({ max: 1000, windowMs: 60_000 }, '')
+const endpoint = createLimit({ max: 1000, windowMs: 60_000 }, 'GET /a')
+const plan = createLimit({ max: 2, windowMs: 60_000 }, 'plan')
+const own = (owner: string) => createLimit({ max: 1000, windowMs: 60_000 }, 'GET /own', { owner })
+
+/** Takes, and keeps what the store answers. */
+export async function take (store: RateLimitStore, kind: ClientKind, client: string, limit: Limit, second: Limit | null = null): Promise<Taken> {
+  return { ...await store.take(kind, client, limit, second, Date.now()) }
+}
+
+/** @param open makes a store that has counted nothing */
+export async function conformance (t: Test, open: (t: Test) => Promise<RateLimitStore>): Promise<void> {
+  await t.test('clients, buckets, tenants and addresses are counted apart', async (t) => {
+    const store = await open(t)
+    for (let count = 1; count <= 3; count++) {
+      t.match(await take(store, 'tenant', 'acme', general), { admitted: true, count })
+      t.match(await take(store, 'tenant', 'globex', general), { count })
+      t.match(await take(store, 'tenant', 'acme', endpoint), { count })
+      t.match(await take(store, 'address', 'acme', general), { count })
+      t.match(await take(store, 'address', '2001:db8:0:1::/64', general), { count })
+      t.match(await take(store, 'tenant', 'acme', own('acme')), { count })
+      t.match(await take(store, 'address', '10.0.0.1', own('acme')), { count })
+      t.match(await take(store, 'address', '10.0.0.1', own('globex')), { count })
+    }
+  })
+
+  await t.test('of two limits a request is counted in both or, where one is used up, in neither', async (t) => {
+    const store = await open(t)
+    t.match(await take(store, 'tenant', 'acme', general, plan), { admitted: true, count: 1, secondCount: 1 })
+    t.match(await take(store, 'tenant', 'acme', endpoint, plan), { admitted: true, count: 1, secondCount: 2 })
+    const refused = await take(store, 'tenant', 'acme', general, plan)
+    t.match(refused, { admitted: false, count: 1, secondCount: 2 })
+    t.ok(refused.secondResetAt > refused.now && refused.secondResetAt <= refused.now + 60_000)
+    t.match(await take(store, 'tenant', 'acme', general), { admitted: true, count: 2, secondCount: 0 })
+  })
+
+  await t.test('a limit of 0 admits nothing', async (t) => {
+    const store = await open(t)
+    const refused = await take(store, 'tenant', 'acme', createLimit({ max: 0, windowMs: 60_000 }, 'plan'))
+    t.match(refused, { admitted: false, count: 0, resetAt: refused.now + 60_000 })
+  })
+
+  await t.test('a request is given back to its own window only', async (t) => {
+    const store = await open(t)
+    const { resetAt } = await take(store, 'tenant', 'acme', endpoint)
+    await take(store, 'tenant', 'acme', endpoint)
+    await store.giveBack('tenant', 'acme', endpoint, resetAt)
+    t.match(await take(store, 'tenant', 'acme', endpoint), { count: 2, resetAt })
+    await store.giveBack('tenant', 'acme', endpoint, resetAt - 60_000)
+    await store.giveBack('tenant', 'globex', endpoint, resetAt)
+    await store.giveBack('address', 'acme', endpoint, resetAt)
+    t.match(await take(store, 'tenant', 'acme', endpoint), { count: 3 })
+    const ofOwn = await take(store, 'address', '10.0.0.1', own('acme'))
+    await store.giveBack('address', '10.0.0.1', own('acme'), ofOwn.resetAt)
+    t.match(await take(store, 'address', '10.0.0.1', own('acme')), { count: 1 })
+    for (let times = 0; times < 3; times++) await store.giveBack('address', '10.0.0.1', own('acme'), ofOwn.resetAt)
+    t.match(await take(store, 'address', '10.0.0.1', own('acme')), { count: 1 }, 'never below nothing')
+  })
+}

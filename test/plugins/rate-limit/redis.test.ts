@@ -1,0 +1,192 @@
+import type { Test } from 'tap'
+import type { RateLimitStore } from '../../../plugins/rate-limit/store.js'
+import type { TestRedis } from '../../helpers/redis.js'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import { openRedis } from '../../../lib/redis.js'
+import conventions from '../../../plugins/conventions.js'
+import rateLimit, { type RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
+import { createMemoryStore } from '../../../plugins/rate-limit/memory.js'
+import { createRedisStore } from '../../../plugins/rate-limit/redis.js'
+import { createLimit } from '../../../plugins/rate-limit/rules.js'
+import { startRedis } from '../../helpers/redis.js'
+import { conformance, take } from './conformance.js'
+
+const silent = () => ({ info () {}, warn () {} })
+const minute = createLimit({ max: 1000, windowMs: 60_000 }, 'GET /a')
+const plan = createLimit({ max: 1000, windowMs: 60_000 }, 'plan')
+const minuteKey = 'tenantry:rl:t:acme:GET /a'
+
+/** A store on a connection of its own, as another instance has it. */
+async function storeOn (t: Test, { url }: TestRedis): Promise<RateLimitStore> {
+  const connection = await openRedis(url, silent())
+  t.teardown(() => connection.close())
+  return createRedisStore(connection, createMemoryStore())
+}
+
+async function appOn (t: Test, redis: TestRedis, options: RateLimitPluginOptions): Promise<{ app: FastifyInstance, lines: string[] }> {
+  const lines: string[] = []
+  const app = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { if (line.includes('Redis')) lines.push(line) } } } })
+  t.teardown(() => app.close())
+  app.register(conventions)
+  app.register(rateLimit, { ...options, redis: { url: redis.url } })
+  app.after(() => {
+    app.get('/a', { config: { access: 'open' } }, async () => ({}))
+    app.get('/fails', { config: { access: 'open' } }, async (_request, reply) => reply.code(404).send({}))
+  })
+  await app.ready()
+  return { app, lines }
+}
+
+async function statuses (app: FastifyInstance, count: number, url = '/a'): Promise<number[]> {
+  const all: number[] = []
+  for (let index = 0; index < count; index++) all.push((await app.inject(url)).statusCode)
+  return all
+}
+
+async function until (what: string, isThere: () => unknown): Promise<void> {
+  const end = performance.now() + 10_000
+  while (await isThere() !== true) {
+    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
+    await new Promise((resolve) => { setTimeout(resolve, 5) })
+  }
+}
+
+t.test('the store keeps the contract, and its keys', async (t) => {
+  const redis = await startRedis(t)
+  await conformance(t, async (t) => {
+    await redis.command('flushall')
+    return storeOn(t, redis)
+  })
+
+  await t.test('instances share their counts', async (t) => {
+    await redis.command('flushall')
+    const [one, other] = [await storeOn(t, redis), await storeOn(t, redis)]
+    const first = await take(one, 'tenant', 'acme', minute, plan)
+    t.match(await take(other, 'tenant', 'acme', minute, plan), { count: 2, secondCount: 2, resetAt: first.resetAt })
+    await other.giveBack('tenant', 'acme', minute, first.resetAt)
+    t.match(await take(one, 'tenant', 'acme', minute, plan), { count: 2, secondCount: 3 })
+  })
+
+  await t.test('all counts of a request are one command', async (t) => {
+    const store = await storeOn(t, redis)
+    await take(store, 'tenant', 'acme', minute, plan)
+    await redis.command('config', 'resetstat')
+    for (let count = 0; count < 10; count++) await take(store, 'tenant', 'acme', minute, plan)
+    const calls = new Map(String(await redis.command('info', 'commandstats')).split('\r\n').map((line) => {
+      const [, name, count] = /^cmdstat_([\w|]+):calls=(\d+)/.exec(line) ?? []
+      return [name, Number(count)]
+    }))
+    t.equal(calls.get('evalsha'), 10)
+    t.equal(calls.get('eval'), undefined)
+  })
+
+  await t.test('keys begin with the tenant or the address, and end with their windows', async (t) => {
+    await redis.command('flushall')
+    const store = await storeOn(t, redis)
+    const long = createLimit({ max: 1, windowMs: 1000 }, `GET /${'x'.repeat(2000)}`)
+    await take(store, 'tenant', 'acme', minute, plan)
+    await take(store, 'tenant', 'acme', long)
+    await take(store, 'address', '10.0.0.1', minute)
+    await take(store, 'tenant', 'acme', createLimit({ max: 1, windowMs: 1000 }, 'GET /o', { owner: 'acme' }))
+    await take(store, 'address', '10.0.0.1', createLimit({ max: 1, windowMs: 1000 }, 'GET /o', { owner: 'acme' }))
+    const keys = await redis.command('keys', '*')
+    if (!Array.isArray(keys)) throw new Error('no list of keys')
+    t.same(keys.map((key) => String(key).replace(/#.*/, '#')).sort(), [
+      'tenantry:rl:a:10.0.0.1:GET /a',
+      'tenantry:rl:t:acme:GET /a',
+      `tenantry:rl:t:acme:GET /${'x'.repeat(35)}#`,
+      'tenantry:rl:t:acme:own:10.0.0.1:GET /o',
+      'tenantry:rl:t:acme:own::GET /o',
+      'tenantry:rl:t:acme:plan'
+    ])
+    for (const key of keys) {
+      const left = Number(await redis.command('pttl', String(key)))
+      t.ok(left > 0 && left <= 60_000 && String(key).length < 150, `${key}: ${left} ms`)
+    }
+    await until('the short ones are gone', async () => await redis.command('dbsize') === 3)
+  })
+
+  await t.test('a count that would outlive its window, or stay for ever, is a new window', async (t) => {
+    const store = await storeOn(t, redis)
+    for (const stale of [['px', 3_600_000], []]) {
+      await redis.command('set', minuteKey, 999, ...stale)
+      const taken = await take(store, 'tenant', 'acme', minute)
+      t.match(taken, { count: 1, resetAt: taken.now + 60_000 })
+      t.ok(Number(await redis.command('pttl', minuteKey)) <= 60_000)
+    }
+  })
+
+  await t.test('a script that Redis has forgotten is sent again', async (t) => {
+    const store = await storeOn(t, redis)
+    await redis.command('flushall')
+    await redis.command('script', 'flush')
+    t.match(await take(store, 'tenant', 'acme', minute), { count: 1 })
+  })
+
+  await t.test('answers that a rule skips are given back', async (t) => {
+    await redis.command('flushall')
+    const { app } = await appOn(t, redis, { default: { max: 1, windowMs: 60_000, skipSuccessfulRequests: true } })
+    const key = 'tenantry:rl:a:127.0.0.1:'
+    for (let count = 0; count < 3; count++) {
+      t.same(await statuses(app, 1), [200])
+      await until('it is given back', async () => await redis.command('get', key) === '0')
+    }
+    t.same(await statuses(app, 2, '/fails'), [404, 429])
+    t.same(await statuses(app, 1), [429])
+  })
+
+  await t.test('200 requests at once to two instances: exactly the limit is admitted', async (t) => {
+    await redis.command('flushall')
+    const options = { default: { max: 70, windowMs: 60_000, message: 'Busy', statusCode: 420 } }
+    const apps = [await appOn(t, redis, options), await appOn(t, redis, options)]
+    const answers = await Promise.all(Array.from({ length: 200 }, (_, index) => apps[index % 2]!.app.inject('/a')))
+    t.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 70)
+    t.equal(answers.filter(({ statusCode }) => statusCode === 420).length, 130)
+    t.same(new Set(answers.map(({ headers }) => headers['x-ratelimit-limit'])), new Set(['70']))
+    t.equal(new Set(answers.map(({ headers }) => headers['x-ratelimit-reset'])).size, 1, 'one window, one end')
+    const remaining = answers.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => Number(headers['x-ratelimit-remaining'])).sort((one, other) => one - other)
+    t.same(remaining, Array.from({ length: 70 }, (_, index) => index), 'each was told another remainder')
+    const refused = answers.find(({ statusCode }) => statusCode === 420)
+    t.match(refused?.json(), { message: 'Busy', retryAfter: Number(refused?.headers['retry-after']) })
+  })
+})
+
+t.test('Redis stops and returns: each instance limits by itself meanwhile', async (t) => {
+  const redis = await startRedis(t)
+  const { app, lines } = await appOn(t, redis, { default: { max: 3, windowMs: 60_000 } })
+  const told = (text: RegExp) => lines.filter((line) => text.test(line)).length
+  t.same(await statuses(app, 2), [200, 200])
+  await redis.stop()
+  await until('the loss is noticed', () => told(/Redis cannot be used/) === 1)
+  t.same(await statuses(app, 5), [200, 200, 200, 429, 429], 'a count of its own')
+  t.equal(told(/Redis cannot be used/), 1, 'said once')
+  await redis.start()
+  await until('Redis is used again', () => told(/Redis is back/) === 1)
+  t.same(await statuses(app, 4), [200, 200, 200, 429], 'Redis has forgotten')
+  t.equal(await redis.command('get', 'tenantry:rl:a:127.0.0.1:'), '3')
+  t.equal(lines.length, 2, lines.join(''))
+})
+
+t.test('Redis hangs: requests under way are answered too, and none is admitted beyond the limit of the instance', async (t) => {
+  const redis = await startRedis(t)
+  const { app, lines } = await appOn(t, redis, { default: { max: 3, windowMs: 60_000 } })
+  t.same(await statuses(app, 1), [200])
+  redis.pause()
+  const answers = await Promise.all(Array.from({ length: 20 }, () => app.inject('/a')))
+  t.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 3)
+  t.equal(answers.filter(({ statusCode }) => statusCode === 429).length, 17)
+  t.same(answers.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => headers['x-ratelimit-remaining']).sort(), ['0', '1', '2'])
+  redis.resume()
+  await until('Redis is used again', () => lines.some((line) => line.includes('Redis is back')))
+  t.match(await redis.command('get', 'tenantry:rl:a:127.0.0.1:'), /^\d+$/)
+  t.equal(lines.length, 2, lines.join(''))
+})
+
+t.test('the server starts without Redis, and limits', async (t) => {
+  const redis = await startRedis(t)
+  await redis.stop()
+  const { app, lines } = await appOn(t, redis, { default: { max: 1, windowMs: 60_000 } })
+  t.same(await statuses(app, 2), [200, 429])
+  t.match(lines.join(''), /Redis cannot be used/)
+})
