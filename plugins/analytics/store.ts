@@ -75,7 +75,8 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
       })))
       const start = new Date(hour)
       // Servers that write the same rows at once take their locks in one order. A tenant that is being deleted gets no
-      // more rows: its row, locked here, cannot be closed before these are there to be removed.
+      // more rows: its row, locked here, cannot be closed before these are there to be removed. The limits keep the
+      // planner, which knows nothing of an hour that has just begun, to the index.
       await sql`with batch as (
         insert into tenantry.request_stats_writers as w (id, batch, written_at) values (${writer}, ${number}, ${at})
         on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at where w.batch < excluded.batch returning 1
@@ -88,13 +89,15 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
         select g.* from given g join live on live.id = g.tenant_id
         union all select '', method, route, status, own, buckets, counts from given
       ), ranked as (
-        select told.*, s.tenant_id is not null as stored, dense_rank() over (partition by told.tenant_id, s.tenant_id is not null order by told.method, told.route, told.status) as place
-        from told left join ${stats} s on s.tenant_id = told.tenant_id and s.hour = ${start} and s.service = ${service}
-          and s.method = told.method and s.route = told.route and s.status = told.status
+        select told.*, s.there is not null as stored, dense_rank() over (partition by tenant_id, s.there is not null order by method, route, status) as place
+        from told left join lateral (
+          select true as there from ${stats} s where s.tenant_id = told.tenant_id and s.hour = ${start} and s.service = ${service}
+            and s.method = told.method and s.route = told.route and s.status = told.status limit 1
+        ) s on true
       ), placed as (
         select tenant_id, method, status, buckets, counts, case
           when stored or (tenant_id = '' and not own) then route
-          when place + (select count(*) from ${stats} s where s.tenant_id = r.tenant_id and s.hour = ${start}) <= case tenant_id when '' then ${maxRows.platform}::int else ${maxRows.tenant}::int end then route
+          when place + (select count(*) from (select from ${stats} s where s.tenant_id = r.tenant_id and s.hour = ${start} limit ${maxRows.platform}::int) had) <= case tenant_id when '' then ${maxRows.platform}::int else ${maxRows.tenant}::int end then route
           else ${otherRoutes}::text end as route
         from ranked r
       ), merged as (

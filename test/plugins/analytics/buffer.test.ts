@@ -1,0 +1,161 @@
+import type { FastifyBaseLogger } from 'fastify'
+import Fastify from 'fastify'
+import t, { type Test } from 'tap'
+import { failure } from '../../../lib/errors.js'
+import { createBuffer, type Batch, type BufferOptions } from '../../../plugins/analytics/buffer.js'
+import { RouteLines } from '../../../plugins/analytics/lines.js'
+import { fakeClock, hour } from './app.js'
+
+/** A logger that remembers its messages. */
+function memoryLog (): { log: FastifyBaseLogger, lines: { level: number, msg: string, requests?: number }[] } {
+  const lines: { level: number, msg: string, requests?: number }[] = []
+  const { log } = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { lines.push(JSON.parse(line)) } } } })
+  return { log, lines }
+}
+
+/** A buffer whose batches a test looks at; each write waits for what `answer` gives. */
+function buffered (options: Partial<BufferOptions> & { answer?: (batch: Batch) => Promise<void> } = {}) {
+  const { answer = async () => {}, ...rest } = options
+  const batches: Batch[] = []
+  const { log, lines } = memoryLog()
+  const clock = fakeClock()
+  const buffer = createBuffer({
+    write: (batch) => {
+      batches.push(batch)
+      return answer(batch)
+    },
+    log,
+    now: clock.now,
+    flushInterval: 3_600_000,
+    maxSize: 100_000,
+    ...rest
+  })
+  return { buffer, batches, lines, clock }
+}
+
+function requestsIn (batches: readonly Batch[]): number {
+  return batches.flatMap(({ sums }) => sums).flatMap(({ buckets }) => [...buckets.values()]).reduce((sum, count) => sum + count, 0)
+}
+
+async function until (t: Test, what: string, isTrue: () => boolean): Promise<void> {
+  for (const deadline = Date.now() + 5000; !isTrue();) {
+    if (Date.now() > deadline) return t.fail(what)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  t.pass(what)
+}
+
+const things = new RouteLines('/things')
+const unavailable = async () => { throw failure('databaseUnavailable') }
+
+t.test('requests are summed up by hour, tenant and line', async (t) => {
+  const { buffer, batches, clock } = buffered()
+  for (const tenant of ['acme', 'acme', 'globex', '']) buffer.count(tenant, things.of('GET', 200), 1)
+  buffer.count('acme', things.of('GET', 200), 900)
+  buffer.count('acme', things.of('GET', 500), 1)
+  buffer.count('acme', things.of('POST', 200), 1)
+  clock.forward(hour / 2)
+  buffer.count('acme', things.of('GET', 200), 1)
+  clock.forward(-hour)
+  buffer.count('acme', things.of('GET', 200), 1)
+  await buffer.flush()
+  const shown = ({ number, hour, sums }: Batch) => [number, new Date(hour).toISOString().slice(11, 16), ...sums.map(({ tenant, line, buckets }) => `${tenant} ${line.key} ${[...buckets.values()].join('+')}`)]
+  t.strictSame(batches.map(shown), [
+    [1, '12:00', 'acme GET 200 /things 3+1', 'acme GET 500 /things 1', 'acme POST 200 /things 1', 'globex GET 200 /things 1', ' GET 200 /things 1'],
+    [2, '13:00', 'acme GET 200 /things 1']
+  ])
+  await buffer.flush()
+  t.equal(batches.length, 2, 'what is written is not written again')
+})
+
+t.test('are written when enough of them wait', async (t) => {
+  const { buffer, batches } = buffered({ maxSize: 10 })
+  for (let request = 0; request < 9; request++) buffer.count('', things.of('GET', 200), 1)
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(batches.length, 0)
+  buffer.count('', things.of('GET', 200), 1)
+  await until(t, 'ten are written', () => requestsIn(batches) === 10)
+})
+
+t.test('are written when time has passed', async (t) => {
+  const { buffer, batches } = buffered({ flushInterval: 1 })
+  buffer.count('', things.of('GET', 200), 1)
+  t.equal(batches.length, 0)
+  await until(t, 'it is written', () => requestsIn(batches) === 1)
+})
+
+t.test('that come while others are written wait for the next batch, which follows where enough came', async (t) => {
+  const waiting: (() => void)[] = []
+  const { buffer, batches } = buffered({ maxSize: 1, answer: () => new Promise((resolve) => waiting.push(resolve)) })
+  buffer.count('', things.of('GET', 200), 1)
+  await until(t, 'the first is being written', () => waiting.length === 1)
+  for (let request = 0; request < 500; request++) buffer.count('', things.of('GET', 200), 1)
+  t.equal(batches.length, 1, 'one statement at a time')
+  waiting[0]?.()
+  await until(t, 'the others are being written', () => waiting.length === 2)
+  waiting[1]?.()
+  await buffer.flush()
+  t.strictSame(batches.map((batch) => requestsIn([batch])), [1, 500])
+})
+
+t.test('that could not be written are kept, and written again under the same number', async (t) => {
+  let reachable = false
+  const { buffer, batches, lines } = buffered({ answer: () => reachable ? Promise.resolve() : unavailable() })
+  buffer.count('acme', things.of('GET', 200), 1)
+  await buffer.flush()
+  buffer.count('acme', things.of('GET', 200), 1)
+  await buffer.flush()
+  await buffer.flush()
+  t.strictSame(lines.map(({ msg }) => msg), ['figures of requests could not be written; they are kept'], 'which is said once')
+  reachable = true
+  await buffer.flush()
+  t.strictSame(batches.map(({ number }) => number), [1, 1, 1, 1, 2])
+  t.equal(new Set(batches.slice(0, 4)).size, 1, 'the very same batch')
+  t.equal(requestsIn(batches.slice(3)), 2)
+  t.equal(lines.at(-1)?.msg, 'figures of requests are written again')
+})
+
+t.test('do not fill the memory while the database cannot be reached', async (t) => {
+  let reachable = false
+  const { buffer, batches, lines } = buffered({ maxSize: 1000, answer: () => reachable ? Promise.resolve() : unavailable() })
+  const routes = Array.from({ length: 500 }, (_, index) => new RouteLines(`/route-${index}`, true))
+  for (let tenant = 0; tenant < 300; tenant++) {
+    for (const route of routes) buffer.count(`tenant-${tenant}`, route.of('GET', 200), 1)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  const tries = batches.length
+  t.ok(tries <= 2, `${tries} tries: the next one is the timer's`)
+  reachable = true
+  await buffer.flush()
+  const written = batches.slice(tries)
+  const sums = written.flatMap(({ sums }) => sums)
+  t.ok(sums.length > 19_000 && sums.length <= 21_000, `${sums.length} sums`)
+  t.ok(written.every(({ sums }) => sums.length <= 1000), 'in statements of a bounded size')
+  t.equal(sums.filter(({ tenant }) => tenant === 'tenant-1').length, 201, 'of one tenant 200 lines, and the others')
+  const lost = lines.find(({ msg }) => msg.startsWith('requests are missing'))
+  t.equal(requestsIn(written) + (lost?.requests ?? 0), 150_000, 'and what was lost is told')
+})
+
+t.test('that the database refuses are given up, so that those after them are written', async (t) => {
+  const { buffer, batches, lines } = buffered({ answer: async ({ number }) => { if (number === 1) throw new Error('of no use') } })
+  buffer.count('acme', things.of('GET', 200), 1)
+  for (let flush = 0; flush < 3; flush++) await buffer.flush()
+  buffer.count('acme', things.of('GET', 200), 1)
+  await buffer.flush()
+  t.strictSame(batches.map(({ number }) => number), [1, 1, 1, 2])
+  t.match(lines.map(({ level, requests }) => [level, requests]), [[40, undefined], [50, 1], [30, undefined]])
+})
+
+t.test('are written at the end, and what cannot be is told', async (t) => {
+  const reached = buffered()
+  reached.buffer.count('acme', things.of('GET', 200), 1)
+  await reached.buffer.close()
+  t.equal(requestsIn(reached.batches), 1)
+
+  const { buffer, lines } = buffered({ answer: unavailable })
+  for (let request = 0; request < 3; request++) buffer.count('acme', things.of('GET', 200), 1)
+  await buffer.flush()
+  buffer.count('acme', things.of('GET', 200), 1)
+  await buffer.close()
+  t.match(lines.at(-1), { level: 50, requests: 4 })
+})

@@ -1,0 +1,108 @@
+import Fastify from 'fastify'
+import t from 'tap'
+import analytics, { analyticsRoutes } from '../../../plugins/analytics/index.js'
+import database from '../../../plugins/database.js'
+import { until } from '../../helpers/instances.js'
+import { postgresDatabase, postgresServer, type DatabaseSection } from '../../helpers/postgres.js'
+import { testServer, type TestDocument } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { caller, type Ask } from '../../http/caller.js'
+import { countsOf, open, summaryOf } from './app.js'
+
+const document: TestDocument = {
+  analytics: { enabled: true, excludePaths: ['/analytics/*', '/own/hidden*', '/tenant/config'] },
+  routes: [{ path: '/greetings/:name', method: 'get', requireAuth: true, response: { hello: '{{params.name}}' } }]
+}
+const adminToken = signToken({ role: 'admin', sub: 'ops' })
+const tokenOf = (tenant: string) => signToken({ role: 'admin', sub: 'ada', tenant_id: tenant })
+const answer = { hello: '{{params.name || "you"}}' }
+
+t.test('the whole server', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine: DatabaseSection = { provider: 'postgres', postgres: { connectionString } }
+  const first = await testServer(t, document, { engine, tenants: ['acme', 'globex'] })
+  const admin = caller(t, first, { token: adminToken })
+  const as = (tenant: string): Ask => caller(t, first, { token: tokenOf(tenant) })
+
+  await t.test('counts routes of the document, of tenants and of its own by their patterns', async (t) => {
+    await as('acme')('POST /tenant/config', { body: { routes: [{ path: '/own/:name', method: 'get', response: answer }, { path: '/own/hidden/:name', method: 'get', response: answer }] } })
+    await as('acme')('GET /greetings/ada?secret=4711')
+    for (const path of ['/own/a', '/own/b?x=1', '/own/hidden/a', '/own/a/b/c']) await as('acme')(`GET ${path}`)
+    await as('globex')('GET /own/a')
+    await caller(t, first)('GET /own/a', { token: 'wrong' })
+    await caller(t, first)('GET /health')
+    t.strictSame(countsOf(await summaryOf(admin, '', 'acme')), ['GET /own/:name 2', 'GET (unknown) 1', 'GET /greetings/:name 1'])
+    t.strictSame(countsOf(await summaryOf(admin, '', 'globex')), ['GET (unknown) 1'])
+    t.strictSame(countsOf(await summaryOf(admin)), ['GET (unknown) 3', 'GET /own/:name 2', 'GET /greetings/:name 1', 'GET /health 1'])
+  })
+
+  await t.test('shows what other servers have written, and loses nothing when it stops', async (t) => {
+    const second = await testServer(t, document, { engine })
+    const ask = caller(t, second, { token: tokenOf('globex') })
+    for (let request = 0; request < 5; request++) await ask('GET /greetings/ada')
+    t.strictSame(countsOf(await summaryOf(admin, '', 'globex')), ['GET (unknown) 1'])
+    await second.close()
+    t.strictSame(countsOf(await summaryOf(admin, '', 'globex')), ['GET /greetings/:name 5', 'GET (unknown) 1'])
+  })
+
+  await t.test('writes each request at once where it is told to', async (t) => {
+    const eager = await testServer(t, { ...document, analytics: { enabled: true, serviceName: 'eager', buffer: { enabled: false } } }, { engine })
+    await caller(t, eager, { token: tokenOf('globex') })('GET /greetings/ada')
+    const written = () => eager.db.selectFrom('tenantry.request_stats').select(['tenant_id', 'route', 'count']).where('service', '=', 'eager').orderBy('tenant_id').execute()
+    let rows = await written()
+    for (const deadline = Date.now() + 5000; rows.length === 0 && Date.now() < deadline;) rows = await written()
+    t.strictSame(rows.map(({ tenant_id: tenant, route, count }) => `${tenant} ${route} ${Number(count)}`), [' /greetings/:name 1', 'globex /greetings/:name 1'])
+    t.strictSame(countsOf(await summaryOf(caller(t, eager, { token: adminToken }), '', 'acme')), [], 'the figures of another name are others')
+  })
+
+  await t.test('documents the endpoint, and names it nowhere where analytics are off', async (t) => {
+    t.ok(Object.hasOwn((await first.inject('/doc')).json().paths, '/analytics/summary'))
+    for (const off of [{ analytics: { enabled: false } }, { plugins: { analytics: false as const } }]) {
+      const app = await testServer(t, { ...document, ...off }, { engine })
+      t.equal((await caller(t, app, { token: adminToken })('GET /analytics/summary')).status, 404)
+      t.notOk(Object.hasOwn((await app.inject('/doc')).json().paths, '/analytics/summary'))
+    }
+  })
+})
+
+t.test('the plugin counts the routes of any app, and says what it needs', async (t) => {
+  const bare = Fastify()
+  t.teardown(() => bare.close())
+  await t.rejects(async () => await bare.register(analytics), /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/analytics"/)
+
+  const unguarded = Fastify()
+  t.teardown(() => unguarded.close())
+  await unguarded.register(database, { provider: 'embedded', migrate: 'auto' })
+  await unguarded.register(analytics)
+  unguarded.get('/a/:id', async () => ({ ok: true }))
+  unguarded.register(async (inner) => { inner.route({ method: ['GET', 'POST'], url: '/b', onResponse: [async () => {}], handler: async () => ({ ok: true }) }) }, { prefix: '/prefix' })
+  unguarded.get('/fails', async () => { throw new Error('on purpose') })
+  for (const url of ['/a/1', '/a/2', '/a/3', '/prefix/b', '/nowhere', '/fails']) await unguarded.inject(url)
+  await unguarded.inject({ method: 'POST', url: '/prefix/b' })
+  const figures = await unguarded.analytics.summary({ from: new Date(Date.now() - 1000), until: new Date(Date.now() + 1000) })
+  t.match(figures, { total: 7, errors: 1 })
+  t.strictSame(figures.routes.map(({ method, route, count, errorRate }) => `${method} ${route} ${count} ${errorRate}`), [
+    'GET /a/:id 3 0', 'GET (unknown) 1 0', 'GET /fails 1 1', 'GET /prefix/b 1 0', 'POST /prefix/b 1 0'
+  ])
+
+  const other = Fastify()
+  t.teardown(() => other.close())
+  other.decorate('analytics', unguarded.analytics)
+  await t.rejects(async () => await other.register(analyticsRoutes), /register the plugin "tenantry\/plugins\/auth" before "tenantry\/plugins\/analytics"/)
+})
+
+t.test('a database that goes away takes no request down, and what was counted meanwhile is written when it is back', async (t) => {
+  const server = await postgresServer(t)
+  const { app, admin, stranger } = await open(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, { excludePaths: ['/analytics/*'], buffer: { flushInterval: 1 } })
+  await stranger('GET /things/1')
+  t.match(await summaryOf(admin), { total: 1 })
+  await server.stop()
+  for (let request = 0; request < 20; request++) t.equal((await stranger('GET /things/1')).status, 200)
+  await app.analytics.flush()
+  t.equal((await admin('GET /analytics/summary')).status, 503)
+  await server.start()
+  await until(t, 'the figures are complete', async () => {
+    const { status, body } = await admin('GET /analytics/summary')
+    return status === 200 && body['total'] === 21
+  })
+})
