@@ -1,0 +1,50 @@
+import { test } from 'tap'
+import { sql } from 'kysely'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { createUsage } from '../../../plugins/usage/service.js'
+import { createPlans } from '../../../lib/plans.js'
+import { fakeClock, open } from './app.js'
+
+test('a million increments over a thousand tenants are in the ledger to the last one after a stop', (t) => forEachEngine(t, async (t, engine) => {
+  const tenants = 1000
+  const { app } = await open(t, engine, { now: fakeClock().now })
+  await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(0, ${tenants - 1}::int) i`.execute(app.db)
+  // It stops before the database of the app does, so that what it wrote can be read.
+  const service = createUsage({ engine: app.engine, tenants: app.tenants, plans: createPlans(), log: app.log, now: fakeClock().now })
+  const expected = new Map<string, number>()
+  for (let index = 0; index < 1_000_000; index++) {
+    const tenant = `t${(index * 7919 + (index >> 9)) % tenants}`
+    const amount = index % 5 === 0 ? 3 : 1
+    service.record(tenant, 'api_calls', amount)
+    expected.set(tenant, (expected.get(tenant) ?? 0) + amount)
+    // Others write while it counts.
+    if (index % 250_000 === 200_000) await service.flush()
+  }
+  await service.close()
+  t.equal(service.waiting, 0)
+  const { rows } = await sql<{ tenant_id: string, month: number, day: number }>`select tenant_id, sum(amount) filter (where period = '2026-06')::float8 as month, sum(amount) filter (where period = '2026-06-01')::float8 as day
+    from tenantry.usage_counters where counter = 'api_calls' group by 1`.execute(app.db)
+  t.equal(rows.length, tenants)
+  t.equal(rows.filter(({ tenant_id: id, month, day }) => expected.get(id) === month && month === day).length, tenants, 'each is exact')
+  t.equal(rows.reduce((sum, { month }) => sum + month, 0), 1_400_000)
+}))
+
+test('memory is that of what waits: ten thousand tenants leave nothing behind', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } })
+  await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(1, 10000) i`.execute(app.db)
+  const service = createUsage({ engine: app.engine, tenants: { get: () => null }, plans: createPlans(), log: app.log })
+  const createdAt = new Date((await sql<{ at: Date }>`select created_at as at from tenantry.tenants limit 1`.execute(app.db)).rows[0]!.at)
+  const tenant = (index: number) => ({ id: `t${index}`, name: 't', plan: 'free', status: 'active', createdAt, config: {} } as const)
+  for (let round = 0; round < 3; round++) {
+    for (let index = 1; index <= 10_000; index++) service.request(tenant(index), 10)
+    t.equal(service.waiting, 10_000)
+    await service.flush()
+    t.equal(service.waiting, 0)
+  }
+  const { rows: [sum] } = await sql`select count(*)::int as rows, sum(amount)::float8 as sum from tenantry.usage_counters where counter = 'bandwidth_bytes' and period like '____-__'`.execute(app.db)
+  t.same(sum, { rows: 10_000, sum: 300_000 })
+  service.record('nobody', 'api_calls')
+  t.equal(service.waiting, 0, 'an id that no tenant has takes no room')
+  await service.close()
+})

@@ -1,0 +1,140 @@
+import { test } from 'tap'
+import { sql } from 'kysely'
+import { until } from '../../helpers/instances.js'
+import { forEachEngine, postgresServer } from '../../helpers/postgres.js'
+import { maxAmount } from '../../../plugins/usage/metrics.js'
+import { createUsage } from '../../../plugins/usage/service.js'
+import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.js'
+import { fakeClock, ledgerOf, open } from './app.js'
+
+test('a write whose answer was lost counts once, whatever was counted since', (t) => forEachEngine(t, async (t, engine) => {
+  const clock = fakeClock()
+  const { app } = await open(t, engine, { tenants: { acme: 'free', globex: 'free' } })
+  const real = createUsageStore(app.engine)
+  const faults: ('before' | 'after' | null)[] = []
+  const store: UsageStore = {
+    ...real,
+    async write (...batch) {
+      const fault = faults.shift() ?? null
+      if (fault === 'before') throw new Error('the statement was not sent')
+      const written = await real.write(...batch)
+      if (fault === 'after') throw new Error('the answer was lost')
+      return written
+    }
+  }
+  const service = createUsage({ engine: app.engine, tenants: app.tenants, plans: app.plans, log: app.log, now: clock.now, store })
+  let sum = 0
+  for (const [round, fault] of (['after', null, 'before', 'after', 'after', 'before', null, 'after', null, null] as const).entries()) {
+    faults.push(fault)
+    service.record('acme', 'api_calls', round + 1)
+    sum += round + 1
+    await (fault === null ? service.flush() : t.rejects(service.flush()))
+  }
+  await Promise.all([service.flush(), service.flush(), service.flush()])
+  t.same(await ledgerOf(app), { 'acme api_calls 2026-06': sum, 'acme api_calls 2026-06-01': sum })
+
+  service.record('globex', 'bandwidth_bytes', 7)
+  faults.push('after')
+  await t.rejects(service.flush())
+  await service.take('globex', 'rooms').catch(() => {})
+  service.give('globex', 'rooms')
+  await service.flush()
+  t.match(await ledgerOf(app), { 'globex bandwidth_bytes 2026-06': 7 })
+  t.match((await service.report('globex')).usage.websocket.rooms, { current: 0 }, 'gauges of a write that was repeated are written all the same')
+  await service.close()
+}))
+
+test('sums end at what JSON holds exactly; what is freed ends at nothing', (t) => forEachEngine(t, async (t, engine) => {
+  const { app, as } = await open(t, engine, { now: fakeClock().now, tenants: { acme: 'much' } })
+  for (let round = 0; round < 3; round++) {
+    app.usage.record('acme', 'bandwidth_bytes', maxAmount)
+    app.usage.record('acme', 'bandwidth_bytes', maxAmount - 1)
+    await app.usage.flush()
+  }
+  t.equal((await ledgerOf(app))['acme bandwidth_bytes 2026-06'], maxAmount)
+  for (let round = 0; round < 2; round++) await (await app.usage.reserve('acme', 'storage_bytes', maxAmount)).settle(maxAmount)
+  const answer = await as('acme')('GET /usage/summary')
+  t.match(answer.text, `"storage_bytes":${maxAmount},`)
+  await app.usage.free('acme', 'storage_bytes', maxAmount - 5)
+  t.equal((await ledgerOf(app))['acme storage_bytes total'], 5)
+  await Promise.all([1, 2, 3, 4].map((amount) => app.usage.free('acme', 'storage_bytes', amount)))
+  t.equal((await ledgerOf(app))['acme storage_bytes total'], 0)
+  await (await app.usage.reserve('acme', 'storage_bytes', 3)).settle(3)
+  t.equal((await app.usage.summary('acme')).storage_bytes, 3)
+  for (const amount of [-1, 0.5, NaN, 2 ** 53]) {
+    t.throws(() => app.usage.record('acme', 'api_calls', amount), TypeError)
+    await t.rejects(app.usage.free('acme', 'storage_bytes', amount), TypeError)
+  }
+}))
+
+test('figures of a deleted tenant are gone, do not come back with a late write, and are none of the next one of its id', (t) => forEachEngine(t, async (t, engine) => {
+  const { app } = await open(t, engine, { now: fakeClock().now, tenants: { acme: 'much', globex: 'much' } })
+  const use = async () => {
+    app.usage.record('acme', 'api_calls', 5)
+    app.usage.record('globex', 'api_calls', 1)
+    await app.usage.take('acme', 'connections')
+    await app.usage.flush()
+    return await app.usage.reserve('acme', 'llm_tokens', 100)
+  }
+  const reservation = await use()
+  app.usage.record('acme', 'api_calls', 50)
+  await app.tenants.delete('acme')
+  app.usage.give('acme', 'connections')
+  await app.usage.flush()
+  await reservation.settle(100)
+  await app.usage.free('acme', 'storage_bytes', 3)
+  const left = { 'globex api_calls 2026-06': 1, 'globex api_calls 2026-06-01': 1 }
+  t.same(await ledgerOf(app), left)
+  await t.rejects(app.usage.reserve('acme', 'storage_bytes', 1), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  await t.rejects(app.usage.take('acme', 'rooms'), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  await t.rejects(app.usage.report('acme'), { code: 'TENANTRY_TENANT_UNKNOWN' })
+
+  await app.tenants.create({ id: 'acme', name: 'acme', plan: 'seven' })
+  await app.usage.take('acme', 'connections')
+  await app.usage.take('acme', 'connections')
+  app.usage.record('acme', 'api_calls', 2)
+  await app.tenants.delete('acme')
+  await app.tenants.create({ id: 'acme', name: 'acme', plan: 'seven' })
+  app.usage.record('acme', 'api_calls', 1)
+  await app.usage.flush()
+  t.notOk((await ledgerOf(app))['acme api_calls 2026-06'], 'what was counted for the one before is dropped, with what was added to it within the second')
+  t.match(await app.usage.report('acme'), { usage: { websocket: { connections: { current: 0 } } } })
+  await app.usage.take('acme', 'connections')
+  t.match(await app.usage.report('acme'), { usage: { websocket: { connections: { current: 1 } } } })
+  for (let index = 0; index < 2; index++) app.usage.give('acme', 'connections')
+  t.match(await app.usage.report('acme'), { usage: { websocket: { connections: { current: 1 } } } }, 'what the tenant before had open, given back, is not of this one')
+  app.usage.give('acme', 'connections')
+  t.match(await app.usage.report('acme'), { usage: { websocket: { connections: { current: 0 } } } })
+  app.usage.record('acme', 'api_calls', 3)
+  t.equal((await app.usage.summary('acme')).api_calls, 3)
+}))
+
+test('while the database is away figures wait, and are written when it is back', async (t) => {
+  const server = await postgresServer(t)
+  const lines: string[] = []
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, { now: fakeClock().now, tenants: { acme: 'much' }, onLog: (line) => lines.push(line) })
+  app.usage.record('acme', 'api_calls', 1)
+  const [settled, released] = [await app.usage.reserve('acme', 'llm_tokens', 10), await app.usage.reserve('acme', 'llm_tokens', 1000)]
+  await app.usage.take('acme', 'rooms')
+  await app.usage.take('acme', 'rooms')
+  await server.stop()
+  for (let round = 0; round < 3; round++) {
+    app.usage.record('acme', 'api_calls', 10)
+    await t.rejects(app.usage.flush(), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
+  }
+  await settled.settle(15)
+  await released.release()
+  await app.usage.free('acme', 'storage_bytes', 1)
+  app.usage.give('acme', 'rooms')
+  await t.rejects(app.usage.reserve('acme', 'llm_tokens', 1), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
+  await t.rejects(app.usage.take('acme', 'connections'), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
+  await t.rejects(app.usage.summary('acme'), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
+  await server.start()
+  // By itself, within a few beats.
+  await until(t, 'usage is written again', async () => (await ledgerOf(app).catch(() => null))?.['acme llm_tokens 2026-06'] === 15)
+  t.match(await app.usage.summary('acme'), { api_calls: 31, llm_tokens: 15 })
+  t.match(await app.usage.report('acme'), { usage: { websocket: { rooms: { current: 1 }, connections: { current: 0 } } } })
+  const { rows } = await sql`select from tenantry.usage_reservations`.execute(app.db)
+  t.equal(rows.length, 0, 'nothing is reserved any more')
+  t.ok(lines.filter((line) => line.includes('usage cannot be written')).length <= 1, 'it is told once')
+})
