@@ -39,7 +39,10 @@ function requestsIn (batches: readonly Batch[]): number {
 
 async function until (t: Test, what: string, isTrue: () => boolean): Promise<void> {
   for (const deadline = Date.now() + 5000; !isTrue();) {
-    if (Date.now() > deadline) return t.fail(what)
+    if (Date.now() > deadline) {
+      t.fail(what)
+      return
+    }
     await new Promise((resolve) => setImmediate(resolve))
   }
   t.pass(what)
