@@ -42,7 +42,7 @@ export function checkRouteTexts (route: Route, pointer: string, { faults, env }:
   if (route.transform !== undefined) compileTransform(route.transform, `${pointer}/transform`, values)
   if (route.response !== undefined) compileResponse(route.response, `${pointer}/response`, values)
   compileResourceLimit(route, pointer, values)
-  compileCache(route, [], pointer, { enabled: true, ttl: 1 }, values)
+  compileCache(route, [], pointer, { cache: { enabled: false, ttl: 1 }, pagination: without.pagination }, values)
 }
 
 /** Checks each query, which sees the results of those before it; returns the names of all results. */

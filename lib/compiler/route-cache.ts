@@ -3,6 +3,10 @@ import type { Route } from '../config/schema/route.js'
 import type { CacheTarget } from './cache-key.js'
 import type { TemplateContext } from './reference.js'
 import type { Reference, Scope } from './types.js'
+import type { Pagination } from '../config/schema/root.js'
+import { createHash } from 'node:crypto'
+import { setting } from '../config/environment.js'
+import { version } from '../version.js'
 import { compileCacheKey } from './cache-key.js'
 import { methodOf } from './route-parts.js'
 
@@ -11,11 +15,17 @@ export interface CompiledCache {
   readonly key: (scope: Scope, target: CacheTarget) => string
 }
 
+/** What the document says of caching, and what else of it an answer depends on. */
+export interface CacheContext {
+  readonly cache: { readonly enabled: boolean, readonly ttl: number }
+  readonly pagination: Pagination
+}
+
 /**
  * Compiles a route's `cache`; null where nothing is kept: it has none, the route or the document turns it off, or
  * faults were added. What is turned off is checked too, so that nobody finds its faults by turning it on.
  */
-export function compileCache (route: Route, references: readonly Reference[], pointer: string, document: { readonly enabled: boolean, readonly ttl: number }, context: TemplateContext): CompiledCache | null {
+export function compileCache (route: Route, references: readonly Reference[], pointer: string, { cache: document, pagination }: CacheContext, context: TemplateContext): CompiledCache | null {
   const { cache } = route
   if (cache === undefined) return null
   const method = methodOf(route)
@@ -23,6 +33,23 @@ export function compileCache (route: Route, references: readonly Reference[], po
     context.faults.add(`${pointer}/cache`, 'only a `get` route can be cached')
     return null
   }
+  if (writes(route)) context.faults.add(`${pointer}/cache`, 'a route that writes cannot be cached: a kept answer would leave out the write')
   const key = compileCacheKey(cache, references, `${pointer}/cache`, context, `${method} ${route.path}`)
-  return cache.enabled && document.enabled ? { ttlMs: (cache.ttl ?? document.ttl) * 1000, key } : null
+  if (!cache.enabled || !document.enabled) return null
+  const print = fingerprint(route, pagination, context)
+  return { ttlMs: (cache.ttl ?? document.ttl) * 1000, key: (scope, target) => print + key(scope, target) }
+}
+
+function writes ({ queries = [], firebaseQueries = [] }: Route): boolean {
+  return queries.some(({ operation }) => operation !== 'select') || firebaseQueries.some(({ operation }) => operation !== 'get' && operation !== 'query')
+}
+
+/**
+ * Stands for all that makes the answers of a route. A store outlives the process: without it the next one, whose route
+ * hides a field, would answer what the one before kept.
+ */
+function fingerprint (route: Route, pagination: Pagination, { env }: TemplateContext): string {
+  const text = JSON.stringify(route)
+  const settings = [...text.matchAll(/\benv\.(\w+)/g)].map(([, name = '']) => [name, setting(env, name)])
+  return createHash('sha256').update(JSON.stringify([version, text, pagination, settings])).digest('base64url').slice(0, 16)
 }

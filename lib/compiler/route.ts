@@ -8,7 +8,7 @@ import type { FaultList } from '../config/faults.js'
 import type { Pagination } from '../config/schema/root.js'
 import type { RouteRateLimit } from '../config/schema/rate-limit.js'
 import type { Route } from '../config/schema/route.js'
-import type { CompiledQuery, CompiledRequest, CompiledResponse, Method } from './types.js'
+import type { CompiledQuery, CompiledRequest, CompiledResponse, Method, TableUse } from './types.js'
 import type { TemplateContext } from './reference.js'
 import type { CompiledCache } from './route-cache.js'
 import type { CompiledResourceLimit } from './resource-limit.js'
@@ -18,6 +18,7 @@ import type { CopyCheck } from './copies.js'
 import { nearest, pointerTo } from '../config/faults.js'
 import { withheldBy } from './query/withheld.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
+import { unique } from './query/table-use.js'
 import { compileCopies } from './copies.js'
 import { compileRequest } from './request.js'
 import { compileResourceLimit } from './resource-limit.js'
@@ -69,6 +70,9 @@ export interface CompiledRoute {
   readonly secrets: readonly string[]
   /** A query reads or writes a tenant-scoped table. */
   readonly tenantScoped: boolean
+  /** What its queries read and what they write: of two queries on one table, once. */
+  readonly reads: readonly TableUse[]
+  readonly writes: readonly TableUse[]
   /** One of several queries writes: all of them run in one transaction. */
   readonly transaction: boolean
   /** A later query, the transform or the response reads `results`: texts of queries are parsed. */
@@ -118,7 +122,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     ...transform?.references ?? [],
     ...response?.kind === 'mapping' ? response.value.references : []
   ]
-  const cache = compileCache(route, references, pointer, context.cache, values)
+  const cache = compileCache(route, references, pointer, context, values)
   const resourceLimit = compileResourceLimit(route, pointer, values)
   const method = methodOf(route)
   if (faults.faults.length > before) return null
@@ -137,6 +141,8 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     queries: Object.freeze(queries),
     secrets: Object.freeze([...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]),
     tenantScoped: queries.some((query) => query.tenantScoped),
+    reads: unique(queries.flatMap((query) => query.reads)),
+    writes: unique(queries.flatMap((query) => query.writes)),
     transaction: queries.length > 1 && queries.some((query) => query.write),
     readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
     status: queries.length === 1 ? queries[0]!.status : 200,

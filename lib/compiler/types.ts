@@ -70,6 +70,13 @@ export type JsonSchema = Readonly<Record<string, unknown>>
  */
 export type Answer = 'page' | 'record' | 'records' | 'deletion'
 
+/** A table (or a collection of documents) that a query reads or writes. */
+export interface TableUse {
+  readonly table: string
+  /** Only the rows of the request's tenant; false for those that belong to nobody. */
+  readonly scoped: boolean
+}
+
 /** A query bound to one request. */
 export interface BoundQuery {
   readonly statement: Statement
@@ -88,6 +95,10 @@ export interface CompiledQuery {
   readonly write: boolean
   /** The query or one of its embeds reads or writes a tenant-scoped table. */
   readonly tenantScoped: boolean
+  /** What its records are read from, embedded tables and those behind views too. */
+  readonly reads: readonly TableUse[]
+  /** What it writes, with the tables that the database changes after it (`on delete cascade`). */
+  readonly writes: readonly TableUse[]
   /** The error that a route answers where the statement gives no row. */
   readonly missing: Missing
   /** 201 for those that create, else 200. */

@@ -17,6 +17,8 @@ interface Row extends Record<string, unknown> {
   /** Unique ones that no constraint has made; `plain` without a condition or an expression. */
   indexes: { name: string, columns: string[], plain: boolean }[]
   foreign_keys: ForeignKey[]
+  /** null for what is no view. */
+  reads_from: string[] | null
   checks: { name: string, columns: string[] }[]
 }
 
@@ -49,7 +51,8 @@ select c.relname as name, c.relkind in ('v', 'm') as view,
       join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum where u.place <= i.indnkeyatts) names
     where i.indrelid = c.oid and i.indisunique
       and not exists (select from pg_constraint k where k.conindid = i.indexrelid and k.contype in ('p', 'u'))) as indexes,
-  (select coalesce(json_agg(json_build_object('name', k.conname, 'columns', here.list, 'referencedTable', r.relname, 'referencedColumns', there.list) order by k.conname), '[]')
+  (select coalesce(json_agg(json_strip_nulls(json_build_object('name', k.conname, 'columns', here.list, 'referencedTable', r.relname, 'referencedColumns', there.list,
+      'followsDelete', case when k.confdeltype in ('c', 'n', 'd') then true end, 'followsUpdate', case when k.confupdtype in ('c', 'n', 'd') then true end)) order by k.conname), '[]')
     from pg_constraint k join pg_class r on r.oid = k.confrelid and r.relnamespace = c.relnamespace, lateral (
       select json_agg(a.attname order by u.place) as list from unnest(k.conkey) with ordinality u(attnum, place)
       join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum) here, lateral (
@@ -60,7 +63,15 @@ select c.relname as name, c.relkind in ('v', 'm') as view,
     from pg_constraint k, lateral (
       select coalesce(json_agg(a.attname order by u.place), '[]') as list from unnest(k.conkey) with ordinality u(attnum, place)
       join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum) names
-    where k.conrelid = c.oid and k.contype in ('c', 'x')) as checks
+    where k.conrelid = c.oid and k.contype in ('c', 'x')) as checks,
+  case when c.relkind in ('v', 'm') then (
+    with recursive used (oid) as (
+      select c.oid
+      union
+      select d.refobjid from used u join pg_rewrite w on w.ev_class = u.oid
+      join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid and d.refclassid = 'pg_class'::regclass)
+    select coalesce(json_agg(b.relname order by b.relname), '[]') from used u join pg_class b on b.oid = u.oid
+    where b.relnamespace = c.relnamespace and b.relkind in ('r', 'p', 'f')) end as reads_from
 from pg_class c
 where c.relnamespace = (select oid from pg_namespace where nspname = $1)
   and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
@@ -89,7 +100,8 @@ function tableOf (row: Row): Table {
     foreignKeys: row.foreign_keys,
     tenantScoped: columns.has('tenant_id'),
     softDelete: columns.get('deleted')?.type === 'boolean' && /^timestamp/.test(columns.get('deleted_at')?.type ?? ''),
-    view: row.view
+    view: row.view,
+    ...row.reads_from !== null && { readsFrom: row.reads_from }
   })
 }
 

@@ -22,6 +22,10 @@ export interface ForeignKey {
   readonly columns: readonly string[]
   readonly referencedTable: string
   readonly referencedColumns: readonly string[]
+  /** Deleting the referenced row changes rows of this table: `on delete cascade`, `set null` or `set default`. Default: it does not. */
+  readonly followsDelete?: boolean
+  /** The same for a change of the referenced columns. */
+  readonly followsUpdate?: boolean
 }
 
 /** A table or view that routes can name. */
@@ -38,6 +42,8 @@ export interface Table {
   readonly softDelete: boolean
   /** A view is read only. */
   readonly view: boolean
+  /** Of a view: the tables of the schema that it reads, through other views too. */
+  readonly readsFrom?: readonly string[]
 }
 
 /** The application tables of one schema at one moment; frozen, replaced as a whole by a refresh. */

@@ -164,4 +164,3 @@ function freeBytes (path: string): number {
   const { bavail, bsize } = statfsSync(path)
   return bavail * bsize
 }
-

@@ -42,7 +42,8 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
 
   /** Commands go out in the order of their calls: what was written to is told before anything else is asked. */
   function ask<Value> (work: (client: Redis) => Promise<Value>, fallback: () => Value): MaybePromise<Value> {
-    return connection.run(lateCount === 0 ? work : (client) => {
+    if (lateCount === 0) return connection.run(work, fallback)
+    return connection.run((client) => {
       tellLate(client)
       return work(client)
     }, fallback)
@@ -70,7 +71,7 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
     if (isClosed) return
     timer ??= setTimeout(() => {
       timer = undefined
-      if (lateCount > 0) void connection.run(async (client) => tellLate(client), tellSoon)
+      if (lateCount > 0) connection.run(async (client) => tellLate(client), tellSoon)
     }, lateMs).unref()
   }
 

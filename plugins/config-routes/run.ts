@@ -2,27 +2,50 @@
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { BoundQuery, CompiledQuery, Scope } from '../../lib/compiler/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
+import type { CacheStore } from '../cache/store.js'
 import { maxAnswerBytes } from '../../lib/compiler/answer.js'
 import { ColumnsError } from '../../lib/database/failures.js'
-import { failure } from '../../lib/errors.js'
+import { catalogue, failure, TenantryError } from '../../lib/errors.js'
 
 type Run = (bound: BoundQuery) => Promise<string | null>
 
 /**
- * Runs the route for one request and returns its body as JSON text. Where nothing needs the rows in JavaScript, the
+ * Runs the route for one request; what it wrote is told to the cache once it is committed and before this resolves or
+ * rejects. See `run` for the body.
+ */
+export async function runRoute (route: CompiledRoute, engine: Engine, cache: CacheStore | null, scope: Scope): Promise<string> {
+  if (cache === null || route.writes.length === 0) return run(route, engine, scope, nothingWritten)
+  const written = () => cache.invalidate(scope.tenant?.id ?? '', route.writes)
+  try {
+    return await run(route, engine, scope, written)
+  } catch (error) {
+    // The connection was lost: the database may have committed all the same.
+    if (error instanceof TenantryError && error.code === catalogue.databaseUnavailable.code) await written()
+    throw error
+  }
+}
+
+const nothingWritten = (): void => {}
+
+/**
+ * Runs the route and returns its body as JSON text. Where nothing needs the rows in JavaScript, the
  * text is the one that PostgreSQL built. Throws the errors of the catalogue; what would be too large is not written.
  */
-export async function runRoute (route: CompiledRoute, engine: Engine, scope: Scope): Promise<string> {
+async function run (route: CompiledRoute, engine: Engine, scope: Scope, written: () => void | Promise<void>): Promise<string> {
   const options = { tenantId: scope.tenant?.id ?? null }
   const copies = route.copies?.response ?? null
   // What it copies of the request is known before anything is asked of the database.
   if (copies !== null) copies(scope, 0)
   if (copies !== null && route.queries.some((query) => query.write)) {
-    return engine.transaction(options, async (session) => bodyOf(route, await answerOf(route, scope, (bound) => textIn(session, bound)), scope))
+    const body = await engine.transaction(options, async (session) => bodyOf(route, await answerOf(route, scope, (bound) => textIn(session, bound)), scope))
+    await written()
+    return body
   }
   const text = route.transaction
     ? await engine.transaction(options, (session) => answerOf(route, scope, (bound) => textIn(session, bound)))
     : await answerOf(route, scope, (bound) => engine.text(bound.statement, bound.values, options))
+  const telling = written()
+  if (telling instanceof Promise) await telling
   return bodyOf(route, text, scope)
 }
 

@@ -21,6 +21,8 @@ export interface Serving extends SecretSource {
   readonly engine: Engine
   /** null where the plugin is not registered, as no route then is cached. */
   readonly cache: CacheStore | null
+  /** Bodies that are being made of cached routes. Every one of them has a request that waits for it. */
+  readonly loads: Map<string, Promise<string>>
   /** null where the plugin is not registered: no tenant then has limits. */
   readonly limits: ResourceLimits | null
   /** A permission that a tenant's own callers must hold to bypass field exclusion by naming their tenant in X-Tenant-ID. */
@@ -32,6 +34,7 @@ export function servingOf (app: FastifyInstance, dashboardPermission: string | u
   return {
     engine: app.engine,
     cache: app.hasDecorator('cache') ? app.cache : null,
+    loads: new Map(),
     limits: app.hasDecorator('resourceLimits') ? app.resourceLimits : null,
     secrets: app.hasDecorator('secrets') ? app.secrets : null,
     overridableEnv: new Set(overridableEnv),
@@ -59,22 +62,36 @@ export async function serveRoute (route: CompiledRoute, serving: Serving, reques
 
 /** What the statements give, or was cached of them. */
 function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
-  const { engine, cache } = serving
-  if (route.cache === null || cache === null) return runRoute(route, engine, scope)
-  return cachedAnswer(route, route.cache, { engine, cache }, request, reply, scope, generation)
+  const { engine, cache, loads } = serving
+  if (route.cache === null || cache === null) return runRoute(route, engine, cache, scope)
+  return cachedAnswer(route, route.cache, { engine, cache, loads }, request, reply, scope, generation)
 }
 
-async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: CompiledCache, { engine, cache }: { readonly engine: Engine, readonly cache: CacheStore }, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
+type Cached = Pick<Serving, 'engine' | 'loads'> & { readonly cache: CacheStore }
+
+async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: CompiledCache, { engine, cache, loads }: Cached, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
   const { url } = request
   const mark = url.indexOf('?')
   const target = { method: route.method, path: mark < 0 ? url : url.slice(0, mark), query: mark < 0 ? '' : url.slice(mark + 1) }
   const key = generation + keyOf(scope, target)
   const tenant = scope.tenant?.id ?? ''
-  const stored = await cache.get(tenant, key)
-  reply.header('x-cache', stored === undefined ? 'MISS' : 'HIT')
-  if (stored !== undefined) return stored
-  const body = await runRoute(route, engine, scope)
-  await cache.set(tenant, key, body, ttlMs)
+  const looked = cache.get(tenant, key, route.reads)
+  const found = looked instanceof Promise ? await looked : looked
+  if (typeof found === 'string') {
+    reply.header('x-cache', 'HIT')
+    return found
+  }
+  reply.header('x-cache', 'MISS')
+  const { stamp } = found
+  // Whoever asks after a write has another stamp, and never joins what was begun before it.
+  const id = `${tenant}:${stamp} ${key}`
+  const known = loads.get(id)
+  if (known !== undefined) return known
+  const body = runRoute(route, engine, cache, scope)
+  loads.set(id, body)
+  // Nobody waits until it is kept; until then it is given to those who ask.
+  const end = () => { loads.delete(id) }
+  body.then((text) => cache.set(tenant, key, text, ttlMs, stamp)).then(end, end)
   return body
 }
 

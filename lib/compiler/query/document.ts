@@ -28,6 +28,7 @@ const maxIdLength = 512 // characters; PostgreSQL's index takes some 2,700 bytes
 const documentSchema: JsonSchema = Object.freeze({ type: 'object', properties: { id: { type: 'string' } }, required: ['id'], additionalProperties: true })
 
 const noPlaces: CompiledQuery['places'] = new Map()
+const nothing: CompiledQuery['writes'] = Object.freeze([])
 
 type Operation = DocumentQuery['operation']
 type Member = 'docId' | 'filters' | 'data' | 'order' | 'limit' | 'offset'
@@ -88,11 +89,15 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
   if (collection === undefined || faults.faults.length > before || (writes && data === undefined)) return null
 
   const references = [...id?.references ?? [], ...data?.references ?? [], ...parts.filters.references, ...parts.page.references]
+  // The documents of a request without a tenant are those of the empty one.
+  const used = Object.freeze([Object.freeze({ table: `documents:${collection}`, scoped: true })])
   return Object.freeze({
     key: query.alias ?? collection,
     table: collection,
     write: operation !== 'get' && operation !== 'query',
     tenantScoped: true,
+    reads: operation === 'get' || operation === 'query' ? used : nothing,
+    writes: operation === 'get' || operation === 'query' ? nothing : used,
     missing: 'notFound',
     status: creates ? 201 : 200,
     answer: answers[operation],

@@ -14,6 +14,7 @@ import { recordSchema } from './record-schema.js'
 import { compileSelect } from './select-operation.js'
 import { namesOf } from './selection.js'
 import { compileSubject } from './subject.js'
+import { readsOf, writesOf } from './table-use.js'
 import { checkQueryTexts } from './texts.js'
 import { uniqueReferences } from './unique-references.js'
 import { compileDelete, compileUpdate } from './update-operation.js'
@@ -30,6 +31,7 @@ const operations = {
 } as const satisfies Record<Query['operation'], (subject: Subject) => CompiledOperation | undefined>
 
 const noPlaces: CompiledQuery['places'] = new Map()
+const nothing: CompiledQuery['writes'] = Object.freeze([])
 
 /** Compiles a query on a table; null after faults were added to the context's list. */
 export function compileQuery (query: Query, pointer: string, context: QueryContext): CompiledQuery | null {
@@ -44,12 +46,14 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
   if (table === undefined) checkQueryTexts(query, pointer, context)
   const subject = table === undefined ? undefined : compileSubject(query, table, pointer, context)
   const operation = subject === undefined ? undefined : operations[query.operation](subject)
-  if (subject === undefined || operation === undefined || faults.faults.length > before) return null
+  if (table === undefined || subject === undefined || operation === undefined || faults.faults.length > before) return null
   return Object.freeze({
     key: query.alias ?? query.table,
     table: query.table,
     write: query.operation !== 'select',
     tenantScoped: subject.tenantScoped || operation.tenantScoped === true,
+    reads: readsOf(subject.full, context.catalogue),
+    writes: query.operation === 'select' ? nothing : writesOf(table, query.operation === 'delete' ? 'delete' : 'update', context.catalogue),
     missing: operation.missing,
     status: query.operation === 'insert' ? 201 : 200,
     answer: operation.answer,

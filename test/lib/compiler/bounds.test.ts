@@ -85,7 +85,7 @@ test('one compilation tells every fault of a route, each once', async (t) => {
   for (const fault of [/a `get` request has no body/, /computes nothing/, /no parameter of this name/, /no table "articels"/, /title_length.*generated/]) t.equal(faults.filter((each) => fault.test(each)).length, 1, String(fault))
   t.equal(faults.filter((each) => each.includes('has no column "titel"')).length, 3)
   t.equal(new Set(faults).size, faults.length)
-  t.equal(faults.length, 24)
+  t.equal(faults.length, 25)
   t.match(faultsOf({ path: '/x', method: 'get', response: { a: 1 }, transform: { fields: { a: '1' } } }, tenant), [/no answer of a query to compute from/])
 })
 
