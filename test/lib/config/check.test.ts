@@ -14,7 +14,7 @@ t.test('the smallest document has every default', async (t) => {
     routes: [],
     pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 },
     cache: { enabled: true, provider: 'memory', ttl: 60, maxSize: 10_000, maxMemoryMB: 64 },
-    rateLimit: { enabled: false, default: { max: 100, windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false } },
+    rateLimit: { enabled: false },
     server: { bodyLimit: 1_048_576, trustProxy: false },
     tenancy: { provisioning: 'auto', trustHeader: false, sharedTables: [], env: [], overridableEnv: [], maxLoadedTenants: 1000 },
     plans: {},
@@ -23,7 +23,7 @@ t.test('the smallest document has every default', async (t) => {
 })
 
 t.test('a configuration is frozen throughout, and apart from the document it was made of', async (t) => {
-  const document = { routes: [structuredClone(route)] }
+  const document = { routes: [structuredClone(route)], rateLimit: { enabled: true, default: {} } }
   const config = checkConfig(document, { env: {} })
   t.ok(Object.isFrozen(config) && Object.isFrozen(config.routes[0]!.queries![0]) && Object.isFrozen(config.rateLimit.default))
   document.routes[0]!.path = '/changed'
@@ -177,6 +177,12 @@ t.test('rate limits: defaults are filled in, endpoints are named in one of two f
   ])
   t.match(faultsOf({ rateLimit: { enabled: true, perEndpoint }, routes: [{ ...route, methd: 'get' }] }), [/methd/], 'the endpoint may be that of a route that does not read well')
   t.strictSame(faultsOf({ rateLimit: {} }), ['/rateLimit/enabled: missing: expected true or false'])
+  t.strictSame(check({ rateLimit: { enabled: true, default: {} } }).rateLimit.default, { max: 100, windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false })
+  t.equal(check({ rateLimit: { enabled: true } }).rateLimit.default, undefined, 'a tenant without it has its plan alone')
+  for (const url of ['redis://127.0.0.1:6379', 'rediss://user:p%2Fw@redis.example.com:6380/2']) t.equal(check({ rateLimit: { enabled: true, redis: { url } } }).rateLimit.redis?.url, url)
+  for (const url of ['127.0.0.1:6379', 'http://127.0.0.1', 'redis://', 'redis://a b', 'redis://a/b']) {
+    t.strictSame(faultsOf({ rateLimit: { enabled: true, redis: { url } } }), ['/rateLimit/redis/url: expected `redis://user:password@host:port/database`'], url)
+  }
 })
 
 t.test('trustProxy takes each of its forms', async (t) => {

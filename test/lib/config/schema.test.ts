@@ -49,7 +49,7 @@ const complete = {
       }],
       firebaseQueries: [{ collection: 'c', operation: 'get', docId: 1, filters: [], data: null, order: [{ column: 'a' }], limit: '{{query.limit}}', offset: 0, alias: 'z', excludeFields: [] }],
       cache: { enabled: true, ttl: 1.5, varyBy: ['query.a'], key: 'k' },
-      rateLimit: { max: 1, windowMs: 1000, message: 'm' },
+      rateLimit: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false },
       excludeFields: ['a'],
       request: {
         body: { a: { type: 'object', required: true, nullable: true, properties: { b: { type: 'array', items: { type: 'string', minLength: 1, maxLength: 2, enum: ['a'], format: 'email', pattern: 'x', description: 'd' } } }, additionalFields: true } },
@@ -64,7 +64,7 @@ const complete = {
   ],
   pagination: { defaultLimit: 1, maxLimit: 2, defaultOffset: 3 },
   cache: { enabled: true, provider: 'memory', ttl: 1, maxSize: 2, maxMemoryMB: 3 },
-  rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } } },
+  rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } }, redis: { url: 'redis://localhost:6379' } },
   server: { bodyLimit: 1, trustProxy: ['10.0.0.1'] },
   tenancy: { provisioning: 'explicit', trustHeader: true, dashboardPermission: 'a:b', sharedTables: ['plans'], env: ['REGION'], overridableEnv: ['KEY'], maxLoadedTenants: 5 },
   plans: {
