@@ -1,0 +1,64 @@
+/**
+ * tenantry as it is published, with what a variant turns on. `GET /-/process` tells what the process holds, and
+ * `GET /-/callers` lets so many callers pass that each call once, from as many addresses or in as many tenants' names.
+ */
+import type { ServerSettings } from '../server-process.js'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { signToken } from '../../test/helpers/tokens.js'
+import { serve } from '../server-process.js'
+import { tenantId } from '../tenants/data.js'
+import { limitsDocument, type Variant } from './document.js'
+
+export interface LimitsSettings extends ServerSettings {
+  readonly masterKey: string
+  readonly variant: Variant
+}
+
+/** What the process holds after a collection of garbage, in bytes. */
+export interface ProcessReport {
+  readonly heap: number
+  readonly rss: number
+}
+
+const atOnce = 64 // callers
+
+// As it is built for publishing: the name would be the source here.
+const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
+
+const settings: LimitsSettings = JSON.parse(process.argv[2] ?? '{}')
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
+
+await serve(async ({ connectionString, jwtSecret }) => {
+  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: settings.masterKey }
+  const app = createServer(limitsDocument(settings.variant), { env, logger: { level: 'warn' } })
+
+  app.get('/-/process', async (): Promise<ProcessReport> => {
+    collectGarbage()
+    const { heapUsed: heap, rss } = process.memoryUsage()
+    return { heap, rss }
+  })
+
+  app.get<{ Querystring: { kind: 'addresses' | 'tenants', from: string, count: string } }>('/-/callers', async ({ query: { kind, from, count } }) => {
+    const [first, end] = [Number(from), Number(from) + Number(count)]
+    let next = first
+    const call = async (): Promise<void> => {
+      while (next < end) {
+        const index = next++
+        const response = kind === 'addresses'
+          ? await app.inject({ url: '/greetings/visitor', remoteAddress: addressOf(index) })
+          : await app.inject({ url: '/greetings/visitor', headers: { authorization: `Bearer ${signToken({ sub: 'user', tenant_id: tenantId(index) })}` } })
+        if (response.statusCode !== 200) throw new Error(`caller ${index}: ${response.statusCode} ${response.body}`)
+      }
+    }
+    await Promise.all(Array.from({ length: atOnce }, call))
+    return { callers: end - first }
+  })
+  return app
+})
+
+/** An address of a network that is nobody's, another one for each number below 16 million. */
+function addressOf (index: number): string {
+  return `10.${index >> 16 & 255}.${index >> 8 & 255}.${index & 255}`
+}
