@@ -109,7 +109,7 @@ t.test('migrate prints what it would do, does it once, and does nothing the seco
   const { code, output } = await tenantry(t, folder, ['migrate'])
   t.equal(code, 0)
   t.match(output, [/^001_/, /^002_tenants$/])
-  t.match(output.at(-1), /^007_create_notes$/)
+  t.match(output.at(-1), /^010_create_notes$/)
   t.equal((await tables()).length, 1)
   t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is lacking'] })
 })

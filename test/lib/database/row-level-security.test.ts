@@ -8,7 +8,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true } }, tenantScoped: true } } as const
 const rows = [1, 2, 3].map((id) => `insert into notes values (${id}, '${id === 3 ? 'b' : 'a'}')`).join(';')
 const seen = { name: 'seen', text: "select string_agg(id::text, ',' order by id) from notes" }
-const system = ['001_system_tables', '002_tenants', '003_tenant_configs', '004_secrets', '005_api_keys', '006_tenant_rbac']
+const system = ['001_system_tables', '002_tenants', '003_tenant_configs', '004_secrets', '005_api_keys', '006_tenant_rbac', '007_resource_limits', '008_request_stats', '009_usage']
 const insert = { name: 'insert', text: 'insert into notes (id, tenant_id) values ($1, $2)' }
 
 test('each request sees and writes its tenant\'s rows and no others, on one connection', async (t) => {
@@ -82,7 +82,7 @@ test('tables that were found get policies too, beside those that they have', asy
     create table shared (id int);
     create view seen as select * from plain`)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, rowLevelSecurity: true } })
-  t.strictSame(await engine.pendingMigrations(), [...system, '007_isolate_guarded_plain_typed'])
+  t.strictSame(await engine.pendingMigrations(), [...system, '010_isolate_guarded_plain_typed'])
   await engine.migration.apply()
   t.strictSame(await engine.pendingMigrations(), [])
   const uuid = '00000000-0000-4000-8000-000000000001'
@@ -138,4 +138,6 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.api_keys').values({ ...own, name: 'k', hash: Buffer.from(tenant), scopes: ['*'], created_by: 'u' }).execute()
   await transaction.insertInto('tenantry.tenant_rbac').values({ ...own, enabled: true }).execute()
   await transaction.insertInto('tenantry.tenant_roles').values({ ...own, name: 'r', permissions: ['notes:read'] }).execute()
+  await transaction.insertInto('tenantry.resource_limits').values({ ...own, rules: '[]', counters: 1 }).execute()
+  await transaction.insertInto('tenantry.resource_usage').values({ ...own, user_id: 'u', resource: 'r', metric: 'm', ends_at: new Date() }).execute()
 }

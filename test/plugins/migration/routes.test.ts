@@ -37,7 +37,7 @@ test('an administrator reads what is lacking, applies it, and applies nothing th
 
   const { success, applied } = await apply()
   t.equal(success, true)
-  t.strictSame([applied[0], applied.at(-1)], ['001_system_tables', '007_create_authors_notes'])
+  t.strictSame([applied[0], applied.at(-1)], ['001_system_tables', '010_create_authors_notes'])
   t.strictSame(await apply(), { success: true, applied: [] })
   t.match(await get('/migration/status'), { ready: true, tables: { 'tenantry.migrations': true, 'tenantry.tenants': true, authors: true, notes: true } })
   t.strictSame(await get('/migration'), { sql: '', tables: [], instructions: 'Nothing is lacking.' })
@@ -84,7 +84,7 @@ test('a migration that the database refuses is 409 and says why', async (t) => {
   t.match((await app.inject({ url: '/migration', headers: admin })).json().instructions, /Note: the primary key of authors is none/)
   const refused = await app.inject({ method: 'POST', url: '/migration/apply', headers: admin })
   t.equal(refused.statusCode, 409)
-  t.match(refused.json(), { code: 'TENANTRY_CONFLICT', message: /007_create_notes cannot be applied/ })
+  t.match(refused.json(), { code: 'TENANTRY_CONFLICT', message: /010_create_notes cannot be applied/ })
 })
 
 test('the plugin names those that it needs', async (t) => {

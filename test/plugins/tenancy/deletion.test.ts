@@ -67,6 +67,8 @@ insert into tenantry.secret_audit (tenant_id, key, action) values (${own}, 'K', 
 insert into tenantry.api_keys (tenant_id, name, hash, scopes, created_by) values (${own}, 'k', decode(md5(${own}), 'hex'), '{}', 'x');
 insert into tenantry.tenant_rbac values (${own}, true, null);
 insert into tenantry.tenant_roles (tenant_id, name, permissions) values (${own}, 'r', '{}');
+insert into tenantry.resource_limits (tenant_id, rules, counters) values (${own}, '[]', 1);
+insert into tenantry.resource_usage (tenant_id, user_id, resource, metric, ends_at) values (${own}, 'u', 'r', 'm', 'infinity');
 `)
 }
 
@@ -104,7 +106,7 @@ async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
   const told: string[] = []
   app.tenants.onDelete(async (tenant) => { told.push(`${tenant} ${Object.values(await rowsOf(app, tenant)).join('')}`) })
   const heard = new Set<string>()
-  for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'tenant'] as const) t.teardown(app.events.on(topic, (tenant) => { heard.add(`${topic} ${tenant}`) }))
+  for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'limits', 'tenant'] as const) t.teardown(app.events.on(topic, (tenant) => { heard.add(`${topic} ${tenant}`) }))
   for (const one of ['a', uuids.a]) t.match(await ask(`DELETE /tenants/${one}`, platform), { status: 200, body: { success: true } })
 
   for (const [table, count] of Object.entries(await rowsOf(app, 'a', uuids.a))) t.equal(count, 0, `${table} has none any more`)
@@ -112,7 +114,7 @@ async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
   t.same(await run(app, 'select id from tenantry.tenants order by id'), [{ id: uuids.b }, { id: 'b' }])
   t.same(await run(app, "select id from tenantry.deleted_tenants where id = 'a'"), [{ id: 'a' }])
   t.match(told, [/^a 0+$/, new RegExp(`^${uuids.a} 0+$`)], 'listeners are told afterwards')
-  for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'tenant']) t.ok(heard.has(`${topic} a`), `whoever remembers ${topic} is told`)
+  for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'limits', 'tenant']) t.ok(heard.has(`${topic} a`), `whoever remembers ${topic} is told`)
   refused(t, await ask('GET /authors', { tenant: 'a' }), 404, 'TENANT_UNKNOWN')
   await app.tenants.create({ id: 'a', name: 'again' })
   t.match(await ask('GET /authors', { tenant: 'a' }), { body: { pagination: { total: 0 } }, headers: { 'x-cache': 'MISS' } }, 'a tenant of the same id begins with nothing')

@@ -1,0 +1,41 @@
+import type { Route } from '../../../lib/config/schema/route.js'
+import { test } from 'tap'
+import { compile, faultsOf } from './routes.js'
+import { scopeOf } from './query/helpers.js'
+
+const limited = (amount?: number | string): Route => ({
+  path: '/x/:id', method: 'post', requireAuth: true, response: { ok: true }, resourceLimit: { resource: 'llm', metric: 'tokens', ...amount !== undefined && { amount } }
+})
+const most = Number.MAX_SAFE_INTEGER
+
+test('what a request uses is compiled once', async (t) => {
+  t.equal(compile({ path: '/x', method: 'get', response: {} }).resourceLimit, null)
+  const one = compile(limited()).resourceLimit
+  t.match(one, { resource: 'llm', metric: 'tokens' })
+  t.ok(Object.isFrozen(one))
+  t.equal(one?.amount(scopeOf()), 1)
+  t.equal(compile(limited(most)).resourceLimit?.amount(scopeOf()), most)
+  t.equal(compile(limited('{{env.COST}}'), { env: { COST: '12' } }).resourceLimit?.amount(scopeOf()), 12, 'a setting is a text')
+  t.equal(compile(limited('{{body.n}}')).resourceLimit?.amount(scopeOf({ body: { n: 5 } })), 5)
+  t.equal(compile(limited('{{body.a.b.1}}')).resourceLimit?.amount(scopeOf({ body: { a: { b: [1, 6] } } })), 6)
+  t.equal(compile(limited('{{body.n || 3}}')).resourceLimit?.amount(scopeOf({ body: {} })), 3)
+  t.match(compile(limited()).documentation.errors, [400, 401, 402, 403, 409])
+})
+
+test('an amount that is none is refused, by the member that gave it', async (t) => {
+  const { resourceLimit } = compile(limited('{{body.order.n}}'))
+  for (const n of [0, -1, -0, 0.5, NaN, Infinity, 2 ** 53, '5', '', null, undefined, true, [5], { valueOf: () => 5 }]) {
+    t.throws(() => resourceLimit?.amount(scopeOf({ body: { order: { n } } })), { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path: '/body/order/n', message: `must be a whole number from 1 to ${most}: it is how much the request uses` }] } }, String(n))
+  }
+  const refusedAt = (path: string) => ({ code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path }] } })
+  t.throws(() => resourceLimit?.amount(scopeOf({ body: 'text' })), refusedAt('/body/order/n'))
+  t.throws(() => compile(limited('{{query.n}}')).resourceLimit?.amount(scopeOf({ query: { n: '5' } })), refusedAt('/query/n'), 'a parameter is a number where it is declared as one')
+  t.throws(() => compile(limited('{{auth.weight}}')).resourceLimit?.amount(scopeOf()), refusedAt('/auth/weight'))
+})
+
+test('an amount that can never be one is a fault', async (t) => {
+  for (const [amount, message] of [
+    ["{{'five'}}", `expected a whole number from 1 to ${most}`], ['{{0}}', /expected a whole number/], ['{{env.COST}}', /expected a whole number/], ['{{secret:KEY}}', /no `secret` here; known are env, body, params, query, auth, tenant/],
+    ['{{results.notes}}', /no `results` here/], ['{{headers.x-cost}}', /no `headers` here/], ['{{uuid()}}', /no `uuid` here/], ['{{params.other}}', /the path has no parameter "other"/], ['{{boody.n}}', /did you mean "body"/]
+  ] as const) t.match(faultsOf(limited(amount), { env: { COST: '1.5' } }), [typeof message === 'string' ? `/routes/0/resourceLimit/amount: ${message}` : message], amount)
+})

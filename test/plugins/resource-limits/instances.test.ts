@@ -1,0 +1,76 @@
+/** Two servers, and two processes, on one database. */
+import { test } from 'tap'
+import { startInstances } from '../../helpers/instances.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { signToken } from '../../helpers/tokens.js'
+import { remoteCaller } from '../../http/caller.js'
+import { fakeClock } from '../secrets/app.js'
+import { open, rule, use, user } from './app.js'
+
+test('a change of rules holds on another server when it hears of it, and what is counted at once', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const clock = fakeClock()
+  const { app: here } = await open(t, engine, { tenants: ['acme'], ...clock })
+  const { app: there } = await open(t, engine, clock)
+  const limitOf = async (app: typeof here) => (await app.resourceLimits.check(user(), use())).usage.limit
+  t.same(await Promise.all([limitOf(here), limitOf(there)]), [-1, -1])
+
+  for (const [changing, other, limit] of [[here, there, 7], [there, here, 9], [here, there, 3]] as const) {
+    const told = new Promise<void>((resolve) => {
+      const end = other.events.on('limits', () => {
+        end()
+        resolve()
+      })
+    })
+    await changing.resourceLimits.replace('acme', [rule({ limit })])
+    t.equal(await limitOf(changing), limit, 'at once where it was changed')
+    await told
+    t.equal(await limitOf(other), limit, 'on the other server')
+  }
+  await here.resourceLimits.track(user(), use(2))
+  t.match(await there.resourceLimits.check(user(), use(2)), { allowed: false, usage: { current: 2, limit: 3 } })
+  const taken = await there.resourceLimits.take(user(), use())
+  t.match(await here.resourceLimits.check(user(), use()), { allowed: false, usage: { current: 3 } })
+  const given = taken.give()
+  await Promise.all([given, there.close()])
+  t.match(await here.resourceLimits.check(user(), use()), { allowed: true, usage: { current: 2 } }, 'what a server gives back it gives before it ends')
+})
+
+test('servers whose clocks differ by seconds count in one period', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const midnight = Date.parse('2026-06-02T00:00:00Z')
+  const { app: ahead } = await open(t, engine, { tenants: ['acme'], now: () => midnight + 5000 })
+  const { app: behind } = await open(t, engine, { now: () => midnight - 5000 })
+  await ahead.resourceLimits.replace('acme', [rule()])
+  const results = await Promise.allSettled(Array.from({ length: 40 }, async (_, index) => { await (index % 2 === 0 ? ahead : behind).resourceLimits.take(user(), use()) }))
+  const admitted = results.filter(({ status }) => status === 'fulfilled').length
+  // Until the first of the new day each counts in its own.
+  t.ok(admitted >= 7 && admitted <= 14, `${admitted}`)
+  for (const { resourceLimits } of [ahead, behind]) t.match(await resourceLimits.check(user(), use()), { allowed: false, usage: { current: 7 } })
+})
+
+test('a hundred requests at once, to two processes, take exactly what there is room for', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const document = {
+    rateLimit: { enabled: false },
+    routes: [{ path: '/one', method: 'get' as const, requireAuth: true, resourceLimit: { resource: 'llm', metric: 'tokens' }, response: { ok: true } }]
+  }
+  const instances = await startInstances(t, document, { provider: 'postgres', postgres: { connectionString } })
+  const asks = instances.map(({ address }) => remoteCaller(t, address, { token: signToken({ sub: 'uma', role: 'admin', tenant_id: 'acme' }) }))
+  const [here, there] = asks
+  if (here === undefined || there === undefined) throw new Error('there are two')
+  const rules = [rule(), rule({ period: 'month', limit: 100 }), rule({ period: 'total', limit: 50 })]
+  t.equal((await here('PUT /tenant/limits/resources', { body: rules })).status, 200)
+
+  const answers = await Promise.all(Array.from({ length: 100 }, (_, index) => (index % 2 === 0 ? here : there)('GET /one')))
+  t.equal(answers.filter(({ status }) => status === 200).length, 7)
+  for (const { status, body } of answers) if (status !== 200) t.match({ status, body }, { status: 402, body: { allowed: false, usage: { current: 7, limit: 7 } } })
+
+  const tracked = await Promise.all(Array.from({ length: 100 }, (_, index) => (index % 2 === 0 ? here : there)('POST /tenant/limits/resources/track', { body: { userId: `u${index % 4}`, resource: 'llm', metric: 'tokens' } })))
+  t.equal(tracked.filter(({ status }) => status === 200).length, 28, 'seven each of four users')
+  const rows = await query('select user_id, day_amount::int, month_amount::int, total_amount::int from tenantry.resource_usage order by user_id')
+  t.same(rows, ['u0', 'u1', 'u2', 'u3', 'uma'].map((name) => ({ user_id: name, day_amount: 7, month_amount: 7, total_amount: 7 })))
+  t.same(await query('select counters from tenantry.resource_limits'), [{ counters: 5 }], 'each row was counted once')
+})
