@@ -51,8 +51,16 @@ interface Cell {
   stale: number
   changed: boolean
   taking: boolean
-  readonly waiting: { admit (): void, refuse (error: unknown): void }[]
+  readonly waiting: Waiter[]
 }
+
+interface Waiter {
+  readonly admit: () => void
+  readonly refuse: (error: unknown) => void
+}
+
+/** Tells each of those who wait, in their order. */
+type Answer = (waiter: Waiter, index: number) => void
 
 export function createGauges ({ store, instance, plans, registered }: GaugesParts): Gauges {
   const cells = new Map<string, Cell>()
@@ -77,19 +85,19 @@ export function createGauges ({ store, instance, plans, registered }: GaugesPart
     cell.taking = true
     while (cell.waiting.length > 0) {
       const group = cell.waiting.splice(0, maxTaken)
-      try {
-        await admit(cell, group)
-      } catch (error) {
+      const answer = await admit(cell, group.length).catch((error: unknown): Answer => {
         // It may have been written all the same.
         cell.changed = true
-        for (const { refuse } of group) refuse(error)
-      }
+        return ({ refuse }) => refuse(error)
+      })
+      // What they do next finds it as it is.
+      cell.taking = cell.waiting.length > 0
+      group.forEach(answer)
     }
-    cell.taking = false
     forgetIdle(cell)
   }
 
-  async function admit (cell: Cell, group: Cell['waiting']): Promise<void> {
+  async function admit (cell: Cell, wanted: number): Promise<Answer> {
     const { tenant, gauge } = cell
     await registered()
     const holding = (createdAt: number): number => {
@@ -100,13 +108,12 @@ export function createGauges ({ store, instance, plans, registered }: GaugesPart
       }
       return cell.held
     }
-    const taken = await store.take({ instance, tenant, gauge, written: ++writes, wanted: group.length }, holding, (tier) => allowed(gauge, plans.of(tier)))
+    const taken = await store.take({ instance, tenant, gauge, written: ++writes, wanted }, holding, (tier) => allowed(gauge, plans.of(tier)))
     if (taken === null) throw failure('tenantUnknown')
-    cell.held += taken.admitted
-    for (const [index, waiter] of group.entries()) {
-      if (index < taken.admitted) waiter.admit()
-      else waiter.refuse(refusal(plans, gauge, plans.of(taken.plan), taken.others + cell.held + 1))
-    }
+    const { plan, others, admitted } = taken
+    cell.held += admitted
+    const needed = others + cell.held + 1
+    return ({ admit, refuse }, index) => index < admitted ? admit() : refuse(refusal(plans, gauge, plans.of(plan), needed))
   }
 
   return {

@@ -1,7 +1,7 @@
 /** The plugin usage in an app of its own, with what it needs and nothing else. */
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
-import type { PlanChanges } from '../../../lib/plans.js'
+import type { Plans } from '../../../lib/config/schema/plans.js'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import auth from '../../../plugins/auth/index.js'
@@ -16,14 +16,14 @@ import { caller, type Ask } from '../../http/caller.js'
 export { fakeClock } from '../secrets/app.js'
 
 /** Plans with little in them: `none` has nothing, `one` a step above it, and `much` has no limits. */
-export const smallPlans = {
+export const smallPlans: Plans = {
   none: planOf(0, 0),
   seven: planOf(7, 1),
   eight: planOf(8, 2),
   much: planOf(-1, 3)
 }
 
-function planOf (limit: number, price: number): PlanChanges {
+function planOf (limit: number, price: number): Plans[string] {
   return {
     price: { monthly: price },
     limits: { websocket: { maxConnections: limit, maxRooms: limit, maxEntitiesWatched: limit }, fileStorage: { maxStorageMB: limit }, ai: { llmTokensPerMonth: limit, maxCostPerMonth: limit }, tenantConfig: { maxSecrets: limit } }
@@ -77,9 +77,10 @@ export async function ledgerOf (app: FastifyInstance): Promise<Record<string, nu
   return Object.fromEntries(rows.map(({ name, amount }) => [name, amount]))
 }
 
-/** As if the instances had been silent for that long, but for those that beat since. */
-export async function silence (app: FastifyInstance, seconds: number, instance?: string): Promise<void> {
-  await sql`update tenantry.usage_instances set seen_at = seen_at - make_interval(secs => ${seconds}) where ${instance ?? null}::uuid is null or id = ${instance ?? null}::uuid`.execute(app.db)
+/** An instance that was heard of that many seconds ago. */
+export async function instanceSilentFor (app: FastifyInstance, seconds: number): Promise<string> {
+  const { rows: [row] } = await sql<{ id: string }>`insert into tenantry.usage_instances (id, seen_at, last_batch) values (gen_random_uuid(), clock_timestamp() - make_interval(secs => ${seconds}), 1) returning id`.execute(app.db)
+  return String(row?.id)
 }
 
 /** How many of the promises resolved; each of the others rejected with that code. */

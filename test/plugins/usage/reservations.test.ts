@@ -1,0 +1,123 @@
+import { test, type Test } from 'tap'
+import { sql } from 'kysely'
+import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { createUsageStore } from '../../../plugins/usage/store.js'
+import { admitted, fakeClock, instanceSilentFor, ledgerOf, open } from './app.js'
+
+const MB = 1_048_576
+
+async function section (t: Test): Promise<DatabaseSection> {
+  const { connectionString } = await postgresDatabase(t)
+  return { provider: 'postgres', postgres: { connectionString } }
+}
+
+const counters = [['llm_tokens', 1, '2026-06'], ['ai_cost', 1_000_000, '2026-06'], ['storage_bytes', MB, 'total']] as const
+
+test('of a hundred at a time a plan with room for seven admits seven; what is released makes room again', (t) => forEachEngine(t, async (t, engine) => {
+  const { app } = await open(t, engine, { now: fakeClock().now, tenants: { acme: 'seven', globex: 'seven', initech: 'none', big: 'much' } })
+  for (const [counter, one, period] of counters) {
+    const attempts = Array.from({ length: 100 }, () => app.usage.reserve('acme', counter, one))
+    t.equal(await admitted(t, attempts), 7, counter)
+    const reservations = (await Promise.allSettled(attempts)).flatMap((result) => result.status === 'fulfilled' ? [result.value] : [])
+    await Promise.all(reservations.slice(0, 3).map((reservation) => reservation.release()))
+    await Promise.all(reservations.slice(3, 5).map((reservation) => reservation.settle(one)))
+    t.equal((await ledgerOf(app))[`acme ${counter} ${period}`], 2 * one, 'what was used')
+    t.equal(await admitted(t, Array.from({ length: 20 }, () => app.usage.reserve('acme', counter, one))), 3, 'what was released')
+    t.equal(await admitted(t, [app.usage.reserve('globex', counter, 7 * one), app.usage.reserve('globex', counter, 1)]), 1, 'of another tenant nothing is taken')
+    t.equal(await admitted(t, [app.usage.reserve('globex', counter, 8 * one), app.usage.reserve('initech', counter, 1)]), 0)
+    t.equal(await admitted(t, [app.usage.reserve('big', counter, 2 ** 53 - 1), app.usage.reserve('big', counter, 2 ** 53 - 1)]), 2)
+  }
+}))
+
+test('what is refused names the limit, and the plan to change to', async (t) => {
+  const { app } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'seven', globex: 'none', free: 'free', top: 'enterprise' } })
+  const refusal = (tenant: string, counter: typeof counters[number][0], amount: number) => app.usage.reserve(tenant, counter, amount).then(() => t.fail('it was admitted'), (error) => error)
+  t.match(await refusal('acme', 'llm_tokens', 8), { statusCode: 402, message: 'The plan "seven" includes 7 tokens of language models a month', extras: { allowed: false, upgrade: { plan: 'eight', limit: 8 } } })
+  t.match(await refusal('acme', 'llm_tokens', 9), { extras: { upgrade: { plan: 'much', limit: -1 } } }, 'the lowest that has room for all of it')
+  t.match(await refusal('acme', 'storage_bytes', 7 * MB + 1), { message: 'The plan "seven" includes 7 MB of files', extras: { upgrade: { plan: 'eight', limit: 8 } } })
+  t.match(await refusal('free', 'storage_bytes', 201 * MB), { message: 'The plan "free" includes 200 MB of files', extras: { upgrade: { plan: 'much', limit: -1 } } })
+  t.match(await refusal('globex', 'ai_cost', 1_500_000), { message: 'The plan "none" includes 0 USD for language models a month', extras: { upgrade: { plan: 'seven', limit: 7 } } })
+  for (const amount of [0, -1, 1.5, NaN, 2 ** 53, Infinity]) await t.rejects(app.usage.reserve('acme', 'llm_tokens', amount), TypeError, String(amount))
+  await t.rejects(app.usage.reserve('nobody', 'llm_tokens', 1), { code: 'TENANTRY_TENANT_UNKNOWN' })
+})
+
+test('what was used is booked once, be it more or less than was reserved', (t) => forEachEngine(t, async (t, engine) => {
+  const clock = fakeClock(Date.parse('2026-06-30T23:59:00Z'))
+  const { app } = await open(t, engine, { ...clock, tenants: { acme: 'seven', globex: 'seven' } })
+  const reservation = await app.usage.reserve('acme', 'llm_tokens', 5)
+  for (const amount of [-1, 0.5, NaN]) await t.rejects(reservation.settle(amount), TypeError)
+  await Promise.all([reservation.settle(2), reservation.settle(2), reservation.release(), reservation.settle(7)])
+  await reservation.release()
+  t.same(await ledgerOf(app), { 'acme llm_tokens 2026-06': 2, 'acme llm_tokens 2026-06-30': 2 })
+  const next = await app.usage.reserve('acme', 'llm_tokens', 5)
+  clock.forward(120_000)
+  t.equal(await admitted(t, [app.usage.reserve('acme', 'llm_tokens', 7)]), 1, 'a new month has all of its room')
+  await next.settle(50)
+  t.same(await ledgerOf(app), { 'acme llm_tokens 2026-06': 52, 'acme llm_tokens 2026-06-30': 52 }, 'it counts for the day on which it was reserved')
+  clock.forward(-120_000)
+  t.equal(await admitted(t, [app.usage.reserve('acme', 'llm_tokens', 1)]), 0, 'a clock that is set back finds the month as it was')
+  await (await app.usage.reserve('globex', 'llm_tokens', 7)).settle(0)
+  t.equal(await admitted(t, [app.usage.reserve('globex', 'llm_tokens', 7)]), 1)
+
+  await app.tenants.update('acme', { plan: 'much' })
+  t.equal(await admitted(t, [app.usage.reserve('acme', 'llm_tokens', 1000)]), 1, 'a change of plan holds at once')
+  await app.tenants.update('acme', { plan: 'eight' })
+  t.equal(await admitted(t, [app.usage.reserve('acme', 'llm_tokens', 1)]), 0)
+}))
+
+test('two servers admit together what the plan has room for', async (t) => {
+  const engine = await section(t)
+  const { app: here } = await open(t, engine, { tenants: { acme: 'seven' } })
+  const { app: there } = await open(t, engine)
+  for (const [counter, one] of counters) {
+    t.equal(await admitted(t, Array.from({ length: 100 }, (_none, index) => (index % 2 === 0 ? here : there).usage.reserve('acme', counter, one))), 7, counter)
+  }
+})
+
+test('what an instance had reserved that is gone is resolved once; one that comes back ends it as it would have', (t) => forEachEngine(t, async (t, engine) => {
+  const { app } = await open(t, engine, { now: fakeClock().now, tenants: { acme: 'much', globex: 'seven' } })
+  const store = createUsageStore(app.engine)
+  const reserve = (amount: number) => Promise.all(counters.map(([counter]) => app.usage.reserve('acme', counter, amount)))
+  const [more, less, released] = [await reserve(10), await reserve(100), await reserve(1000)]
+  await reserve(10_000)
+  await app.usage.reserve('globex', 'storage_bytes', 7 * MB)
+  const moveTo = (instance: string) => sql`update tenantry.usage_reservations set instance_id = ${instance}::uuid`.execute(app.db)
+  t.equal(await store.resolve(), 0, 'while it lives nothing is')
+  await moveTo(await instanceSilentFor(app, 25))
+  t.equal(await store.resolve(), 0, 'silent for 25 s')
+  await moveTo(await instanceSilentFor(app, 31))
+  t.equal((await Promise.all([store.resolve(), store.resolve()])).reduce((sum, count) => sum + count), 13, 'silent for 31 s, and two look at a time')
+  t.equal(await store.resolve(), 0)
+  const day = (counter: string, amount: number) => ({ [`acme ${counter} 2026-06`]: amount, [`acme ${counter} 2026-06-01`]: amount })
+  t.same(await ledgerOf(app), { ...day('llm_tokens', 11_110), ...day('ai_cost', 11_110) }, 'tokens and cost as they were reserved, of storage nothing')
+  t.equal(await admitted(t, [app.usage.reserve('globex', 'storage_bytes', 7 * MB)]), 1, 'storage has its room again')
+
+  await Promise.all(more.map((reservation) => reservation.settle(15)))
+  await Promise.all(less.map((reservation) => reservation.settle(60)))
+  await Promise.all(released.map((reservation) => reservation.release()))
+  const left = 15 + 60 + 10_000
+  t.same(await ledgerOf(app), { ...day('llm_tokens', left), ...day('ai_cost', left), 'acme storage_bytes total': 75 })
+  t.equal(await store.resolve(), 0)
+  const kept = async () => (await sql`select from tenantry.usage_reservations where booked is not null`.execute(app.db)).rows.length
+  t.equal(await kept(), 4)
+  await sql`update tenantry.usage_reservations set resolved_at = resolved_at - interval '25 hours'`.execute(app.db)
+  await store.sweep()
+  t.equal(await kept(), 0, 'after a day nobody is waited for')
+}))
+
+test('a server that stops in order leaves no reservation, and no trace of itself', async (t) => {
+  const engine = await section(t)
+  const { app: here } = await open(t, engine, { tenants: { acme: 'much' }, now: fakeClock().now })
+  const { app: there } = await open(t, engine, { now: fakeClock().now })
+  for (const [counter] of counters) await there.usage.reserve('acme', counter, 7)
+  await there.usage.take('acme', 'connections')
+  there.usage.record('acme', 'api_calls', 3)
+  await there.close()
+  t.same(await ledgerOf(here), {
+    'acme ai_cost 2026-06': 7, 'acme ai_cost 2026-06-01': 7, 'acme api_calls 2026-06': 3, 'acme api_calls 2026-06-01': 3, 'acme llm_tokens 2026-06': 7, 'acme llm_tokens 2026-06-01': 7
+  })
+  await here.usage.flush()
+  const { rows: [rows] } = await sql`select (select count(*)::int from tenantry.usage_reservations) as reservations, (select count(*)::int from tenantry.usage_gauges) as gauges, (select count(*)::int from tenantry.usage_instances) as instances`.execute(here.db)
+  t.match(rows, { reservations: 0, gauges: 0 })
+  t.ok(Number(Object(rows).instances) <= 1)
+})
