@@ -6,6 +6,7 @@ import type { Entry, Sections } from './sections.js'
 import { checkRouteTexts } from '../compiler/check.js'
 import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
+import { checkCache } from './meaning/cache.js'
 import { checkJwt } from './meaning/jwt.js'
 import { checkPlans } from './meaning/plans.js'
 import { checkEndpoints, withDefaultRule } from './meaning/rate-limit.js'
@@ -56,6 +57,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env })
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
+  if (cache !== undefined) checkCache(cache, faults)
   const rateLimit = rateLimitOf(sections)
   // A route that does not read well may be the one that a limit names.
   if (rateLimit !== undefined && routes.length === sections.size('routes')) checkEndpoints(rateLimit, routes, off, faults)

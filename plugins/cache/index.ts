@@ -1,8 +1,13 @@
 /** The cache of answers: `app.cache`. A service plugin (fp). */
 import type { FastifyInstance } from 'fastify'
-import type { CacheStore } from './store.js'
+import type { CacheBounds, CacheProvider, CacheStore, Warn } from './store.js'
 import fp from 'fastify-plugin'
+import { openRedis } from '../../lib/redis.js'
+import { createLmdbCache } from './lmdb.js'
 import { createMemoryCache } from './memory.js'
+import { createRedisCache } from './redis.js'
+
+const warnAgainMs = 60_000
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -11,27 +16,51 @@ declare module 'fastify' {
 }
 
 /** The document's `cache` section, as far as this plugin reads it. */
-export interface CacheOptions {
+export interface CacheOptions extends CacheBounds {
+  /** false: nothing is kept outside this process, whatever the provider. Default: true. */
+  readonly enabled?: boolean | undefined
   /** Where items are kept. Default: `memory`, this process. */
-  readonly provider?: 'memory' | undefined
-  /** Items at most. Default: 10,000. */
-  readonly maxSize?: number | undefined
-  /** Megabytes at most. Default: 64. */
-  readonly maxMemoryMB?: number | undefined
+  readonly provider?: CacheProvider | undefined
+  /** Of the provider `redis`. */
+  readonly redis?: { readonly url: string } | undefined
+  /** Of the provider `lmdb`. */
+  readonly lmdb?: { readonly dbPath: string } | undefined
   /** A store of the caller's own, in place of the provider. The plugin closes it. */
   readonly store?: CacheStore | undefined
 }
 
 export async function cache (app: FastifyInstance, options: CacheOptions): Promise<void> {
-  const store = options.store ?? createStore(options)
+  const store = options.store ?? await createStore(app, options)
   app.decorate('cache', store)
   app.addHook('onClose', async () => { await store.close() })
 }
 
-function createStore ({ provider = 'memory', maxSize, maxMemoryMB }: CacheOptions): CacheStore {
-  switch (provider) {
-    case 'memory': return createMemoryCache({ maxSize, maxMemoryMB })
-    default: throw new Error(`cache.provider "${String(provider satisfies never)}" is unknown`)
+async function createStore ({ log }: FastifyInstance, { enabled = true, provider = 'memory', maxSize, maxMemoryMB, redis, lmdb }: CacheOptions): Promise<CacheStore> {
+  const warn = createWarn((reason, err) => log.warn({ ...err !== undefined && { err } }, `an answer was not cached: ${reason}`))
+  const bounds = { maxSize, maxMemoryMB, warn }
+  const chosen = enabled ? provider : 'memory'
+  switch (chosen) {
+    case 'memory': return createMemoryCache(bounds)
+    case 'redis': return createRedisCache({ ...bounds, connection: await openRedis(required(redis?.url, 'redis.url'), log) })
+    case 'lmdb': return await createLmdbCache({ ...bounds, dbPath: required(lmdb?.dbPath, 'lmdb.dbPath') })
+    default: throw new Error(`cache.provider "${String(chosen satisfies never)}" is unknown`)
+  }
+}
+
+/** Whoever registers the plugin alone has no check of a document before it. */
+function required (value: string | undefined, member: string): string {
+  if (value === undefined) throw new Error(`cache.${member} is missing`)
+  return value
+}
+
+/** One line a minute, whatever the reasons: a cache that is too small has one for each request. */
+function createWarn (tell: Warn): Warn {
+  let toldAt = -Infinity
+  return (reason, error) => {
+    const now = performance.now()
+    if (now - toldAt < warnAgainMs) return
+    toldAt = now
+    tell(reason, error)
   }
 }
 

@@ -86,7 +86,6 @@ test('what is not in this version yet is refused with that reason', async (t) =>
   for (const [member, value] of Object.entries(members)) {
     t.match(faultsOf({ routes: [{ path: '/x', method: 'post', response: {}, [member]: value }] }).join('\n'), new RegExp(`/routes/0/${member}.*version`, 's'), member)
   }
-  t.match(faultsOf({ routes: [], cache: { enabled: true, provider: 'redis' } }).join('\n'), /\/cache\/provider.*version/s)
 })
 
 test('a document without what it needs to protect a route does not start', async (t) => {

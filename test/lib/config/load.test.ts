@@ -114,8 +114,8 @@ t.test('types of documents: what is right compiles, what is wrong or not built d
     { routes: [], agent: { enabled: true } },
     // @ts-expect-error an unknown operation
     { routes: [{ path: '/', method: 'get', queries: [{ table: 'a', operation: 'selec' }] }] },
-    // @ts-expect-error a provider that is not built
-    { routes: [], cache: { enabled: true, provider: 'redis' } }
+    // @ts-expect-error a provider that is none
+    { routes: [], cache: { enabled: true, provider: 'disk' } }
   ]
   t.equal(wrong.length, 5)
 })

@@ -119,6 +119,33 @@ t.test('templates, expressions and rules of a route are told with every other fa
   ])
 })
 
+t.test("the cache has the section of its provider, and no other's", async (t) => {
+  const redis = { url: 'redis://:hunter2@localhost:6379/1' }
+  const lmdb = { dbPath: 'cache' }
+  const cache = (members: object) => faultsOf({ cache: { enabled: true, provider: 'memory', ...members } })
+  for (const fine of [{}, { provider: 'redis', redis }, { provider: 'redis', redis: { url: 'rediss://example.com' } }, { provider: 'lmdb', lmdb }]) t.strictSame(cache(fine), [], JSON.stringify(fine))
+  t.strictSame(cache({ provider: 'redis' }), ['/cache/redis/url: missing: expected the address of Redis, such as `redis://127.0.0.1:6379`'])
+  t.strictSame(cache({ provider: 'lmdb' }), ['/cache/lmdb/dbPath: missing: expected the folder of the file'])
+  t.match(cache({ provider: 'redis', redis: {} }), [/^\/cache\/redis\/url: missing/])
+  t.match(cache({ provider: 'lmdb', lmdb: { dbPath: '' } }), [/^\/cache\/lmdb\/dbPath: /])
+  t.strictSame(cache({ redis }), ['/cache/redis: has no use: the `provider` is "memory"'])
+  t.strictSame(cache({ provider: 'redis', redis, lmdb }), ['/cache/lmdb: has no use: the `provider` is "redis"'])
+  t.match(cache({ provider: 'Redis', redis }), [/^\/cache\/provider: .*"redis"/])
+  for (const url of ['http://:hunter2@localhost', 'localhost:6379', 'redis://', 'redis://h/one', '']) {
+    const [fault, ...more] = cache({ provider: 'redis', redis: { url } })
+    t.match([fault, more], [/^\/cache\/redis\/url: expected/, []], url)
+    t.notMatch(fault, /hunter2/)
+  }
+  for (const bounds of [{ maxSize: 0 }, { maxSize: 1.5 }, { maxMemoryMB: 0 }, { maxMemoryMB: -1 }, { ttl: 0 }]) t.equal(cache(bounds).length, 1, JSON.stringify(bounds))
+})
+
+t.test('a route that writes is not cached', async (t) => {
+  const fault = '/routes/0/cache: a route that writes cannot be cached: a kept answer would leave out the write'
+  const cached = { path: '/a', method: 'get', cache: { enabled: true } }
+  t.strictSame(faultsOfRoutes({ ...cached, queries: [{ table: 'notes', operation: 'insert', data: { title: 'x' } }] }), [fault])
+  t.strictSame(faultsOfRoutes({ ...cached, firebaseQueries: [{ collection: 'docs', operation: 'add' }] }), [fault])
+})
+
 t.test('a cache that is turned off is checked all the same', async (t) => {
   const cached = { ...route, cache: { enabled: false, varyBy: ['quer.lang'] } }
   t.match(faultsOfRoutes(cached), [/^\/routes\/0\/cache\/varyBy\/0: .* did you mean "query"\?$/])
