@@ -40,8 +40,10 @@ export interface BufferOptions {
   readonly now: () => number
   /** Milliseconds from the first request that is not written yet. */
   readonly flushInterval: number
-  /** Requests: as many as this are written at once. */
+  /** Requests: as many as this are written before their time. */
   readonly maxSize: number
+  /** Milliseconds that lie at least between the beginnings of two such flushes, unless there are many sums. */
+  readonly pause: number
 }
 
 export interface RequestBuffer {
@@ -58,7 +60,7 @@ type Sums = Map<string, { readonly line: Line, readonly buckets: Buckets }>
 
 const others = new RouteLines(otherRoutes)
 
-export function createBuffer ({ write, log, now, flushInterval, maxSize }: BufferOptions): RequestBuffer {
+export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }: BufferOptions): RequestBuffer {
   /** By hour and tenant. */
   const hours = new Map<number, Map<string, Sums>>()
   let current = new Map<string, Sums>()
@@ -73,6 +75,10 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize }: Buffe
   let pending: Batch | undefined
   let failures = 0
   let timer: NodeJS.Timeout | undefined
+  /** The timer is that of a flush before its time. */
+  let hastened = false
+  /** When the last flush began, by the process's own clock. */
+  let begun = -Infinity
   /** Flushes that wait for their turn. */
   let queued = 0
   let closed = false
@@ -122,6 +128,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize }: Buffe
   async function writeAll (): Promise<void> {
     queued--
     requests = 0
+    begun = performance.now()
     end()
     // What comes meanwhile is not waited for.
     for (let left = size + (pending?.sums.length ?? 0); left > 0;) {
@@ -136,7 +143,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize }: Buffe
       }
       succeeded()
     }
-    if (isDue()) begin()
+    if (isDue()) hasten()
     else if (size > 0) schedule(flushInterval)
   }
 
@@ -164,9 +171,17 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize }: Buffe
     return requests >= maxSize || size >= maxBatch
   }
 
-  /** After a failure it is the timer's turn. */
-  function begin (): void {
-    if (queued === 0 && failures === 0 && !closed) flush()
+  /** Enough waits to be written before its time. After a failure it is the timer's turn. */
+  function hasten (): void {
+    if (queued > 0 || failures > 0 || closed || (hastened && size < maxBatch)) return
+    const wait = size >= maxBatch ? 0 : begun + pause - performance.now()
+    if (wait <= 0) {
+      flush()
+      return
+    }
+    end()
+    hastened = true
+    schedule(wait)
   }
 
   function schedule (ms: number): void {
@@ -176,6 +191,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize }: Buffe
   function end (): void {
     clearTimeout(timer)
     timer = undefined
+    hastened = false
   }
 
   function flush (): Promise<void> {
@@ -197,7 +213,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize }: Buffe
       const bucket = bucketOf(ms)
       buckets.set(bucket, (buckets.get(bucket) ?? 0) + 1)
       requests++
-      if (isDue()) begin()
+      if (isDue()) hasten()
       else if (timer === undefined) schedule(flushInterval)
     },
     flush,

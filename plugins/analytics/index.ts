@@ -24,6 +24,8 @@ declare module 'fastify' {
   }
 }
 
+const pauseMs = 1000 // between flushes that a number of requests asks for, so that a busy server writes larger batches
+
 /** The document's `analytics`. */
 export interface AnalyticsOptions {
   /** Patterns of routes that are not counted; one that ends in `*` stands for all that begin like it. Default: none. */
@@ -37,7 +39,7 @@ export interface AnalyticsOptions {
     readonly enabled?: boolean | undefined
     /** Milliseconds after which what was counted is written. Default: 10,000. */
     readonly flushInterval?: number | undefined
-    /** Requests that are written at once, however little time has passed. Default: 1000. */
+    /** Requests that are written before their time, once a second at most. Default: 1000. */
     readonly maxSize?: number | undefined
   } | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
@@ -47,7 +49,7 @@ export interface AnalyticsOptions {
 export async function analytics (app: FastifyInstance, { excludePaths = [], serviceName = '', retentionDays = 30, buffer: { enabled = true, flushInterval = 10_000, maxSize = 1000 } = {}, now = Date.now }: AnalyticsOptions): Promise<void> {
   requireDecorator(app, 'db', 'database', 'analytics')
   const store = createStatsStore(app.db, serviceName)
-  const buffer = createBuffer({ write: (batch) => store.write(batch, new Date(now())), log: app.log, now, flushInterval, maxSize: enabled ? maxSize : 1 })
+  const buffer = createBuffer({ write: (batch) => store.write(batch, new Date(now())), log: app.log, now, flushInterval, ...enabled ? { maxSize, pause: pauseMs } : { maxSize: 1, pause: 0 } })
   app.decorate('analytics', createAnalytics({ store, buffer, retentionDays }))
   const stopSweeping = startSweeping(store, retentionDays, app.log, now)
   app.addHook('onClose', async () => {

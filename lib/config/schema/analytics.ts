@@ -15,7 +15,7 @@ export const Analytics = Section({
   buffer: Type.Optional(Section({
     enabled: Type.Optional(Type.Boolean({ default: true, description: 'false: each request is written when it has been answered.' })),
     flushInterval: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_600_000, default: 10_000, unit: 'ms', description: 'How long a request waits at most until it is written.' })),
-    maxSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, default: 1000, description: 'Requests: when as many wait they are written at once.' }))
+    maxSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, default: 1000, description: 'Requests: when as many wait they are written before their time, once a second at most.' }))
   }, { default: {}, description: 'Requests are summed up in memory before they are written.' }))
 }, { default: { enabled: false }, description: 'Figures of requests: how many, how many failed, and how long they took.' })
 export type Analytics = Static<typeof Analytics>

@@ -28,6 +28,7 @@ function buffered (options: Partial<BufferOptions> & { answer?: (batch: Batch) =
     now: clock.now,
     flushInterval: 3_600_000,
     maxSize: 100_000,
+    pause: 0,
     ...rest
   })
   return { buffer, batches, lines, clock }
@@ -78,6 +79,19 @@ t.test('are written when enough of them wait', async (t) => {
   t.equal(batches.length, 0)
   buffer.count('', things.of('GET', 200), 1)
   await until(t, 'ten are written', () => requestsIn(batches) === 10)
+})
+
+t.test('are not written again before a pause, however many come, unless there are many sums', async (t) => {
+  const { buffer, batches } = buffered({ maxSize: 10, pause: 3_600_000 })
+  for (let request = 0; request < 10; request++) buffer.count('', things.of('GET', 200), 1)
+  await until(t, 'the first are written at once', () => batches.length === 1)
+  for (let turn = 0; turn < 20; turn++) {
+    for (let request = 0; request < 10; request++) buffer.count('', things.of('GET', 200), 1)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  t.equal(batches.length, 1)
+  for (let tenant = 0; tenant < 1000; tenant++) buffer.count(`tenant-${tenant}`, things.of('GET', 200), 1)
+  await until(t, 'many sums are', () => requestsIn(batches) >= 10 + 200 + 999)
 })
 
 t.test('are written when time has passed', async (t) => {
