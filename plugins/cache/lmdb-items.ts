@@ -159,6 +159,8 @@ export function createLmdbItems (env: RootDatabase, state: Database<number, stri
     keep (tenant, id, { key, value, stamp, endsAt, bytes }) {
       sweep(sweepAtOnce)
       moveUsed()
+      // What was begun earlier may end later.
+      if ((heads.get([tenant, id])?.[0] ?? 0) > stamp) return true
       drop(tenant, id)
       if (!makeRoom(tenant, bytes)) return false
       const number = next()

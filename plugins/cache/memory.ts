@@ -127,8 +127,12 @@ export function createMemoryCache ({ maxSize = defaultMaxSize, maxMemoryMB = def
         warn?.('it is larger than the cache')
         return
       }
-      if (!items.has(id)) makeRoom(share, bytes)
-      items.set(id, { value, stamp: typeof stamp === 'number' ? stamp : stampOf(share, nothing), share }, { ttl: ttlMs })
+      const under = typeof stamp === 'number' ? stamp : stampOf(share, nothing)
+      const held = items.peek(id)
+      // What was begun earlier may end later.
+      if (held !== undefined && held.stamp > under) return
+      if (held === undefined) makeRoom(share, bytes)
+      items.set(id, { value, stamp: under, share }, { ttl: ttlMs })
       share.ids.add(id)
       share.bytes += bytes
       if (share.ids.size === 1) owners++

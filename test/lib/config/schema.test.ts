@@ -171,7 +171,6 @@ t.test('editors accept settings where their values would stand', async (t) => {
 
 t.test('editors mark what is not built', async (t) => {
   t.notOk(validate({ routes: [], agent: { enabled: true } }))
-  t.notOk(validate({ routes: [], cache: { enabled: true, provider: 'redis' } }))
   t.match(schema.properties.agent.description, /^Not in this version yet\./)
 })
 
