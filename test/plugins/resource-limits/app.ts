@@ -6,7 +6,7 @@ import auth from '../../../plugins/auth/index.js'
 import database from '../../../plugins/database.js'
 import resourceLimits, { type Rule } from '../../../plugins/resource-limits/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
-import type { DatabaseSection } from '../../helpers/postgres.js'
+import type { EngineOptions } from '../../../lib/database/index.js'
 import { scanLog, secretText } from '../../helpers/log-scan.js'
 import { signToken, testSecret, type TokenClaims } from '../../helpers/tokens.js'
 import { caller, type Ask } from '../../http/caller.js'
@@ -28,7 +28,7 @@ export interface Opened {
   readonly admin: (tenant: string) => Ask
 }
 
-export async function open (t: Test, engine: DatabaseSection, { tenants = [], now, maxCounters }: OpenOptions = {}): Promise<Opened> {
+export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = [], now, maxCounters }: OpenOptions = {}): Promise<Opened> {
   const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })

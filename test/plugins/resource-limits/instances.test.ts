@@ -1,5 +1,6 @@
 /** Two servers, and two processes, on one database. */
 import { test } from 'tap'
+import { sweepUsage } from '../../../plugins/resource-limits/sweep.js'
 import { startInstances } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
@@ -49,6 +50,44 @@ test('servers whose clocks differ by seconds count in one period', async (t) => 
   // Until the first of the new day each counts in its own.
   t.ok(admitted >= 7 && admitted <= 14, `${admitted}`)
   for (const { resourceLimits } of [ahead, behind]) t.match(await resourceLimits.check(user(), use()), { allowed: false, usage: { current: 7 } })
+})
+
+test('with row-level security', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { role: 'owner' })
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } }, { tenants: ['acme', 'globex'], maxCounters: 2 })
+  const { resourceLimits: limits } = app
+  for (const tenant of ['acme', 'globex']) await limits.replace(tenant, [rule()])
+  const taken = await limits.take(user(), use(5))
+  t.match(await limits.track(user({ tenant: 'globex' }), use()), { usage: { current: 1 } })
+  t.match(await limits.usage(user()), [{ current: 5 }])
+  await t.rejects(limits.track(user(), use(3)), { code: 'TENANTRY_RESOURCE_LIMIT' })
+  await taken.give()
+  t.match(await limits.usage(user()), [{ current: 0 }])
+  await limits.track(user({ id: 'ben' }), use())
+  await t.rejects(limits.track(user({ id: 'third' }), use()), { code: 'TENANTRY_CONFLICT' })
+  await sweepUsage(app.db, new Date(Date.now() + 10 * 86_400_000))
+  t.match(await limits.track(user({ id: 'third' }), use()), { usage: { current: 1 } })
+})
+
+test('changes of rules, sweeps and counts at a time stand in no circle, and every row stays counted', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const clock = fakeClock()
+  const { app } = await open(t, engine, { tenants: ['acme', 'globex'], ...clock })
+  const { resourceLimits: limits } = app
+  const rules = [rule({ limit: -1 }), rule({ metric: 'calls', limit: -1, period: 'total' })]
+  for (const tenant of ['acme', 'globex']) await limits.replace(tenant, rules)
+  for (let round = 0; round < 10; round++) {
+    clock.forward(3 * 86_400_000)
+    await Promise.all(Array.from({ length: 60 }, async (_, index) => {
+      const tenant = index % 2 === 0 ? 'acme' : 'globex'
+      if (index % 20 === 7) await sweepUsage(app.db, new Date(clock.now()))
+      else if (index % 20 === 9) await limits.replace(tenant, index % 40 === 9 ? rules.slice(0, 1) : rules)
+      else await limits.track({ tenant, id: `u${(index * 7 + round) % 30}` }, { ...use(), metric: index % 3 === 0 ? 'calls' : 'tokens' })
+    }))
+  }
+  const counted = await query('select l.tenant_id, l.counters, (select count(*)::int from tenantry.resource_usage u where u.tenant_id = l.tenant_id) as rows from tenantry.resource_limits l')
+  for (const { tenant_id: tenant, counters, rows } of counted) t.equal(counters, rows, String(tenant))
 })
 
 test('a hundred requests at once, to two processes, take exactly what there is room for', async (t) => {
