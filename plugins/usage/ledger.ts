@@ -9,7 +9,7 @@ import type { Batch, UsageStore } from './store.js'
 import { TenantryError } from '../../lib/errors.js'
 
 const every = 1000 // ms; others count this instance as gone after thirty of them
-const resolveEvery = 5 // beats
+const resolveEvery = 3 // beats
 const sweepEvery = 3600 // beats
 const maxEntries = 10_000 // of one batch
 
