@@ -38,7 +38,7 @@ t.test('the paths of built-in endpoints are reserved, and nothing beside them', 
     ['/files/download/bucket/a/b', '/files/download/:bucket/*'], ['/migration', '/migration'], ['/tenant/secrets/:key', '/tenant/secrets/:key']
   ]) t.match(fault(path!), [new RegExp(`^/routes/0/path: the path is that of (the built-in endpoint ${builtIn!.replaceAll('*', '\\*')}|${builtIn!.replaceAll('*', '\\*')}, an endpoint of a later version): choose another one`)])
   t.strictSame(fault('/health'), ['/routes/0/path: the path is that of the built-in endpoint /health: choose another one, or turn those endpoints off: `plugins: { "health": false }`'])
-  t.strictSame(fault('/usage/summary'), ['/routes/0/path: the path is that of /usage/summary, an endpoint of a later version: choose another one, or turn those endpoints off: `plugins: { "usage": false }`'])
+  t.strictSame(fault('/mfa/setup'), ['/routes/0/path: the path is that of /mfa/setup, an endpoint of a later version: choose another one, or turn those endpoints off: `plugins: { "mfa": false }`'])
   t.strictSame(fault('/tenants'), ['/routes/0/path: the path is that of the built-in endpoint /tenants: choose another one'])
   for (const path of ['/:any', '/tenant/:any', '/healthy', '/health/live', '/files', '/files/a/b', '/admin/users', '/auth/me']) t.strictSame(fault(path), [], path)
 })
@@ -172,6 +172,14 @@ t.test('a route that asks for a token needs keys', async (t) => {
   t.strictSame(faultsOf({ routes }, { JWT_SECRET: secret }), [])
   t.strictSame(faultsOf({ routes, jwt: { secret: 'short' } }), ['/jwt/secret: expected at least 32 characters'], 'a section that is wrong is there')
   t.match(faultsOfRoutes({ ...route, requireAuth: false, requiredPermissions: ['a:b'] }), [/^\/routes\/0\/requireAuth: the route names `requiredPermissions`/])
+})
+
+t.test('a limit of users is for routes that have users', async (t) => {
+  const resourceLimit = { resource: 'llm', metric: 'tokens' }
+  for (const open of [{}, { requireAuth: false }, { requiredPermissions: [] }]) t.strictSame(faultsOfRoutes({ ...route, ...open, resourceLimit }), ['/routes/0/resourceLimit: only a caller with a token has limits: set `requireAuth`'])
+  for (const closed of [{ requireAuth: true }, { requiredPermissions: ['a:b'] }]) t.strictSame(faultsOfRoutes({ ...route, ...closed, resourceLimit }), [])
+  const faults = faultsOfRoutes({ ...route, requireAuth: true, resourceLimit: { resource: 'a b', metric: '', amount: 1.5, limit: 3 } })
+  t.strictSame(faults.map((fault) => fault.slice(0, fault.indexOf(':'))), ['/routes/0/resourceLimit/resource', '/routes/0/resourceLimit/metric', '/routes/0/resourceLimit/amount', '/routes/0/resourceLimit/limit'])
 })
 
 t.test('keys of tokens fit each other', async (t) => {
