@@ -73,7 +73,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(auth, { jwt: config.jwt, apiKey: setting(env, 'API_KEY') || undefined })
   app.register(tenancy, config.tenancy)
   if (config.plugins.usage !== false) app.register(usage)
-  app.register(rateLimit, config.rateLimit)
+  app.register(rateLimit, { redis: config.cache.provider === 'redis' ? config.cache.redis : undefined, ...config.rateLimit })
   app.register(cache, config.cache)
 
   const { plugins } = config

@@ -96,13 +96,13 @@ function responses (route: DocumentedRoute, documentation: Documentation, { name
 
 /** What identity, tenant, rate limit and validation may answer, on routes that they act on. */
 function impliedErrors ({ config }: DocumentedRoute, { params, querystring, body }: Documentation): number[] {
-  const { access, rateLimitRule } = config ?? {}
+  const { access, rateLimitRule, addressLimit } = config ?? {}
   if (access === undefined) return []
   const validates = [params, querystring, body].some((part) => part !== undefined)
   return [
     ...validates || access !== 'public' ? [400] : [],
     ...access === 'public' ? [] : [401, 403],
-    ...rateLimitRule === false ? [] : [429],
+    ...rateLimitRule === false && addressLimit === undefined ? [] : [429],
     500
   ]
 }

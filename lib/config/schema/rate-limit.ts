@@ -49,7 +49,7 @@ export const RateLimit = Section({
     expected: '`GET /path` or `/path`, the path as it is declared',
     description: 'Rules by `GET /path` or `/path`, the path as it is declared. A route\'s own rule goes before them.'
   })),
-  redis: Type.Optional(RedisServer('Where instances share their counts. Default: the Redis of `cache`, where `cache.provider` is `redis`; else each instance counts by itself.'))
+  redis: Type.Optional(RedisServer('Where instances share their counts; it needs the package ioredis. Default: the Redis of `cache`, where `cache.provider` is `redis`; else each instance counts by itself.'))
 }, { default: { enabled: false }, description: 'How often callers may call. Without it only routes with their own `rateLimit` are limited.' })
 export type RateLimit = WithDefaultRule<Static<typeof RateLimit>>
 

@@ -1,20 +1,28 @@
 /** Two processes with one Redis, as behind a load balancer: together they admit what a limit says, and no request more. */
+import type { TestDocument } from '../../helpers/server.js'
 import t from 'tap'
-import { startInstances } from '../../helpers/instances.js'
+import { startInstance } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
 import { bearer } from '../../helpers/tokens.js'
 
 const redis = await startRedis(t)
 const { connectionString } = await postgresDatabase(t)
-const instances = await startInstances(t, {
-  rateLimit: { enabled: true, redis: { url: redis.url } },
+const document: TestDocument = {
+  rateLimit: { enabled: true },
   plans: { free: { limits: { api: { requestsPerMinute: 70 } } } },
   routes: [
     { method: 'get', path: '/any', response: { here: true } },
     { method: 'get', path: '/few', rateLimit: { max: 7, windowMs: 60_000 }, response: { here: true } }
   ]
-}, { provider: 'postgres', postgres: { connectionString } })
+}
+const engine = { provider: 'postgres', postgres: { connectionString } } as const
+const server = { url: redis.url }
+const instances = [
+  await startInstance(t, { ...document, rateLimit: { enabled: true, redis: server }, cache: { enabled: true, provider: 'memory' } }, engine),
+  // Where the document names no Redis for its limits, that of its cache is theirs.
+  await startInstance(t, { ...document, cache: { enabled: true, provider: 'redis', redis: server } }, engine)
+]
 
 /** So many requests at once, to each instance in turn; the statuses with how often each was answered. */
 async function flood (path: string, count: number, headers: Record<string, string> = {}): Promise<Record<number, number>> {
