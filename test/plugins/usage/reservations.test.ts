@@ -121,3 +121,17 @@ test('a server that stops in order leaves no reservation, and no trace of itself
   t.match(rows, { reservations: 0, gauges: 0 })
   t.ok(Number(Object(rows).instances) <= 1)
 })
+
+test('with row-level security, under a role that it binds', async (t) => {
+  const { connectionString, admin } = await postgresDatabase(t, { role: 'owner' })
+  const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } }, { now: fakeClock().now, tenants: { acme: 'seven', globex: 'seven' } })
+  for (const [counter, one] of counters) {
+    t.equal(await admitted(t, Array.from({ length: 20 }, () => app.usage.reserve('acme', counter, one))), 7)
+    await (await app.usage.reserve('globex', counter, one)).settle(one)
+  }
+  t.equal(await admitted(t, Array.from({ length: 20 }, () => app.usage.take('acme', 'rooms'))), 7)
+  t.match(await as('globex')('GET /billing/usage'), { status: 200, body: { usage: { fileStorage: { storage: { current: MB } } } } })
+  t.match((await as('globex')('GET /usage/summary')).body, { llm_tokens: 1, api_calls: 1 })
+  const policies = await admin("select count(*)::int as count from pg_policies where tablename like 'usage_%'")
+  t.same(policies, [{ count: 6 }])
+})
