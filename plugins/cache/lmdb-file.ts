@@ -4,7 +4,8 @@ import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, rm
 import { join } from 'node:path'
 
 const format = 'v1' // of what lies in the file
-const magic = 0xbeefc0de // of LMDB, 16 bytes into its first page
+const magic = 0xbeefc0de // of LMDB
+const magicAt = [16, 24] // bytes into its first page, by the version of its format
 const databases = 8
 
 /**
@@ -55,7 +56,7 @@ function removeOthers (dbPath: string, name: string): void {
 
 /** LMDB ends the process on a file that is none of its own. */
 function checkHeader (path: string): void {
-  const header = Buffer.alloc(20)
+  const header = Buffer.alloc(28)
   let length
   try {
     const file = openSync(path, 'r')
@@ -69,5 +70,5 @@ function checkHeader (path: string): void {
     throw error
   }
   if (length === 0) return
-  if (length < header.length || header.readUInt32LE(16) !== magic) throw new Error('data.mdb is no file of LMDB; nothing is lost by removing it')
+  if (length < header.length || !magicAt.some((at) => header.readUInt32LE(at) === magic)) throw new Error('data.mdb is no file of LMDB; nothing is lost by removing it')
 }

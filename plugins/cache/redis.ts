@@ -151,7 +151,7 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
     delete: (tenant, key) => ask(async (client) => await dropScript(client, [], [`${tenant}:${key}`]) === 1, () => false),
     async clear (tenant) {
       writes++
-      await forget(stampsOf(tenant), [''])
+      await connection.run(async (client) => { await client.unlink(stampsOf(tenant)) }, () => remember(stampsOf(tenant), ['']))
       return empty(tenant)
     },
     async keys (tenant, limit = 1000) {

@@ -1,14 +1,65 @@
-import Fastify from 'fastify'
-import t from 'tap'
+import type { CacheOptions } from '../../../plugins/cache/index.js'
+import type { TestRedis } from '../../helpers/redis.js'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
 import cache from '../../../plugins/cache/index.js'
 import { createMemoryCache } from '../../../plugins/cache/memory.js'
+import { startRedis } from '../../helpers/redis.js'
+import { found } from './conformance.js'
 
-t.test('the plugin stands alone, and bounds its store as it is told', async (t) => {
-  const app = Fastify()
-  await app.register(cache, { provider: 'memory', maxSize: 2 })
-  for (const key of ['a', 'b', 'c']) await app.cache.set('', key, 'v', 1000)
-  t.match(await app.cache.stats(''), { items: 2 })
-  await app.close()
+async function appOf (t: Test, options: CacheOptions): Promise<{ app: FastifyInstance, lines: string[] }> {
+  const lines: string[] = []
+  const app = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { lines.push(line) } } } })
+  t.teardown(() => app.close())
+  await app.register(cache, options)
+  return { app, lines }
+}
+
+t.test('the plugin stands alone with each store, and bounds it as it is told', async (t) => {
+  const prove = async (t: Test, options: CacheOptions) => {
+    const { app } = await appOf(t, { maxSize: 2, ...options })
+    for (const key of ['a', 'b', 'c']) await app.cache.set('', key, 'v', 60_000)
+    t.match(await app.cache.stats(''), { items: 2 })
+    t.equal(await found(app.cache.get('', 'c')), 'v')
+    await app.close()
+  }
+  await t.test('memory', (t) => prove(t, { provider: 'memory' }))
+  await t.test('redis', async (t) => prove(t, { provider: 'redis', redis: { url: (await startRedis(t)).url } }))
+  await t.test('lmdb', (t) => prove(t, { provider: 'lmdb', lmdb: { dbPath: t.testdir({}) } }))
+})
+
+t.test('a cache that is turned off opens nothing', async (t) => {
+  const { app, lines } = await appOf(t, { enabled: false, provider: 'redis', redis: { url: 'redis://127.0.0.1:1' } })
+  await app.cache.clear('acme')
+  t.same(lines, [])
+})
+
+t.test('a provider without its section is an error at the start', async (t) => {
+  for (const [provider, message] of [['redis', /cache\.redis\.url is missing/], ['lmdb', /cache\.lmdb\.dbPath is missing/]] as const) {
+    const app = Fastify()
+    await t.rejects(async () => { await app.register(cache, { provider }) }, message)
+  }
+})
+
+t.test('what cannot be kept is logged once a minute, without its text', async (t) => {
+  for (const options of [{ provider: 'memory' }, { provider: 'lmdb', lmdb: { dbPath: t.testdir({}) } }] as const) {
+    const { app, lines } = await appOf(t, { maxMemoryMB: 0.01, ...options })
+    for (let index = 0; index < 5; index++) await app.cache.set('acme', `key ${index}`, 'confidential '.repeat(10_000), 60_000)
+    t.equal(lines.length, 1)
+    t.match(lines[0], /an answer was not cached: it is larger than the cache/)
+    t.notMatch(lines[0], /confidential/)
+  }
+})
+
+t.test('Redis that is away at the start is told without its password, and is used once it is there', async (t) => {
+  const redis: TestRedis = await startRedis(t)
+  await redis.command('config', 'set', 'requirepass', 'hunter2')
+  await redis.stop()
+  const { app, lines } = await appOf(t, { provider: 'redis', redis: { url: `redis://:hunter2@127.0.0.1:${redis.port}` } })
+  await app.cache.set('acme', 'k', 'v', 60_000)
+  t.equal(await found(app.cache.get('acme', 'k')), undefined)
+  t.ok(lines.length > 0)
+  t.notMatch(lines.join(), /hunter2/)
 })
 
 t.test("a store of the embedder's own is used, and closed with the app", async (t) => {
@@ -17,7 +68,7 @@ t.test("a store of the embedder's own is used, and closed with the app", async (
   const app = Fastify()
   await app.register(cache, { store: { ...own, close () { closed++ } } })
   await app.cache.set('acme', 'k', 'v', 1000)
-  t.equal(await own.get('acme', 'k'), 'v')
+  t.equal(await found(own.get('acme', 'k')), 'v')
   await app.close()
   t.equal(closed, 1)
 })

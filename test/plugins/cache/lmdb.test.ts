@@ -1,15 +1,139 @@
-import { test } from 'tap'
-import { createLmdbCache } from '../../../plugins/cache/lmdb.js'
-import { testCacheStore } from './conformance.js'
+import type { CacheStore } from '../../../plugins/cache/store.js'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test, type Test } from 'tap'
+import { createLmdbCache, type LmdbCacheOptions } from '../../../plugins/cache/lmdb.js'
+import { found, stampOf, testCacheStore } from './conformance.js'
+
+const long = 60_000 // ms
+const notes = [{ table: 'notes', scoped: true }]
+
+async function open (t: Test, dbPath: string, options: Partial<LmdbCacheOptions> = {}): Promise<CacheStore> {
+  const store = await createLmdbCache({ dbPath, warn () {}, ...options })
+  t.teardown(() => store.close())
+  return store
+}
+
+/** The file in the folder of this boot. */
+function fileIn (dbPath: string): string {
+  const [folder, ...others] = readdirSync(dbPath)
+  if (folder === undefined || others.length > 0) throw new Error(`expected one folder: ${String([folder, ...others])}`)
+  return join(dbPath, folder, 'data.mdb')
+}
 
 test('a cache in LMDB keeps the contract', async (t) => {
   let folders = 0
   const root = t.testdir({})
-  testCacheStore(t, async (_t, bounds) => {
+  testCacheStore(t, async (t, bounds) => {
     let time = 1_000_000
-    return {
-      store: await createLmdbCache({ ...bounds, dbPath: `${root}/${folders++}`, warn () {}, now: () => time }),
-      pass: (ms) => { time += ms }
-    }
+    return { store: await open(t, `${root}/${folders++}`, { ...bounds, now: () => time }), pass: (ms) => { time += ms } }
   })
+})
+
+test('the file is not much longer than the cache is large', async (t) => {
+  const dbPath = t.testdir({})
+  const store = await open(t, dbPath, { maxMemoryMB: 4, maxSize: 1_000_000 })
+  for (const [length, count] of [[20, 5000], [90_000, 300], [700, 2500], [9000, 1000]] as const) {
+    for (let index = 0; index < count; index++) await store.set(`tenant-${index % 5}`, `key ${length} ${index}`, 'x'.repeat(length - index % 17), long)
+    const { bytes } = await store.stats('*')
+    t.ok(bytes > 3_000_000 && bytes <= 4_194_304, `${bytes} bytes of values of ${length}`)
+  }
+  t.ok(statSync(fileIn(dbPath)).size < 2 * 4_194_304 + 1_048_576, `${statSync(fileIn(dbPath)).size} bytes`)
+})
+
+test('processes on one file', async (t) => {
+  const dbPath = t.testdir({})
+  const store = await open(t, dbPath)
+  await store.set('acme', 'k', 'old', long, await stampOf(store.get('acme', 'k', notes)))
+  const stamp = await stampOf(store.get('acme', 'late', notes))
+  const child = spawn(process.execPath, ['--import', 'tsx', 'test/programs/lmdb-writer.ts', dbPath], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  await once(child.stdout, 'data')
+
+  t.equal(await found(store.get('acme', 'k', notes)), undefined, 'the other process wrote')
+  await store.set('acme', 'late', 'old', long, stamp)
+  t.equal(await found(store.get('acme', 'late', notes)), undefined, 'while this one made a value')
+  t.equal(await found(store.get('globex', 'from there')), 'v')
+
+  const exited = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exited
+  const before = await store.stats('*')
+  await store.set('acme', 'after', 'v', long, await stampOf(store.get('acme', 'after', notes)))
+  t.equal(await found(store.get('acme', 'after', notes)), 'v', 'it was killed in the middle of its writes')
+  await store.invalidate('acme', notes)
+  t.equal(await found(store.get('acme', 'after', notes)), undefined)
+  t.equal((await store.stats('*')).items, before.items + 1)
+  let counted = 0
+  for (const tenant of ['acme', 'globex', 'busy']) {
+    const { items } = await store.stats(tenant)
+    t.equal((await store.keys(tenant, 100_000)).length, items)
+    counted += items
+  }
+  t.equal(counted, before.items + 1, 'and the figures are right')
+  t.equal(await store.clear('*'), counted)
+  t.match(await store.stats('*'), { items: 0, bytes: 0 })
+})
+
+test('what was kept is there for the next process, unless the machine was started anew', async (t) => {
+  const dbPath = t.testdir({ 'v1-00000000-0000-0000-0000-000000000000': { 'data.mdb': 'of an earlier boot' }, other: { file: 'of somebody else' } })
+  const store = await createLmdbCache({ dbPath, warn () {} })
+  await store.set('acme', 'k', 'v', long)
+  await store.close()
+  t.equal(await found(store.get('acme', 'k')), undefined, 'a closed one is empty')
+  t.same(readdirSync(dbPath).filter((name) => !name.startsWith('v1-')), ['other'])
+  if (process.platform === 'linux') t.equal(readdirSync(dbPath).length, 2)
+  t.equal(await found((await open(t, dbPath)).get('acme', 'k')), 'v')
+})
+
+test('a disk without room', async (t) => {
+  let free = 1e12
+  const warnings: string[] = []
+  const options = { free: () => free, warn: (reason: string) => { warnings.push(reason) } }
+  const dbPath = t.testdir({})
+  const fill = await open(t, dbPath, options)
+  await fill.set('acme', 'k', 'v', long)
+  await fill.close()
+
+  free = 32 * 1_048_576
+  const little = await open(t, dbPath, options)
+  await little.set('acme', 'more', 'v', long)
+  t.equal(await found(little.get('acme', 'more')), undefined, 'too little for a value')
+  t.equal(await found(little.get('acme', 'k')), 'v')
+  await little.invalidate('acme', notes)
+  t.equal(await found(little.get('acme', 'k')), 'v', 'enough to tell of a write')
+  t.match(warnings, [/64 MB/])
+  await little.close()
+
+  free = 0
+  const full = await open(t, dbPath, options)
+  const first = await stampOf(full.get('acme', 'none', notes))
+  await full.invalidate('acme', notes)
+  t.equal(await found(full.get('acme', 'k')), undefined, 'what cannot be told is taken for a change of everything')
+  t.not(await stampOf(full.get('acme', 'none', notes)), first)
+  const away = await stampOf(full.get('acme', 'none', notes))
+  await full.invalidate('acme', notes)
+  t.not(await stampOf(full.get('acme', 'none', notes)), away)
+  free = 1e12
+  const end = performance.now() + 10_000
+  while (typeof await stampOf(full.get('acme', 'none', notes)) === 'string') {
+    if (performance.now() > end) throw new Error('it does not come back')
+    await new Promise((resolve) => { setTimeout(resolve, 10) })
+  }
+  t.equal(await found(full.get('acme', 'k')), undefined)
+})
+
+test('a file that cannot be opened is told at the start', async (t) => {
+  const folder = t.testdir({ file: 'text' })
+  await t.rejects(createLmdbCache({ dbPath: join(folder, 'file'), warn () {} }), /^the cache in ".*file.*" cannot be opened: /)
+  const dbPath = join(folder, 'spoilt')
+  await (await createLmdbCache({ dbPath, warn () {} })).close()
+  for (const content of [Buffer.alloc(10, 7), Buffer.alloc(100_000, 7)]) {
+    writeFileSync(fileIn(dbPath), content)
+    await t.rejects(createLmdbCache({ dbPath, warn () {} }), /nothing is lost by removing it/)
+  }
+  mkdirSync(join(folder, 'fine'))
+  await t.resolves(createLmdbCache({ dbPath: join(folder, 'fine'), warn () {} }).then((store) => store.close()))
 })

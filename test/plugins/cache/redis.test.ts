@@ -1,10 +1,13 @@
 import type { CacheBounds, CacheStore } from '../../../plugins/cache/store.js'
+import type { TableUse } from '../../../lib/compiler/types.js'
 import { setTimeout as wait } from 'node:timers/promises'
 import { test, type Test } from 'tap'
 import { openRedis } from '../../../lib/redis.js'
 import { createRedisCache } from '../../../plugins/cache/redis.js'
 import { startRedis, type TestRedis } from '../../helpers/redis.js'
-import { testCacheStore } from './conformance.js'
+import { found, stampOf, testCacheStore } from './conformance.js'
+
+const long = 60_000 // ms
 
 /** As in a process of its own: a log of its own is a connection of its own. */
 async function open (t: Test, redis: TestRedis, bounds: CacheBounds = {}): Promise<CacheStore> {
@@ -22,4 +25,138 @@ test('a cache in Redis', async (t) => {
       return { store: await open(t, redis, bounds), pass: async (ms) => { await wait(ms) } }
     })
   })
+})
+
+const notes = [{ table: 'notes', scoped: true }]
+const countries = [{ table: 'countries', scoped: false }]
+
+async function until (what: string, isThere: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + 10_000
+  while (!await isThere()) {
+    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
+    await wait(5)
+  }
+}
+
+async function make (store: CacheStore, tenant: string, key: string, value: string, reads: readonly TableUse[]): Promise<void> {
+  await store.set(tenant, key, value, long, await stampOf(store.get(tenant, key, reads)))
+}
+
+test('instances on one Redis', async (t) => {
+  const redis = await startRedis(t)
+  const [one, other] = [await open(t, redis), await open(t, redis)]
+
+  await t.test('share values, writes and figures', async (t) => {
+    await make(one, 'acme', 'k', 'v', notes)
+    t.equal(await found(other.get('acme', 'k', notes)), 'v')
+    await other.invalidate('acme', notes)
+    t.equal(await found(one.get('acme', 'k', notes)), undefined)
+    const stamp = await stampOf(one.get('acme', 'k', notes))
+    await other.invalidate('acme', notes)
+    await one.set('acme', 'k', 'old', long, stamp)
+    t.equal(await found(one.get('acme', 'k', notes)), undefined)
+    t.match(await other.stats('acme'), { items: 1 })
+  })
+
+  await t.test('find nothing old when the stamps are gone', async (t) => {
+    for (const lost of ['tenantry:cache:acme:stamps', 'tenantry:cache:*:stamps', 'tenantry:cache:*:tables']) {
+      await make(one, 'acme', 'k', 'v', [...notes, ...countries])
+      t.equal(await found(other.get('acme', 'k', [...notes, ...countries])), 'v')
+      t.equal(await redis.command('unlink', lost), 1)
+      t.equal(await found(one.get('acme', 'k', [...notes, ...countries])), undefined, lost)
+    }
+  })
+
+  await t.test("a tenant's keys begin with it", async (t) => {
+    await make(one, 'globex', 'k', 'v', notes)
+    const keys = await redis.command('keys', '*')
+    if (!Array.isArray(keys)) throw new Error('no list of keys')
+    for (const key of keys) t.match(key, /^tenantry:cache:(?:acme|globex|\*):(?:item:.*|order|stamps|expiry|sizes|totals|tables)$/)
+    await one.clear('globex')
+    t.same(await redis.command('keys', 'tenantry:cache:globex:*'), [])
+  })
+
+  await t.test('take no more memory than they may', async (t) => {
+    await redis.command('flushall')
+    const used = async () => Number(/used_memory:(\d+)/.exec(String(await redis.command('info', 'memory')))?.[1])
+    const before = await used()
+    const store = await open(t, redis, { maxMemoryMB: 2 })
+    for (let index = 0; index < 1500; index++) await store.set(`tenant-${index % 7}`, `${'key '.repeat(index % 50)}${index}`, 'x'.repeat(index % 5000), long)
+    const { bytes } = await store.stats('*')
+    const taken = await used() - before
+    t.ok(bytes <= 2_097_152 && taken < 2_500_000, `${bytes} counted, ${taken} taken`)
+  })
+})
+
+test('Redis goes away and comes back', async (t) => {
+  const redis = await startRedis(t)
+  const [one, other] = [await open(t, redis), await open(t, redis)]
+  await make(one, 'acme', 'k', 'before', notes)
+
+  await t.test('without it there are no values, and nothing waits or fails', async (t) => {
+    await redis.stop()
+    await until('it is away', async () => {
+      const looked = one.get('acme', 'k', notes)
+      return await found(looked) === undefined && !(looked instanceof Promise)
+    })
+    const first = await stampOf(one.get('acme', 'k', notes))
+    t.equal(await stampOf(one.get('acme', 'k', notes)), first, 'those who ask at once may wait for each other')
+    await one.set('acme', 'k', 'v', long, first)
+    t.notOk(one.get('acme', 'k', notes) instanceof Promise)
+    await one.invalidate('acme', notes)
+    t.not(await stampOf(one.get('acme', 'k', notes)), first)
+    t.same(await one.keys('acme'), [])
+    t.match(await one.stats('acme'), { items: 0 })
+    t.equal(await one.clear('acme'), 0)
+    t.equal(await one.delete('acme', 'k'), false)
+  })
+
+  await t.test('it is used again', async () => {
+    await redis.start()
+    await until('it is back', async () => {
+      await make(one, 'acme', 'k', 'after', notes).catch(() => {})
+      return await found(other.get('acme', 'k', notes)) === 'after'
+    })
+  })
+
+  await t.test('a Redis without memory takes no values and gives those that it has', async (t) => {
+    await until('it is there', async () => {
+      await make(one, 'acme', 'full', 'v', notes).catch(() => {})
+      return await found(one.get('acme', 'full', notes)) === 'v'
+    })
+    await redis.command('config', 'set', 'maxmemory', 1)
+    await one.set('acme', 'more', 'v', long)
+    t.equal(await found(one.get('acme', 'more')), undefined)
+    t.equal(await found(one.get('acme', 'full', notes)), 'v')
+    await one.invalidate('acme', notes)
+    await redis.command('config', 'set', 'maxmemory', 0)
+    t.equal(await found(one.get('acme', 'full', notes)), undefined)
+  })
+})
+
+test('what an instance wrote while Redis was out of its reach is told when it is back, whether or not it is asked anything', async (t) => {
+  const redis = await startRedis(t)
+  const connection = await openRedis(redis.url, { info () {}, warn () {} })
+  let isCut = false
+  const cut = createRedisCache({ connection: { ...connection, run: (work, fallback) => isCut ? fallback() : connection.run(work, fallback) }, warn () {} })
+  t.teardown(() => cut.close())
+  const other = await open(t, redis)
+  const values = [['acme', 'of its own', notes], ['acme', 'of nobody', countries], ['globex', 'cleared', []]] as const
+  for (const [tenant, key, reads] of values) await make(other, tenant, key, 'old', reads)
+  await make(other, 'initech', 'k', 'v', notes)
+  isCut = true
+  await cut.invalidate('acme', [...notes, ...countries])
+  await cut.clear('globex')
+  for (const [tenant, key, reads] of values) t.equal(await found(other.get(tenant, key, reads)), 'old', 'as it was')
+  isCut = false
+  for (const [tenant, key, reads] of values) await until(`${key} ends`, async () => await found(other.get(tenant, key, reads)) === undefined)
+  t.equal(await found(other.get('initech', 'k', notes)), 'v')
+
+  isCut = true
+  await make(other, 'acme', 'k', 'old', notes)
+  for (let index = 0; index < 10_001; index++) await cut.invalidate(`tenant-${index}`, notes)
+  await cut.invalidate('acme', notes)
+  isCut = false
+  t.equal(await found(cut.get('acme', 'k', notes)), undefined, 'more than it remembers one by one, and at once for itself')
+  t.equal(await found(other.get('initech', 'k', notes)), undefined, 'is everything')
 })
