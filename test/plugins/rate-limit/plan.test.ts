@@ -92,6 +92,13 @@ t.test('a route with a rule of its own has the ceiling too; who is refused by th
   t.equal(both!.headers['retry-after'], '120')
 })
 
+t.test('of two counts that have equally much left the headers tell of the one that lasts longer', async (t) => {
+  const { app, token } = await appOf({ default: { max: 3, windowMs: 10_000 } })
+  const answers = await ask(app, '/a', 4, token)
+  t.same(answers.map(told), [[3, 2, 1_800_000_060], [3, 1, 1_800_000_060], [3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
+  t.equal(answers[3]!.headers['retry-after'], '60')
+})
+
 t.test('an answer that the rule skips counts for the plan', async (t) => {
   const { app, token } = await appOf({})
   t.same(statuses(await ask(app, '/failures', 4, token)), [200, 200, 200, 429])
@@ -137,7 +144,8 @@ t.test('a plan that is changed holds in the minute that runs', async (t) => {
 t.test('rateLimit.enabled: false and rateLimitRule: false turn the ceiling off too', async (t) => {
   const off = await appOf({ enabled: false })
   t.same(statuses(await ask(off.app, '/a', 5, off.token)), [200, 200, 200, 200, 200])
-  t.same(statuses(await ask(off.app, '/own', 3, off.token)), [200, 200, 420])
+  t.same(statuses(await ask(off.app, '/own', 3, off.token)), [200, 200, 420], "a route's own rule holds")
+  t.same(statuses(await ask(off.app, '/failures', 4, off.token)), [200, 200, 200, 200], 'without the ceiling')
   const on = await appOf({})
   t.same(statuses(await ask(on.app, '/free', 5, on.token)), [200, 200, 200, 200, 200])
 })
