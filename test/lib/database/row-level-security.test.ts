@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
 import type { Transaction } from 'kysely'
 import { createEngine, type EngineOptions } from '../../../lib/database/index.js'
@@ -140,4 +141,9 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.tenant_roles').values({ ...own, name: 'r', permissions: ['notes:read'] }).execute()
   await transaction.insertInto('tenantry.resource_limits').values({ ...own, rules: '[]', counters: 1 }).execute()
   await transaction.insertInto('tenantry.resource_usage').values({ ...own, user_id: 'u', resource: 'r', metric: 'm', ends_at: new Date() }).execute()
+  const instance = randomUUID()
+  await transaction.insertInto('tenantry.usage_counters').values({ ...own, counter: 'storage_bytes', period: 'total', amount: 1 }).execute()
+  await transaction.insertInto('tenantry.usage_instances').values({ id: instance, last_batch: 1 }).execute()
+  await transaction.insertInto('tenantry.usage_gauges').values({ ...own, instance_id: instance, gauge: 'rooms', value: 1, written: 1 }).execute()
+  await transaction.insertInto('tenantry.usage_reservations').values({ ...own, id: randomUUID(), instance_id: instance, counter: 'storage_bytes', period: 'total', amount: 1 }).execute()
 }
