@@ -38,6 +38,7 @@ const { values: given } = parseArgs({
 const parts = given.parts.split(',')
 const callers = { addresses: Number(given.addresses), tenants: Number(given.tenants) }
 const steps = 5 // in which callers pass
+const fillTime = 60_000 // ms until a cache has kept what it is asked for
 
 const database = await startDatabase()
 const load = startLoad()
@@ -158,14 +159,15 @@ async function compareCaches (): Promise<void> {
   console.log(`Answers from the cache against those that the database makes.\n\n${markdownTable(['cache', 'answer', 'made, requests/s', 'cached, requests/s', 'ratio', 'CPU a request'], rows)}\n`)
 }
 
-/** Asks each twice: the second answer comes from the cache. */
+/** Asks for each until it comes from the cache, which is when what keeps it is reached, and has kept it. */
 async function fill ({ url }: Subject, requests: readonly BenchRequest[]): Promise<void> {
+  const deadline = performance.now() + fillTime
   for (const { path, headers } of requests) {
-    for (const expected of ['', 'HIT']) {
+    for (let cached: string | null = null; cached !== 'HIT';) {
       const response = await fetch(url + path, { headers })
       await response.arrayBuffer()
-      const cached = response.headers.get('x-cache')
-      if (!response.ok || (expected !== '' && cached !== expected)) throw new Error(`${path}: ${response.status}, ${cached}`)
+      cached = response.headers.get('x-cache')
+      if (!response.ok || performance.now() > deadline) throw new Error(`${path}: ${response.status}, ${cached}`)
     }
   }
 }
