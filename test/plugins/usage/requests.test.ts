@@ -28,6 +28,12 @@ function routes (app: FastifyInstance): void {
   app.get('/no-content-response', { config }, async (_request, reply) => reply.send(new Response(null, { status: 204 })))
   app.get('/replaced', { config, onSend: async (_request, _reply, payload) => payload instanceof Readable ? payload.map(() => 'four') : payload }, async (_request, reply) => reply.send(Readable.from([text])))
   app.get('/fails', { config }, async () => { throw failure('conflict') })
+  app.post('/fails-early', { config, onRequest: async () => { throw failure('conflict') } }, async () => '')
+  app.get('/late', { config }, (_request, reply) => {
+    reply.hijack()
+    reply.raw.write('begun')
+    held.push(() => reply.raw.end('too late'))
+  })
   app.get('/refused', { config, onRequest: async (request) => { request.rateLimited = true; throw failure('rateLimited') } }, async () => '')
   app.get('/hijacked', { config }, (_request, reply) => {
     reply.hijack()
@@ -128,6 +134,13 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
   await send(head('POST /length', 'content-type: application/json\r\ncontent-length: 90000000\r\n') + '{"a":"', (received) => received.includes('413'))
   await until(t, 'a body that was refused', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
   t.ok((await counted()).bytes < 2000)
+
+  await send(head('POST /fails-early', 'content-type: application/json\r\ncontent-length: 90000\r\n') + '{"a":"', (received) => received.includes('409'))
+  await send(head('GET /late'), (received) => received.includes('begun'))
+  await until(t, 'an answer before the body is there, and one that was cut off', async () => (await app.usage.summary('acme')).api_calls === last.calls + 2)
+  await ask('/release')
+  await ask('/empty')
+  t.equal((await counted()).calls, 3, 'each is one, whatever is written late')
 
   for (const path of ['/large', '/large-stream']) {
     await send(head(`GET ${path}`), (received) => received.length > 200_000)
