@@ -1,0 +1,79 @@
+/** Cached answers of two processes: on one Redis, which goes away and comes back, and in one LMDB file. */
+import type { TestDocument } from '../../helpers/server.js'
+import { test, type Test } from 'tap'
+import { startInstances, until } from '../../helpers/instances.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { signToken } from '../../helpers/tokens.js'
+import { remoteCaller, type Ask } from '../../http/caller.js'
+import { redisSection, type CacheSection } from '../cache/stores.js'
+
+const document = {
+  tables: { notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } } } },
+  routes: [
+    { method: 'get', path: '/notes', requireAuth: true, cache: { enabled: true, ttl: 600 }, queries: [{ table: 'notes', operation: 'select', order: { column: 'id' } }] },
+    { method: 'post', path: '/notes', requireAuth: true, queries: [{ table: 'notes', operation: 'insert' }] }
+  ]
+} satisfies TestDocument
+
+/** HIT or MISS, and the titles. */
+async function look (ask: Ask): Promise<[unknown, unknown]> {
+  const { status, headers, body } = await ask('GET /notes')
+  return [headers['x-cache'] ?? status, body.data?.map(({ title }) => title)]
+}
+
+async function pair (t: Test, cache: CacheSection): Promise<{ one: Ask, other: Ask, globex: Ask }> {
+  const { connectionString } = await postgresDatabase(t)
+  const [first, second] = await startInstances(t, { ...document, cache, rateLimit: { enabled: false } }, { provider: 'postgres', postgres: { connectionString } })
+  if (first === undefined || second === undefined) throw new Error('an instance is missing')
+  const token = signToken({ sub: 'u', tenant_id: 'acme' })
+  return {
+    one: remoteCaller(t, first.address, { token }),
+    other: remoteCaller(t, second.address, { token }),
+    globex: remoteCaller(t, second.address, { token: signToken({ sub: 'u', tenant_id: 'globex' }) })
+  }
+}
+
+async function shares (t: Test, { one, other, globex }: Awaited<ReturnType<typeof pair>>): Promise<void> {
+  t.same(await look(one), ['MISS', []])
+  await until(t, 'the answer of one is that of the other', async () => (await look(other))[0] === 'HIT')
+  t.same(await look(globex), ['MISS', []], 'and no other tenant has it')
+  await until(t, 'its own', async () => (await look(globex))[0] === 'HIT')
+  for (let id = 1; id <= 10; id++) {
+    const [writer, reader] = id % 2 === 0 ? [one, other] : [other, one]
+    t.equal((await writer('POST /notes', { body: { id, title: `note ${id}` } })).status, 201)
+    const [, titles] = await look(reader)
+    t.equal(Array.isArray(titles) && titles.length, id, `${id} written on one is read on the other at once`)
+  }
+  t.match(await look(globex), ['HIT', []])
+}
+
+test('two processes on one Redis', async (t) => {
+  const { cache, redis } = await redisSection(t)
+  const instances = await pair(t, cache)
+  const { one, other } = instances
+  await shares(t, instances)
+
+  await until(t, 'an answer is kept', async () => (await look(other))[0] === 'HIT')
+  await redis.stop()
+  for (let id = 11; id <= 13; id++) {
+    t.equal((await one('POST /notes', { body: { id, title: `note ${id}` } })).status, 201)
+    for (const ask of [one, other]) {
+      const [state, titles] = await look(ask)
+      t.same([state, Array.isArray(titles) && titles.length], ['MISS', id], 'without Redis everything is made anew')
+    }
+  }
+  await redis.start()
+  await until(t, 'Redis is used again', async () => {
+    const [state, titles] = await look(other)
+    t.equal(Array.isArray(titles) && titles.length, 13)
+    return state === 'HIT'
+  })
+  await until(t, 'by both', async () => (await look(one))[0] === 'HIT')
+  t.equal((await one('POST /notes', { body: { id: 14, title: 'last' } })).status, 201)
+  const [, titles] = await look(other)
+  t.equal(Array.isArray(titles) && titles.length, 14)
+})
+
+test('two processes on one LMDB file', async (t) => {
+  await shares(t, await pair(t, { enabled: true, provider: 'lmdb', lmdb: { dbPath: t.testdir({}) } }))
+})
