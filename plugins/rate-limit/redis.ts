@@ -6,36 +6,34 @@ import { redisScript } from '../../lib/redis.js'
 
 /**
  * KEYS: a count or two; ARGV: `max` and `windowMs` of each. Answers whether the request is admitted, Redis's clock, and of
- * each count the requests and the milliseconds left. A key lives as long as its window; one that would live longer, or for
- * ever, is a window from before the clock was set back, or from another rule.
+ * each count the requests and the end of the window, which are the key's value too: `7 1800000000000`. A key lives as
+ * long as its window; one whose end is further away than a window is long is from before the clock was set back.
  */
 const take = redisScript(`
 local time = redis.call('TIME')
-local answer = { 1, time[1] * 1000 + math.floor(time[2] / 1000) }
-local fresh = {}
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local answer = { 1, now }
 for i, key in ipairs(KEYS) do
   local max, window = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
-  local count, left = tonumber(redis.call('GET', key) or 0), redis.call('PTTL', key)
-  if left <= 0 or left > window then
-    count, left, fresh[i] = 0, window, true
-  end
+  local count, ends = string.match(redis.call('GET', key) or '', '^(%d+) (%d+)$')
+  count, ends = tonumber(count or 0), tonumber(ends or 0)
+  if ends <= now or ends - now > window then count, ends = 0, now + window end
   if count >= max then answer[1] = 0 end
-  answer[2 * i + 1], answer[2 * i + 2] = count, left
+  answer[2 * i + 1], answer[2 * i + 2] = count, ends
 end
 if answer[1] == 1 then
   for i, key in ipairs(KEYS) do
-    answer[2 * i + 1] = answer[2 * i + 1] + 1
-    if fresh[i] then redis.call('SET', key, 1, 'PX', ARGV[2 * i]) else redis.call('INCR', key) end
+    local count, ends = answer[2 * i + 1] + 1, answer[2 * i + 2]
+    answer[2 * i + 1] = count
+    redis.call('SET', key, string.format('%d %d', count, ends), 'PX', ends - now)
   end
 end
 return answer`)
 
-/** KEYS: a count; ARGV: when the window of the request ends. Before Redis 7 the clock moves on while a script runs. */
+/** KEYS: a count; ARGV: when the window of the request ends. */
 const giveBack = redisScript(`
-local time = redis.call('TIME')
-local left = redis.call('PTTL', KEYS[1])
-local ends = time[1] * 1000 + math.floor(time[2] / 1000) + left
-if left > 0 and math.abs(ends - ARGV[1]) <= 5 and tonumber(redis.call('GET', KEYS[1])) > 0 then redis.call('DECR', KEYS[1]) end`)
+local count, ends = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%d+)$')
+if ends == ARGV[1] and tonumber(count) > 0 then redis.call('SET', KEYS[1], string.format('%d %s', count - 1, ends), 'KEEPTTL') end`)
 
 /** @param memory counts what Redis does not */
 export function createRedisStore (connection: RedisConnection, memory: RateLimitStore): RateLimitStore {
@@ -56,9 +54,9 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
 
   function read (answer: unknown): Taken {
     if (!Array.isArray(answer)) throw new Error('Redis answered the rate limit with no list')
-    const [admitted, now, count, left, secondCount = 0, secondLeft = 0] = answer.map(Number)
-    if (now === undefined || count === undefined || left === undefined) throw new Error('Redis answered the rate limit with a short list')
-    return { admitted: admitted === 1, now, count, resetAt: now + left, secondCount, secondResetAt: now + secondLeft, store }
+    const [admitted, now, count, resetAt, secondCount = 0, secondResetAt = 0] = answer.map(Number)
+    if (now === undefined || count === undefined || resetAt === undefined) throw new Error('Redis answered the rate limit with a short list')
+    return { admitted: admitted === 1, now, count, resetAt, secondCount, secondResetAt, store }
   }
 
   return store
