@@ -7,6 +7,7 @@ import type { TableUse } from '../../lib/compiler/types.js'
 import type { CacheBounds, CacheStore, Miss, Warn } from './store.js'
 import { createHash } from 'node:crypto'
 import { statfsSync } from 'node:fs'
+import { promisify } from 'node:util'
 import { createCounts } from './counts.js'
 import { openFile } from './lmdb-file.js'
 import { createLmdbItems } from './lmdb-items.js'
@@ -19,7 +20,7 @@ const spare = 16 // megabytes of the file besides twice the cache
 const [freeForItem, freeForWrite] = [64, 8]
 const lookAgainMs = 1000 // at the disk, and at a file that could not be written to
 const checkReadersMs = 60_000 // for what processes that died were reading
-const itemsAtOnce = 500 // that one transaction removes
+const itemsAtOnce = 100 // that one transaction removes, some milliseconds
 const maxTransactions = 100_000 // of one `clear`
 
 export interface LmdbCacheOptions extends CacheBounds {
@@ -33,6 +34,7 @@ export interface LmdbCacheOptions extends CacheBounds {
 }
 
 const nothing: readonly TableUse[] = []
+const othersTurn = promisify(setImmediate)
 
 /** Opens the file; throws where it cannot be used. */
 export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB, now = Date.now, free = () => freeBytes(dbPath) }: LmdbCacheOptions): Promise<CacheStore> {
@@ -131,19 +133,20 @@ export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize,
       if (!change(() => { stamps.written(tenant, writes); return true }, false)) tellLater()
     },
     delete: (tenant, key) => change(() => items.drop(tenant, idOf(key)), false),
-    clear (tenant) {
+    async clear (tenant) {
       if (!change(() => { stamps.clear(tenant); return true }, false)) tellLater()
       let removed = 0
       for (let turn = 0; turn < maxTransactions; turn++) {
         const count = change(() => items.empty(tenant, itemsAtOnce), 0)
         removed += count
         if (count < itemsAtOnce) break
+        await othersTurn()
       }
       return removed
     },
     keys: (tenant, limit = 1000) => look(() => items.keys(tenant, limit), () => []),
-    stats (tenant) {
-      while (change(() => items.sweep(itemsAtOnce), 0) === itemsAtOnce);
+    async stats (tenant) {
+      while (change(() => items.sweep(itemsAtOnce), 0) === itemsAtOnce) await othersTurn()
       return { ...look(() => items.held(tenant), () => ({ items: 0, bytes: 0 })), ...counts.of(tenant) }
     },
     async close () {

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import cache from '../../../plugins/cache/index.js'
 import { createMemoryCache } from '../../../plugins/cache/memory.js'
 import { startRedis } from '../../helpers/redis.js'
+import { runProgram } from '../../helpers/program.js'
 import { found } from './conformance.js'
 
 async function appOf (t: Test, options: CacheOptions): Promise<{ app: FastifyInstance, lines: string[] }> {
@@ -39,6 +40,15 @@ t.test('a provider without its section is an error at the start', async (t) => {
     const app = Fastify()
     await t.rejects(async () => { await app.register(cache, { provider }) }, message)
   }
+})
+
+t.test('a missing package is an error at the start that names it, and no other provider needs it', async (t) => {
+  const { code, output } = await runProgram(t, 'test/programs/without-peers.ts')
+  t.match(output, /^redis: .*npm i ioredis$/m)
+  t.match(output, /^lmdb: .*npm i lmdb$/m)
+  t.match(output, /^memory: starts$/m)
+  t.notMatch(output, /hunter2/)
+  t.equal(code, 0)
 })
 
 t.test('what cannot be kept is logged once a minute, without its text', async (t) => {

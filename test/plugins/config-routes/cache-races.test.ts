@@ -131,6 +131,18 @@ test('cached answers and what happens meanwhile', async (t) => {
     t.ok(await runs() - before >= 2)
   })
 
+  await t.test('a write of which nobody knows whether it was committed counts as one', async (t) => {
+    await titles(acme, '/notes')
+    t.match(await titles(acme, '/notes'), ['HIT'])
+    await holder.query('begin; lock table notes in share row exclusive mode')
+    const lost = acme('POST /notes', { body: { id: 20, title: 'lost' } })
+    const end = 'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and wait_event_type = \'Lock\''
+    await until('it is cut off', async () => (await query(end)).length > 0)
+    t.equal((await lost).status, 503)
+    t.match(await titles(acme, '/notes'), ['MISS'])
+    await holder.query('rollback')
+  })
+
   await t.test('those who wait get it when the first who asked goes away', async (t) => {
     const origin = await listen(app)
     await acme('POST /notes', { body: { id: 15, title: 'last' } })
