@@ -167,7 +167,8 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
         return value
       }, (error: unknown) => {
         pending--
-        if (isReply(error) && Date.now() - lastRefusal > refusalLogTime) {
+        // Of what the end of a connection takes with it the log says so once.
+        if (isUp && client.stream.writable && Date.now() - lastRefusal > refusalLogTime) {
           lastRefusal = Date.now()
           log.warn({ redis, reason: messageOf(error) }, 'Redis refused a command: this instance did without it')
         }
@@ -212,11 +213,6 @@ function addressOf (url: string): string {
   if (!URL.canParse(url)) throw new Error('the address of Redis cannot be read: expected redis://user:password@host:port/database')
   const { protocol, host, pathname } = new URL(url)
   return `${protocol}//${host}${pathname}`
-}
-
-/** Redis answered, and said no: out of memory, say. */
-function isReply (error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError'
 }
 
 function messageOf (error: unknown): string {
