@@ -72,7 +72,8 @@ export default {
       comment: 'What is imported stands in package.json.',
       severity: 'error',
       from: {},
-      to: { dependencyTypes: ['npm-no-pkg', 'npm-unknown'] }
+      // An optional peer counts as missing where its meta data stand.
+      to: { dependencyTypes: ['npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['npm-peer'] }
     },
     {
       name: 'resolvable',

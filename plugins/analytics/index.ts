@@ -9,14 +9,17 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandl
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type {} from '../tenant-config/serve.js'
 import fp from 'fastify-plugin'
+import { everyHour } from '../../lib/database/sweeping.js'
 import { requireDecorator } from '../requirement.js'
 import { createBuffer } from './buffer.js'
 import { createExclusion, RouteLines, unknownRoute } from './lines.js'
-import { createAnalytics, startSweeping, type Analytics } from './service.js'
+import { createAnalytics, type Analytics } from './service.js'
 import { createStatsStore } from './store.js'
 
 export { default as analyticsRoutes } from './routes.js'
 export type { Analytics } from './service.js'
+
+const day = 86_400_000 // ms
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -51,7 +54,7 @@ export async function analytics (app: FastifyInstance, { excludePaths = [], serv
   const store = createStatsStore(app.db, serviceName)
   const buffer = createBuffer({ write: (batch) => store.write(batch, new Date(now())), log: app.log, now, flushInterval, ...enabled ? { maxSize, pause: pauseMs } : { maxSize: 1, pause: 0 } })
   app.decorate('analytics', createAnalytics({ store, buffer, retentionDays }))
-  const stopSweeping = startSweeping(store, retentionDays, app.log, now)
+  const stopSweeping = everyHour(() => store.sweep(new Date(now() - retentionDays * day), new Date(now())), (err) => app.log.warn({ err }, 'old figures of requests could not be removed; it is tried again'))
   app.addHook('onClose', async () => {
     await stopSweeping()
     await buffer.close()

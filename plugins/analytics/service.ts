@@ -1,12 +1,8 @@
 /** What `app.analytics` is. */
-import type { FastifyBaseLogger } from 'fastify'
 import type { RequestBuffer } from './buffer.js'
 import type { Range } from './range.js'
 import type { Figures, StatsStore } from './store.js'
 import { hour } from './buffer.js'
-
-const day = 86_400_000 // ms
-const sweepEvery = 3_600_000 // ms
 
 export interface Analytics {
   /** Days for which figures are kept. */
@@ -38,23 +34,5 @@ export function createAnalytics ({ store, buffer, retentionDays }: AnalyticsDepe
       })
     },
     flush: () => buffer.flush()
-  }
-}
-
-/** Removes what is too old, every hour, the servers of one database at different times; returns the end of it, which waits for one that runs. */
-export function startSweeping (store: StatsStore, retentionDays: number, log: FastifyBaseLogger, now: () => number): () => Promise<void> {
-  let running: Promise<void> = Promise.resolve()
-  const sweep = () => {
-    const at = now()
-    running = store.sweep(new Date(at - retentionDays * day), new Date(at)).catch((err: unknown) => log.warn({ err }, 'old figures of requests could not be removed; it is tried again'))
-  }
-  let timer = setTimeout(() => {
-    sweep()
-    timer = setInterval(sweep, sweepEvery).unref()
-  }, Math.random() * sweepEvery).unref()
-  return async () => {
-    // Node clears either kind of timer with either function.
-    clearTimeout(timer)
-    await running
   }
 }

@@ -5,6 +5,7 @@ import { failure } from '../../lib/errors.js'
 import { holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions.js'
+import { tenantOf } from '../tenancy/required.js'
 import { maxGraceDays, maxKeys, type ApiKey, type ApiKeys, type Grantor } from './service.js'
 
 const Id = Type.String({ format: 'uuid' })
@@ -85,11 +86,6 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
 
 function bodyOf ({ createdAt, expiresAt, lastUsedAt, scopes, ...key }: ApiKey) {
   return { ...key, scopes: [...scopes], createdAt: createdAt.toISOString(), expiresAt: expiresAt?.toISOString() ?? null, lastUsedAt: lastUsedAt?.toISOString() ?? null }
-}
-
-function tenantOf ({ tenant }: FastifyRequest): string {
-  if (tenant === null) throw failure('tenantRequired')
-  return tenant.id
 }
 
 async function grantorOf (request: FastifyRequest): Promise<Grantor> {

@@ -1,5 +1,4 @@
 /** `GET /billing/plans` (SPEC "Plan"). A route group: it registers an endpoint and decorates nothing. Needs the plugin plans. */
-import type {} from './index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type } from 'typebox'

@@ -2,7 +2,6 @@
  * Limits how often a tenant, or an address where no token names a tenant, may call. A service plugin (fp). Counts the
  * requests of routes that declare `config: { access }` or a rule of their own; after auth and tenancy, where they are registered.
  */
-import type {} from '../auth/index.js'
 import type {} from '../plans/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, onSendHookHandler, RouteOptions } from 'fastify'

@@ -8,11 +8,12 @@ import type {} from '../database.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { everyHour } from '../../lib/database/sweeping.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
 import { resourceLimitRoutes } from './routes.js'
 import { createResourceLimits, type ResourceLimits } from './service.js'
-import { startSweeping } from './sweep.js'
+import { sweepUsage } from './sweep.js'
 
 export { limitedUser } from './service.js'
 export type { ResourceLimits, Taken, Use, UsageEntry } from './service.js'
@@ -42,7 +43,7 @@ export async function resourceLimits (app: FastifyInstance, { maxCounters = defa
 
   const { engine, log, tenancy } = app
   const service = createResourceLimits({ engine, maxTenants: tenancy.maxRemembered, maxCounters, log, now })
-  const stopSweeping = startSweeping(app.db, log, now)
+  const stopSweeping = everyHour(() => sweepUsage(app.db, new Date(now())), (err) => log.warn({ err }, 'what users have used in periods that are over could not be swept; it is tried again'))
   app.decorate('resourceLimits', service)
   app.addHook('onClose', async () => {
     await stopSweeping()

@@ -5,6 +5,7 @@ import { maxAmount } from '../../lib/config/schema/resource-limit.js'
 import { failure } from '../../lib/errors.js'
 import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
+import { tenantOf } from '../tenancy/required.js'
 import { periods } from './periods.js'
 import { gateActions, maxRules, Name, Rule, type LimitedUser } from './rules.js'
 import { limitedUser, type ResourceLimits } from './service.js'
@@ -109,9 +110,4 @@ async function userOf (request: FastifyRequest, { userId, role, tier }: Static<t
   if (userId === undefined) throw failure('validationFailed', { extras: { details: [{ path: `${part}/userId`, message: 'is required: you are no user of the tenant', keyword: 'required' }] } })
   if (!await holds(request, others)) throw failure('forbidden', { message: `What other users have used is for administrators and holders of ${others}` })
   return { tenant, id: userId, role, tier }
-}
-
-function tenantOf ({ tenant }: FastifyRequest): string {
-  if (tenant === null) throw failure('tenantRequired')
-  return tenant.id
 }

@@ -5,6 +5,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import { databaseBusy } from '../../lib/database/failures.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { createLoadCache } from '../../lib/load-cache.js'
+import { percentageOf } from '../../lib/percentage.js'
 import { unlimited } from '../../lib/plans.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { createRuleSet, isFor, limitOf, refuseContradictions, type LimitedUser, type Rule, type RuleSet } from './rules.js'
@@ -223,12 +224,6 @@ function blocks ({ gateAction = 'block' }: Rule): boolean {
 /** What a period may come to under a limit. */
 function capOf (limit: number): number {
   return limit === unlimited ? Number.MAX_SAFE_INTEGER : limit
-}
-
-/** In hundredths. */
-function percentageOf (current: number, limit: number): number {
-  if (limit === unlimited) return 0
-  return limit === 0 ? 100 : Math.round(current / limit * 10_000) / 100
 }
 
 function refuseAmount (amount: number): void {

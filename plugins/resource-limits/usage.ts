@@ -79,6 +79,6 @@ export function resultOf (verdict: Verdict | undefined): CheckResult {
 /** 402, as a refused request is told it. */
 export function limitReached (verdict: Verdict): TenantryError {
   const { rule: { resource, metric, period } } = verdict
-  const span = period === 'total' ? 'in all' : `a ${period}`
+  const span = period === 'total' ? 'in all' : period === 'hour' ? 'an hour' : `a ${period}`
   return failure('resourceLimit', { message: `The limit of ${resource} ${metric} is ${verdict.limit} ${span}`, extras: { ...resultOf(verdict), allowed: false } })
 }

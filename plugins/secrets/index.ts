@@ -11,6 +11,7 @@ import type { FastifyInstance } from 'fastify'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import fp from 'fastify-plugin'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
+import { everyHour } from '../../lib/database/sweeping.js'
 import { builtInPlans } from '../../lib/plans.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
 import conventions from '../conventions.js'
@@ -18,7 +19,7 @@ import { requireDecorator } from '../requirement.js'
 import { refuseOtherKeys } from './key-check.js'
 import { secretRoutes } from './routes.js'
 import { createSecrets, type Secrets } from './service.js'
-import { startSweeping } from './sweep.js'
+import { sweepSecrets } from './sweep.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -43,7 +44,7 @@ export async function secrets (app: FastifyInstance, { now = Date.now, ...settin
 
   const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
   const service = createSecrets({ db: app.db, plans, maxTenants: app.tenancy.maxRemembered, dbFor: (tenant) => app.engine.kyselyFor(tenant), events: app.events, cipher: createSecretCipher(keys), log: app.log, now })
-  const stopSweeping = startSweeping(app.db, plans, app.log, now)
+  const stopSweeping = everyHour(() => sweepSecrets(app.db, plans, new Date(now())), (err) => app.log.warn({ err }, 'expired secrets and old audit entries could not be swept; it is tried again'))
   app.decorate('secrets', service)
   app.addHook('onClose', async () => {
     await stopSweeping()

@@ -4,6 +4,7 @@ import type { AuditRow, ListedRow } from './store.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../conventions.js'
+import { tenantOf } from '../tenancy/required.js'
 import { maxGraceDays, maxListed, maxMetadataBytes, maxValueBytes, type Rotation, type Secrets } from './service.js'
 
 const maxLimit = 100
@@ -139,11 +140,6 @@ function shown ({ key, createdAt, lastAccessedAt, accessCount, expiresAt, metada
 
 function told ({ timestamp, action, userId, key, count }: AuditRow): Static<typeof AuditEntry> {
   return { timestamp: timestamp.toISOString(), action, userId, key, ...action === 'access' && { count } }
-}
-
-function tenantOf ({ tenant }: FastifyRequest): string {
-  if (tenant === null) throw failure('tenantRequired')
-  return tenant.id
 }
 
 function userOf ({ auth }: FastifyRequest): string {

@@ -1,28 +1,15 @@
 /** What time does to secrets that nobody uses: expiry is noted, grace periods and audits end. */
-import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
+import { maxSweptRows as maxRows, sweep } from '../../lib/database/sweeping.js'
 import { unlimited, type Plan, type Plans } from '../../lib/plans.js'
 
-const every = 3_600_000 // ms; what is shown is judged when it is asked for, so that only rows wait for it
-const maxRows = 10_000 // a statement
 const deletedFor = 604_800_000 // ms that a deleted secret's row stays, whose number of versions one of the same key carries on
-const lock = 'tenantry.secrets.sweep'
 
 /** Sweeps once; false where another server does so now. */
-export async function sweepSecrets (db: Kysely<SystemTables>, plans: Plans, at: Date): Promise<boolean> {
-  for (const part of [noteExpired, endGracePeriods, deleteSecrets, deleteAudit(plans)]) {
-    for (let rows = maxRows; rows >= maxRows;) {
-      // Between the parts others get their turn.
-      rows = await db.transaction().execute(async (transaction) => {
-        const { rows: [row] } = await sql<{ locked: boolean }>`select pg_try_advisory_xact_lock(hashtextextended(${lock}, 0)) as locked`.execute(transaction)
-        return row?.locked === true ? await part(transaction, at) : -1
-      })
-      if (rows === -1) return false
-    }
-  }
-  return true
+export function sweepSecrets (db: Kysely<SystemTables>, plans: Plans, at: Date): Promise<boolean> {
+  return sweep(db, 'tenantry.secrets.sweep', [noteExpired, endGracePeriods, deleteSecrets, deleteAudit(plans)].map((part) => (transaction) => part(transaction, at)))
 }
 
 /** Rows of secrets, locked in the order in which every statement locks them, so that none waits for another in a circle. */
@@ -63,22 +50,5 @@ function deleteAudit (plans: Plans): (db: Kysely<SystemTables>, at: Date) => Pro
       ) old on kept.days <> ${unlimited} limit ${maxRows}
     )`.execute(db)
     return Number(numAffectedRows)
-  }
-}
-
-/** Sweeps every hour, the servers of one database at different times; returns the end of it, which waits for one that runs. */
-export function startSweeping (db: Kysely<SystemTables>, plans: Plans, log: FastifyBaseLogger, now: () => number): () => Promise<void> {
-  let running: Promise<unknown> = Promise.resolve()
-  const sweep = () => {
-    running = sweepSecrets(db, plans, new Date(now())).catch((err: unknown) => log.warn({ err }, 'expired secrets and old audit entries could not be swept; it is tried again'))
-  }
-  let timer = setTimeout(() => {
-    sweep()
-    timer = setInterval(sweep, every).unref()
-  }, Math.random() * every).unref()
-  return async () => {
-    // Node clears either kind of timer with either function.
-    clearTimeout(timer)
-    await running
   }
 }

@@ -1,10 +1,10 @@
 /** The endpoints of tenants' documents and their schemas (SPEC "Tenant configuration, secrets, usage, info", DESIGN 6). */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { ConfigService } from './service.js'
 import { Type, type Static } from 'typebox'
-import { failure } from '../../lib/errors.js'
 import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
+import { tenantOf } from '../tenancy/required.js'
 import { parseIfMatch } from './if-match.js'
 
 const maxDocument = 1_048_576 // bytes
@@ -85,11 +85,6 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     const { data, total } = await service.versions(tenantOf(request), { limit, offset })
     return { data: data.map(({ createdAt, ...version }) => ({ ...version, createdAt: createdAt.toISOString() })), pagination: { limit, offset, total } }
   })
-}
-
-function tenantOf ({ tenant }: FastifyRequest): string {
-  if (tenant === null || tenant === undefined) throw failure('tenantRequired')
-  return tenant.id
 }
 
 function messageOf (dryRun: boolean, secrets: readonly string[]): string {

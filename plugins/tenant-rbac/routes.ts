@@ -1,11 +1,12 @@
 /** The endpoints of tenants' roles and their schemas (SPEC "Tenant RBAC", DESIGN 5 "Roles"). */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { TenantRbac } from './service.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions.js'
+import { tenantOf } from '../tenancy/required.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
 
 const Name = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$', description: '1 to 64 of `A-Z a-z 0-9 _ . -`; not `admin`.', examples: ['editor'] })
@@ -117,9 +118,4 @@ function rolesBody ({ roles }: RbacConfig): Static<typeof Roles> {
 
 function roleBody ({ name, description, permissions, parentRole }: Role): Static<typeof Shown> {
   return { name, ...description !== null && { description }, permissions: [...permissions], ...parentRole !== null && { parentRole } }
-}
-
-function tenantOf ({ tenant }: FastifyRequest): string {
-  if (tenant === null) throw failure('tenantRequired')
-  return tenant.id
 }

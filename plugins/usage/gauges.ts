@@ -3,22 +3,11 @@
  * given back is noted here and written with the next batch.
  */
 import type { Plans } from '../../lib/plans.js'
-import type { UsageStore } from './store.js'
+import type { GaugeValue, UsageStore } from './store.js'
 import { failure } from '../../lib/errors.js'
 import { allowed, refusal, type Gauge } from './metrics.js'
 
 const maxTaken = 1000 // a transaction
-
-/** What this instance has open, to be written. */
-export interface GaugeValue {
-  readonly tenant: string
-  /** When the tenant was made, ms since 1970. */
-  readonly since: number | null
-  readonly gauge: Gauge
-  readonly value: number
-  /** Counts the writes of this instance. */
-  readonly written: number
-}
 
 export interface Gauges {
   /** Admits one more, over all instances. Rejects with `planLimit`, `tenantUnknown`. */

@@ -2,6 +2,7 @@
 import type { Plan } from '../../lib/plans.js'
 import type { Standing } from './store.js'
 import { Type, type Static } from 'typebox'
+import { percentageOf } from '../../lib/percentage.js'
 import { unlimited } from '../../lib/plans.js'
 import { bytesText } from './bytes-text.js'
 import { allowed } from './metrics.js'
@@ -46,10 +47,5 @@ export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gaug
 }
 
 function metricOf (current: number, limit: number | null): Static<typeof Metric> {
-  return { current, limit: limit ?? unlimited, percentage: limit === null ? 0 : percentageOf(current, limit) }
-}
-
-function percentageOf (current: number, limit: number): number {
-  if (limit === 0) return current === 0 ? 0 : 100
-  return Math.round(current / limit * 10_000) / 100
+  return { current, limit: limit ?? unlimited, percentage: percentageOf(current, limit ?? unlimited) }
 }

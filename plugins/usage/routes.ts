@@ -3,13 +3,13 @@
  * endpoints and decorates nothing. Needs the plugin usage.
  */
 import type {} from '../auth/index.js'
-import type {} from './index.js'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import conventions, { errorResponses } from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
+import { tenantOf } from '../tenancy/required.js'
 import { Report } from './report.js'
 
 const Period = Type.String({ description: 'A month, in UTC: `YYYY-MM`.', examples: ['2026-02'] })
@@ -64,11 +64,6 @@ export async function usageRoutes (app: FastifyInstance, { report = true }: Usag
 function monthOf (period: string | undefined): string | undefined {
   if (period === undefined || /^\d{4}-(?:0[1-9]|1[0-2])$/.test(period)) return period
   throw failure('validationFailed', { extras: { details: [{ path: '/query/period', message: 'must be a month as YYYY-MM, from 01 to 12, such as 2026-02', keyword: 'format' }] } })
-}
-
-function tenantOf ({ tenant }: FastifyRequest): string {
-  if (tenant === null) throw failure('tenantRequired')
-  return tenant.id
 }
 
 export default fp(usageRoutes, { name: 'tenantry-usage-routes', fastify: '5.x', encapsulate: true })

@@ -5,7 +5,6 @@
  */
 import type { Engine } from '../../lib/database/engine.js'
 import type { Figure } from './counts.js'
-import type { GaugeValue } from './gauges.js'
 import { sql, type RawBuilder } from 'kysely'
 import { maxAmount, type Counter, type Gauge, type Reserved } from './metrics.js'
 import { monthOf, total } from './periods.js'
@@ -14,6 +13,17 @@ const silence = sql.lit('30 seconds') // after which an instance counts as gone
 const keptFor = sql.lit('1 day') // that what others resolved is kept, for its instance may come back
 const forgottenAfter = sql.lit('7 days') // of silence, an instance that comes back has nothing to say any more
 const maxResolved = 1000 // reservations a statement
+
+/** What this instance has open, to be written. */
+export interface GaugeValue {
+  readonly tenant: string
+  /** When the tenant was made, ms since 1970. */
+  readonly since: number | null
+  readonly gauge: Gauge
+  readonly value: number
+  /** Counts the writes of this instance. */
+  readonly written: number
+}
 
 /** Figures that an instance writes at once; the same number always has the same figures. */
 export interface Batch {

@@ -70,7 +70,7 @@ function isBlank (name: string | undefined): boolean {
   return name === undefined || name.trim() === ''
 }
 
-function checkAccess (route: Route, pointer: string, { faults, jwt }: RoutesContext): void {
+function checkAccess (route: Route, pointer: string, { faults, jwt, off }: RoutesContext): void {
   const permissions = (route.requiredPermissions?.length ?? 0) > 0
   if (route.authProvider !== undefined && route.authProvider !== 'jwt') {
     faults.add(`${pointer}/authProvider`, `not in this version yet: the external identity provider "${route.authProvider}"; "jwt" is the document's own`)
@@ -81,6 +81,9 @@ function checkAccess (route: Route, pointer: string, { faults, jwt }: RoutesCont
   // Limits are those of users, and a caller without a token is none.
   if (route.resourceLimit !== undefined && !(route.requireAuth ?? permissions)) {
     faults.add(`${pointer}/resourceLimit`, 'only a caller with a token has limits: set `requireAuth`')
+  }
+  if (route.resourceLimit !== undefined && off.has('resource-limits')) {
+    faults.add(`${pointer}/resourceLimit`, 'the document turns limits off: take `"resource-limits": false` from its `plugins`')
   }
   if (jwt) return
   for (const [member, asks] of [['requireAuth', route.requireAuth === true], ['requiredPermissions', permissions]] as const) {

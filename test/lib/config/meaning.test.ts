@@ -178,6 +178,7 @@ t.test('a limit of users is for routes that have users', async (t) => {
   const resourceLimit = { resource: 'llm', metric: 'tokens' }
   for (const open of [{}, { requireAuth: false }, { requiredPermissions: [] }]) t.strictSame(faultsOfRoutes({ ...route, ...open, resourceLimit }), ['/routes/0/resourceLimit: only a caller with a token has limits: set `requireAuth`'])
   for (const closed of [{ requireAuth: true }, { requiredPermissions: ['a:b'] }]) t.strictSame(faultsOfRoutes({ ...route, ...closed, resourceLimit }), [])
+  t.match(faultsOf({ routes: [{ ...route, requireAuth: true, resourceLimit }], plugins: { 'resource-limits': false } }), ['/routes/0/resourceLimit: the document turns limits off: take `"resource-limits": false` from its `plugins`'])
   const faults = faultsOfRoutes({ ...route, requireAuth: true, resourceLimit: { resource: 'a b', metric: '', amount: 1.5, limit: 3 } })
   t.strictSame(faults.map((fault) => fault.slice(0, fault.indexOf(':'))), ['/routes/0/resourceLimit/resource', '/routes/0/resourceLimit/metric', '/routes/0/resourceLimit/amount', '/routes/0/resourceLimit/limit'])
 })

@@ -1,0 +1,46 @@
+/** Removes rows that time has ended: every hour, in short statements, by one server of a database at a time. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from './system-tables.js'
+import { sql } from 'kysely'
+
+const every = 3_600_000 // ms; what is over is judged when it is looked at, so that only rows wait for it
+
+/** Rows that one statement of a sweep removes at most. */
+export const maxSweptRows = 10_000
+
+/** Removes up to `maxSweptRows` rows and tells how many it found. */
+export type SweepPart = (transaction: Kysely<SystemTables>) => Promise<number>
+
+/** Runs each part until it finds no more; false where another server sweeps under the name now. */
+export async function sweep (db: Kysely<SystemTables>, name: string, parts: readonly SweepPart[]): Promise<boolean> {
+  for (const part of parts) {
+    for (let rows = maxSweptRows; rows >= maxSweptRows;) {
+      // Between the statements others get their turn.
+      rows = await db.transaction().execute(async (transaction) => {
+        const { rows: [row] } = await sql<{ locked: boolean }>`select pg_try_advisory_xact_lock(hashtextextended(${name}, 0)) as locked`.execute(transaction)
+        return row?.locked === true ? await part(transaction) : -1
+      })
+      if (rows === -1) return false
+    }
+  }
+  return true
+}
+
+/**
+ * Runs the work every hour, on the servers of one database at different times; returns the end of it, which waits for work that runs.
+ *
+ * @param onError told what the work rejected with; it is tried again an hour later
+ */
+export function everyHour (work: () => Promise<unknown>, onError: (error: unknown) => void): () => Promise<void> {
+  let running: Promise<unknown> = Promise.resolve()
+  const run = () => { running = work().catch(onError) }
+  let timer = setTimeout(() => {
+    run()
+    timer = setInterval(run, every).unref()
+  }, Math.random() * every).unref()
+  return async () => {
+    // Node clears either kind of timer with either function.
+    clearTimeout(timer)
+    await running
+  }
+}
