@@ -143,6 +143,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
   client.on('ready', () => {
     clearTimeout(handshake)
     isUp = true
+    reason = 'the connection ended'
     if (isToldAway) log.info({ redis }, 'Redis is back: instances share their counts and caches again')
     isToldAway = false
   })

@@ -20,6 +20,7 @@ export { default as analyticsRoutes } from './routes.js'
 export type { Analytics } from './service.js'
 
 const day = 86_400_000 // ms
+const refused = 429 // the status under which refusals of rate limits are counted
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -73,7 +74,9 @@ export async function analytics (app: FastifyInstance, { excludePaths = [], serv
   }
 
   function count (request: FastifyRequest, reply: FastifyReply, lines: RouteLines): void {
-    buffer.count(request.tenant?.id ?? '', lines.of(request.method, reply.statusCode), reply.elapsedTime)
+    // A rate limit may answer any status: to its caller, and as no error of the server.
+    const status = request.rateLimited === true ? refused : reply.statusCode
+    buffer.count(request.tenant?.id ?? '', lines.of(request.method, status), reply.elapsedTime)
   }
 
   function countAs (lines: RouteLines): onResponseHookHandler {

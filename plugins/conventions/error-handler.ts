@@ -10,7 +10,8 @@ const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', '
 /** Fastify's error handler, and its `frameworkErrors`: what fails before a route is found (a malformed URL). */
 export function answerError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const error = toTenantryError(thrown)
-  const alarming = error.statusCode >= 500 && error.code !== catalogue.stopping.code
+  // A rate limit may answer any status; whoever is refused by one fills no log.
+  const alarming = error.statusCode >= 500 && error.code !== catalogue.stopping.code && error.code !== catalogue.rateLimited.code
   if (alarming) request.log.error({ err: error }, error.message)
   else request.log.debug({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))

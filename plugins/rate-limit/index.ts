@@ -73,7 +73,7 @@ export async function rateLimit (app: FastifyInstance, options: RateLimitPluginO
 
   app.addHook('onReady', async () => {
     trustsHeader = app.hasDecorator('tenancy') && app.tenancy.trustHeader
-    for (const key of rules.unused()) app.log.warn(`rateLimit.perEndpoint names "${key}", which is no route of this server`)
+    for (const key of rules.unused()) app.log.warn(`rateLimit.perEndpoint names "${key}", which is no route of this server that is limited`)
   })
 }
 

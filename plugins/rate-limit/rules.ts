@@ -22,7 +22,7 @@ export interface RateLimitOptions {
   /** false: `default`, `perEndpoint` and the plans count nothing; a route's own rule still does. Default: true. */
   readonly enabled?: boolean | undefined
   /**
-   * The rule of every route that has no other; its requests share one count. Default: 100 a minute for each address,
+   * The rule of every route that has no other; its requests share one count. Without `max`: 100 for each address,
    * while a tenant is held to its plan alone.
    */
   readonly default?: Partial<RateLimitRule> | undefined
@@ -78,7 +78,7 @@ export function createRules ({ enabled = true, default: given, perEndpoint = {} 
     for (const [key, rule] of Object.entries(perEndpoint)) byEndpoint.set(key, createLimit({ ...general, ...rule }, key, { owner }))
   }
   const unused = new Set(byEndpoint.keys())
-  const byDefault = enabled ? createLimit(general, '', { owner, addressesOnly: given === undefined }) : null
+  const byDefault = enabled ? createLimit(general, '', { owner, addressesOnly: given?.max === undefined }) : null
 
   return {
     enabled,

@@ -9,10 +9,10 @@ import { reservedPaths } from '../reserved.js'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 
-/** The section, whose schema gives each member of the rule for all a default. */
+/** The section, whose schema gives what the rule for all leaves out a default; without `max` it limits addresses alone. */
 export function withDefaultRule<Section extends { default?: Partial<DefaultRateLimit> }> (section: Section): WithDefaultRule<Section> {
   const { default: rule, ...rest } = section
-  return { ...rest, ...rule !== undefined && { default: filled(rule, 'max', 'windowMs', 'statusCode', 'skipSuccessfulRequests', 'skipFailedRequests') } }
+  return { ...rest, ...rule !== undefined && { default: filled(rule, 'windowMs', 'statusCode', 'skipSuccessfulRequests', 'skipFailedRequests') } }
 }
 
 /** `off` are the plugins that the document turns off. */

@@ -11,14 +11,14 @@ const skipSuccessfulRequests = { description: 'Answers below 400 do not count.' 
 const skipFailedRequests = { description: 'Answers of 400 and above do not count.' }
 
 export const DefaultRateLimit = Section({
-  max: Type.Optional(Type.Integer({ default: 100, ...max })),
+  max: Type.Optional(Type.Integer({ ...max, description: 'Requests a window. Default: 100 for each address, while tenants are held to their plans alone.' })),
   windowMs: Type.Optional(Type.Integer({ default: 60_000, ...windowMs })),
   message,
   statusCode: Type.Optional(Type.Integer({ default: 429, ...statusCode })),
   skipSuccessfulRequests: Type.Optional(Type.Boolean({ default: false, ...skipSuccessfulRequests })),
   skipFailedRequests: Type.Optional(Type.Boolean({ default: false, ...skipFailedRequests }))
 }, { description: 'The rule of every route that has no other; its requests share one count for each tenant, or each address where a token names no tenant. Default: 100 a minute for each address, while a tenant is held to its plan alone.' })
-export type DefaultRateLimit = Filled<Static<typeof DefaultRateLimit>, 'max' | 'windowMs' | 'statusCode' | 'skipSuccessfulRequests' | 'skipFailedRequests'>
+export type DefaultRateLimit = Filled<Static<typeof DefaultRateLimit>, 'windowMs' | 'statusCode' | 'skipSuccessfulRequests' | 'skipFailedRequests'>
 
 const rest = {
   message,

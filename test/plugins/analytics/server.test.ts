@@ -11,7 +11,10 @@ import { countsOf, open, summaryOf } from './app.js'
 
 const document: TestDocument = {
   analytics: { enabled: true, excludePaths: ['/analytics/*', '/own/hidden*', '/tenant/config'] },
-  routes: [{ path: '/greetings/:name', method: 'get', requireAuth: true, response: { hello: '{{params.name}}' } }]
+  routes: [
+    { path: '/greetings/:name', method: 'get', requireAuth: true, response: { hello: '{{params.name}}' } },
+    { path: '/busy', method: 'get', rateLimit: { max: 1, windowMs: 60_000, statusCode: 503 }, response: { hello: 'you' } }
+  ]
 }
 const adminToken = signToken({ role: 'admin', sub: 'ops' })
 const tokenOf = (tenant: string) => signToken({ role: 'admin', sub: 'ada', tenant_id: tenant })
@@ -43,6 +46,13 @@ t.test('the whole server', async (t) => {
     t.strictSame(countsOf(await summaryOf(admin, '', 'globex')), ['GET (unknown) 1'])
     await second.close()
     t.strictSame(countsOf(await summaryOf(admin, '', 'globex')), ['GET /greetings/:name 5', 'GET (unknown) 1'])
+  })
+
+  await t.test('a refusal by a rate limit with a status of 500 or more was an error of the server', async (t) => {
+    const busy = await testServer(t, { ...document, analytics: { enabled: true, serviceName: 'busy' } }, { engine })
+    const stranger = caller(t, busy)
+    for (const status of [200, 503, 503]) t.equal((await stranger('GET /busy')).status, status)
+    t.match((await caller(t, busy, { token: adminToken })('GET /analytics/summary')).body, { total: 3, errors: 0 })
   })
 
   await t.test('writes each request at once where it is told to', async (t) => {

@@ -128,6 +128,18 @@ t.test('the refusal has the message and the status of its rule', async (t) => {
   t.equal((await get(app, '/own')).json().message, 'Slowly')
 })
 
+t.test('a refusal with a status of 500 or more filled the log', async (t) => {
+  const lines: string[] = []
+  const app = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { lines.push(line) } } } })
+  app.register(conventions)
+  app.register(rateLimit, { default: { max: 1, windowMs: 1000 } })
+  app.after(() => {
+    app.get('/busy', { config: { rateLimitRule: { max: 1, windowMs: 60_000, statusCode: 503 } } }, async () => ({}))
+  })
+  t.same(await statuses(app, '/busy', 2), [200, 503])
+  t.notMatch(lines.join(''), /"level":50/)
+})
+
 t.test('answers that a rule skips do not count', async (t) => {
   const successful = createApp({ default: { max: 1, windowMs: 10_000, skipSuccessfulRequests: true } })
   t.same(await statuses(successful, '/a', 3, acme), [200, 200, 200])

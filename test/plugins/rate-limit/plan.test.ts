@@ -56,6 +56,12 @@ async function ask (app: FastifyInstance, url: string, count: number, headers: R
 const statuses = (answers: readonly LightMyRequestResponse[]) => answers.map(({ statusCode }) => statusCode)
 const told = ({ headers }: LightMyRequestResponse) => ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
 
+t.test('a default that only says how it refuses held tenants to a hundred a minute', async (t) => {
+  const { app, token } = await appOf({ default: { message: 'Slowly' } })
+  t.strictSame(told((await ask(app, '/a', 1, token))[0]!)[0], 3, 'its plan')
+  t.strictSame(told((await ask(app, '/a', 1, {}))[0]!)[0], 100, 'an address')
+})
+
 t.test('a tenant without a rule is held to its plan alone, over all routes', async (t) => {
   const { app, clock, token } = await appOf({})
   const [first] = await ask(app, '/a', 1, token)
