@@ -16,6 +16,7 @@ import { createUsage, type Usage } from './service.js'
 export { default as usageRoutes } from './routes.js'
 export type { Counted, Counter, Gauge, Reserved } from './metrics.js'
 export type { Report } from './report.js'
+export type { UsageRoutesOptions } from './routes.js'
 export type { Reservation } from './reservations.js'
 export type { HistoryEntry, Summary, Usage } from './service.js'
 

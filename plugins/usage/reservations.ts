@@ -44,25 +44,25 @@ export function createReservations ({ store, instance, plans, registered, now, l
   /** What was used of each, null for nothing. */
   const late = new Map<string, number | null>()
 
-  async function end (ending: Ending): Promise<void> {
+  async function end (tenant: string, ending: Ending): Promise<void> {
     try {
-      await store.settle([ending])
+      await store.settle([ending], tenant)
     } catch (err) {
       late.set(ending.id, ending.amount)
       log.warn({ err }, 'what was used of a reservation could not be booked; it is kept and tried again')
     }
   }
 
-  function reservation (id: string): Reservation {
+  function reservation (tenant: string, id: string): Reservation {
     let ended: Promise<void> | undefined
     return {
       async settle (amount) {
         refuseAmount(amount, 0)
-        ended ??= end({ id, amount })
+        ended ??= end(tenant, { id, amount })
         await ended
       },
       async release () {
-        ended ??= end({ id, amount: null })
+        ended ??= end(tenant, { id, amount: null })
         await ended
       }
     }
@@ -81,12 +81,12 @@ export function createReservations ({ store, instance, plans, registered, now, l
       })
       if (outcome === null) throw failure('tenantUnknown')
       if (!outcome.admitted) throw refusal(plans, counter, plans.of(outcome.plan), outcome.taken + amount)
-      return reservation(id)
+      return reservation(tenant, id)
     },
     async settleLate () {
       while (late.size > 0) {
         const endings = [...late].slice(0, maxSettled).map(([id, amount]): Ending => ({ id, amount }))
-        await store.settle(endings)
+        await store.settle(endings, null)
         for (const { id } of endings) late.delete(id)
       }
     },

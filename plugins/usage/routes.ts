@@ -25,6 +25,7 @@ const Summary = Type.Object({
   bandwidth_bytes: Type.Number({ description: 'Bytes of the bodies of requests and answers.' })
 })
 
+const NoQuery = Type.Object({}, { additionalProperties: false })
 const HistoryQuery = Type.Object({ period: Type.Optional(Type.String({ description: 'The month: `YYYY-MM`, in UTC. Default: the current one.', examples: ['2026-02'] })) }, { additionalProperties: false })
 const History = Type.Object({
   history: Type.Array(Type.Object({ date: Type.String({ format: 'date' }), api_calls: Calls, llm_tokens: Tokens }), { maxItems: 31, description: 'Each day of the month, as far as today.' })
@@ -40,13 +41,15 @@ export interface UsageRoutesOptions {
 }
 
 export async function usageRoutes (app: FastifyInstance, { report = true }: UsageRoutesOptions): Promise<void> {
-  requireDecorator(app, 'usage', 'usage', 'usage')
+  requireDecorator(app, 'usage', 'usage', 'usage', 'usageRoutes')
+  // Without it nothing would stand between a stranger and these figures.
+  requireDecorator(app, 'auth', 'auth', 'usage', 'usageRoutes')
   await app.register(conventions)
   const { usage: service } = app
 
   app.get('/usage/summary', {
     config,
-    schema: { tags, summary: 'What the tenant has used in the current month', response: { 200: Summary, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'What the tenant has used in the current month', querystring: NoQuery, response: { 200: Summary, ...errorResponses(...refusals) } }
   }, (request) => service.summary(tenantOf(request)))
 
   app.get<{ Querystring: Static<typeof HistoryQuery> }>('/usage/history', {
@@ -57,7 +60,7 @@ export async function usageRoutes (app: FastifyInstance, { report = true }: Usag
   if (!report) return
   app.get('/billing/usage', {
     config,
-    schema: { tags, summary: 'What the tenant has now, beside what its plan includes', response: { 200: Report, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'What the tenant has now, beside what its plan includes', querystring: NoQuery, response: { 200: Report, ...errorResponses(...refusals) } }
   }, (request) => service.report(tenantOf(request)))
 }
 

@@ -167,14 +167,14 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
       })
     },
 
-    /** Books what was used and ends the reservations; those that have ended already are left alone. */
-    async settle (endings: readonly Ending[]): Promise<void> {
+    /** Books what was used and ends the reservations; those that have ended already are left alone. `tenant`: whose turn it waits in; null for the server's own. */
+    async settle (endings: readonly Ending[], tenant: string | null): Promise<void> {
       await sql`with ended as (
         delete from tenantry.usage_reservations r using unnest(${endings.map(({ id }) => id)}::uuid[], ${endings.map(({ amount }) => amount)}::bigint[]) as e (id, amount) where r.id = e.id
         returning r.tenant_id, r.counter, r.period, coalesce(e.amount, 0) - coalesce(r.booked, 0) as amount
       ), sums as (
         select e.* from ended e join tenantry.tenants t on t.id = e.tenant_id and t.status <> 'deleting'
-      ) ${book(sql`sums`)}`.execute(db)
+      ) ${book(sql`sums`)}`.execute(tenant === null ? db : kyselyFor(tenant))
     },
 
     /**
