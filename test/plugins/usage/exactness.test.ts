@@ -6,7 +6,8 @@ import { createPlans } from '../../../lib/plans.js'
 import { fakeClock, open } from './app.js'
 
 test('a million increments over a thousand tenants are in the ledger to the last one after a stop', (t) => forEachEngine(t, async (t, engine) => {
-  const tenants = 1000
+  // The embedded engine writes rows more slowly, and serves fewer tenants.
+  const tenants = engine.provider === 'postgres' ? 1000 : 200
   const { app } = await open(t, engine, { now: fakeClock().now })
   await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(0, ${tenants - 1}::int) i`.execute(app.db)
   // It stops before the database of the app does, so that what it wrote can be read.

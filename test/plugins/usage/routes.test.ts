@@ -80,14 +80,22 @@ test('who may not ask, and what cannot be asked', async (t) => {
     refused(t, answer, 400, 'VALIDATION_FAILED', period)
     t.match(answer.body.details, [{ path: '/query/period', message: /YYYY-MM|a string/ }], period)
   }
-  refused(t, await as('acme')('GET /usage/history?month=2026-02'), 400, 'VALIDATION_FAILED')
+  for (const target of ['/usage/history?month=2026-02', '/usage/summary?month=2026-02', '/billing/usage?month=2026-02']) {
+    const answer = await as('acme')(`GET ${target}`)
+    refused(t, answer, 400, 'VALIDATION_FAILED', target)
+    t.match(answer.body.details, [{ path: '/query/month', message: /is not a known field/ }], target)
+  }
 })
 
 test('the plugin asks for what it needs; a document turns it off', async (t) => {
   await t.rejects(async () => { await Fastify().register(usage) }, /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/usage"/)
-  await t.rejects(async () => { await Fastify().register(usageRoutes) }, /register the plugin "tenantry\/plugins\/usage"/)
+  await t.rejects(async () => { await Fastify().register(usageRoutes) }, /register the plugin "tenantry\/plugins\/usage" before `usageRoutes` of "tenantry\/plugins\/usage"/)
   const app = await testServer(t, { plugins: { usage: false } }, { engine: await postgres(t), tenants: ['acme'] })
   t.equal(app.hasDecorator('usage'), false)
+  const { app: other } = await open(t, await postgres(t))
+  const unguarded = Fastify()
+  unguarded.decorate('usage', other.usage)
+  await t.rejects(async () => { await unguarded.register(usageRoutes) }, /register the plugin "tenantry\/plugins\/auth" before `usageRoutes` of/)
   const acme = caller(t, app, { token: signToken({ tenant_id: 'acme', sub: 'ada', role: 'user' }) })
   for (const path of ['/usage/summary', '/billing/usage']) refused(t, await acme(`GET ${path}`), 404, 'NOT_FOUND', path)
 })
