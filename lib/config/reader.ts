@@ -157,7 +157,8 @@ function readString (node: SchemaNode, value: string, pointer: string, { faults 
 
 function readNumber (node: SchemaNode, value: number, pointer: string, { faults }: Walk): unknown {
   const { minimum = -Infinity, maximum = Infinity, exclusiveMinimum = -Infinity } = node
-  if (value < minimum) faults.add(pointer, `expected at least ${minimum}`)
+  if (node.expected !== undefined && (value < minimum || value <= exclusiveMinimum || value > maximum)) faults.add(pointer, `expected ${node.expected}`)
+  else if (value < minimum) faults.add(pointer, `expected at least ${minimum}`)
   else if (value <= exclusiveMinimum) faults.add(pointer, `expected more than ${exclusiveMinimum}`)
   else if (value > maximum) faults.add(pointer, `expected at most ${maximum}`)
   else return value

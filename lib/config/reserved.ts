@@ -4,7 +4,7 @@
  */
 import type { Segment } from './path.js'
 
-/** By the plugin (DESIGN 2) that a document turns off to have the path for itself. */
+/** By the plugin (DESIGN 2) that a document turns off to have the path for itself; either of them, where two have it. */
 const builtIn: Readonly<Record<string, readonly string[]>> = {
   health: ['/health'],
   openapi: ['/ui', '/ui/*', '/doc', '/doc/*'],
@@ -37,24 +37,27 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   'tenant-billing': ['/billing/tenant/products', '/billing/tenant/checkout', '/billing/tenant/customers', '/billing/tenant/customers/:id/state', '/billing/tenant/subscriptions', '/billing/tenant/subscriptions/:id'],
   'tenant-config': ['/tenant/config', '/tenant/config/versions'],
   'tenant-rbac': ['/tenant/rbac', '/tenant/rbac/roles', '/tenant/rbac/roles/:name'],
-  usage: ['/usage/summary', '/usage/history'],
+  usage: ['/usage/summary', '/usage/history', '/billing/usage'],
   webhooks: ['/webhooks/deliveries', '/webhooks/deliveries/:id/redeliver', '/webhooks/secret']
 }
 
 /** Groups that this version serves, and endpoints of groups that it does not serve whole. */
-const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-rbac', '/billing/plans', '/billing/usage', 'usage', 'resource-limits', 'analytics'])
+const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-rbac', '/billing/plans', 'usage', 'resource-limits', 'analytics'])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {
   readonly path: string
-  readonly plugin: string
+  /** The groups that it belongs to. */
+  readonly plugins: readonly string[]
   /** This version serves it. */
   readonly served: boolean
   readonly segments: readonly Segment[]
 }
 
-export const reservedPaths: readonly ReservedPath[] = Object.entries(builtIn).flatMap(([plugin, paths]) =>
-  paths.map((path) => ({ path, plugin, served: served.has(plugin) || served.has(path), segments: path.slice(1).split('/').map(segmentOf) })))
+export const reservedPaths: readonly ReservedPath[] = Array.from(new Set(Object.values(builtIn).flat()), (path) => {
+  const plugins = Object.keys(builtIn).filter((plugin) => builtIn[plugin]?.includes(path))
+  return { path, plugins, served: served.has(path) || plugins.some((plugin) => served.has(plugin)), segments: path.slice(1).split('/').map(segmentOf) }
+})
 
 /** The names of all groups of built-in endpoints. */
 export const builtInGroups: ReadonlySet<string> = new Set(Object.keys(builtIn))
@@ -62,6 +65,11 @@ export const builtInGroups: ReadonlySet<string> = new Set(Object.keys(builtIn))
 function segmentOf (text: string): Segment {
   if (text === '*') return { kind: 'rest', text }
   return text.startsWith(':') ? { kind: 'parameter', text: text.slice(1) } : { kind: 'text', text }
+}
+
+/** A document that turns off one of its groups has the path for itself; `off` are those that it turns off. */
+export function isTurnedOff ({ plugins }: ReservedPath, off: ReadonlySet<string>): boolean {
+  return plugins.some((plugin) => off.has(plugin))
 }
 
 /** The built-in path whose requests a route would take: the same one, or one of those that a parameter of it stands for. */

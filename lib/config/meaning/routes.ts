@@ -3,7 +3,7 @@ import type { FaultList } from '../faults.js'
 import type { Route } from '../schema/route.js'
 import type { Entry } from '../sections.js'
 import { parsePath, shapeOf, type Segment } from '../path.js'
-import { reservedBy } from '../reserved.js'
+import { isTurnedOff, reservedBy } from '../reserved.js'
 import { Plugins } from '../schema/plugins.js'
 
 export interface RoutesContext {
@@ -40,10 +40,11 @@ function checkPath (route: Route, pointer: string, seen: Map<string, string>, { 
 
 function checkReserved (segments: readonly Segment[], at: string, faults: FaultList, off: ReadonlySet<string>): void {
   const reserved = reservedBy(segments)
-  if (reserved === undefined || off.has(reserved.plugin)) return
-  const { path, plugin, served } = reserved
+  if (reserved === undefined || isTurnedOff(reserved, off)) return
+  const { path, plugins, served } = reserved
   const whose = served ? `the built-in endpoint ${path}` : `${path}, an endpoint of a later version`
-  const how = Object.hasOwn(Plugins.properties, plugin) ? `, or turn those endpoints off: \`plugins: { "${plugin}": false }\`` : ''
+  const ways = plugins.filter((plugin) => Object.hasOwn(Plugins.properties, plugin)).map((plugin) => `\`plugins: { "${plugin}": false }\``)
+  const how = ways.length === 0 ? '' : `, or turn those endpoints off: ${ways.join(' or ')}`
   faults.add(at, `the path is that of ${whose}: choose another one${how}`)
 }
 

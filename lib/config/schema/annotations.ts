@@ -18,7 +18,7 @@ export interface Annotations {
   readonly text?: TextMode
   /** The unit of a number: `s`, `ms`, `bytes`, ... */
   readonly unit?: string
-  /** What a `pattern` asks for, in words. */
+  /** What a `pattern`, or the bounds of a number, ask for, in words. */
   readonly expected?: string
 }
 

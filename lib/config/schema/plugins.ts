@@ -28,7 +28,7 @@ export const Plugins = Section({
   agent: PlannedGroup('`/agent` and `/llm`.'),
   analytics: Group('`/analytics`, which is there where `analytics.enabled` is true.', {}),
   audit: PlannedGroup('`/audit`.'),
-  billing: Group('`GET /billing/plans`, and what a later version has under `/billing` and `/webhooks/billing`.', {}),
+  billing: Group('`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), and what a later version has under `/billing` and `/webhooks/billing`.', {}),
   files: PlannedGroup('`/files`.'),
   integrations: PlannedGroup('`/integrations`.'),
   mfa: PlannedGroup('`/mfa` and `/auth/mfa`.'),
@@ -38,7 +38,7 @@ export const Plugins = Section({
   'resource-limits': Group('`/tenant/limits`, and the limits of users that tenants set with it.', {}),
   system: PlannedGroup('`/system`, `/metrics`, `/cache` and `/queue`.'),
   'tenant-billing': PlannedGroup('`/billing/tenant`.'),
-  usage: Group('`/usage` and `GET /billing/usage`, and the counting of what tenants use.', {}),
+  usage: Group('`/usage` and `GET /billing/usage` (which is there where `billing` is on, too), and the counting of what tenants use.', {}),
   webhooks: PlannedGroup('`/webhooks`.')
 }, { default: {}, description: 'Groups of built-in endpoints, by name.' })
 export type Plugins = Static<typeof Plugins>

@@ -18,7 +18,8 @@ t.test('the smallest document has every default', async (t) => {
     server: { bodyLimit: 1_048_576, trustProxy: false },
     tenancy: { provisioning: 'auto', trustHeader: false, sharedTables: [], env: [], overridableEnv: [], maxLoadedTenants: 1000 },
     plans: {},
-    plugins: {}
+    plugins: {},
+    analytics: { enabled: false, excludePaths: [], serviceName: '', retentionDays: 30, buffer: { enabled: true, flushInterval: 10_000, maxSize: 1000 } }
   })
 })
 
@@ -59,7 +60,7 @@ t.test('every fault is reported at once, with its pointer, what was expected and
     '/databaseProvider: expected one of "postgres", "supabase", "embedded", did you mean "postgres"?',
     '/routs: unknown member, did you mean "routes"?',
     '/cache/enabled: expected true or false, got a string',
-    '/cache/provider: missing: expected "memory", "redis" or "lmdb"',
+    '/cache/provider: missing: expected one of "memory", "redis", "lmdb"',
     '/pagination/maxLimit: expected at least 1',
     '/server/bodyLimit: expected an integer, got a number',
     '/server/trustProxy: expected true or false or an integer or a string or an array, got an object',
@@ -176,7 +177,7 @@ t.test('rate limits: defaults are filled in, endpoints are named in one of two f
   ])
   t.match(faultsOf({ rateLimit: { enabled: true, perEndpoint }, routes: [{ ...route, methd: 'get' }] }), [/methd/], 'the endpoint may be that of a route that does not read well')
   t.strictSame(faultsOf({ rateLimit: {} }), ['/rateLimit/enabled: missing: expected true or false'])
-  t.strictSame(check({ rateLimit: { enabled: true, default: {} } }).rateLimit.default, { max: 100, windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false })
+  t.strictSame(check({ rateLimit: { enabled: true, default: {} } }).rateLimit.default, { windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false })
   t.equal(check({ rateLimit: { enabled: true } }).rateLimit.default, undefined, 'a tenant without it has its plan alone')
   for (const url of ['redis://127.0.0.1:6379', 'rediss://user:p%2Fw@redis.example.com:6380/2']) t.equal(check({ rateLimit: { enabled: true, redis: { url } } }).rateLimit.redis?.url, url)
   for (const url of ['127.0.0.1:6379', 'http://127.0.0.1', 'redis://', 'redis://a b', 'redis://a/b']) {

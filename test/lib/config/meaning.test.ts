@@ -47,6 +47,10 @@ t.test('the path of a group that is turned off is free', async (t) => {
   t.strictSame(faultsOf({ plugins: { health: false, usage: false }, routes: [{ path: '/health', ...answer }, { path: '/usage/summary', ...answer }, { path: '/doc', ...answer }] }).map((fault) => fault.slice(0, 75)), [
     '/routes/2/path: the path is that of the built-in endpoint /doc: choose anot'
   ])
+  const report = { path: '/billing/usage', ...answer }
+  t.strictSame(faultsOf({ plugins: { usage: false }, routes: [report] }), [])
+  t.strictSame(faultsOf({ plugins: { billing: false }, routes: [report] }), [], 'it belongs to both groups')
+  t.strictSame(faultsOf({ routes: [report] }), ['/routes/0/path: the path is that of the built-in endpoint /billing/usage: choose another one, or turn those endpoints off: `plugins: { "billing": false }` or `plugins: { "usage": false }`'])
 })
 
 t.test('every endpoint that is listed is reserved', async (t) => {

@@ -15,26 +15,26 @@ t.test('plans are changed and added', async (t) => {
 
 t.test('a limit is a whole number, or -1', async (t) => {
   const at = '/plans/pro/limits'
-  t.strictSame(limits({ websocket: { maxConnections: -2 } }), [`${at}/websocket/maxConnections: expected at least 0`])
+  t.strictSame(limits({ websocket: { maxConnections: -2 } }), [`${at}/websocket/maxConnections: expected -1 (unlimited), or 0 to 1000000000`])
   t.strictSame(limits({ websocket: { maxConnections: 1.5 } }), [`${at}/websocket/maxConnections: expected -1 or an integer, got a number`])
-  t.strictSame(limits({ websocket: { maxRooms: 1_000_000_001 } }), [`${at}/websocket/maxRooms: expected at most 1000000000`])
-  t.strictSame(limits({ fileStorage: { maxStorageMB: Number.MAX_SAFE_INTEGER } }), [`${at}/fileStorage/maxStorageMB: expected at most 1000000000`])
-  t.strictSame(limits({ websocket: { maxRooms: 1e300 } }), [`${at}/websocket/maxRooms: expected at most 1000000000`])
+  t.strictSame(limits({ websocket: { maxRooms: 1_000_000_001 } }), [`${at}/websocket/maxRooms: expected -1 (unlimited), or 0 to 1000000000`])
+  t.strictSame(limits({ fileStorage: { maxStorageMB: Number.MAX_SAFE_INTEGER } }), [`${at}/fileStorage/maxStorageMB: expected -1 (unlimited), or 0 to 1000000000`])
+  t.strictSame(limits({ websocket: { maxRooms: 1e300 } }), [`${at}/websocket/maxRooms: expected -1 (unlimited), or 0 to 1000000000`])
   t.strictSame(limits({ websocket: { maxRooms: NaN } }), [`${at}/websocket/maxRooms: NaN is no number that JSON has`])
   t.strictSame(limits({ websocket: { maxRooms: Infinity } }), [`${at}/websocket/maxRooms: Infinity is no number that JSON has`])
   t.strictSame(limits({ websocket: { maxRooms: '10' } }), [`${at}/websocket/maxRooms: expected -1 or an integer, got a string`])
   t.strictSame(limits({ websocket: { maxRooms: null } }), [`${at}/websocket/maxRooms: expected -1 or an integer, got null`])
-  t.strictSame(limits({ api: { requestsPerMinute: 0 } }), [`${at}/api/requestsPerMinute: expected at least 1`], 'a tenant that may ask nothing')
-  t.strictSame(limits({ tenantConfig: { maxSecrets: 10_001 } }), [`${at}/tenantConfig/maxSecrets: expected at most 10000`], 'more than any tenant may have')
-  t.strictSame(limits({ tenantConfig: { auditRetentionDays: 36_501, rotation: 1 } }), [`${at}/tenantConfig/auditRetentionDays: expected at most 36500`, `${at}/tenantConfig/rotation: expected true or false, got an integer`])
-  t.strictSame(limits({ ai: { maxCostPerMonth: -0.5, llmTokensPerMonth: 1e13 } }), [`${at}/ai/maxCostPerMonth: expected at least 0`, `${at}/ai/llmTokensPerMonth: expected at most 1000000000000`])
+  t.strictSame(limits({ api: { requestsPerMinute: 0 } }), [`${at}/api/requestsPerMinute: expected -1 (unlimited), or 1 to 1000000000`], 'a tenant that may ask nothing')
+  t.strictSame(limits({ tenantConfig: { maxSecrets: 10_001 } }), [`${at}/tenantConfig/maxSecrets: expected -1 (unlimited), or 0 to 10000`], 'more than any tenant may have')
+  t.strictSame(limits({ tenantConfig: { auditRetentionDays: 36_501, rotation: 1 } }), [`${at}/tenantConfig/auditRetentionDays: expected -1 (unlimited), or 0 to 36500`, `${at}/tenantConfig/rotation: expected true or false, got an integer`])
+  t.strictSame(limits({ ai: { maxCostPerMonth: -0.5, llmTokensPerMonth: 1e13 } }), [`${at}/ai/maxCostPerMonth: expected -1 (unlimited), or 0 to 1000000000`, `${at}/ai/llmTokensPerMonth: expected -1 (unlimited), or 0 to 1000000000000`])
 })
 
 t.test('names, prices and members have their form', async (t) => {
   t.strictSame(faultsOf({ plans: { pro: { name: '', description: 'd'.repeat(1001) } } }), ['/plans/pro/name: expected a string that is not empty', '/plans/pro/description: expected at most 1000 characters'])
   t.strictSame(faultsOf({ plans: { pro: { price: { monthly: -0.01, yearly: 1e12, currency: 'usd' } } } }), [
-    '/plans/pro/price/monthly: expected at least 0',
-    '/plans/pro/price/yearly: expected at most 1000000000',
+    '/plans/pro/price/monthly: expected -1 (by agreement), or 0 to 1000000000',
+    '/plans/pro/price/yearly: expected -1 (by agreement), or 0 to 1000000000',
     '/plans/pro/price/currency: expected a currency of ISO 4217 such as `USD`'
   ])
   t.strictSame(faultsOf({ plans: { pro: { limit: {}, limits: { api: { requestPerMinute: 5 }, sockets: {} } } } }), [
