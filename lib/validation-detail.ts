@@ -70,6 +70,11 @@ function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>
 }
 
 function unknownField (error: ErrorObject, path: string, name: string): ErrorDetail {
+  const patterns: unknown = error.parentSchema?.['patternProperties']
+  // The members of a map have the names that the caller gives them.
+  if (typeof patterns === 'object' && patterns !== null) {
+    return { path: below(path, name), message: `"${shortened(name)}" is not accepted as a name: it must match the pattern ${Object.keys(patterns).join(' or ')}`, keyword: error.keyword }
+  }
   const known: unknown = error.parentSchema?.['properties']
   // The distance to every known name takes the product of the lengths, and the caller chose this one.
   const suggestion = name.length <= maxNameLength && typeof known === 'object' && known !== null ? nearest(name, Object.keys(known)) : undefined
