@@ -1,4 +1,4 @@
-/** What a plugin needs of another one, said at start and not at the first request. */
+/** What a plugin needs of others and of its options, said at start and not at the first request. */
 import type { FastifyInstance } from 'fastify'
 
 /**
@@ -6,8 +6,15 @@ import type { FastifyInstance } from 'fastify'
  *
  * @param wanting the plugin that needs it, as the last part of its import path: `config-routes`
  * @param plugin the plugin that decorates it, likewise
+ * @param routes the route group of `wanting` that needs it, where the plugin itself does not: `tenantRoutes`
  */
-export function requireDecorator (app: FastifyInstance, decorator: string, plugin: string, wanting: string): void {
+export function requireDecorator (app: FastifyInstance, decorator: string, plugin: string, wanting: string, routes?: string): void {
   if (app.hasDecorator(decorator) || app.hasRequestDecorator(decorator)) return
-  throw new Error(`register the plugin "tenantry/plugins/${plugin}" before "tenantry/plugins/${wanting}", which needs its "${decorator}"`)
+  const who = `"tenantry/plugins/${wanting}"`
+  throw new Error(`register the plugin "tenantry/plugins/${plugin}" before ${routes === undefined ? who : `\`${routes}\` of ${who}`}, which needs its "${decorator}"`)
+}
+
+/** Throws where an option is no whole number within its bounds; `option` is its name, as the caller writes it. */
+export function requireWhole (option: string, value: number, least: number, most: number): void {
+  if (!Number.isSafeInteger(value) || value < least || value > most) throw new Error(`${option} is ${value}: expected a whole number from ${least} to ${most}`)
 }

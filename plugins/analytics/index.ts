@@ -9,15 +9,19 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandl
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type {} from '../tenant-config/serve.js'
 import fp from 'fastify-plugin'
+import { maxBuffered, maxFlushInterval, maxRetentionDays } from '../../lib/config/schema/analytics.js'
 import { everyHour } from '../../lib/database/sweeping.js'
-import { requireDecorator } from '../requirement.js'
+import { requireDecorator, requireWhole } from '../requirement.js'
 import { createBuffer } from './buffer.js'
 import { createExclusion, RouteLines, unknownRoute } from './lines.js'
 import { createAnalytics, type Analytics } from './service.js'
 import { createStatsStore } from './store.js'
 
 export { default as analyticsRoutes } from './routes.js'
+export type { Range } from './range.js'
+export type { AnalyticsRoutesOptions } from './routes.js'
 export type { Analytics } from './service.js'
+export type { Figures } from './store.js'
 
 const day = 86_400_000 // ms
 const refused = 429 // the status under which refusals of rate limits are counted
@@ -36,14 +40,14 @@ export interface AnalyticsOptions {
   readonly excludePaths?: readonly string[] | undefined
   /** Servers of one name share their figures, those of other names on the same database have their own. Default: the empty name. */
   readonly serviceName?: string | undefined
-  /** Days, at least 1, for which figures are kept. Default: 30. */
+  /** Days, 1 to 366, for which figures are kept. Default: 30. */
   readonly retentionDays?: number | undefined
   readonly buffer?: {
     /** `false`: each request is written when it has been answered. Default: true. */
     readonly enabled?: boolean | undefined
-    /** Milliseconds after which what was counted is written. Default: 10,000. */
+    /** Milliseconds, 1 to 3,600,000, after which what was counted is written. Default: 10,000. */
     readonly flushInterval?: number | undefined
-    /** Requests that are written before their time, once a second at most. Default: 1000. */
+    /** Requests, 1 to 100,000, that are written before their time, once a second at most. Default: 1000. */
     readonly maxSize?: number | undefined
   } | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
@@ -52,6 +56,9 @@ export interface AnalyticsOptions {
 
 export async function analytics (app: FastifyInstance, { excludePaths = [], serviceName = '', retentionDays = 30, buffer: { enabled = true, flushInterval = 10_000, maxSize = 1000 } = {}, now = Date.now }: AnalyticsOptions): Promise<void> {
   requireDecorator(app, 'db', 'database', 'analytics')
+  requireWhole('retentionDays', retentionDays, 1, maxRetentionDays)
+  requireWhole('buffer.flushInterval', flushInterval, 1, maxFlushInterval)
+  requireWhole('buffer.maxSize', maxSize, 1, maxBuffered)
   const store = createStatsStore(app.db, serviceName)
   const buffer = createBuffer({ write: (batch) => store.write(batch, new Date(now())), log: app.log, now, flushInterval, ...enabled ? { maxSize, pause: pauseMs } : { maxSize: 1, pause: 0 } })
   app.decorate('analytics', createAnalytics({ store, buffer, retentionDays }))

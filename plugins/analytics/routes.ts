@@ -42,9 +42,9 @@ export interface AnalyticsRoutesOptions {
 }
 
 export async function analyticsRoutes (app: FastifyInstance, { now = Date.now }: AnalyticsRoutesOptions): Promise<void> {
-  requireDecorator(app, 'analytics', 'analytics', 'analytics')
+  requireDecorator(app, 'analytics', 'analytics', 'analytics', 'analyticsRoutes')
   // Without it nothing would stand between a stranger and these figures.
-  requireDecorator(app, 'auth', 'auth', 'analytics')
+  requireDecorator(app, 'auth', 'auth', 'analytics', 'analyticsRoutes')
   await app.register(conventions)
   const { analytics } = app
 

@@ -2,10 +2,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { CacheBounds, CacheProvider, CacheStore, Warn } from './store.js'
 import fp from 'fastify-plugin'
+import { mostItems, mostMemoryMB } from '../../lib/config/schema/cache.js'
 import { openRedis } from '../../lib/redis.js'
+import { requireWhole } from '../requirement.js'
 import { createLmdbCache } from './lmdb.js'
 import { createMemoryCache } from './memory.js'
 import { createRedisCache } from './redis.js'
+
+export type { CacheStore } from './store.js'
 
 const warnAgainMs = 60_000
 
@@ -36,6 +40,9 @@ export async function cache (app: FastifyInstance, options: CacheOptions): Promi
 }
 
 async function createStore ({ log }: FastifyInstance, { enabled = true, provider = 'memory', maxSize, maxMemoryMB, redis, lmdb }: CacheOptions): Promise<CacheStore> {
+  if (maxSize !== undefined) requireWhole('maxSize', maxSize, 1, mostItems)
+  // NaN is in no bounds.
+  if (maxMemoryMB !== undefined && !(maxMemoryMB > 0 && maxMemoryMB <= mostMemoryMB)) throw new Error(`maxMemoryMB is ${maxMemoryMB}: expected a number above 0, at most ${mostMemoryMB}`)
   const warn = createWarn((reason, err) => log.warn({ ...err !== undefined && { err } }, `an answer was not cached: ${reason}`))
   const bounds = { maxSize, maxMemoryMB, warn }
   const chosen = enabled ? provider : 'memory'

@@ -64,9 +64,9 @@ export type CacheProvider = 'memory' | 'redis' | 'lmdb'
 
 /** How much a store keeps. */
 export interface CacheBounds {
-  /** Items at most, over all tenants. Default: 10,000. */
+  /** Items at most, 1 to 100,000,000, over all tenants. Default: 10,000. */
   readonly maxSize?: number | undefined
-  /** Megabytes (1,048,576 bytes) at most, keys and values together. Default: 64. */
+  /** Megabytes (1,048,576 bytes) at most, above 0 and up to 1,048,576, keys and values together. Default: 64. */
   readonly maxMemoryMB?: number | undefined
 }
 

@@ -9,7 +9,7 @@ import { requireDecorator } from '../requirement.js'
 const List = Type.Object({ plans: Type.Array(Plan, { description: 'From the lowest to the highest; an upgrade is one further down the list.' }) })
 
 export async function planRoutes (app: FastifyInstance): Promise<void> {
-  requireDecorator(app, 'plans', 'plans', 'plans')
+  requireDecorator(app, 'plans', 'plans', 'plans', 'planRoutes')
   await app.register(conventions)
   const answer = { plans: app.plans.all }
 

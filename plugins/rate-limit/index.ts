@@ -15,6 +15,8 @@ import { createMemoryStore } from './memory.js'
 import { createRedisStore } from './redis.js'
 import { createLimit, createRules, type Limit, type RateLimitOptions, type RateLimitRule } from './rules.js'
 
+export type { RateLimitStore } from './store.js'
+
 const counted = Symbol('tenantry.rate-limit.counted')
 
 declare module 'fastify' {

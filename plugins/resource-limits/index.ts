@@ -10,7 +10,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { everyHour } from '../../lib/database/sweeping.js'
 import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import { requireDecorator, requireWhole } from '../requirement.js'
 import { resourceLimitRoutes } from './routes.js'
 import { createResourceLimits, type ResourceLimits } from './service.js'
 import { sweepUsage } from './sweep.js'
@@ -39,7 +39,7 @@ export async function resourceLimits (app: FastifyInstance, { maxCounters = defa
   requireDecorator(app, 'engine', 'database', 'resource-limits')
   requireDecorator(app, 'auth', 'auth', 'resource-limits')
   requireDecorator(app, 'tenancy', 'tenancy', 'resource-limits')
-  if (!Number.isSafeInteger(maxCounters) || maxCounters < 1 || maxCounters > 2 ** 31 - 1) throw new Error(`maxCounters is ${maxCounters}: expected a whole number from 1 to ${2 ** 31 - 1}`)
+  requireWhole('maxCounters', maxCounters, 1, 2 ** 31 - 1)
 
   const { engine, log, tenancy } = app
   const service = createResourceLimits({ engine, maxTenants: tenancy.maxRemembered, maxCounters, log, now })

@@ -67,7 +67,7 @@ const refusals = [400, 401, 403, 429, 500, 503] as const
 const maxLimit = 100
 
 export async function tenantRoutes (app: FastifyInstance): Promise<void> {
-  requireDecorator(app, 'tenants', 'tenancy', 'tenancy')
+  requireDecorator(app, 'tenants', 'tenancy', 'tenancy', 'tenantRoutes')
   await app.register(conventions)
   const { tenants } = app
   const plans = app.hasDecorator('plans') ? app.plans : builtInPlans

@@ -95,10 +95,21 @@ t.test('the plugin counts the routes of any app, and says what it needs', async 
     'GET /a/:id 3 0', 'GET (unknown) 1 0', 'GET /fails 1 1', 'GET /prefix/b 1 0', 'POST /prefix/b 1 0'
   ])
 
+  for (const [options, message] of [
+    [{ retentionDays: -1 }, 'retentionDays is -1: expected a whole number from 1 to 366'],
+    [{ buffer: { flushInterval: -1 } }, 'buffer.flushInterval is -1: expected a whole number from 1 to 3600000'],
+    [{ buffer: { maxSize: NaN } }, 'buffer.maxSize is NaN: expected a whole number from 1 to 100000']
+  ] as const) {
+    const wrong = Fastify()
+    t.teardown(() => wrong.close())
+    wrong.decorate('db', unguarded.db)
+    await t.rejects(async () => await wrong.register(analytics, options), { message })
+  }
+
   const other = Fastify()
   t.teardown(() => other.close())
   other.decorate('analytics', unguarded.analytics)
-  await t.rejects(async () => await other.register(analyticsRoutes), /register the plugin "tenantry\/plugins\/auth" before "tenantry\/plugins\/analytics"/)
+  await t.rejects(async () => await other.register(analyticsRoutes), /register the plugin "tenantry\/plugins\/auth" before `analyticsRoutes` of "tenantry\/plugins\/analytics"/)
 })
 
 t.test('a database that goes away takes no request down, and what was counted meanwhile is written when it is back', async (t) => {

@@ -33,7 +33,7 @@ test('the plugin stands alone, and its endpoint needs nothing else', async (t) =
 
   const without = Fastify()
   t.teardown(() => without.close())
-  await t.rejects(Promise.resolve(without.register(planRoutes)), { message: 'register the plugin "tenantry/plugins/plans" before "tenantry/plugins/plans", which needs its "plans"' })
+  await t.rejects(Promise.resolve(without.register(planRoutes)), { message: 'register the plugin "tenantry/plugins/plans" before `planRoutes` of "tenantry/plugins/plans", which needs its "plans"' })
 })
 
 test("a document's plans", async (t) => {

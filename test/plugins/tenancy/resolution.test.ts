@@ -276,7 +276,7 @@ test('the plugins that it needs are named', async (t) => {
   const app = Fastify().register(database, { provider: 'embedded', migrate: 'auto' })
   t.teardown(() => app.close())
   await t.rejects(async () => app.register(tenancy).ready(), /register the plugin "tenantry\/plugins\/auth" before "tenantry\/plugins\/tenancy"/)
-  await t.rejects(async () => Fastify().register(tenantRoutes).ready(), /register the plugin "tenantry\/plugins\/tenancy" before/)
+  await t.rejects(async () => Fastify().register(tenantRoutes).ready(), /register the plugin "tenantry\/plugins\/tenancy" before `tenantRoutes` of/)
 })
 
 /** Notices of other servers take up to a second. */
