@@ -4,51 +4,100 @@ import type { Limit } from './rules.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
 import { redisScript } from '../../lib/redis.js'
 
+const maxOfOwner = 2000 // windows of the rules of one tenant's document, as many as in memory
+
 /**
- * KEYS: a count or two; ARGV: `max` and `windowMs` of each. Answers whether the request is admitted, Redis's clock, and of
- * each count the requests and the end of the window, which are the key's value too: `7 1800000000000`. A key lives as
- * long as its window; one whose end is further away than a window is long is from before the clock was set back.
+ * Keys of a count hold `7 1800000000000`: its requests and the end of its window. A key lives as long as its window; one
+ * whose end is further away than a window is long is from before the clock was set back.
+ *
+ * The counts of a tenant's own document are fields of two hashes, so that no document and no crowd of addresses takes more
+ * room than these: one that is used moves to the young hash, which takes the place of the old one when it is full.
+ *
+ * ARGV: of each count `max`, `windowMs` and its field, empty where it has a key of its own. KEYS: of each count its key,
+ * or the young and the old hash. Answers whether the request is admitted, Redis's clock, and of each count the requests
+ * and the end of the window.
  */
 const take = redisScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local answer = { 1, now }
-for i, key in ipairs(KEYS) do
-  local max, window = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
-  local count, ends = string.match(redis.call('GET', key) or '', '^(%d+) (%d+)$')
+local places = {}
+local function keep (young, old, field, value, span)
+  if redis.call('HEXISTS', young, field) == 0 and redis.call('HLEN', young) >= ${maxOfOwner / 2} then redis.call('RENAME', young, old) end
+  redis.call('HSET', young, field, value)
+  if redis.call('PTTL', young) < span then redis.call('PEXPIRE', young, span) end
+end
+local nextKey = 1
+for i = 1, #ARGV / 3 do
+  local max, window, field = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1]), ARGV[3 * i]
+  local key, old, value, aged = KEYS[nextKey], nil, nil, nil
+  if field == '' then
+    nextKey = nextKey + 1
+    value = redis.call('GET', key)
+  else
+    old = KEYS[nextKey + 1]
+    nextKey = nextKey + 2
+    value = redis.call('HGET', key, field)
+    if not value then
+      aged = redis.call('HGET', old, field)
+      value = aged
+    end
+  end
+  local count, ends = string.match(value or '', '^(%d+) (%d+)$')
   count, ends = tonumber(count or 0), tonumber(ends or 0)
-  if ends <= now or ends - now > window then count, ends = 0, now + window end
+  if ends <= now or ends - now > window then count, ends = 0, now + window
+  elseif aged and count >= max then keep(key, old, field, aged, ends - now) end
   if count >= max then answer[1] = 0 end
   answer[2 * i + 1], answer[2 * i + 2] = count, ends
+  places[i] = { key, old, field }
 end
 if answer[1] == 1 then
-  for i, key in ipairs(KEYS) do
+  for i, place in ipairs(places) do
     local count, ends = answer[2 * i + 1] + 1, answer[2 * i + 2]
+    local value = string.format('%d %d', count, ends)
     answer[2 * i + 1] = count
-    redis.call('SET', key, string.format('%d %d', count, ends), 'PX', ends - now)
+    if place[2] then keep(place[1], place[2], place[3], value, ends - now)
+    else redis.call('SET', place[1], value, 'PX', ends - now) end
   end
 end
 return answer`)
 
-/** KEYS: a count; ARGV: when the window of the request ends. */
+/** KEYS: as above; ARGV: when the window of the request ends, and the field. */
 const giveBack = redisScript(`
-local count, ends = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%d+)$')
-if ends == ARGV[1] and tonumber(count) > 0 then redis.call('SET', KEYS[1], string.format('%d %s', count - 1, ends), 'KEEPTTL') end`)
+local field = ARGV[2]
+for _, key in ipairs(KEYS) do
+  local value
+  if field == '' then value = redis.call('GET', key) else value = redis.call('HGET', key, field) end
+  if value then
+    local count, ends = string.match(value, '^(%d+) (%d+)$')
+    if ends ~= ARGV[1] or tonumber(count) == 0 then return end
+    value = string.format('%d %s', count - 1, ends)
+    if field == '' then redis.call('SET', key, value, 'KEEPTTL') else redis.call('HSET', key, field, value) end
+    return
+  end
+end`)
 
 /** @param memory counts what Redis does not */
 export function createRedisStore (connection: RedisConnection, memory: RateLimitStore): RateLimitStore {
   const store: RateLimitStore = {
     take (kind, client, first, second, now) {
       return connection.run(
-        (redis) => second === null
-          ? take(redis, [keyOf(kind, client, first)], [first.rule.max, first.rule.windowMs]).then(read)
-          : take(redis, [keyOf(kind, client, first), keyOf(kind, client, second)], [first.rule.max, first.rule.windowMs, second.rule.max, second.rule.windowMs]).then(read),
+        (redis) => {
+          const keys: string[] = []
+          const values: (string | number)[] = []
+          for (const limit of second === null ? [first] : [first, second]) {
+            const { rule: { max, windowMs } } = limit
+            keys.push(...keysOf(kind, client, limit))
+            values.push(max, windowMs, fieldOf(kind, client, limit))
+          }
+          return take(redis, keys, values).then(read)
+        },
         () => copied(memory.take(kind, client, first, second, now))
       )
     },
     giveBack (kind, client, limit, resetAt) {
       // Without Redis it stays counted: the window ends by itself.
-      return connection.run<void>((redis) => giveBack(redis, [keyOf(kind, client, limit)], [resetAt]).then(() => {}), () => {})
+      return connection.run<void>((redis) => giveBack(redis, keysOf(kind, client, limit), [resetAt, fieldOf(kind, client, limit)]).then(() => {}), () => {})
     }
   }
 
@@ -68,7 +117,12 @@ function copied (taken: Taken | Promise<Taken>): Taken | Promise<Taken> {
 }
 
 /** Begins with the tenant or the address; a bucket's name is its last part, so that no two counts have one key. */
-function keyOf (kind: ClientKind, client: string, { owner, key }: Limit): string {
-  if (owner === null) return `tenantry:rl:${kind === 'tenant' ? 't' : 'a'}:${client}:${key}`
-  return `tenantry:rl:t:${owner}:own:${kind === 'tenant' ? '' : client}:${key}`
+function keysOf (kind: ClientKind, client: string, { owner, key }: Limit): readonly string[] {
+  if (owner === null) return [`tenantry:rl:${kind === 'tenant' ? 't' : 'a'}:${client}:${key}`]
+  return [`tenantry:rl:o:${owner}:young`, `tenantry:rl:o:${owner}:old`]
+}
+
+/** Where among the counts of its owner; empty for a count that has none. */
+function fieldOf (kind: ClientKind, client: string, { owner, key }: Limit): string {
+  return owner === null ? '' : `${kind === 'tenant' ? '' : client}:${key}`
 }

@@ -98,10 +98,9 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     if (!Array.isArray(keys)) throw new Error('no list of keys')
     t.same(keys.map((key) => String(key).replace(/#.*/, '#')).sort(), [
       'tenantry:rl:a:10.0.0.1:GET /a',
+      'tenantry:rl:o:acme:young',
       'tenantry:rl:t:acme:GET /a',
       `tenantry:rl:t:acme:GET /${'x'.repeat(35)}#`,
-      'tenantry:rl:t:acme:own:10.0.0.1:GET /o',
-      'tenantry:rl:t:acme:own::GET /o',
       'tenantry:rl:t:acme:plan'
     ])
     for (const key of keys) {
@@ -109,6 +108,42 @@ t.test('the store keeps the contract, and its keys', async (t) => {
       t.ok(left > 0 && left <= 60_000 && String(key).length < 150, `${key}: ${left} ms`)
     }
     await until('the short ones are gone', async () => await redis.command('dbsize') === 3)
+  })
+
+  await t.test('the windows of a tenant\'s own document are bounded, however many routes, versions and addresses there are', async (t) => {
+    await redis.command('flushall')
+    const store = await storeOn(t, redis)
+    const own = (bucket: string, owner = 'acme', max = 5) => createLimit({ max, windowMs: 86_400_000 }, bucket, { owner })
+    const windows = async (owner: string) => {
+      const [young, old] = await Promise.all(['young', 'old'].map(async (age) => Number(await redis.command('hlen', `tenantry:rl:o:${owner}:${age}`))))
+      return { young, old }
+    }
+    await take(store, 'tenant', 'globex', own('GET /kept', 'globex'))
+    await take(store, 'tenant', 'acme', own('GET /refused', 'acme', 1))
+    for (let version = 0; version < 15; version++) {
+      await Promise.all(Array.from({ length: 200 }, (_, route) => take(store, 'address', `10.0.0.${route}`, own(`GET /v${version}/${route}`))))
+      t.match(await take(store, 'tenant', 'acme', own('GET /used', 'acme', 100)), { count: version + 1 }, 'one that is used stays')
+      t.match(await take(store, 'tenant', 'acme', own('GET /refused', 'acme', 1)), { admitted: false, count: 1 }, 'so does one that refuses')
+    }
+    const { young = 0, old = 0 } = await windows('acme')
+    t.ok(young <= 1000 && old === 1000, `${young} and ${old} of 3000`)
+    t.equal(await redis.command('dbsize'), 3)
+    t.match(await take(store, 'tenant', 'globex', own('GET /kept', 'globex')), { count: 2 }, 'another tenant loses nothing')
+    const last = await take(store, 'address', '10.0.0.1', own('GET /v14/1'))
+    t.match(last, { count: 2 })
+    t.match(await take(store, 'address', '10.0.0.1', own('GET /v0/1')), { count: 1 }, 'the oldest is forgotten')
+    t.ok(Number(await redis.command('pttl', 'tenantry:rl:o:acme:old')) <= 86_400_000)
+
+    const aged = own('GET /v8/199')
+    const taken = await take(store, 'address', '10.0.0.199', aged)
+    await Promise.all(Array.from({ length: 1000 }, (_, count) => take(store, 'address', '10.0.1.1', own(`GET /other/${count}`))))
+    await store.giveBack('address', '10.0.0.199', aged, taken.resetAt)
+    t.match(await take(store, 'address', '10.0.0.199', aged), { count: taken.count }, 'one that has aged is given back too')
+
+    await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 1000 }, 'GET /o', { owner: 'brief' }))
+    await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 600 }, 'GET /p', { owner: 'brief' }))
+    t.ok(Number(await redis.command('pttl', 'tenantry:rl:o:brief:young')) > 600, 'it lives as long as its longest window')
+    await until('it is gone', async () => await redis.command('exists', 'tenantry:rl:o:brief:young') === 0)
   })
 
   await t.test('a count that would outlive its window, or stay for ever, is a new window', async (t) => {
