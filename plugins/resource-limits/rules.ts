@@ -9,6 +9,7 @@ import { periods } from './periods.js'
 export const maxRules = 200 // of a tenant
 const maxTiers = 20 // of a rule
 const maxRoles = 20 // of a rule
+const maxDetails = 50 // of a refusal
 
 /** What the tenant wants done at the limit. */
 export const gateActions = ['block', 'upgrade', 'login'] as const
@@ -84,20 +85,38 @@ export function limitOf ({ limit, tiers }: Rule, tier: string | undefined): numb
   return tier !== undefined && tiers !== undefined && Object.hasOwn(tiers, tier) ? tiers[tier] ?? limit : limit
 }
 
-/** Throws `validationFailed` where two rules say what the same user may use in the same period. */
+/** The first rule of one resource, metric and period that is for anybody at all, for everybody, and for each role. */
+interface Spoken {
+  readonly any: number
+  everybody?: number
+  readonly byRole: Map<string, number>
+}
+
+/** Throws `validationFailed` where two rules say what the same user may use in the same period. Each role is looked at once, however many rules there are. */
 export function refuseContradictions (rules: readonly Rule[]): void {
-  const details = rules.flatMap((rule, index) => {
-    const first = rules.findIndex((other) => isAbout(other, rule) && overlap(other, rule))
-    return first === index ? [] : [{ path: `/body/${index}`, message: `must not be for users whom the rule at /body/${first} is for: that one has the same resource, metric and period`, keyword: 'contradiction' }]
-  })
-  if (details.length > 0) throw failure('validationFailed', { extras: { details: details.slice(0, 50) } })
+  const spoken = new Map<string, Spoken>()
+  const details = []
+  for (const [index, rule] of rules.entries()) {
+    const first = firstFor(spoken, rule, index)
+    if (first !== index) details.push({ path: `/body/${index}`, message: `must not be for users whom the rule at /body/${first} is for: that one has the same resource, metric and period`, keyword: 'contradiction' })
+  }
+  if (details.length > 0) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
 }
 
-function isAbout (one: Rule, other: Rule): boolean {
-  return one.resource === other.resource && one.metric === other.metric && one.period === other.period
-}
-
-function overlap (one: Rule, other: Rule): boolean {
-  const [ours, theirs] = [one.conditions?.roles, other.conditions?.roles]
-  return ours === undefined || theirs === undefined || ours.some((role) => theirs.includes(role))
+/** The first of the rules so far that is for somebody whom this one is for; it is noted down. */
+function firstFor (spoken: Map<string, Spoken>, { resource, metric, period, conditions }: Rule, index: number): number {
+  const key = `${keyOf(resource, metric)} ${period}`
+  const known = spoken.get(key) ?? { any: index, byRole: new Map<string, number>() }
+  spoken.set(key, known)
+  if (conditions?.roles === undefined) {
+    known.everybody ??= index
+    return known.any
+  }
+  let first = Math.min(known.everybody ?? index, index)
+  for (const role of conditions.roles) {
+    const before = known.byRole.get(role)
+    if (before === undefined) known.byRole.set(role, index)
+    else if (before < first) first = before
+  }
+  return first
 }
