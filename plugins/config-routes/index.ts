@@ -3,6 +3,7 @@
  * Needs the plugins database, auth and rate-limit; tenancy where a route uses a tenant-scoped table, cache where one is cached.
  */
 import type {} from '../openapi/index.js'
+import type {} from '../usage/requests.js'
 import type { FastifyInstance } from 'fastify'
 import type { CheckedRoutesOptions, ConfigRoutesOptions } from './options.js'
 import fp from 'fastify-plugin'
@@ -38,6 +39,7 @@ export async function configRoutes (app: FastifyInstance, { routes, pagination, 
       config: {
         access: route.requireAuth ? 'user' : 'open',
         publicTenant: route.publicTenant,
+        countsStrangers: true,
         ...(route.rateLimit !== null && { rateLimitRule: route.rateLimit }),
         openapi: () => generation.documentation(index) ?? route.documentation
       },

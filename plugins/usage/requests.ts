@@ -1,11 +1,15 @@
 /**
  * Counts requests and the bytes of their bodies, on every route of the app. A request counts when it is answered, or when
  * its caller has gone away, for the tenant that it had by then. Where a reply is hijacked, who writes it records its bytes.
+ * A tenant that a caller without a token names counts only what is published for it: nobody runs up the usage of another.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Readable } from 'node:stream'
+import type {} from '../auth/index.js'
 import type {} from '../rate-limit/index.js'
 import type {} from '../tenancy/index.js'
+import type {} from '../tenant-config/serve.js'
+import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type { UsageService } from './service.js'
 import { EventEmitter } from 'node:events'
 
@@ -16,9 +20,14 @@ declare module 'fastify' {
     /** What is sent as the answer; null before that. */
     answer: FastifyReply | null
   }
+  interface FastifyContextConfig {
+    /** The route is published for tenants: a request of a caller without a token is usage of the tenant that it names. Default: false. */
+    countsStrangers?: boolean
+  }
 }
 
 export function countRequests (app: FastifyInstance, { request: record }: Pick<UsageService, 'request'>): void {
+  const { trustHeader } = app.tenancy
   app.decorateRequest('streamedBytes', 0)
   app.decorateRequest('answer', null)
 
@@ -53,8 +62,15 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
     const { tenant, streamedBytes } = request
     if (tenant === null || streamedBytes === -1) return
     request.streamedBytes = -1
-    if (!request.rateLimited) record(tenant, receivedBytes(request) + sent + streamedBytes)
+    if (!request.rateLimited && (trustHeader || request.auth !== null || isPublished(request))) record(tenant, receivedBytes(request) + sent + streamedBytes)
   }
+}
+
+/** Whether the route serves strangers in the tenant's name: one of its own, or one of the platform's document. */
+function isPublished (request: FastifyRequest): boolean {
+  // There is none without the plugin tenant-config.
+  const route: TenantRoute | null | undefined = request.tenantRoute
+  return (route !== null && route !== undefined) || request.routeOptions.config.countsStrangers === true
 }
 
 /** Of a body whose length was told; where it did not arrive as a whole, no more than came over the connection. */
