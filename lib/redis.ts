@@ -8,8 +8,11 @@ import { createHash } from 'node:crypto'
 const answerTime = 250 // ms in which Redis must have sent something; it is judged once in that time, so that a caller waits twice as long at most
 const handshakeTime = 2000 // ms for a connection to be of use; callers do not wait for it
 const retryTime = 1000 // ms from the end of a connection to the next
+const longestRetryTime = 10_000 // ms, of a Redis that answers and cannot be used
 const startTime = 1000 // ms that a start waits for the first connection
 const refusalLogTime = 60_000 // ms between two lines on commands that Redis refuses
+const probe = 'tenantry:probe' // is never there
+const usable = 'usable' // event: writes go through
 
 /** A server's log, as far as it is written to here. */
 export interface Log {
@@ -21,8 +24,11 @@ export interface RedisConnection {
   /**
    * What the work answers, or the fallback: at once while Redis is away, otherwise after a failure of the work. The
    * work sends its commands and waits for nothing else.
+   *
+   * `memory` names what the Redis of this connection holds: a restart and a failover make it another one, whatever
+   * data they brought back, so that what was kept before can be told apart.
    */
-  run<Value> (work: (client: Redis) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
+  run<Value> (work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
   /** Ends the connection when everybody who opened it has closed it; commands under way fall back. */
   close (): void
 }
@@ -37,8 +43,8 @@ const connections = new WeakMap<Log, Map<string, Promise<Shared>>>()
 
 /**
  * Connects to `url`, or joins the connection that another plugin of the same server opened. Resolves when Redis answers
- * or did not within a second; it is tried again every second from then on. The log has one line when Redis goes away
- * and one when it is back. Throws where the package ioredis is not installed.
+ * or did not within a second; it is tried again every second from then on, and one that takes no writes less and less
+ * often. The log has one line when Redis goes away and one when it can be used again. Throws where the package ioredis is not installed.
  *
  * @param url `redis://` or `rediss://`
  */
@@ -83,10 +89,16 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    retryStrategy: () => retryTime,
+    retryStrategy: () => pause,
     // A primary that became a replica: the address may lead to the new primary.
-    reconnectOnError: (error) => error.message.startsWith('READONLY')
+    reconnectOnError ({ message }) {
+      if (!message.includes('READONLY')) return false
+      reason = message
+      return true
+    }
   })
+  let pause = retryTime
+  let memory = ''
   let isUp = false
   let isToldAway = false
   let isClosed = false
@@ -133,19 +145,32 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
 
   client.on('error', (error) => { reason = error.message })
   client.on('connect', () => {
+    const { stream } = client
     handshake = setTimeout(() => setImmediate(() => {
-      if (client.status !== 'connect') return
+      if (isUp || stream.destroyed) return
       reason = 'no answer to the handshake'
-      client.stream.destroy()
+      stream.destroy()
     }), handshakeTime)
     handshake.unref()
   })
   client.on('ready', () => {
-    clearTimeout(handshake)
-    isUp = true
-    reason = 'the connection ended'
-    if (isToldAway) log.info({ redis }, 'Redis is back: instances share their counts and caches again')
-    isToldAway = false
+    const { stream } = client
+    look(client).then((found) => {
+      clearTimeout(handshake)
+      if (stream.destroyed || isClosed) return
+      memory = found
+      isUp = true
+      pause = retryTime
+      reason = 'the connection ended'
+      if (isToldAway) log.info({ redis }, 'Redis is back: instances share their counts and caches again')
+      isToldAway = false
+      client.emit(usable)
+    }, (error: unknown) => {
+      if (stream.destroyed) return
+      pause = Math.min(2 * pause, longestRetryTime)
+      reason = messageOf(error)
+      stream.destroy()
+    })
   })
   client.on('close', () => {
     clearTimeout(handshake)
@@ -163,7 +188,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
       pending++
       watchOn()
       gather()
-      return work(client).then((value) => {
+      return work(client, memory).then((value) => {
         pending--
         return value
       }, (error: unknown) => {
@@ -195,11 +220,23 @@ async function loadClient (): Promise<typeof Redis> {
   }
 }
 
+/**
+ * Whether Redis can be used, which takes a write: throws where it refuses one, as a replica does. Answers the name of
+ * what it holds: of the process, whose restart reads a snapshot, and of its history, which begins anew where a replica
+ * becomes a primary and may lack the last writes.
+ */
+async function look (client: Redis): Promise<string> {
+  const [info] = await Promise.all([client.info(), client.unlink(probe)])
+  const [run, history] = [/^run_id:(\w+)/m, /^master_replid:(\w+)/m].map((pattern) => pattern.exec(info)?.[1])
+  if (run === undefined || history === undefined) throw new Error('INFO does not tell its run_id and master_replid')
+  return createHash('sha256').update(`${run} ${history}`).digest('base64url').slice(0, 12)
+}
+
 /** Until the first connection is of use, or fails, or takes too long. */
 function firstConnection (client: Redis): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, startTime)
-    for (const event of ['ready', 'close']) {
+    for (const event of [usable, 'close']) {
       client.once(event, () => {
         clearTimeout(timer)
         resolve()

@@ -119,3 +119,22 @@ t.test('a wrong password falls back, and the log holds none', async t => {
   t.match(lines, [{ level: 'warn', fields: /WRONGPASS/ }])
   t.notMatch(JSON.stringify(lines), /wrong-one/)
 })
+
+t.test('a replica cannot be used, which is said once; it is back when it takes writes', async t => {
+  const [primary, redis] = [await startRedis(t), await startRedis(t)]
+  await redis.command('replicaof', '127.0.0.1', primary.port)
+  const { lines, log } = memoryLog()
+  const connection = await open(t, redis.url, log)
+  t.equal(connection.run((client) => client.get('key'), without), 'without')
+  const attempts = async () => Number(/cmdstat_unlink:calls=\d+.*rejected_calls=(\d+)/.exec(String(await redis.command('info', 'commandstats')))?.[1] ?? 0)
+  await until('it is tried again', async () => {
+    await connection.run((client) => client.unlink('key'), () => 0)
+    return await attempts() >= 2
+  })
+  t.match(lines, [{ level: 'warn', text: /^Redis cannot be used/, fields: /READONLY/ }])
+  t.equal(lines.length, 1)
+  await redis.command('replicaof', 'no', 'one')
+  await until('it is used', async () => await connection.run((client) => client.get('key'), without) === null)
+  t.match(lines, [{ level: 'warn' }, { level: 'info', text: /^Redis is back/ }])
+  t.equal(lines.length, 2)
+})
