@@ -2,7 +2,8 @@
  * What the cache runs in Redis. Each script does a bounded amount of work, and all of what it does at once.
  *
  * Keys, `<p>` being `tenantry:cache:` (no tenant id holds a colon or is `*`):
- * - `<p><tenant>:item:<key>` the stamp, a line break, the value; it ends with its time
+ * - `<p><tenant>:item:<key>` the stamp, a line break, the value; it ends with its time. The stamp begins with the name of
+ *   the memory that it was made in: a snapshot brings back items and stamps as they were, without the writes after it
  * - `<p><tenant>:order` the tenant's keys, by when they were used last
  * - `<p><tenant>:stamps` by table, a text that no other moment has; '' is the tenant itself
  * - `<p>*:order`, `<p>*:expiry`, `<p>*:sizes` every item as `<tenant>:<key>`, by its last use, by its end, with its bytes
@@ -51,11 +52,11 @@ end
 
 /**
  * Looks for a value. KEYS: item, order of the tenant, order of all, stamps of all, of the tenant, of nobody. ARGV: key,
- * member, a text that no other call has, how many tables are the tenant's, those, the others. Answers the value, or in
- * a list the stamps as they are now.
+ * member, a text that no other call has, the memory, how many tables are the tenant's, the tenant itself, those, the
+ * others. Answers the value, or in a list the stamps as they are now.
  */
 export const findScript = redisScript(`
-local parts = {}
+local parts = { ARGV[4] }
 local function read (name, from, to, max)
   local fields = {}
   for index = from, to do fields[#fields + 1] = ARGV[index] end
@@ -84,17 +85,18 @@ local function read (name, from, to, max)
   end
   for _, stamp in ipairs(found) do parts[#parts + 1] = stamp end
 end
-local scoped = tonumber(ARGV[4])
-read(KEYS[4], 5, 5, 1)
-read(KEYS[5], 5, 5 + scoped, 100)
-read(KEYS[6], 6 + scoped, #ARGV, 10000)
+local scoped = tonumber(ARGV[5])
+read(KEYS[4], 6, 6, 1)
+read(KEYS[5], 6, 6 + scoped, 100)
+read(KEYS[6], 7 + scoped, #ARGV, 10000)
 local stamp = table.concat(parts, '.')
 local item = redis.call('GET', KEYS[1])
 if not item or string.sub(item, 1, #stamp + 1) ~= stamp .. '\\n' then return { stamp } end
 local time = redis.call('TIME')
 local now = string.format('%d%06d', time[1], time[2])
--- A Redis without memory takes no writes, and its values are there all the same.
-redis.pcall('ZADD', KEYS[2], 'XX', now, ARGV[1])
+-- A Redis without memory takes no writes, and its values are there all the same; those of a replica may be old.
+local touched = redis.pcall('ZADD', KEYS[2], 'XX', now, ARGV[1])
+if type(touched) == 'table' and touched.err and string.find(touched.err, 'READONLY', 1, true) then return redis.error_reply('READONLY it is a replica') end
 redis.pcall('ZADD', KEYS[3], 'XX', now, ARGV[2])
 return string.sub(item, #stamp + 2)
 `)

@@ -41,11 +41,11 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
   let isClosed = false
 
   /** Commands go out in the order of their calls: what was written to is told before anything else is asked. */
-  function ask<Value> (work: (client: Redis) => Promise<Value>, fallback: () => Value): MaybePromise<Value> {
+  function ask<Value> (work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value): MaybePromise<Value> {
     if (lateCount === 0) return connection.run(work, fallback)
-    return connection.run((client) => {
+    return connection.run((client, memory) => {
       tellLate(client)
-      return work(client)
+      return work(client, memory)
     }, fallback)
   }
 
@@ -110,10 +110,10 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
   return {
     get (tenant, key, reads = nothing) {
       const fields = reads.length === 0 ? [0, ''] : fieldsOf(reads)
-      return ask<string | Miss>(async (client) => {
+      return ask<string | Miss>(async (client, memory) => {
         const found = await findScript(client,
           [itemOf(tenant, key), orderOf(tenant), orderOf(everyTenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps],
-          [key, `${tenant}:${key}`, `${process}${(++calls).toString(36)}`, ...fields])
+          [key, `${tenant}:${key}`, `${process}${(++calls).toString(36)}`, memory, ...fields])
         if (typeof found === 'string') {
           counts.hit(tenant)
           return found
@@ -129,9 +129,9 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
         await this.delete(tenant, key)
         return
       }
-      const under = stamp ?? await ask(async (client) => String(await findScript(client,
+      const under = stamp ?? await ask(async (client, memory) => String(await findScript(client,
         [noItem, orderOf(tenant), orderOf(everyTenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps],
-        ['', '', `${process}${(++calls).toString(36)}`, 0, ''])), () => undefined)
+        ['', '', `${process}${(++calls).toString(36)}`, memory, 0, ''])), () => undefined)
       if (typeof under !== 'string') return
       const kept = await ask(async (client) => await keepScript(client,
         [itemOf(tenant, key), orderOf(tenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps],

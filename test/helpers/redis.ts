@@ -1,13 +1,15 @@
 /**
- * Real Redis for tests: a server of one test's own, which keeps nothing on disk. Where Redis is not installed a test
+ * Real Redis for tests: a server of one test's own, which keeps nothing on disk unless it is sent SAVE. Where Redis is not installed a test
  * skips and says which command installs it (test/run.ts makes that a failure with CI=true).
  */
 import type { Test } from 'tap'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 
@@ -20,9 +22,9 @@ export interface TestRedis {
   readonly port: number
   /** Sends a command on a connection of its own: to look at what is there. */
   command (name: string, ...values: (string | number)[]): Promise<unknown>
-  /** Ends it, as a crash does: connections break, and what it held is gone. Resolves when it is gone. */
+  /** Ends it, as a crash does: connections break, and what it held since the last SAVE is gone. Resolves when it is gone. */
   stop (): Promise<void>
-  /** Starts it again on the same port, empty; resolves when it answers. */
+  /** Starts it again on the same port, with what was saved; resolves when it answers. */
   start (): Promise<void>
   /** It hangs: connections stay open, nothing is answered (SIGSTOP). */
   pause (): void
@@ -33,7 +35,9 @@ export interface TestRedis {
 /** Starts a server on a free port; it ends with the test. */
 export async function startRedis (t: Test): Promise<TestRedis> {
   const port = await freePort()
-  let child = await launch(t, port)
+  const folder = mkdtempSync(join(tmpdir(), 'tenantry-redis-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  let child = await launch(t, port, folder)
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
     const exited = once(child, 'exit')
@@ -48,7 +52,7 @@ export async function startRedis (t: Test): Promise<TestRedis> {
     command: (name, ...values) => ask(port, name, values),
     stop,
     async start () {
-      child = await launch(t, port)
+      child = await launch(t, port, folder)
       await answers(child, port)
     },
     pause: () => { child.kill('SIGSTOP') },
@@ -56,8 +60,8 @@ export async function startRedis (t: Test): Promise<TestRedis> {
   }
 }
 
-async function launch (t: Test, port: number): Promise<ChildProcess> {
-  const child = spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', tmpdir()], { stdio: 'ignore' })
+async function launch (t: Test, port: number, folder: string): Promise<ChildProcess> {
+  const child = spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder], { stdio: 'ignore' })
   try {
     await once(child, 'spawn')
   } catch (error) {

@@ -160,3 +160,45 @@ test('what an instance wrote while Redis was out of its reach is told when it is
   t.equal(await found(cut.get('acme', 'k', notes)), undefined, 'more than it remembers one by one, and at once for itself')
   t.equal(await found(other.get('initech', 'k', notes)), undefined, 'is everything')
 })
+
+test('what a Redis brings back from a snapshot, or a failover from a replica that lacked a write, is not found', async (t) => {
+  const redis = await startRedis(t)
+  const replica = await startRedis(t)
+  const running = [await open(t, redis), await open(t, redis)] as const
+  const isMissed = async (store: CacheStore) => {
+    t.equal(await found(store.get('acme', 'k', notes)), undefined)
+    t.equal(await found(store.get('acme', 'made of no table')), undefined)
+  }
+
+  await make(running[0], 'acme', 'k', 'old', notes)
+  await running[0].set('acme', 'made of no table', 'old', long)
+  await redis.command('save')
+  await running[0].invalidate('acme', notes)
+  await redis.stop()
+  await redis.start()
+  t.equal(await redis.command('exists', 'tenantry:cache:acme:item:k'), 1, 'the snapshot was read')
+  const started = await open(t, redis)
+  await isMissed(started)
+  await until('those who were there before are back', async () => {
+    await make(started, 'acme', 'other', 'new', notes).catch(() => {})
+    return await found(running[0].get('acme', 'other', notes)) === 'new' && await found(running[1].get('acme', 'other', notes)) === 'new'
+  })
+  await isMissed(running[0])
+  t.match(await started.stats('acme'), { items: 3 })
+  await make(started, 'acme', 'k', 'old', notes)
+  t.equal(await found(running[1].get('acme', 'k', notes)), 'old', 'what is kept from then on is found by all')
+  await started.set('acme', 'made of no table', 'old', long)
+  t.match(await started.stats('acme'), { items: 3 }, 'and is counted once')
+
+  await replica.command('replicaof', '127.0.0.1', redis.port)
+  await until('the replica has the item', async () => await replica.command('exists', 'tenantry:cache:acme:item:k') === 1)
+  await replica.command('replicaof', 'no', 'one')
+  await started.invalidate('acme', notes)
+  await isMissed(await open(t, replica))
+
+  await redis.command('replicaof', '127.0.0.1', replica.port)
+  await until('the first follows the second', async () => String(await redis.command('info', 'replication')).includes('master_link_status:up'))
+  t.equal(await found(running[1].get('acme', 'k', notes)), undefined, 'a replica is not asked')
+  await redis.command('replicaof', 'no', 'one')
+  await isMissed(await open(t, redis))
+})
