@@ -45,7 +45,7 @@ export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize,
   const items = createLmdbItems(env, state, { maxSize, maxBytes, now })
   const counts = createCounts()
   let isClosed = false
-  let failures = 0
+  let misses = 0
   let roomLookedAt = -Infinity
   let room = 0 // bytes
   let readersCheckedAt = -Infinity
@@ -95,7 +95,6 @@ export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize,
   /** Until it can be told, nothing is found here; then all of it is told as a change of everything. */
   function tellLater (): void {
     isLate = true
-    failures++
     timer ??= setTimeout(() => {
       timer = undefined
       if (isClosed) return
@@ -106,8 +105,8 @@ export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize,
 
   return {
     get (tenant, key, reads = nothing) {
-      // Nothing is kept under a text, and nobody joins those who began before a write that could not be told.
-      const missed = () => ({ stamp: `away ${failures}` })
+      // Nothing is kept under a text, and nobody joins what was begun under it: another process may have written since.
+      const missed = () => ({ stamp: `away ${++misses}` })
       const found = look<string | Miss>(() => {
         const stamp = stamps.of(tenant, reads)
         const value = items.find(tenant, idOf(key), stamp)

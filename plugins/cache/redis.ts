@@ -33,7 +33,6 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
   const counts = createCounts()
   const process = randomBytes(6).toString('base64url')
   let calls = 0
-  let writes = 0
   /** Fields of stamps that could not be removed: by key, the fields. */
   const late = new Map<string, Set<string>>()
   let lateCount = 0
@@ -103,8 +102,8 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
 
   function missed (tenant: string): Miss {
     counts.miss(tenant)
-    // Nothing is kept under it, and it changes with each write of this process.
-    return { stamp: writes }
+    // Nothing is kept under it, and nobody joins what was begun under it: another instance may have written since.
+    return { stamp: ++calls }
   }
 
   return {
@@ -139,7 +138,6 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
       if (kept === 0) warn(`more than ${itemsAtOnce} others would have to make room for it at once`)
     },
     invalidate (tenant, tables) {
-      writes++
       const scoped = tables.flatMap(({ table, scoped }) => scoped ? [table] : [])
       const others = tables.flatMap(({ table, scoped }) => scoped ? [] : [table])
       const told = [
@@ -150,7 +148,6 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
     },
     delete: (tenant, key) => ask(async (client) => await dropScript(client, [], [`${tenant}:${key}`]) === 1, () => false),
     async clear (tenant) {
-      writes++
       await connection.run(async (client) => { await client.unlink(stampsOf(tenant)) }, () => remember(stampsOf(tenant), ['']))
       return empty(tenant)
     },
