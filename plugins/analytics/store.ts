@@ -1,5 +1,5 @@
 /** The SQL of figures of requests. */
-import type { Kysely } from 'kysely'
+import type { Kysely, RawBuilder } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Batch } from './buffer.js'
 import { randomUUID } from 'node:crypto'
@@ -68,6 +68,24 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
   const writer = randomUUID()
   const stats = sql.raw('tenantry.request_stats')
 
+  /** Lines with whether they have a row of the hour, and their place among those of their tenant that have none. */
+  function ranked (lines: RawBuilder<unknown>, start: Date) {
+    return sql`select l.*, s.there is not null as stored, dense_rank() over (partition by l.tenant_id, s.there is not null order by l.method, l.route, l.status) as place
+        from (${lines}) l left join lateral (
+          select true as there from ${stats} s where s.tenant_id = l.tenant_id and s.hour = ${start} and s.service = ${service}
+            and s.method = l.method and s.route = l.route and s.status = l.status limit 1
+        ) s on true`
+  }
+
+  /** Lines with the route that they are kept under: their own where that is certain, or there is room for another row. */
+  function placed (lines: RawBuilder<unknown>, isCertain: RawBuilder<unknown>, max: number, start: Date) {
+    return sql`select r.*, case
+          when ${isCertain} then route
+          when place + (select count(*) from (select from ${stats} s where s.tenant_id = r.tenant_id and s.hour = ${start} and s.route <> ${otherRoutes} limit ${max}::int) had) <= ${max}::int then route
+          else ${otherRoutes}::text end as kept
+        from ${lines} r`
+  }
+
   return {
     async write ({ number, hour, sums }, at) {
       const given = JSON.stringify(sums.map(({ tenant, line, buckets }) => ({
@@ -75,8 +93,9 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
       })))
       const start = new Date(hour)
       // Servers that write the same rows at once take their locks in one order. A tenant that is being deleted gets no
-      // more rows: its row, locked here, cannot be closed before these are there to be removed. The limits keep the
-      // planner, which knows nothing of an hour that has just begun, to the index.
+      // more rows: its row, locked here, cannot be closed before these are there to be removed. A route that a tenant
+      // declared has a name in the figures of the platform where it has one in those of its tenant, so that none fills
+      // them alone. The limits keep the planner, which knows nothing of an hour that has just begun, to the index.
       await sql`with batch as (
         insert into tenantry.request_stats_writers as w (id, batch, written_at) values (${writer}, ${number}, ${at})
         on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at where w.batch < excluded.batch returning 1
@@ -85,23 +104,20 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
         where exists (select from batch)
       ), live as materialized (
         select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for share
-      ), told as (
-        select g.* from given g join live on live.id = g.tenant_id
-        union all select '', method, route, status, own, buckets, counts from given
-      ), ranked as (
-        select told.*, s.there is not null as stored, dense_rank() over (partition by tenant_id, s.there is not null order by method, route, status) as place
-        from told left join lateral (
-          select true as there from ${stats} s where s.tenant_id = told.tenant_id and s.hour = ${start} and s.service = ${service}
-            and s.method = told.method and s.route = told.route and s.status = told.status limit 1
-        ) s on true
-      ), placed as (
-        select tenant_id, method, status, buckets, counts, case
-          when stored or (tenant_id = '' and not own) then route
-          when place + (select count(*) from (select from ${stats} s where s.tenant_id = r.tenant_id and s.hour = ${start} limit ${maxRows.platform}::int) had) <= case tenant_id when '' then ${maxRows.platform}::int else ${maxRows.tenant}::int end then route
-          else ${otherRoutes}::text end as route
-        from ranked r
+      ), tenants_ranked as (
+        ${ranked(sql`select g.* from given g join live on live.id = g.tenant_id`, start)}
+      ), tenants_placed as (
+        ${placed(sql`tenants_ranked`, sql`stored`, maxRows.tenant, start)}
+      ), platform_ranked as (
+        ${ranked(sql`
+          select '' as tenant_id, method, case when own then kept else route end as route, status, own and kept <> ${otherRoutes} as own, buckets, counts from tenants_placed
+          union all select '', method, case when own and tenant_id <> '' then ${otherRoutes} else route end, status, own and tenant_id = '', buckets, counts from given g
+          where not exists (select from live where live.id = g.tenant_id)`, start)}
+      ), platform_placed as (
+        ${placed(sql`platform_ranked`, sql`stored or not own`, maxRows.platform, start)}
       ), merged as (
-        select tenant_id, method, route, status, bucket, sum(n)::bigint as n from placed, unnest(buckets, counts) as h (bucket, n) group by 1, 2, 3, 4, 5
+        select tenant_id, method, kept as route, status, bucket, sum(n)::bigint as n
+        from (select tenant_id, method, kept, status, buckets, counts from tenants_placed union all select tenant_id, method, kept, status, buckets, counts from platform_placed) p, unnest(buckets, counts) as h (bucket, n) group by 1, 2, 3, 4, 5
       )
       insert into ${stats} as s (tenant_id, hour, service, method, route, status, count, buckets, counts)
       select tenant_id, ${start}::timestamptz, ${service}::text, method, route, status, sum(n), array_agg(bucket order by bucket), array_agg(n order by bucket)

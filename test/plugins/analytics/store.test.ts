@@ -109,11 +109,27 @@ t.test('the store of figures', (t) => forEachEngine(t, async (t, engine) => {
     await clear()
   })
 
+  await t.test('one tenant does not fill the figures of the platform: its routes have as many names there as in its own', async (t) => {
+    const server = store()
+    const hostile = (number: number) => batch(number, ...Array.from({ length: 1000 }, (_, index) => sumOf('many', `/hostile-${number}-${index}`, [1], { own: true })))
+    for (let number = 1; number < 4; number++) await server.write(hostile(number), at)
+    t.equal(await rowsOf(db, ''), 201)
+    await server.write(batch(4, sumOf('globex', '/own', [1], { own: true }), sumOf('many', '/platform', [1]), sumOf('many', '/hostile-1-0', [1], { own: true })), at)
+    const { total, routes } = await server.read(scope(''))
+    t.equal(total, 3003)
+    t.equal(routes.find(({ route }) => route === '/own')?.count, 1, 'the route of another tenant has its name')
+    t.equal(routes.find(({ route }) => route === '/platform')?.count, 1, 'and one of the platform, by whomever it is asked')
+    t.equal(routes.find(({ route }) => route === '/hostile-1-0')?.count, 2)
+    t.equal(routes.find(({ route }) => route === '(other)')?.count, 2800)
+    await clear()
+  })
+
   await t.test('who is no tenant, or is being deleted, gets no rows', async (t) => {
     await db.updateTable('tenantry.tenants').set({ status: 'deleting' }).where('id', '=', 'gone').execute()
     await store().write(batch(1, sumOf('nobody', '/a', [1]), sumOf('gone', '/a', [1]), sumOf('acme', '/a', [1])), at)
-    t.strictSame([await rowsOf(db, 'nobody'), await rowsOf(db, 'gone'), await rowsOf(db, 'acme'), await rowsOf(db, '')], [0, 0, 1, 1])
-    t.match(await store().read(scope('')), { total: 3 })
+    await store().write(batch(1, sumOf('gone', '/own-of-gone', [1], { own: true })), at)
+    t.strictSame([await rowsOf(db, 'nobody'), await rowsOf(db, 'gone'), await rowsOf(db, 'acme'), await rowsOf(db, '')], [0, 0, 1, 2])
+    t.match(await store().read(scope('')), { total: 4, routes: [{ route: '/a', count: 3 }, { route: '(other)', count: 1 }] })
     await clear()
   })
 
