@@ -104,6 +104,8 @@ export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize,
   }
 
   return {
+    // Other machines have files of their own.
+    shared: false,
     get (tenant, key, reads = nothing) {
       // Nothing is kept under a text, and nobody joins what was begun under it: another process may have written since.
       const missed = () => ({ stamp: `away ${++misses}` })

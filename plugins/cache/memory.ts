@@ -101,6 +101,7 @@ export function createMemoryCache ({ maxSize = defaultMaxSize, maxMemoryMB = def
   }
 
   return {
+    shared: false,
     get (tenant, key, reads = nothing) {
       const id = idOf(tenant, key)
       const item = items.get(id)

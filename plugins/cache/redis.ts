@@ -107,6 +107,7 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
   }
 
   return {
+    shared: true,
     get (tenant, key, reads = nothing) {
       const fields = reads.length === 0 ? [0, ''] : fieldsOf(reads)
       return ask<string | Miss>(async (client, memory) => {

@@ -41,6 +41,8 @@ export const everyTenant = '*'
  * rejects, and none waits for longer than the store's time-out.
  */
 export interface CacheStore {
+  /** All instances of the server have this one store: what one of them clears is gone for every other. */
+  readonly shared: boolean
   /** The value that was made from these tables; a miss where there is none, its time is over, or one of them was written to. */
   get (tenant: string, key: string, reads?: readonly TableUse[]): MaybePromise<string | Miss>
   /** Keeps the value for `ttlMs` milliseconds (more than 0), or for as long as there is room. Without a stamp it is made of no table. */

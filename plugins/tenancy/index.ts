@@ -90,7 +90,8 @@ export async function tenancy (app: FastifyInstance, { provisioning = 'auto', tr
     events.on('config', (tenant) => memory.forget(tenant)),
     events.onGap(() => {
       memory.clear()
-      clearAnswers(everyTenant)
+      // Of a tenant that was deleted meanwhile; in a store that all share, whoever deleted it has cleared them.
+      if (app.hasDecorator('cache') && !app.cache.shared) clearAnswers(everyTenant)
     })
   ]
   app.addHook('onClose', async () => { for (const end of ends) end() })

@@ -1,0 +1,29 @@
+/** What an instance forgets when it may have missed that a tenant was deleted. */
+import { test, type Test } from 'tap'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
+import { found } from '../cache/conformance.js'
+import { redisSection, type CacheSection } from '../cache/stores.js'
+
+/** The answer that is left once the connection for notices was lost and made again. */
+async function leftAfterGap (t: Test, cache: CacheSection): Promise<string | undefined> {
+  const database = await postgresDatabase(t)
+  const app = await testServer(t, { cache }, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } }, tenants: ['acme'] })
+  await app.cache.set('acme', 'k', 'kept', 60_000)
+  t.equal(await found(app.cache.get('acme', 'k')), 'kept')
+  const told = new Promise<void>((resolve) => { app.events.onGap(resolve) })
+  const ended = await database.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'")
+  t.equal(ended.length, 1)
+  await told
+  return found(app.cache.get('acme', 'k'))
+}
+
+test('an instance that missed notices empties the cache of its own', async (t) => {
+  t.equal(await leftAfterGap(t, { enabled: true, provider: 'memory' }), undefined)
+  t.equal(await leftAfterGap(t, { enabled: true, provider: 'lmdb', lmdb: { dbPath: t.testdir({}) } }), undefined, 'and that of its machine')
+})
+
+test('an instance that missed notices leaves the cache that all instances share', async (t) => {
+  const { cache } = await redisSection(t)
+  t.equal(await leftAfterGap(t, cache), 'kept')
+})
