@@ -1,5 +1,6 @@
 /** What `/doc` says of a compiled route: request, answers and errors as JSON Schemas, derived and never written twice. */
 import type { Route } from '../config/schema/route.js'
+import type { ErrorName } from '../errors.js'
 import type { AnswerParts } from './answer-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from './types.js'
 import { answerSchema } from './answer-schema.js'
@@ -15,8 +16,10 @@ export interface RouteDocumentation {
   readonly body?: JsonSchema
   /** Schemas of the successful answers by status. */
   readonly response: Readonly<Record<number, JsonSchema>>
-  /** The statuses of the errors that the route can answer. */
-  readonly errors: readonly number[]
+  /** The errors that the route can answer: statuses, and names of the catalogue where the body says more. */
+  readonly errors: ReadonlyArray<number | ErrorName>
+  /** Its answers are cached. */
+  readonly cached?: true
 }
 
 /** The parts of a compiled route that its documentation is derived from. */
@@ -26,6 +29,7 @@ export interface DocumentedParts extends AnswerParts {
   readonly requireAuth: boolean
   readonly permissions: readonly string[]
   readonly resourceLimit: object | null
+  readonly cache: object | null
   readonly request: CompiledRequest
   readonly status: 200 | 201
 }
@@ -41,7 +45,8 @@ export function documentRoute (route: Route, parts: DocumentedParts): RouteDocum
     ...(query !== undefined && { querystring: query }),
     ...(body !== undefined && { body }),
     response: { [parts.status]: { description: 'Success', ...answerSchema(parts, route.response) } },
-    errors: errorStatuses(parts)
+    errors: errorsOf(parts),
+    ...(parts.cache !== null && { cached: true })
   })
 }
 
@@ -55,7 +60,7 @@ function takesBody (method: Method): boolean {
   return method !== 'GET'
 }
 
-function errorStatuses ({ method, requireAuth, permissions, resourceLimit, queries }: DocumentedParts): number[] {
+function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries }: DocumentedParts): Array<number | ErrorName> {
   // 503: every route waits for a pending migration, and none serves while the server stops.
   const statuses = new Set([400, 401, 429, 500, 503])
   if (takesBody(method)) statuses.add(413).add(415)
@@ -64,5 +69,5 @@ function errorStatuses ({ method, requireAuth, permissions, resourceLimit, queri
   if (resourceLimit !== null) statuses.add(402).add(409)
   if (queries.some((query) => query.answer !== 'page' && query.answer !== 'records')) statuses.add(404)
   if (queries.some((query) => query.write)) statuses.add(409)
-  return [...statuses].sort((left, right) => left - right)
+  return [...statuses].sort((left, right) => left - right).map((status) => status === 402 ? 'resourceLimit' : status)
 }

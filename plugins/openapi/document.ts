@@ -3,8 +3,10 @@ import type { JsonSchema } from '../../lib/compiler/types.js'
 import type { DocumentedRoute } from './documentation.js'
 import type { OperationContext } from './operation.js'
 import { createPace } from '../../lib/pace.js'
+import { errorComponents, errorSchemas } from '../conventions/error-schemas.js'
 import { createPathItems, type PathItems } from './path-items.js'
 import { toSchemaObject } from './schema.js'
+import { sharedComponents } from './shared.js'
 
 const maxFurtherCharacters = 4_000_000
 
@@ -22,8 +24,6 @@ export interface DocumentParts {
   readonly routes: readonly DocumentedRoute[]
   /** Schemas that the app shares, by `$id`. */
   readonly schemas: JsonSchema
-  /** Component names of shared schemas that differ from their ids. */
-  readonly componentNames: Readonly<Record<string, string>>
   readonly tenancy: boolean
 }
 
@@ -49,11 +49,13 @@ export interface ComposedDocument {
   extended (routes: Iterable<DocumentedRoute>): Promise<string>
 }
 
-export function composeDocument ({ info, routes, schemas, componentNames, tenancy }: DocumentParts): ComposedDocument {
-  const names = new Map(Object.keys(schemas).map((id) => [id, componentNames[id] ?? id.replace(/[^\w.-]+/g, '_')]))
+export function composeDocument ({ info, routes, schemas: own, tenancy }: DocumentParts): ComposedDocument {
+  const schemas: JsonSchema = { ...own, ...Object.fromEntries(errorSchemas.map((schema) => [schema.$id, schema])) }
+  const names = new Map(Object.keys(schemas).map((id) => [id, errorComponents.get(id) ?? id.replace(/[^\w.-]+/g, '_')]))
   const context: OperationContext = { names, tenancy }
   const components = JSON.stringify({
     schemas: Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [names.get(id), toSchemaObject(schema, names)])),
+    ...sharedComponents,
     ...(tenancy && { parameters: { TenantId: tenantParameter } }),
     securitySchemes: { bearer, apiKey }
   })

@@ -1,6 +1,7 @@
 /** What a route says of itself for `/doc`. */
 import type { FastifySchema, RouteOptions } from 'fastify'
 import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { ToldError } from '../conventions/error-schemas.js'
 
 declare module 'fastify' {
   interface FastifySchema {
@@ -20,6 +21,8 @@ declare module 'fastify' {
      * time the document is composed, and false leaves the route out.
      */
     openapi?: Documentation | (() => Documentation) | false
+    /** The statuses with which limits of requests refuse; those limits say it, for `/doc`. Default: nothing limits the route. */
+    limitStatuses?: readonly number[]
   }
 }
 
@@ -38,8 +41,10 @@ export interface Documentation {
   readonly body?: unknown
   /** Schemas by status (`200`, `2xx`, `default`); a `description` in one describes the answer. */
   readonly response?: unknown
-  /** Statuses that answer with the body of errors, beyond those that `access` implies. */
-  readonly errors?: readonly number[]
+  /** Errors, beyond those that `access` implies: a status, or a name of the catalogue where the body says more. */
+  readonly errors?: readonly ToldError[]
+  /** Answers of success are cached, and say in `X-Cache` whether they were. */
+  readonly cached?: boolean
   /** Default: as the route's `access` has it. */
   readonly security?: readonly JsonSchema[]
   /** Media types of the body. Default: application/json. */

@@ -10,7 +10,7 @@ import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { createPace } from '../../lib/pace.js'
 import { version } from '../../lib/version.js'
-import conventions, { errorSchema, errorSchemaId } from '../conventions.js'
+import conventions from '../conventions.js'
 import { composeDocument, type ComposedDocument, type DocumentInfo } from './document.js'
 
 const maxExtended = 100 // documents with further routes that are kept: those asked for last
@@ -56,8 +56,7 @@ export async function openapi (app: FastifyInstance, { title = 'API', version: a
     composed ??= composeDocument({
       info: { title, version: apiVersion, ...(description !== undefined && { description }) },
       routes,
-      schemas: Object.assign({ [errorSchemaId]: errorSchema }, ...Array.from(contexts, (context) => context.getSchemas())),
-      componentNames: { [errorSchemaId]: 'Error' },
+      schemas: Object.assign({}, ...Array.from(contexts, (context) => context.getSchemas())),
       tenancy: app.hasDecorator('tenancy')
     })
     return composed

@@ -2,8 +2,10 @@
 import type { JsonSchema } from '../../lib/compiler/types.js'
 import type { Documentation, DocumentedRoute } from './documentation.js'
 import { STATUS_CODES } from 'node:http'
+import { errorResponses } from '../conventions/error-schemas.js'
 import { isSchema, toSchemaObject, type ComponentNames } from './schema.js'
 import { parametersOf, toTemplate } from './path.js'
+import { cacheHeaders, limitHeaders, rateLimited } from './shared.js'
 
 /** What an operation is made with. */
 export interface OperationContext {
@@ -13,7 +15,6 @@ export interface OperationContext {
 }
 
 const defaultMedia = ['application/json']
-const errorContent = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } }
 
 /**
  * Without its `operationId`, which only the whole document can make unique.
@@ -80,18 +81,26 @@ function contentOf (media: readonly string[], schema: unknown): JsonSchema {
 
 function responses (route: DocumentedRoute, documentation: Documentation, { names }: OperationContext): JsonSchema {
   const { response, errors = [], produces = defaultMedia } = documentation
-  const told: Record<string, unknown> = {}
-  for (const status of [...impliedErrors(route, documentation), ...errors]) {
-    told[status] = { description: STATUS_CODES[status] ?? 'Error', content: errorContent }
-  }
-  for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) {
-    const status = /^[1-5]xx$/i.test(key) ? key.toUpperCase() : key
+  const { limitStatuses = [] } = route.config ?? {}
+  const told: Record<string, JsonSchema> = {}
+  const tell = (status: string, schema: unknown, media: readonly string[]) => {
     const { description = STATUS_CODES[status] ?? 'Answer', ...rest } = isSchema(schema) ? schema : {}
     const empty = rest['type'] === 'null'
-    told[status] = { description, ...(!empty && { content: contentOf(produces, toSchemaObject(rest, names)) }) }
+    told[status] = { description, ...(!empty && { content: contentOf(media, toSchemaObject(rest, names)) }) }
   }
-  const successful = Object.keys(told).some((status) => /^([123]|default)/.test(status))
-  return successful ? told : { 200: { description: 'Success' }, ...told }
+  for (const [status, schema] of Object.entries(errorResponses(...impliedErrors(route, documentation), ...errors))) tell(status, schema, defaultMedia)
+  for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) tell(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)
+  // A status that means something else as well keeps the body of every error.
+  for (const status of limitStatuses) if (status === 429 || told[status] === undefined) told[status] = rateLimited
+  if (!Object.keys(told).some(isSuccess)) told[200] = { description: 'Success' }
+
+  const headers = { ...(limitStatuses.length > 0 && limitHeaders), ...(documentation.cached === true && cacheHeaders) }
+  if (Object.keys(headers).length === 0) return told
+  return Object.fromEntries(Object.entries(told).map(([status, answer]) => [status, isSuccess(status) ? { ...answer, headers } : answer]))
+}
+
+function isSuccess (status: string): boolean {
+  return /^([123]|default)/.test(status)
 }
 
 /** What identity, tenant, rate limit and validation may answer, on routes that they act on. */
@@ -101,6 +110,7 @@ function impliedErrors ({ config }: DocumentedRoute, { params, querystring, body
   const validates = [params, querystring, body].some((part) => part !== undefined)
   return [
     ...validates || access !== 'public' ? [400] : [],
+    ...body === undefined ? [] : [413, 415],
     ...access === 'public' ? [] : [401, 403],
     ...rateLimitRule === false && addressLimit === undefined ? [] : [429],
     500

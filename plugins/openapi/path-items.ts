@@ -90,7 +90,7 @@ function itemText ({ template, operations }: PathItem, further?: PathItem): stri
 }
 
 /** What is told of an operation that there is no room for: the parameters of its path, whether it takes a body, its statuses and who may call it. */
-function withoutSchemas ({ operationId, tags, deprecated, body, response, errors, security, consumes, produces }: Documentation): Documentation {
+function withoutSchemas ({ operationId, tags, deprecated, body, response, errors, cached, security, consumes, produces }: Documentation): Documentation {
   const statuses = typeof response === 'object' && response !== null ? Object.keys(response) : []
   return {
     ...(operationId !== undefined && { operationId }),
@@ -98,6 +98,7 @@ function withoutSchemas ({ operationId, tags, deprecated, body, response, errors
     ...(deprecated !== undefined && { deprecated }),
     ...(body !== undefined && body !== null && { body: {} }),
     ...(errors !== undefined && { errors }),
+    ...(cached !== undefined && { cached }),
     ...(security !== undefined && { security }),
     ...(consumes !== undefined && { consumes }),
     ...(produces !== undefined && { produces }),

@@ -2,11 +2,13 @@
  * Limits how often a tenant, or an address where no token names a tenant, may call. A service plugin (fp). Counts the
  * requests of routes that declare `config: { access }` or a rule of their own; after auth and tenancy, where they are registered.
  */
+import type {} from '../openapi/documentation.js'
 import type {} from '../plans/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, onSendHookHandler, RouteOptions } from 'fastify'
 import type { RateLimitStore } from './store.js'
 import fp from 'fastify-plugin'
+import { catalogue } from '../../lib/errors.js'
 import { builtInPlans } from '../../lib/plans.js'
 import { openRedis } from '../../lib/redis.js'
 import { addStep } from '../pipeline.js'
@@ -68,9 +70,16 @@ export async function rateLimit (app: FastifyInstance, options: RateLimitPluginO
     // A HEAD that Fastify adds to a GET draws on the same count.
     const method = String(route.method).replace('HEAD', 'GET')
     if (addressLimit !== undefined) addAddressStep(route, limiter, createLimit(addressLimit, `address ${method} ${route.url}`))
-    if (rateLimitRule === false || (access === undefined && rateLimitRule === undefined)) return
-    const limit = rules.limitOf(rateLimitRule ?? null, method, route.url)
+    const isLeftAlone = rateLimitRule === false || (access === undefined && rateLimitRule === undefined)
+    const limit = isLeftAlone ? null : rules.limitOf(rateLimitRule ?? null, method, route.url)
     if (limit !== null) addRouteStep(route, limiter, limit)
+    const limitStatuses = new Set([
+      ...addressLimit === undefined ? [] : [refusalStatus(addressLimit)],
+      ...limit === null ? [] : [refusalStatus(limit.rule)],
+      // That of the plan's ceiling.
+      ...limit === null || !rules.enabled ? [] : [catalogue.rateLimited.status]
+    ])
+    if (limitStatuses.size > 0) route.config = { ...route.config, limitStatuses: [...limitStatuses] }
   })
 
   app.addHook('onReady', async () => {
@@ -85,6 +94,10 @@ async function openStore (app: FastifyInstance, redis: RateLimitPluginOptions['r
   const connection = await openRedis(redis.url, app.log)
   app.addHook('onClose', async () => { connection.close() })
   return createRedisStore(connection, memory)
+}
+
+function refusalStatus ({ statusCode = catalogue.rateLimited.status }: RateLimitRule): number {
+  return statusCode
 }
 
 function addAddressStep (route: RouteOptions, limiter: RateLimiter, limit: Limit): void {

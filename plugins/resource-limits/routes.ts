@@ -86,7 +86,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
       summary: 'Count what a user has used',
       description: 'Past a limit that blocks it is refused with 402, and nothing is counted. Past any other it is counted, and `allowed` is false.',
       body: UseBody,
-      response: { 200: Checked, ...errorResponses(...refusals, 402, 409) }
+      response: { 200: Checked, ...errorResponses(...refusals, 'resourceLimit', 409) }
     }
   }, async (request) => service.track(await userOf(request, request.body, '/body', writing.permission), useOf(request.body)))
 }

@@ -83,7 +83,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   app.post<{ Body: Static<typeof PutBody> }>('/tenant/secrets', {
     config,
     bodyLimit,
-    schema: { tags, summary: 'Store a secret', body: PutBody, response: { 200: Stored, 201: Stored, ...errorResponses(...refusals, 402, 409, 413) } }
+    schema: { tags, summary: 'Store a secret', body: PutBody, response: { 200: Stored, 201: Stored, ...errorResponses(...refusals, 'planLimit', 409, 413) } }
   }, async (request, reply) => {
     const { key, value, metadata, expiresAt } = request.body
     const done = await service.put(tenantOf(request), { key, value, metadata, expiresAt: dateOf(expiresAt) }, userOf(request))
@@ -101,13 +101,13 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   app.post<{ Params: Static<typeof KeyParams>, Body: Static<typeof RotateBody> }>('/tenant/secrets/:key/rotate', {
     config,
     bodyLimit,
-    schema: { tags, summary: 'Give a secret a new value', params: KeyParams, body: RotateBody, response: { 200: Rotated, ...errorResponses(...refusals, 402, 409, 413) } }
+    schema: { tags, summary: 'Give a secret a new value', params: KeyParams, body: RotateBody, response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 413) } }
   }, (request, reply) => rotate(request, reply, { ...request.body, key: request.params.key }))
 
   app.post<{ Body: Static<typeof RotateKeyBody> }>('/tenant/secrets/rotate', {
     config,
     bodyLimit,
-    schema: { tags, summary: 'Give a secret a new value; the body names its key', body: RotateKeyBody, response: { 200: Rotated, ...errorResponses(...refusals, 402, 409, 413) } }
+    schema: { tags, summary: 'Give a secret a new value; the body names its key', body: RotateKeyBody, response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 413) } }
   }, (request, reply) => rotate(request, reply, request.body))
 
   app.get<{ Querystring: Static<typeof AuditQuery> }>('/tenant/secrets/audit', {

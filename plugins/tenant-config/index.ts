@@ -52,9 +52,11 @@ export async function tenantConfig (app: FastifyInstance, { tenancy, pagination,
     endCatalogue()
     loaded.close()
   })
-  if (app.hasDecorator('openapi')) app.openapi.further = (request) => documentedRoutes(request, loaded, app.prefix)
+  let limitStatuses: readonly number[] = []
+  if (app.hasDecorator('openapi')) app.openapi.further = (request) => documentedRoutes(request, loaded, app.prefix, limitStatuses)
 
   await app.register(async (own) => {
+    own.addHook('onRoute', ({ routePath, config }) => { if (routePath === '/*') limitStatuses = config?.limitStatuses ?? [] })
     await own.register(conventions)
     tenantConfigRoutes(own, createConfigService(store, () => ({ ...context(engine.catalogue), taken }), (tenant) => loaded.settled(tenant)))
     await serveTenantRoutes(own, { loaded, dashboardPermission: tenancy.dashboardPermission })

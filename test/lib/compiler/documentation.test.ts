@@ -2,7 +2,6 @@ import type { Route } from '../../../lib/config/schema/route.js'
 import { test } from 'tap'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { composeDocument } from '../../../plugins/openapi/document.js'
-import { errorSchema, errorSchemaId } from '../../../plugins/conventions.js'
 import { compile } from './routes.js'
 
 const path = '/articles'
@@ -154,6 +153,7 @@ test('the rules of `request` are the documentation of the body, and a route that
 
 test('errors', async (t) => {
   t.strictSame(compile(list).documentation.errors, [400, 401, 429, 500, 503])
+  t.strictSame(compile({ ...list, requireAuth: true, resourceLimit: { resource: 'llm', metric: 'tokens' } }).documentation.errors, [400, 401, 'resourceLimit', 403, 409, 429, 500, 503])
   t.strictSame(compile({ path, method: 'get', response: { ok: true } }).documentation.errors, [400, 401, 429, 500, 503], 'a route without queries waits for a migration too')
   t.strictSame(compile({ path, method: 'post', response: { ok: true } }).documentation.errors, [400, 401, 413, 415, 429, 500, 503])
   t.strictSame(compile({ ...deletion, requireAuth: true }).documentation.errors, [400, 401, 403, 404, 409, 413, 415, 429, 500, 503])
@@ -171,8 +171,7 @@ test('all of it is OpenAPI 3.1', async (t) => {
   const document = JSON.parse(composeDocument({
     info: { title: 'x', version: '1' },
     routes: routes.map((route) => compile(route)).map(({ method, path, documentation }) => ({ methods: [method], url: path, config: { access: 'open', openapi: documentation }, schema: undefined })),
-    schemas: { [errorSchemaId]: errorSchema },
-    componentNames: { [errorSchemaId]: 'Error' },
+    schemas: {},
     tenancy: true
   }).text)
   const { valid, errors } = await new Validator().validate(document)

@@ -52,6 +52,9 @@ function createApp (documentation: Documentation | (() => Documentation) = {}): 
   return app
 }
 
+/** Of answers of routes that are limited. */
+const headers = Object.fromEntries(['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'].map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+
 async function documentOf (app: FastifyInstance) {
   return (await app.inject('/doc')).json()
 }
@@ -89,7 +92,7 @@ t.test('operation ids are unique, and tags are listed', async (t) => {
 
 t.test('references lead to components, and null is a type', async (t) => {
   const { paths, components } = await documentOf(createApp())
-  t.same(paths['/articles'].get.responses['200'], { description: 'A page', content: { 'application/json': { schema: { type: 'array', items: { $ref: '#/components/schemas/Article' } } } } })
+  t.same(paths['/articles'].get.responses['200'], { description: 'A page', headers, content: { 'application/json': { schema: { type: 'array', items: { $ref: '#/components/schemas/Article' } } } } })
   t.same(paths['/articles/{id}'].put.requestBody, { required: true, content: { 'application/json': { schema: { $ref: '#/components/schemas/Article' } } } })
   t.same(components.schemas.Article.properties, { ...article.properties, note: { type: ['string', 'null'] } })
   t.same(components.schemas.Error.required, ['error', 'message', 'code', 'requestId'])
@@ -100,11 +103,12 @@ t.test('errors and security follow from the access that a route declares', async
   const told = (operation: { responses: object, security?: unknown }) => [Object.keys(operation.responses).join(' '), operation.security]
   t.same(told(paths['/health'].get), ['200 500 503', []])
   t.same(told(paths['/articles'].get), ['200 400 401 403 429 500', [{}, { bearer: [] }, { apiKey: [] }]])
-  t.same(told(paths['/articles/{id}'].put), ['204 400 401 403 404 429 500', [{ bearer: [] }, { apiKey: [] }]])
+  t.same(told(paths['/articles/{id}'].put), ['204 400 401 403 404 413 415 429 500', [{ bearer: [] }, { apiKey: [] }]])
   t.same(told(paths['/articles/{id}/reviews/{review}'].delete), ['200 400 401 403 404 429 500', [{ bearer: [] }, { apiKey: [] }]])
   t.same(told(paths['/plain'].get), ['200', undefined])
   t.same(paths['/articles/{id}'].put.responses['404'], { description: 'Not Found', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } })
-  t.same(paths['/articles/{id}'].put.responses['204'], { description: 'No Content' })
+  t.same(paths['/articles/{id}'].put.responses['204'], { description: 'No Content', headers })
+  t.same(paths['/articles/{id}'].put.responses['429'], { $ref: '#/components/responses/RateLimited' })
 })
 
 t.test('the document is composed once, and anew after it was invalidated', async (t) => {
@@ -202,7 +206,7 @@ t.test('further operations that find no room are told without their schemas', as
     requestBody: { required: true, content: { 'application/json': { schema: {} } } },
     security: [{}, { bearer: [] }, { apiKey: [] }]
   })
-  t.same(Object.keys(responses), ['200', '400', '401', '403', '404', '429', '500'])
+  t.same(Object.keys(responses), ['200', '400', '401', '403', '404', '413', '415', '429', '500'])
   const { valid, errors } = await new Validator().validate(document)
   t.ok(valid, JSON.stringify(errors))
 })

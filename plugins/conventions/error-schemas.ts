@@ -1,0 +1,85 @@
+/** JSON Schemas of error bodies, for response schemas and `/doc`: that of every error, and of those that say more. */
+import { STATUS_CODES } from 'node:http'
+import { catalogue, type ErrorName } from '../../lib/errors.js'
+
+/** The id of the schema of error bodies; `/doc` shows it as the component `Error`. */
+export const errorSchemaId = 'TenantryError'
+
+export const errorSchema = {
+  $id: errorSchemaId,
+  type: 'object',
+  description: 'The body of every error.',
+  properties: {
+    error: { type: 'string', description: 'The short name of the status.' },
+    message: { type: 'string', description: 'What is wrong, and what to do about it.' },
+    code: { type: 'string', description: 'The stable code of the error: `TENANTRY_...`.' },
+    requestId: { type: 'string', description: "The request's id in the log." }
+  },
+  required: ['error', 'message', 'code', 'requestId'],
+  additionalProperties: true
+}
+
+/** The schema of an error with further members, all of them always there. */
+function saysMore ($id: string, description: string, members: Readonly<Record<string, object>>) {
+  return { ...errorSchema, $id, description, properties: { ...errorSchema.properties, ...members }, required: [...errorSchema.required, ...Object.keys(members)] }
+}
+
+const allowed = { type: 'boolean', enum: [false] }
+
+const planLimitSchema = saysMore('TenantryPlanLimitError', 'The plan of the tenant does not include it (402).', {
+  allowed,
+  upgrade: {
+    type: ['object', 'null'],
+    description: 'The lowest plan that has room; null where none has.',
+    properties: { plan: { type: 'string', description: 'Its tier.' }, limit: { type: 'number', description: 'What it includes; -1 is unlimited.' } },
+    required: ['plan', 'limit']
+  }
+})
+
+const resourceLimitSchema = saysMore('TenantryResourceLimitError', 'A limit that the tenant sets for its users has no room (402).', {
+  allowed,
+  gateAction: { type: 'string', description: 'What the tenant wants done at the limit: `block`, `upgrade` or `login`.' },
+  usage: {
+    type: 'object',
+    properties: { current: { type: 'integer', description: 'What was used in the period so far.' }, limit: { type: 'integer' } },
+    required: ['current', 'limit']
+  }
+})
+
+const rateLimitSchema = saysMore('TenantryRateLimitError', 'A limit of requests refuses it.', {
+  retryAfter: { type: 'integer', minimum: 1, description: 'Seconds until the window ends.' }
+})
+
+/** The component of `/doc` by the `$id` of each schema. */
+export const errorComponents: ReadonlyMap<string, string> = new Map([
+  [errorSchemaId, 'Error'],
+  [planLimitSchema.$id, 'PlanLimitError'],
+  [resourceLimitSchema.$id, 'ResourceLimitError'],
+  [rateLimitSchema.$id, 'RateLimitError']
+])
+
+export const errorSchemas = [errorSchema, planLimitSchema, resourceLimitSchema, rateLimitSchema]
+
+const idByName: Partial<Record<ErrorName, string>> = {
+  planLimit: planLimitSchema.$id,
+  resourceLimit: resourceLimitSchema.$id,
+  rateLimited: rateLimitSchema.$id
+}
+
+/** An error as schemas name it: by its status, or by its name in the catalogue where its body says more. */
+export type ToldError = number | ErrorName
+
+/** A response schema that refers to the shared schema of error bodies. */
+export interface ErrorResponse {
+  readonly description: string
+  readonly $ref: string
+}
+
+/** Response schemas of error bodies for a route's `schema.response`: `{ ...errorResponses(400, 'planLimit') }`. */
+export function errorResponses (...errors: readonly ToldError[]): Record<number, ErrorResponse> {
+  return Object.fromEntries(errors.map((error) => {
+    const name = error === catalogue.rateLimited.status ? 'rateLimited' : error
+    const [status, id = errorSchemaId] = typeof name === 'number' ? [name] : [catalogue[name].status, idByName[name]]
+    return [status, { description: STATUS_CODES[status] ?? 'Error', $ref: `${id}#` }]
+  }))
+}

@@ -1,0 +1,118 @@
+/** What `/doc` says of refusals by plans and limits, and of the headers that tell of them, on the whole server. */
+import { Validator } from '@seriousme/openapi-schema-validator'
+import t from 'tap'
+import { testServer } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { caller } from '../../http/caller.js'
+
+const limitHeaders = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset']
+const tokens = { resource: 'llm', metric: 'tokens' }
+const never = { max: 1000, windowMs: 60_000 }
+const rule = (limit: number) => ({ ...tokens, period: 'total', limit, gateAction: 'block' })
+
+const app = await testServer(t, {
+  rateLimit: { enabled: true },
+  plans: { free: { limits: { tenantConfig: { maxSecrets: 0 } } } },
+  routes: [
+    { path: '/tea', method: 'get', rateLimit: { max: 1, windowMs: 60_000, statusCode: 418 }, response: { tea: true } },
+    { path: '/away', method: 'get', rateLimit: { ...never, statusCode: 503 }, response: { away: false } },
+    { path: '/kept', method: 'get', cache: { enabled: true }, response: { kept: true } },
+    { path: '/ask', method: 'post', requireAuth: true, resourceLimit: tokens, response: { asked: true } }
+  ]
+}, { tenants: ['acme'] })
+const admin = caller(t, app, { token: signToken({ tenant_id: 'acme', sub: 'ada', role: 'admin' }) })
+
+interface Told { readonly headers?: object, readonly content?: Readonly<Record<string, { readonly schema: { readonly $ref?: string } }>>, readonly $ref?: string }
+
+async function documentOf (ask = admin) {
+  const { body } = await ask('GET /doc')
+  const document = Object(body)
+  const responsesOf = (method: string, path: string): Record<string, Told> => document.paths[path][method].responses
+  return { document, responsesOf, component: (answer: Told | undefined) => answer?.$ref ?? answer?.content?.['application/json']?.schema.$ref }
+}
+
+t.test('refusals have bodies of their own, one component each, and the answers have them', async (t) => {
+  const { document, responsesOf, component } = await documentOf()
+  const { valid, errors } = await new Validator().validate(structuredClone(document))
+  t.ok(valid, JSON.stringify(errors))
+  const { schemas } = document.components
+  for (const [method, path] of [['post', '/tenant/secrets'], ['post', '/tenant/secrets/{key}/rotate'], ['post', '/tenant/secrets/rotate']] as const) {
+    t.equal(component(responsesOf(method, path)['402']), '#/components/schemas/PlanLimitError', path)
+  }
+  for (const path of ['/tenant/limits/resources/track', '/ask']) t.equal(component(responsesOf('post', path)['402']), '#/components/schemas/ResourceLimitError', path)
+  t.equal(component(responsesOf('get', '/kept')['400']), '#/components/schemas/Error')
+
+  const plan = await admin('POST /tenant/secrets', { body: { key: 'a', value: 'v' } })
+  t.match(plan, { status: 402, body: { allowed: false, upgrade: { plan: 'pro', limit: 50 } } }, 'its schema drops nothing')
+  t.strictSame(Object.keys(plan.body).sort(), [...schemas.PlanLimitError.required].sort())
+  t.equal((await admin('PUT /tenant/limits/resources', { body: [rule(0)] })).status, 200)
+  for (const answer of [await admin('POST /ask', { body: {} }), await admin('POST /tenant/limits/resources/track', { body: tokens })]) {
+    t.match(answer, { status: 402, body: { allowed: false, gateAction: 'block', usage: { current: 0, limit: 0 } } })
+    t.strictSame(Object.keys(answer.body).sort(), [...schemas.ResourceLimitError.required].sort())
+  }
+  await admin('GET /tea')
+  const tea = await admin('GET /tea')
+  t.match(tea, { status: 418, body: { retryAfter: Number } })
+  t.strictSame(Object.keys(tea.body).sort(), [...schemas.RateLimitError.required].sort())
+})
+
+t.test('an upgrade that there is none to is null', async (t) => {
+  const server = await testServer(t, { plans: Object.fromEntries(['free', 'pro', 'team', 'scale', 'enterprise'].map((tier) => [tier, { limits: { tenantConfig: { maxSecrets: 0 } } }])) }, { tenants: ['acme'] })
+  const ask = caller(t, server, { token: signToken({ tenant_id: 'acme', sub: 'ada', role: 'admin' }) })
+  t.match(await ask('POST /tenant/secrets', { body: { key: 'a', value: 'v' } }), { status: 402, body: { upgrade: null } })
+})
+
+t.test('limited routes tell of the limit on answers of success, and of when to come back on refusals', async (t) => {
+  const { document, responsesOf } = await documentOf()
+  const { headers, responses } = document.components
+  t.strictSame(Object.keys(responses.RateLimited.headers), [...limitHeaders, 'Retry-After'])
+  for (const [method, path] of [['get', '/kept'], ['get', '/tenant/info'], ['post', '/tenant/secrets'], ['get', '/billing/plans']] as const) {
+    const told = responsesOf(method, path)
+    t.match(Object.keys(told['200']?.headers ?? {}), limitHeaders, path)
+    t.strictSame(told['429'], { $ref: '#/components/responses/RateLimited' }, path)
+  }
+  t.strictSame(Object.keys(responsesOf('get', '/kept')['200']?.headers ?? {}), [...limitHeaders, 'X-Cache'])
+  t.strictSame(Object.keys(responsesOf('get', '/health')['200']?.headers ?? {}), [])
+
+  const answer = await admin('GET /kept')
+  for (const name of Object.keys(headers).filter((name) => name !== 'Retry-After')) t.ok(answer.headers[name.toLowerCase()] !== undefined, name)
+  t.ok((await admin('GET /tea')).headers['retry-after'] !== undefined)
+})
+
+t.test('a rule with a status of its own adds it, and takes no other meaning of it away', async (t) => {
+  const { responsesOf, component } = await documentOf()
+  t.strictSame(responsesOf('get', '/tea')['418'], { $ref: '#/components/responses/RateLimited' })
+  t.strictSame(responsesOf('get', '/tea')['429'], { $ref: '#/components/responses/RateLimited' }, 'that of the plan')
+  t.equal(component(responsesOf('get', '/away')['503']), '#/components/schemas/Error')
+  t.notOk(Object.hasOwn(responsesOf('get', '/kept'), '418'))
+})
+
+t.test('routes of tenants tell of the limits of the server and of their own', async (t) => {
+  const routes = [
+    { path: '/mine', method: 'get', rateLimit: { ...never, statusCode: 420 }, cache: { enabled: true }, response: { mine: true } },
+    { path: '/plain', method: 'get', response: { plain: true } }
+  ]
+  t.equal((await admin('POST /tenant/config', { body: { routes } })).status, 200)
+  const { responsesOf } = await documentOf()
+  t.strictSame(Object.keys(responsesOf('get', '/mine')['200']?.headers ?? {}), [...limitHeaders, 'X-Cache'])
+  for (const status of ['420', '429']) t.strictSame(responsesOf('get', '/mine')[status], { $ref: '#/components/responses/RateLimited' })
+  t.strictSame(Object.keys(responsesOf('get', '/plain')['200']?.headers ?? {}), limitHeaders)
+  t.notOk(Object.hasOwn(responsesOf('get', '/plain'), '420'))
+})
+
+t.test('whatever takes a body refuses what is too large or no JSON', async (t) => {
+  const { document } = await documentOf()
+  for (const [path, item] of Object.entries<Record<string, { requestBody?: object, responses: object }>>(document.paths)) {
+    for (const [method, { requestBody, responses }] of Object.entries(item)) {
+      if (requestBody !== undefined) t.match(Object.keys(responses).join(' '), /413 415/, `${method} ${path}`)
+    }
+  }
+})
+
+t.test('without limits no route tells of any', async (t) => {
+  const server = await testServer(t, { routes: [{ path: '/kept', method: 'get', cache: { enabled: true }, response: { kept: true } }, { path: '/own', method: 'get', rateLimit: { ...never, statusCode: 418 }, response: { own: true } }] })
+  const { responsesOf } = await documentOf(caller(t, server))
+  t.strictSame(Object.keys(responsesOf('get', '/kept')['200']?.headers ?? {}), ['X-Cache'])
+  t.strictSame(Object.keys(responsesOf('get', '/own')['200']?.headers ?? {}), limitHeaders, 'but those with a rule of their own')
+  t.notOk(Object.hasOwn(responsesOf('get', '/tenant/info')['200'] ?? {}, 'headers'))
+})
