@@ -4,6 +4,7 @@
  */
 import type { Redis } from 'ioredis'
 import { createHash } from 'node:crypto'
+import { readRedisUrl } from './redis-url.js'
 
 const answerTime = 250 // ms in which Redis must have sent something; it is judged once in that time, so that a caller waits twice as long at most
 const handshakeTime = 2000 // ms for a connection to be of use; callers do not wait for it
@@ -247,9 +248,9 @@ function firstConnection (client: Redis): Promise<void> {
 
 /** The address without the password. */
 function addressOf (url: string): string {
-  // What cannot be read is not shown: it may hold a password.
-  if (!URL.canParse(url)) throw new Error('the address of Redis cannot be read: expected redis://user:password@host:port/database')
-  const { protocol, host, pathname } = new URL(url)
+  const read = readRedisUrl(url)
+  if (read === null) throw new Error('the address of Redis cannot be read: expected redis://user:password@host:port/database')
+  const { protocol, host, pathname } = read
   return `${protocol}//${host}${pathname}`
 }
 

@@ -10,7 +10,8 @@ import { checkCache } from './meaning/cache.js'
 import { checkJwt } from './meaning/jwt.js'
 import { checkPlans } from './meaning/plans.js'
 import { checkEndpoints, withDefaultRule } from './meaning/rate-limit.js'
-import { checkRoutes } from './meaning/routes.js'
+import { checkRedisUrl } from './meaning/redis.js'
+import { checkLimits, checkRoutes } from './meaning/routes.js'
 import { checkTables } from './meaning/tables.js'
 import { checkTenancy } from './meaning/tenancy.js'
 import { builtInGroups } from './reserved.js'
@@ -54,11 +55,14 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   checkTables(tables, complete, faults)
   const routes = sections.entries('routes', Route)
   checkRoutes(routes, embedded ? { faults, jwt: true, off: builtInGroups } : { faults, jwt: sections.has('jwt'), off })
+  checkLimits(routes, off, faults)
   for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env })
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
   if (cache !== undefined) checkCache(cache, faults)
   const rateLimit = rateLimitOf(sections)
+  checkRedisUrl(cache?.redis, '/cache/redis', faults)
+  checkRedisUrl(rateLimit?.redis, '/rateLimit/redis', faults)
   // A route that does not read well may be the one that a limit names.
   if (rateLimit !== undefined && routes.length === sections.size('routes')) checkEndpoints(rateLimit, routes, off, faults)
   const server = sections.get('server', Server)

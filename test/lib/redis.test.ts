@@ -110,6 +110,12 @@ t.test('a command that Redis refuses falls back and leaves the connection; the l
   t.equal(lines.length, 1)
 })
 
+t.test('an address that cannot be read is an error at the start that does not show it', async t => {
+  for (const url of ['redis://%zz:hunter2@127.0.0.1', 'redis://me:%hunter2@127.0.0.1', 'redis://:hunter2@127.0.0.1:99999']) {
+    await t.rejects(openRedis(url, memoryLog().log), { message: 'the address of Redis cannot be read: expected redis://user:password@host:port/database' }, url)
+  }
+})
+
 t.test('a wrong password falls back, and the log holds none', async t => {
   const redis = await startRedis(t)
   await redis.command('config', 'set', 'requirepass', 'the right one')

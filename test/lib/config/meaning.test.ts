@@ -140,6 +140,12 @@ t.test("the cache has the section of its provider, and no other's", async (t) =>
     t.match([fault, more], [/^\/cache\/redis\/url: expected/, []], url)
     t.notMatch(fault, /hunter2/)
   }
+  for (const url of ['redis://%zz:hunter2@localhost', 'redis://me:hunter2%@localhost', 'redis://:hunter2@localhost:99999', 'redis://:hunter2@[::1']) {
+    const fault = '/redis/url: cannot be read: expected `redis://user:password@host:port/database`, a port of at most 65535, and `%25` for a `%` in user or password'
+    t.strictSame(cache({ provider: 'redis', redis: { url } }), [`/cache${fault}`], url)
+    t.strictSame(faultsOf({ rateLimit: { enabled: true, redis: { url } } }), [`/rateLimit${fault}`], url)
+  }
+  t.strictSame(cache({ provider: 'redis', redis: { url: 'redis://m%25:hunter%252@localhost' } }), [])
   for (const bounds of [{ maxSize: 0 }, { maxSize: 1.5 }, { maxMemoryMB: 0 }, { maxMemoryMB: -1 }, { ttl: 0 }]) t.equal(cache(bounds).length, 1, JSON.stringify(bounds))
 })
 
