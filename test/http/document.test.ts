@@ -71,7 +71,6 @@ test('what is not in this version yet is refused with that reason', async (t) =>
     workflows: [],
     credentials: {},
     customIntegrations: [],
-    analytics: { enabled: true },
     auth: {},
     mfa: {},
     egress: {},
