@@ -1,7 +1,7 @@
 /** Whose budget a request draws on: its tenant's, or that of the address it comes from. */
 import { isIPv6 } from 'node:net'
 
-const mappedIPv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
+const mappedIPv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i // as a server that listens on :: is told an IPv4 address
 const withPort = /^(?:\[([^\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/ // as some proxies write it, a port anew for each connection
 const maxLength = 45 // characters of the longest address; a proxy may hand on whatever its client wrote
 
@@ -12,21 +12,42 @@ const maxLength = 45 // characters of the longest address; a proxy may hand on w
 export function addressKey (address: string | undefined): string {
   if (address === undefined) return 'unknown'
   if (!address.includes(':')) return address.length > maxLength ? address.slice(0, maxLength) : address
-  const bare = withPort.exec(address)
-  if (bare !== null) return addressKey(bare[1] ?? bare[2])
   const mapped = mappedIPv4.exec(address)?.[1]
   if (mapped !== undefined) return mapped
+  const bare = withPort.exec(address)
+  if (bare !== null) return addressKey(bare[1] ?? bare[2])
   if (!isIPv6(address)) return address.slice(0, maxLength)
-  const [left = '', right] = address.split('%', 1)[0]!.split('::')
-  const head = groupsOf(left)
-  const tail = right === undefined ? [] : groupsOf(right)
-  // An IPv4 tail stands for two groups, which are never among the first four.
-  const tailLength = tail.length + (right?.includes('.') === true ? 1 : 0)
-  const zeros = right === undefined ? 0 : 8 - head.length - tailLength
-  const groups = [...head, ...new Array<string>(zeros).fill('0'), ...tail].slice(0, 4)
-  return `${groups.map((group) => group.replace(/^0+(?=.)/, '').toLowerCase()).join(':')}::/64`
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = groupsOf(address)
+  // An IPv4-mapped address (RFC 4291, 2.5.5.2) in any of its forms: all of them lie in one /64.
+  if (a === 0 && b === 0 && c === 0 && d === 0 && e === 0 && f === 0xffff) return `${g >> 8}.${g & 255}.${h >> 8}.${h & 255}`
+  return `${a.toString(16)}:${b.toString(16)}:${c.toString(16)}:${d.toString(16)}::/64`
 }
 
-function groupsOf (part: string): string[] {
-  return part === '' ? [] : part.split(':')
+/** The eight numbers of an IPv6 address; a zone is none of them. */
+function groupsOf (address: string): readonly number[] {
+  const zone = address.indexOf('%')
+  const bare = zone === -1 ? address : address.slice(0, zone)
+  const gap = bare.indexOf('::')
+  const groups: number[] = []
+  if (gap === -1) {
+    addGroups(groups, bare)
+    return groups
+  }
+  addGroups(groups, bare.slice(0, gap))
+  const tail: number[] = []
+  addGroups(tail, bare.slice(gap + 2))
+  while (groups.length + tail.length < 8) groups.push(0)
+  for (const group of tail) groups.push(group)
+  return groups
+}
+
+/** Those of a part without `::`; an IPv4 address at its end stands for two. */
+function addGroups (groups: number[], part: string): void {
+  if (part === '') return
+  for (const group of part.split(':')) {
+    if (group.includes('.')) {
+      const [a = 0, b = 0, c = 0, d = 0] = group.split('.').map(Number)
+      groups.push(a << 8 | b, c << 8 | d)
+    } else groups.push(Number.parseInt(group, 16))
+  }
 }
