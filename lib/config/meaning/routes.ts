@@ -24,6 +24,14 @@ export function checkRoutes (routes: readonly Entry<Route>[], context: RoutesCon
   }
 }
 
+/** `off` are the plugins that the document itself turns off. */
+export function checkLimits (routes: readonly Entry<Route>[], off: ReadonlySet<string>, faults: FaultList): void {
+  if (!off.has('resource-limits')) return
+  for (const { pointer, value: { resourceLimit } } of routes) {
+    if (resourceLimit !== undefined) faults.add(`${pointer}/resourceLimit`, 'the document turns limits off: take `"resource-limits": false` from its `plugins`')
+  }
+}
+
 function checkPath (route: Route, pointer: string, seen: Map<string, string>, { faults, off }: RoutesContext): void {
   const at = `${pointer}/path`
   const segments = parsePath(route.path)
@@ -71,7 +79,7 @@ function isBlank (name: string | undefined): boolean {
   return name === undefined || name.trim() === ''
 }
 
-function checkAccess (route: Route, pointer: string, { faults, jwt, off }: RoutesContext): void {
+function checkAccess (route: Route, pointer: string, { faults, jwt }: RoutesContext): void {
   const permissions = (route.requiredPermissions?.length ?? 0) > 0
   if (route.authProvider !== undefined && route.authProvider !== 'jwt') {
     faults.add(`${pointer}/authProvider`, `not in this version yet: the external identity provider "${route.authProvider}"; "jwt" is the document's own`)
@@ -82,9 +90,6 @@ function checkAccess (route: Route, pointer: string, { faults, jwt, off }: Route
   // Limits are those of users, and a caller without a token is none.
   if (route.resourceLimit !== undefined && !(route.requireAuth ?? permissions)) {
     faults.add(`${pointer}/resourceLimit`, 'only a caller with a token has limits: set `requireAuth`')
-  }
-  if (route.resourceLimit !== undefined && off.has('resource-limits')) {
-    faults.add(`${pointer}/resourceLimit`, 'the document turns limits off: take `"resource-limits": false` from its `plugins`')
   }
   if (jwt) return
   for (const [member, asks] of [['requireAuth', route.requireAuth === true], ['requiredPermissions', permissions]] as const) {
