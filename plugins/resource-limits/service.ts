@@ -125,7 +125,7 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
 
   /** Why nothing could be counted although no rule refuses it. */
   function roomless ({ counters, slots }: Found, { amount, caps, at }: Counting): TenantryError | null {
-    if (slots === null) return counters < maxCounters ? null : failure('conflict', { message: `Usage is counted for at most ${maxCounters} users of a tenant, times what is limited: limit less, or wait until counts of before have ended` })
+    if (slots === null) return counters < maxCounters ? null : noRoom(maxCounters)
     return [...caps].some(([period]) => usedAt(slots[period], period, at) + amount > Number.MAX_SAFE_INTEGER) ? amountRefused('must not bring what was used past') : null
   }
 
@@ -224,6 +224,11 @@ function blocks ({ gateAction = 'block' }: Rule): boolean {
 /** What a period may come to under a limit. */
 function capOf (limit: number): number {
   return limit === unlimited ? Number.MAX_SAFE_INTEGER : limit
+}
+
+/** Refused rather than let by, since more than a limit admits is never used. */
+function noRoom (maxCounters: number): TenantryError {
+  return failure('conflict', { message: `The tenant has ${maxCounters} counts of users and what is limited, which is the most there may be: an administrator saves the limits (PUT /tenant/limits/resources) without the rules of a resource and metric, which forgets what was counted of these; other counts end a day after their last period` })
 }
 
 function refuseAmount (amount: number): void {

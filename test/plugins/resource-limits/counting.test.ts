@@ -173,12 +173,12 @@ test('counting', (t) => forEachEngine(t, async (t, engine) => {
     }
   })
 
-  await t.test('a tenant counts for so many users and no more', async (t) => {
+  await t.test('a tenant counts for so many users and no more; the refusal says how to make room, which does', async (t) => {
     await set(rule(), rule({ metric: 'calls' }))
     const results = await Promise.allSettled(Array.from({ length: 5 }, (_, index) => limits.track(user({ id: `u${index}` }), use())))
     t.ok(results.every(({ status }) => status === 'fulfilled'))
     t.same(await counters(), { counters: 5, rows: 5 })
-    const full = { code: 'TENANTRY_CONFLICT', statusCode: 409, message: /at most 5 users/ }
+    const full = { code: 'TENANTRY_CONFLICT', statusCode: 409, message: /has 5 counts.*PUT \/tenant\/limits\/resources\) without the rules of a resource and metric, which forgets/ }
     await t.rejects(limits.track(user({ id: 'u5' }), use()), full)
     await t.rejects(async () => limits.take(user({ id: 'u0' }), { ...use(), metric: 'calls' }), full)
     t.match(await limits.track(user({ id: 'u0' }), use()), { usage: { current: 2 } }, 'those that it counts already go on')
@@ -189,6 +189,14 @@ test('counting', (t) => forEachEngine(t, async (t, engine) => {
     await limits.replace('acme', [rule({ metric: 'calls' })])
     t.same(await counters(), { counters: 0, rows: 0 }, 'what no rule names is forgotten')
     t.match(await limits.track(user({ id: 'u5' }), { ...use(), metric: 'calls' }), { usage: { current: 1 } })
+
+    await set(rule({ period: 'total' }))
+    for (let index = 0; index < 5; index++) await limits.track(user({ id: `u${index}` }), use())
+    await sweepUsage(db, new Date(clock.now() + 1000 * day))
+    await t.rejects(limits.track(user({ id: 'u5' }), use()), full, 'counts of a total do not end')
+    await set()
+    await set(rule({ period: 'total' }))
+    t.match(await limits.track(user({ id: 'u5' }), use()), { usage: { current: 1 } }, 'until the limit is saved without it, and again')
   })
 
   await t.test('what is over is swept', async (t) => {
