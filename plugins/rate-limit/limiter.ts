@@ -72,6 +72,9 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       if (ceiling !== null) return count(request, reply, tenant, ceiling, null)
     },
     countFailure (request, reply, limit) {
+      // Told and never refused, so that what failed stays the answer: a token, of any algorithm, is judged in a fraction of a
+      // millisecond and without a look-up. What needs one is refused before it: keys by the count of `x-api-key` in the
+      // plugin auth, and tenants that strangers name by the limit of the route, which comes before they are looked up.
       const client = addressKey(request.ip)
       const taken = store.take('address', client, limit, null, now())
       const tell = (counted: Taken) => {
