@@ -19,6 +19,8 @@ interface Row extends Record<string, unknown> {
   foreign_keys: ForeignKey[]
   /** null for what is no view. */
   reads_from: string[] | null
+  /** null for a table without inheritance. */
+  family: string[] | null
   checks: { name: string, columns: string[] }[]
 }
 
@@ -71,7 +73,16 @@ select c.relname as name, c.relkind in ('v', 'm') as view,
       select d.refobjid from used u join pg_rewrite w on w.ev_class = u.oid
       join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid and d.refclassid = 'pg_class'::regclass)
     select coalesce(json_agg(b.relname order by b.relname), '[]') from used u join pg_class b on b.oid = u.oid
-    where b.relnamespace = c.relnamespace and b.relkind in ('r', 'p', 'f')) end as reads_from
+    where b.relnamespace = c.relnamespace and b.relkind in ('r', 'p', 'f')) end as reads_from,
+  case when c.relkind in ('r', 'f') then (
+    with recursive kin (oid) as (
+      select c.oid
+      union
+      select n.oid from kin k, lateral (
+        select i.inhparent as oid from pg_inherits i where i.inhrelid = k.oid
+        union all select i.inhrelid from pg_inherits i where i.inhparent = k.oid) n)
+    select json_agg(b.relname order by b.relname) from kin k join pg_class b on b.oid = k.oid
+    where b.relnamespace = c.relnamespace and b.oid <> c.oid) end as family
 from pg_class c
 where c.relnamespace = (select oid from pg_namespace where nspname = $1)
   and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
@@ -101,7 +112,8 @@ function tableOf (row: Row): Table {
     tenantScoped: columns.has('tenant_id'),
     softDelete: columns.get('deleted')?.type === 'boolean' && /^timestamp/.test(columns.get('deleted_at')?.type ?? ''),
     view: row.view,
-    ...row.reads_from !== null && { readsFrom: row.reads_from }
+    ...row.reads_from !== null && { readsFrom: row.reads_from },
+    ...row.family !== null && { family: row.family }
   })
 }
 

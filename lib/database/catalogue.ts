@@ -44,6 +44,8 @@ export interface Table {
   readonly view: boolean
   /** Of a view: the tables of the schema that it reads, through other views too. */
   readonly readsFrom?: readonly string[]
+  /** Of a table that inherits, or is inherited from: the other tables of its family, in which its rows may stand too. */
+  readonly family?: readonly string[]
 }
 
 /** The application tables of one schema at one moment; frozen, replaced as a whole by a refresh. */

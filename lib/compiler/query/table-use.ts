@@ -13,12 +13,16 @@ export function readsOf (selection: Selection, { tables }: Catalogue): readonly 
 }
 
 /**
- * The table, and those whose rows the database deletes or changes after it. What triggers do is not known. An `update`
+ * The table, those of its family, and those whose rows the database deletes or changes after it. What triggers do is not known. An `update`
  * is every write that removes no row.
  */
 export function writesOf (table: Table, operation: 'update' | 'delete', { tables }: Catalogue): readonly TableUse[] {
   const written = new Set([table])
   for (const each of written) {
+    for (const name of each.family ?? []) {
+      const kin = tables.get(name)
+      if (kin !== undefined) written.add(kin)
+    }
     for (const referrer of tables.values()) {
       const follows = referrer.foreignKeys.some((key) => key.referencedTable === each.name && (key.followsUpdate === true || (operation === 'delete' && key.followsDelete === true)))
       if (follows) written.add(referrer)

@@ -14,7 +14,11 @@ const catalogue = catalogueOf(
   table('logs', ['id integer!', 'tenant_id text!', 'note_id integer'], { foreignKeys: [key('l', 'note_id', 'notes.id')] }),
   table('countries', ['code text!', 'name text'], { primaryKey: ['code'] }),
   { ...table('own_view', ['id integer', 'tenant_id text'], { view: true }), readsFrom: ['notes', 'countries'] },
-  { ...table('whole_view', ['title text'], { view: true }), readsFrom: ['notes'] }
+  { ...table('whole_view', ['title text'], { view: true }), readsFrom: ['notes'] },
+  { ...table('events', ['id integer!']), family: ['visits', 'sales'] },
+  { ...table('visits', ['id integer!', 'tenant_id text!']), family: ['events', 'sales'] },
+  { ...table('sales', ['id integer!', 'tenant_id text!']), family: ['events', 'visits'] },
+  { ...table('all_visits', ['id integer'], { view: true }), readsFrom: ['visits'] }
 )
 
 function uses (route: Partial<Route>): { reads: string[], writes: string[] } {
@@ -39,6 +43,14 @@ test('a write writes its table, what the database changes after it, and what vie
   t.strictSame(uses({ queries: [{ table: 'people', operation: 'update', id: 1, data: { name: 'x' } }] }).writes, ['people of the tenant'])
   t.strictSame(uses({ queries: [{ table: 'people', operation: 'delete', id: 1 }] }).writes, ['notes', 'notes of the tenant', 'people of the tenant', 'tags of the tenant'])
   t.strictSame(uses({ queries: [{ table: 'notes', operation: 'upsert', data }] }).writes, ['notes', 'notes of the tenant', 'tags of the tenant'])
+})
+
+test('a write to a table that inherits, or is inherited from, writes the tables in which its rows stand too', async (t) => {
+  const family = ['events', 'sales of the tenant', 'visits', 'visits of the tenant']
+  for (const table of ['events', 'visits']) {
+    t.strictSame(uses({ queries: [{ table, operation: 'insert', data: { id: 1 } }] }).writes, family, table)
+    t.strictSame(uses({ queries: [{ table, operation: 'delete', id: 1 }] }).writes, family, table)
+  }
 })
 
 test('collections of documents are tables of the tenant', async (t) => {

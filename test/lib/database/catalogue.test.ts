@@ -44,6 +44,26 @@ test('the catalogue tells columns, keys and references of tables and views', (t)
   t.match(tables.get('dear'), { view: true, tenantScoped: true })
 }))
 
+test('the catalogue tells which tables inherit, through others too', (t) => onEachEngine(t, async (t, engine) => {
+  await run(engine,
+    'create table things (id int)',
+    'create table named (name text)',
+    'create table cars () inherits (things, named)',
+    'create table red_cars () inherits (cars)',
+    'create table parts (id int) partition by range (id)',
+    'create table parts_all partition of parts default',
+    'create index on parts (id)'
+  )
+  const { tables } = await engine.refresh()
+  t.strictSame(tables.get('red_cars')?.family, ['cars', 'named', 'things'])
+  t.strictSame(tables.get('named')?.family, ['cars', 'red_cars', 'things'])
+  t.equal(tables.get('parts')?.family, undefined)
+  await run(engine, 'alter table red_cars no inherit cars')
+  const changed = await engine.refresh()
+  t.strictSame(changed.tables.get('things')?.family, ['cars', 'named'])
+  t.equal(changed.tables.get('red_cars')?.family, undefined)
+}))
+
 test('listeners hear of changes, once each, and of nothing when nothing changed', (t) => onEachEngine(t, async (t, engine) => {
   const heard: string[][] = []
   const end = engine.onCatalogue(({ tables }) => { heard.push([...tables.keys()]) })
