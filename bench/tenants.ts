@@ -75,8 +75,8 @@ async function stopServer (server: Subject): Promise<void> {
   await server.stop()
 }
 
-function headersOf (index: number): Record<string, string> {
-  return { authorization: `Bearer ${signToken({ sub: `user-${index}`, role: 'admin', tenant_id: tenantId(index) }, { expiresIn: 86_400 })}` }
+function headersOf (index: number, user = index): Record<string, string> {
+  return { authorization: `Bearer ${signToken({ sub: `user-${user}`, role: 'admin', tenant_id: tenantId(index) }, { expiresIn: 86_400 })}` }
 }
 
 async function report ({ url }: Subject, collect = false): Promise<ProcessReport> {
@@ -154,9 +154,15 @@ async function compareSecrets (server: Subject): Promise<void> {
   console.log(`A request that uses a secret against one that does not.\n\n${markdownTable(['request', 'without, requests/s', 'with, requests/s', 'ratio', 'CPU a request', 'asked ratio'], [['reads a secret', ...row, '≥ 0.95']])}\n`)
 }
 
-/** One request to each of the tenants, by their order or by a Zipf law, in which the second is asked half as often as the first. */
-function visits (count: number, law: 'evenly' | 'by a Zipf law'): BenchRequest[] {
-  const requests = Array.from({ length: count }, (_, index): BenchRequest => ({ method: 'GET', path: routePath(index, index % 10), headers: headersOf(index) }))
+/**
+ * One request to each of the tenants, by their order or by a Zipf law, in which the second is asked half as often as the
+ * first; or the same from as many users of one tenant: what differs then are the tenants, and not the tokens.
+ */
+function visits (count: number, law: 'evenly' | 'by a Zipf law', tenants: 'many' | 'one' = 'many'): BenchRequest[] {
+  const requests = Array.from({ length: count }, (_, index): BenchRequest => {
+    const tenant = tenants === 'many' ? index : 0
+    return { method: 'GET', path: routePath(tenant, index % 10), headers: headersOf(tenant, index) }
+  })
   if (law === 'evenly') return requests
   const weights: number[] = []
   let total = 0
@@ -181,18 +187,17 @@ function fraction (draw: number): number {
 async function manyTenants (server: Subject): Promise<void> {
   const head = ['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio', 'CPU a request', 'asked ratio', 'heap MB', 'resident MB', "PostgreSQL's connections MB"]
   const rows: string[][] = []
-  const one: Compared = { name: 'one tenant', server, requests: Array.from({ length: 10 }, (_, number) => ({ method: 'GET', path: routePath(0, number), headers: headersOf(0) })) }
   const memory = async (subject: Subject) => {
     const { heap, rss } = await report(subject, true)
     return [megabytes(heap), megabytes(rss), megabytes(await backendMemory())]
   }
-  await round(server, one.requests, 2)
+  await round(server, visits(10, 'evenly', 'one'), 2)
   rows.push(['1', '', '', '', '', '', '', ...await memory(server)])
   for (const count of counts) {
     for (const law of ['evenly', 'by a Zipf law'] as const) {
-      const requests = visits(count, law)
-      await visitAll(server, requests)
-      const figures = await compare(one, { name: `${count} tenants ${law}`, server, requests })
+      const [requests, ofOne] = [visits(count, law), visits(count, law, 'one')]
+      for (const visited of [requests, ofOne]) await visitAll(server, visited)
+      const figures = await compare({ name: 'one tenant', server, requests: ofOne }, { name: `${count} tenants ${law}`, server, requests })
       rows.push([String(count), law, ...figures, '≥ 0.9', ...await memory(server)])
     }
   }
