@@ -205,7 +205,7 @@ async function manyTenants (server: Subject): Promise<void> {
 
   const small = await startServer({ maxLoadedTenants: 100 })
   const bounded: string[][] = []
-  await round(small, one.requests, 2)
+  await round(small, visits(10, 'evenly', 'one'), 2)
   bounded.push(['1', '', '', ...await memory(small)])
   for (const count of counts) {
     const requests = visits(count, 'evenly')
