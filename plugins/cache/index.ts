@@ -49,7 +49,7 @@ async function createStore ({ log }: FastifyInstance, { enabled = true, provider
   switch (chosen) {
     case 'memory': return createMemoryCache(bounds)
     case 'redis': return createRedisCache({ ...bounds, connection: await openRedis(required(redis?.url, 'redis.url'), log) })
-    case 'lmdb': return await createLmdbCache({ ...bounds, dbPath: required(lmdb?.dbPath, 'lmdb.dbPath') })
+    case 'lmdb': return await createLmdbCache({ ...bounds, dbPath: required(lmdb?.dbPath, 'lmdb.dbPath'), onRenewal: (reason) => log.warn({ reason }, 'the file of the cache begins anew, empty') })
     default: throw new Error(`cache.provider "${String(chosen satisfies never)}" is unknown`)
   }
 }

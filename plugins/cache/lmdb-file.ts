@@ -1,40 +1,111 @@
-/** Opens the file of an LMDB cache: the package, the folder, and whether what is there can be used at all. */
+/**
+ * Opens the file of an LMDB cache: the package, the folder, and whether what is there can be used at all. What cannot be
+ * is replaced by an empty folder: a cache has nothing to lose. Whoever uses the one that was there notices that it is
+ * gone.
+ */
 import type { RootDatabase } from 'lmdb'
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, rmSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { useFolder, usersOf } from './lmdb-users.js'
 
 const format = 'v1' // of what lies in the file
-const magic = 0xbeefc0de // of LMDB
-const magicAt = [16, 24] // bytes into its first page, by the version of its format
 const databases = 8
+const attempts = 5 // at a file that others replace meanwhile
+
+// Of LMDB's files: the first two pages tell of the last two transactions each.
+const magic = 0xbeefc0de
+const version = 2
+const metaAt = 24 // bytes into its page
+const metaLength = 136
+const pageSizeAt = 24 // bytes into the meta data, as the others
+const lastPageAt = 120
+const transactionAt = 128
+const pageSizes = [4096, 8192, 16_384, 32_768, 65_536]
+
+export type LmdbPackage = typeof import('lmdb')
+
+export interface LmdbFile {
+  readonly env: RootDatabase
+  /** false once another file, or none, is in its place: what is written to this one nobody finds. */
+  isThere (): boolean
+  close (): Promise<void>
+}
+
+export interface LmdbFileOptions {
+  readonly dbPath: string
+  /** Bytes at most. */
+  readonly mapSize: number
+  /** Told why the file begins anew. */
+  readonly onRenewal: (reason: string) => void
+}
+
+export async function loadPackage (): Promise<LmdbPackage> {
+  try {
+    return await import('lmdb')
+  } catch (error) {
+    throw new Error('A cache in LMDB needs the package lmdb: npm i lmdb', { cause: error })
+  }
+}
 
 /**
  * Opens the cache below `dbPath`, which is made where it is missing. Several processes of one machine may. Each boot of
  * the machine has a folder of its own, and those of earlier boots are removed: nothing then has to reach the disk, and
  * after a loss of power no old answer is there. Where a system does not tell its boots apart, writes reach the disk.
  *
- * Throws where the package lmdb is not installed, or the file cannot be used.
+ * Throws where the file cannot be used, not even an empty one.
  */
-export async function openFile (dbPath: string, mapSize: number): Promise<RootDatabase> {
-  const { open } = await loadPackage()
+export function openFile (lmdb: LmdbPackage, { dbPath, mapSize, onRenewal }: LmdbFileOptions): LmdbFile {
   const boot = bootId()
   const name = `${format}-${boot ?? 'lasting'}`
-  const path = join(dbPath, name)
-  try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
-    if (boot !== undefined) removeOthers(dbPath, name)
-    checkHeader(join(path, 'data.mdb'))
-    return open({ path, mapSize, maxDbs: databases, noSync: boot !== undefined, overlappingSync: false })
-  } catch (error) {
-    throw new Error(`the cache in "${path}" cannot be opened: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
-  }
-}
+  const folder = join(dbPath, name)
+  let renewed = false
 
-async function loadPackage (): Promise<typeof import('lmdb')> {
+  function renew (reason: string): void {
+    renewed = true
+    onRenewal(reason)
+    const removed = join(dbPath, `${name}.${randomBytes(6).toString('hex')}`)
+    // At once, so that nobody finds half of it; another process may have done so already.
+    if (statSync(folder, { throwIfNoEntry: false }) !== undefined) renameSync(folder, removed)
+    rmSync(removed, { recursive: true, force: true })
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+  }
+
+  /** undefined where another process has replaced the file meanwhile. */
+  function attempt (): LmdbFile | undefined {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const path = join(folder, 'data.mdb')
+    const fault = usersOf(folder).crashed ? 'a process ended soon after it had opened the file' : faultOf(path)
+    if (fault !== undefined) renew(fault)
+    const inode = makeFile(path)
+    const leave = useFolder(folder)
+    try {
+      const env = lmdb.open({ path: folder, mapSize, maxDbs: databases, noSync: boot !== undefined, overlappingSync: false })
+      const isThere = () => isFile(path, inode)
+      const close = async () => {
+        leave()
+        await env.close()
+      }
+      if (isThere()) return { env, isThere, close }
+      close().catch(() => {})
+    } catch (error) {
+      leave()
+      if (renewed) throw error
+      renew(messageOf(error))
+    }
+    return undefined
+  }
+
   try {
-    return await import('lmdb')
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    if (boot !== undefined) removeOthers(dbPath, name)
+    for (let count = 0; count < attempts; count++) {
+      const file = attempt()
+      if (file !== undefined) return file
+    }
+    throw new Error('others replace it again and again')
   } catch (error) {
-    throw new Error('A cache in LMDB needs the package lmdb: npm i lmdb', { cause: error })
+    throw new Error(`the cache in "${folder}" cannot be opened: ${messageOf(error)}`, { cause: error })
   }
 }
 
@@ -47,28 +118,63 @@ function bootId (): string | undefined {
   }
 }
 
-/** No process of this boot uses them, and no other can. */
+/** Those of earlier boots, of other versions, and what is left of those that were replaced; not while a process uses them. */
 function removeOthers (dbPath: string, name: string): void {
   for (const other of readdirSync(dbPath)) {
-    if (other !== name && /^v\d+-(?:[0-9a-f-]{36}|lasting)$/.test(other)) rmSync(join(dbPath, other), { recursive: true, force: true })
+    const path = join(dbPath, other)
+    if (other !== name && /^v\d+-(?:[0-9a-f-]{36}|lasting)(?:\.[0-9a-f]+)?$/.test(other) && !usersOf(path).some) rmSync(path, { recursive: true, force: true })
   }
 }
 
-/** LMDB ends the process on a file that is none of its own. */
-function checkHeader (path: string): void {
-  const header = Buffer.alloc(28)
-  let length
+/** The number of the file, which is made where it is missing: LMDB takes an empty one for a new one. */
+function makeFile (path: string): number {
+  const file = openSync(path, 'a', 0o600)
   try {
-    const file = openSync(path, 'r')
-    try {
-      length = readSync(file, header, 0, header.length, 0)
-    } finally {
-      closeSync(file)
-    }
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return
-    throw error
+    return fstatSync(file).ino
+  } finally {
+    closeSync(file)
   }
-  if (length === 0) return
-  if (length < header.length || !magicAt.some((at) => header.readUInt32LE(at) === magic)) throw new Error('data.mdb is no file of LMDB; nothing is lost by removing it')
+}
+
+function isFile (path: string, inode: number): boolean {
+  try {
+    return statSync(path).ino === inode
+  } catch {
+    return false
+  }
+}
+
+/** LMDB ends the process on a file that is none of its own, and on one that is shorter than it says. */
+function faultOf (path: string): string | undefined {
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  if (size === 0) return undefined
+  const first = metaOf(path, 0)
+  const second = first && metaOf(path, first.pageSize)
+  if (first === undefined || second === undefined) return 'data.mdb is no file of LMDB'
+  const { lastPage, pageSize } = first.transaction > second.transaction ? first : second
+  return (lastPage + 1) * pageSize > size ? 'data.mdb was cut off' : undefined
+}
+
+interface Meta {
+  readonly pageSize: number
+  readonly lastPage: number
+  readonly transaction: number
+}
+
+/** What a page tells of its transaction; undefined where it is no such page. */
+function metaOf (path: string, at: number): Meta | undefined {
+  const meta = Buffer.alloc(metaLength)
+  const file = openSync(path, 'r')
+  try {
+    if (readSync(file, meta, 0, metaLength, at + metaAt) < metaLength) return undefined
+  } finally {
+    closeSync(file)
+  }
+  const pageSize = meta.readUInt32LE(pageSizeAt)
+  if (meta.readUInt32LE(0) !== magic || (meta.readUInt32LE(4) & 0xffff) !== version || !pageSizes.includes(pageSize)) return undefined
+  return { pageSize, lastPage: Number(meta.readBigUInt64LE(lastPageAt)), transaction: Number(meta.readBigUInt64LE(transactionAt)) }
+}
+
+function messageOf (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

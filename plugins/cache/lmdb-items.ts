@@ -1,5 +1,5 @@
 /**
- * Items in the file, in the order of their use and of their end. All but `find`, `keys`, `held` and `bytesOf` are for a
+ * Items in the file, in the order of their use and of their end. All but `find`, `keys` and `held` are for a
  * transaction, in which each does a bounded amount of work.
  */
 import type { Database, RootDatabase } from 'lmdb'
@@ -36,8 +36,6 @@ export interface LmdbItems {
   keys (tenant: string, limit: number): string[]
   /** Of a tenant, or of all. */
   held (tenant: string): { items: number, bytes: number }
-  /** What an item takes in the file. */
-  bytesOf (key: string, value: string): number
 }
 
 export interface LmdbItemsOptions {
@@ -185,10 +183,12 @@ export function createLmdbItems (env: RootDatabase, state: Database<number, stri
     held (tenant) {
       const [items, bytes] = held(tenant)
       return { items, bytes }
-    },
-    bytesOf (key, value) {
-      const bytes = Buffer.byteLength(value)
-      return bytesPerItem + 2 * Buffer.byteLength(key) + (bytes <= bytesInPage ? 2 * bytes : Math.ceil((bytes + 16) / pageSize) * pageSize)
     }
   }
+}
+
+/** What an item takes in the file. */
+export function bytesOf (key: string, value: string): number {
+  const bytes = Buffer.byteLength(value)
+  return bytesPerItem + 2 * Buffer.byteLength(key) + (bytes <= bytesInPage ? 2 * bytes : Math.ceil((bytes + 16) / pageSize) * pageSize)
 }

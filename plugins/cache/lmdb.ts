@@ -9,16 +9,16 @@ import { createHash } from 'node:crypto'
 import { statfsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { createCounts } from './counts.js'
-import { openFile } from './lmdb-file.js'
-import { createLmdbItems } from './lmdb-items.js'
-import { createLmdbStamps } from './lmdb-stamps.js'
+import { loadPackage, openFile, type LmdbFile } from './lmdb-file.js'
+import { bytesOf, createLmdbItems, type LmdbItems } from './lmdb-items.js'
+import { createLmdbStamps, type LmdbStamps } from './lmdb-stamps.js'
 import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
 
 const megabyte = 1_048_576 // bytes
 const spare = 16 // megabytes of the file besides twice the cache
 // Megabytes of the disk, since LMDB does not survive a full one: for another item, and for telling of a write.
 const [freeForItem, freeForWrite] = [64, 8]
-const lookAgainMs = 1000 // at the disk, and at a file that could not be written to
+const lookAgainMs = 1000 // at the disk, whether the file is there, and at a file that could not be written to
 const checkReadersMs = 60_000 // for what processes that died were reading
 const itemsAtOnce = 100 // that one transaction removes, some milliseconds
 const maxTransactions = 100_000 // of one `clear`
@@ -27,28 +27,36 @@ export interface LmdbCacheOptions extends CacheBounds {
   /** The folder, which only processes of one machine may use. */
   readonly dbPath: string
   readonly warn: Warn
+  /** Told why a file begins anew, empty. */
+  readonly onRenewal?: ((reason: string) => void) | undefined
   /** The clock, in milliseconds since 1970: the processes have it in common. Default: the system's. */
   readonly now?: (() => number) | undefined
   /** Bytes that are free on the disk of the folder. Default: as the system says. */
   readonly free?: (() => number) | undefined
 }
 
+interface Opened {
+  readonly file: LmdbFile
+  readonly stamps: LmdbStamps
+  readonly items: LmdbItems
+}
+
 const nothing: readonly TableUse[] = []
 const othersTurn = promisify(setImmediate)
 
-/** Opens the file; throws where it cannot be used. */
-export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB, now = Date.now, free = () => freeBytes(dbPath) }: LmdbCacheOptions): Promise<CacheStore> {
+/** Opens the file; throws where it cannot be used, or the package lmdb is not installed. */
+export async function createLmdbCache ({ dbPath, warn, onRenewal = () => {}, maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB, now = Date.now, free = () => freeBytes(dbPath) }: LmdbCacheOptions): Promise<CacheStore> {
   const maxBytes = Math.max(1, Math.floor(maxMemoryMB * megabyte))
-  const env = await openFile(dbPath, 2 * maxBytes + spare * megabyte)
-  const state = env.openDB<number, string>({ name: 'state' })
-  const stamps = createLmdbStamps(env, state)
-  const items = createLmdbItems(env, state, { maxSize, maxBytes, now })
+  const lmdb = await loadPackage()
+  /** undefined from when the file was found to be gone until it is opened again. */
+  let opened: Opened | undefined = openAll()
   const counts = createCounts()
   let isClosed = false
   let misses = 0
   let roomLookedAt = -Infinity
   let room = 0 // bytes
   let readersCheckedAt = -Infinity
+  let fileLookedAt = -Infinity
   /** What was written to and could not be told: everything that this process reads is old until it is. */
   let isLate = false
   let timer: NodeJS.Timeout | undefined
@@ -64,28 +72,53 @@ export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize,
     return false
   }
 
+  function openAll (): Opened {
+    const file = openFile(lmdb, { dbPath, mapSize: 2 * maxBytes + spare * megabyte, onRenewal })
+    const state = file.env.openDB<number, string>({ name: 'state' })
+    return { file, stamps: createLmdbStamps(file.env, state), items: createLmdbItems(file.env, state, { maxSize, maxBytes, now }) }
+  }
+
+  /** Another file may be in its place, in which nobody finds what this process wrote since. */
+  function isGone ({ file }: Opened): boolean {
+    if (file.isThere()) return false
+    onRenewal('it was removed')
+    opened = undefined
+    tellLater()
+    file.close().catch((error: unknown) => warn('its file cannot be closed', error))
+    return true
+  }
+
   /** A change of the file as a whole, or none of it and the fallback. */
-  function change<Value> (work: () => Value, fallback: Value, needs = freeForWrite): Value {
-    if (isClosed || !isThereRoom(needs)) return fallback
+  function change<Value> (work: (opened: Opened) => Value, fallback: Value, needs = freeForWrite): Value {
+    if (isClosed || opened === undefined) return fallback
+    const at = performance.now()
+    const here = opened
     try {
-      const at = performance.now()
+      if (!isThereRoom(needs)) return fallback
       if (at - readersCheckedAt > checkReadersMs) {
         readersCheckedAt = at
-        env.readerCheck()
+        here.file.env.readerCheck()
       }
-      return env.transactionSync(work)
+      const value = here.file.env.transactionSync(() => work(here))
+      return isGone(here) ? fallback : value
     } catch (error) {
       warn('its file cannot be written to', error)
+      isGone(here)
       return fallback
     }
   }
 
-  function look<Value> (work: () => Value, fallback: () => Value): Value {
-    if (isClosed || isLate) return fallback()
+  function look<Value> (work: (opened: Opened) => Value, fallback: () => Value): Value {
+    if (isClosed || isLate || opened === undefined) return fallback()
+    const at = performance.now()
+    if (at - fileLookedAt >= lookAgainMs) {
+      fileLookedAt = at
+      if (isGone(opened)) return fallback()
+    }
     try {
       // What another process has changed since this turn began counts too.
-      env.resetReadTxn()
-      return work()
+      opened.file.env.resetReadTxn()
+      return work(opened)
     } catch (error) {
       warn('its file cannot be read', error)
       return fallback()
@@ -98,7 +131,12 @@ export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize,
     timer ??= setTimeout(() => {
       timer = undefined
       if (isClosed) return
-      if (change(() => { stamps.clear(everyTenant); return true }, false)) isLate = false
+      try {
+        opened ??= openAll()
+      } catch (error) {
+        warn('its file cannot be opened', error)
+      }
+      if (change(({ stamps }) => { stamps.clear(everyTenant); return true }, false)) isLate = false
       else tellLater()
     }, lookAgainMs).unref()
   }
@@ -109,7 +147,7 @@ export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize,
     get (tenant, key, reads = nothing) {
       // Nothing is kept under a text, and nobody joins what was begun under it: another process may have written since.
       const missed = () => ({ stamp: `away ${++misses}` })
-      const found = look<string | Miss>(() => {
+      const found = look<string | Miss>(({ stamps, items }) => {
         const stamp = stamps.of(tenant, reads)
         const value = items.find(tenant, idOf(key), stamp)
         return value === undefined ? { stamp } : value
@@ -120,41 +158,41 @@ export async function createLmdbCache ({ dbPath, warn, maxSize = defaultMaxSize,
     },
     set (tenant, key, value, ttlMs, stamp) {
       const id = idOf(key)
-      const bytes = items.bytesOf(key, value)
+      const bytes = bytesOf(key, value)
       if (bytes > maxBytes) {
         warn('it is larger than the cache')
-        change(() => items.drop(tenant, id), false)
+        change(({ items }) => items.drop(tenant, id), false)
         return
       }
       if (typeof stamp === 'string') return
-      const kept = change(() => items.keep(tenant, id, { key, value, stamp: stamp ?? stamps.of(tenant, nothing), endsAt: now() + ttlMs, bytes }), true, freeForItem)
+      const kept = change(({ stamps, items }) => items.keep(tenant, id, { key, value, stamp: stamp ?? stamps.of(tenant, nothing), endsAt: now() + ttlMs, bytes }), true, freeForItem)
       if (!kept) warn('too many others would have to make room for it at once')
     },
     invalidate (tenant, writes) {
-      if (!change(() => { stamps.written(tenant, writes); return true }, false)) tellLater()
+      if (!change(({ stamps }) => { stamps.written(tenant, writes); return true }, false)) tellLater()
     },
-    delete: (tenant, key) => change(() => items.drop(tenant, idOf(key)), false),
+    delete: (tenant, key) => change(({ items }) => items.drop(tenant, idOf(key)), false),
     async clear (tenant) {
-      if (!change(() => { stamps.clear(tenant); return true }, false)) tellLater()
+      if (!change(({ stamps }) => { stamps.clear(tenant); return true }, false)) tellLater()
       let removed = 0
       for (let turn = 0; turn < maxTransactions; turn++) {
-        const count = change(() => items.empty(tenant, itemsAtOnce), 0)
+        const count = change(({ items }) => items.empty(tenant, itemsAtOnce), 0)
         removed += count
         if (count < itemsAtOnce) break
         await othersTurn()
       }
       return removed
     },
-    keys: (tenant, limit = 1000) => look(() => items.keys(tenant, limit), () => []),
+    keys: (tenant, limit = 1000) => look(({ items }) => items.keys(tenant, limit), () => []),
     async stats (tenant) {
-      while (change(() => items.sweep(itemsAtOnce), 0) === itemsAtOnce) await othersTurn()
-      return { ...look(() => items.held(tenant), () => ({ items: 0, bytes: 0 })), ...counts.of(tenant) }
+      while (change(({ items }) => items.sweep(itemsAtOnce), 0) === itemsAtOnce) await othersTurn()
+      return { ...look(({ items }) => items.held(tenant), () => ({ items: 0, bytes: 0 })), ...counts.of(tenant) }
     },
     async close () {
       if (isClosed) return
       isClosed = true
       clearTimeout(timer)
-      await env.close()
+      await opened?.file.close()
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { CacheStore } from '../../../plugins/cache/store.js'
-import { spawn } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type Test } from 'tap'
 import { createLmdbCache, type LmdbCacheOptions } from '../../../plugins/cache/lmdb.js'
@@ -21,6 +21,22 @@ function fileIn (dbPath: string): string {
   const [folder, ...others] = readdirSync(dbPath)
   if (folder === undefined || others.length > 0) throw new Error(`expected one folder: ${String([folder, ...others])}`)
   return join(dbPath, folder, 'data.mdb')
+}
+
+/** A process that writes to the cache below the folder; it has begun. */
+async function spawnWriter (t: Test, dbPath: string): Promise<ChildProcess> {
+  const child = spawn(process.execPath, ['--import', 'tsx', 'test/programs/lmdb-writer.ts', dbPath], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  await Promise.race([once(child.stdout, 'data'), once(child, 'exit').then(([code, signal]) => { throw new Error(`the writer ended with ${String(code ?? signal)}`) })])
+  return child
+}
+
+async function until (what: string, isThere: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + 10_000
+  while (!await isThere()) {
+    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
+    await new Promise((resolve) => { setTimeout(resolve, 10) })
+  }
 }
 
 test('a cache in LMDB keeps the contract', async (t) => {
@@ -48,9 +64,7 @@ test('processes on one file', async (t) => {
   const store = await open(t, dbPath)
   await store.set('acme', 'k', 'old', long, await stampOf(store.get('acme', 'k', notes)))
   const stamp = await stampOf(store.get('acme', 'late', notes))
-  const child = spawn(process.execPath, ['--import', 'tsx', 'test/programs/lmdb-writer.ts', dbPath], { stdio: ['ignore', 'pipe', 'inherit'] })
-  t.teardown(() => child.kill('SIGKILL'))
-  await once(child.stdout, 'data')
+  const child = await spawnWriter(t, dbPath)
 
   t.equal(await found(store.get('acme', 'k', notes)), undefined, 'the other process wrote')
   await store.set('acme', 'late', 'old', long, stamp)
@@ -127,12 +141,96 @@ test('a disk without room', async (t) => {
 test('a file that cannot be opened is told at the start', async (t) => {
   const folder = t.testdir({ file: 'text' })
   await t.rejects(createLmdbCache({ dbPath: join(folder, 'file'), warn () {} }), /^the cache in ".*file.*" cannot be opened: /)
-  const dbPath = join(folder, 'spoilt')
-  await (await createLmdbCache({ dbPath, warn () {} })).close()
-  for (const content of [Buffer.alloc(10, 7), Buffer.alloc(100_000, 7)]) {
-    writeFileSync(fileIn(dbPath), content)
-    await t.rejects(createLmdbCache({ dbPath, warn () {} }), /nothing is lost by removing it/)
-  }
   mkdirSync(join(folder, 'fine'))
   await t.resolves(createLmdbCache({ dbPath: join(folder, 'fine'), warn () {} }).then((store) => store.close()))
+})
+
+test('a file that is damaged or cut off begins anew, empty, and is told', async (t) => {
+  const dbPath = t.testdir({})
+  const sound = await createLmdbCache({ dbPath, warn () {} })
+  for (let index = 0; index < 50; index++) await sound.set('acme', `k${index}`, 'x'.repeat(1000), long)
+  await sound.close()
+  const whole = readFileSync(fileIn(dbPath))
+  const damaged = [Buffer.alloc(10, 7), Buffer.alloc(100_000, 7), ...[100, 4096, 8192, Math.floor(whole.length / 2), whole.length - 4096].map((length) => whole.subarray(0, length))]
+  for (const content of damaged) {
+    writeFileSync(fileIn(dbPath), content)
+    const reasons: string[] = []
+    const store = await open(t, dbPath, { onRenewal: (reason) => { reasons.push(reason) } })
+    t.match(reasons, [/^data\.mdb /], `${content.length} bytes`)
+    t.equal(reasons.length, 1)
+    t.equal(await found(store.get('acme', 'k1')), undefined)
+    await store.set('acme', 'k1', 'new', long)
+    t.equal(await found(store.get('acme', 'k1')), 'new')
+    await store.close()
+  }
+  writeFileSync(fileIn(dbPath), whole)
+  t.equal(await found((await open(t, dbPath)).get('acme', 'k1')), 'x'.repeat(1000), 'a sound one stays')
+})
+
+test('a process that ends soon after it opened the file leaves it to nobody', async (t) => {
+  const dbPath = t.testdir({})
+  const before = await createLmdbCache({ dbPath, warn () {} })
+  await before.set('acme', 'k', 'v', long)
+  await before.close()
+  const reasons: string[] = []
+  const onRenewal = (reason: string) => { reasons.push(reason) }
+  await (await open(t, dbPath, { onRenewal })).close()
+  t.same(reasons, [], 'one that closed it is no such process')
+
+  const there = await open(t, dbPath)
+  t.equal(await found(there.get('acme', 'k')), 'v')
+  const writer = await spawnWriter(t, dbPath)
+  const exited = once(writer, 'exit')
+  writer.kill('SIGKILL')
+  await exited
+  const after = await open(t, dbPath, { onRenewal })
+  t.match(reasons, [/a process ended/])
+  t.equal(await found(after.get('acme', 'k')), undefined)
+  await after.close()
+  await there.close()
+  await (await open(t, dbPath, { onRenewal })).close()
+  t.equal(reasons.length, 1, 'it is told once')
+})
+
+test('a folder that is removed while processes use it', async (t) => {
+  const dbPath = t.testdir({})
+  const reasons: string[] = []
+  const store = await open(t, dbPath, { onRenewal: (reason) => { reasons.push(reason) } })
+  for (const removed of [fileIn(dbPath), join(fileIn(dbPath), '..'), dbPath]) {
+    await store.set('acme', 'k', 'old', long, await stampOf(store.get('acme', 'k', notes)))
+    t.equal(await found(store.get('acme', 'k', notes)), 'old')
+    rmSync(removed, { recursive: true })
+    await store.invalidate('acme', notes)
+    t.equal(await found(store.get('acme', 'k', notes)), undefined, 'nothing old is found')
+    await until('it is used again', async () => {
+      await store.set('acme', 'k', 'new', long, await stampOf(store.get('acme', 'k', notes)))
+      return await found(store.get('acme', 'k', notes)) === 'new'
+    })
+    await store.clear('acme')
+  }
+  t.same(reasons, ['it was removed', 'it was removed', 'it was removed'])
+
+  rmSync(dbPath, { recursive: true })
+  await until('one that only reads notices it', async () => {
+    await found(store.get('acme', 'k', notes))
+    return reasons.length === 4
+  })
+  await until('it is used again', async () => typeof await stampOf(store.get('acme', 'k', notes)) === 'number')
+  const writer = await spawnWriter(t, dbPath)
+  t.equal(await found(store.get('globex', 'from there')), 'v', 'processes that come later use the same file')
+  writer.kill('SIGKILL')
+})
+
+test('the folder of another version is removed when no process uses it', async (t) => {
+  const dbPath = t.testdir({})
+  const writer = await spawnWriter(t, dbPath)
+  const other = `v0-${'0'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`
+  renameSync(join(fileIn(dbPath), '..'), join(dbPath, other))
+  await (await open(t, dbPath)).close()
+  t.ok(readdirSync(dbPath).includes(other), 'it is in use')
+  const exited = once(writer, 'exit')
+  writer.kill('SIGKILL')
+  await exited
+  await (await open(t, dbPath)).close()
+  t.notOk(readdirSync(dbPath).includes(other))
 })

@@ -1,0 +1,94 @@
+/**
+ * Which processes use a folder of the cache, and which ended before they had it open for long: LMDB ends a process on a
+ * damaged file. Each has a small file there while it runs. Nothing that is right depends on it: who loses its folder
+ * notices (lmdb-file.ts).
+ */
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const soundAfterMs = 60_000 // in which a damaged file has shown itself
+const aliveMs = 30_000 // between two signs of life
+const deadMs = 4 * aliveMs
+
+/** `opening` until the file has shown itself to be sound; then the process, and which processes it can see. */
+const marks = /^(opening|open)-(\d+)-(\d+)-/
+
+/** Of this process, which may have more than one cache. */
+const own = new Set<string>()
+
+export interface Users {
+  /** A process runs that uses the folder. */
+  readonly some: boolean
+  /** A process ended in its first minute with the folder, and not by closing it. */
+  readonly crashed: boolean
+}
+
+/** Who uses the folder, which need not be there; forgets those that have ended. */
+export function usersOf (folder: string): Users {
+  let [some, crashed] = [false, false]
+  let names: string[] = []
+  quietly(() => { names = readdirSync(folder) })
+  for (const name of names) {
+    const [, state, pid, namespace] = marks.exec(name) ?? []
+    if (pid === undefined || namespace === undefined) continue
+    const path = join(folder, name)
+    if (own.has(name) || isAlive(path, Number(pid), namespace)) some = true
+    else {
+      if (state === 'opening') crashed = true
+      rmSync(path, { force: true })
+    }
+  }
+  return { some, crashed }
+}
+
+/** This process uses the folder, until the answer is called. */
+export function useFolder (folder: string): () => void {
+  const rest = `${process.pid}-${namespaceOf()}-${randomBytes(6).toString('hex')}`
+  let name = `opening-${rest}`
+  own.add(name)
+  writeFileSync(join(folder, name), '')
+  const sound = setTimeout(() => {
+    const before = name
+    own.add(name = `open-${rest}`)
+    quietly(() => renameSync(join(folder, before), join(folder, name)))
+    own.delete(before)
+  }, soundAfterMs).unref()
+  const alive = setInterval(() => quietly(() => utimesSync(join(folder, name), new Date(), new Date())), aliveMs).unref()
+  return () => {
+    clearTimeout(sound)
+    clearInterval(alive)
+    own.delete(name)
+    quietly(() => rmSync(join(folder, name), { force: true }))
+  }
+}
+
+function isAlive (path: string, pid: number, namespace: string): boolean {
+  const seen = statSync(path, { throwIfNoEntry: false })
+  if (seen === undefined || Date.now() - seen.mtimeMs > deadMs) return false
+  // A process of another container: it cannot be asked.
+  if (namespace !== namespaceOf()) return true
+  if (pid === process.pid) return false
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'
+  }
+}
+
+/** Linux's number for the processes that see each other; 0 where there is no such thing. */
+function namespaceOf (): string {
+  try {
+    return /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? '0'
+  } catch {
+    return '0'
+  }
+}
+
+/** The folder may be gone. */
+function quietly (work: () => void): void {
+  try {
+    work()
+  } catch {}
+}
