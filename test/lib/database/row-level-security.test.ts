@@ -141,6 +141,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.tenant_roles').values({ ...own, name: 'r', permissions: ['notes:read'] }).execute()
   await transaction.insertInto('tenantry.resource_limits').values({ ...own, rules: '[]', counters: 1 }).execute()
   await transaction.insertInto('tenantry.resource_usage').values({ ...own, user_id: 'u', resource: 'r', metric: 'm', ends_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.request_stats').values({ ...own, hour: new Date(0), service: '', method: 'GET', route: '/r', status: 200, count: 1, buckets: [1], counts: [1] }).execute()
   const instance = randomUUID()
   await transaction.insertInto('tenantry.usage_counters').values({ ...own, counter: 'storage_bytes', period: 'total', amount: 1 }).execute()
   await transaction.insertInto('tenantry.usage_instances').values({ id: instance, last_batch: 1 }).execute()
