@@ -19,7 +19,7 @@ test('what a request uses is compiled once', async (t) => {
   t.equal(compile(limited('{{body.n}}')).resourceLimit?.amount(scopeOf({ body: { n: 5 } })), 5)
   t.equal(compile(limited('{{body.a.b.1}}')).resourceLimit?.amount(scopeOf({ body: { a: { b: [1, 6] } } })), 6)
   t.equal(compile(limited('{{body.n || 3}}')).resourceLimit?.amount(scopeOf({ body: {} })), 3)
-  t.match(compile(limited()).documentation.errors, [400, 401, 402, 403, 409])
+  t.match(compile(limited()).documentation.errors, [400, 401, 'resourceLimit', 403, 409, 413, 415, 429, 500, 503])
 })
 
 test('an amount that is none is refused, by the member that gave it', async (t) => {
