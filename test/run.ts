@@ -1,52 +1,95 @@
 /**
- * `npm test`: runs tap on every test file (or those named), prints a line for each file and the whole of what failed,
- * then the line that continuous integration reads, `N passed, N failed` (and `, N skipped`), from tap's own figures.
- * Fails where something failed, where nothing ran, and with CI=true where something was skipped.
+ * `npm test`: runs every test file (or those named) in a process of its own, as many at a time as there are cores; prints a
+ * line for each file and the whole of what failed, then the line that continuous integration reads, `N passed, N failed`
+ * (and `, N skipped`), from tap's own figures. Fails where something failed, where nothing ran, and with CI=true where
+ * something was skipped.
+ *
+ * Each file is a program that prints TAP. The runner of tap would load it through three more loaders, which takes two
+ * seconds a file.
  */
+import type { ChildProcess } from 'node:child_process'
 import { spawn } from 'node:child_process'
-import { createInterface } from 'node:readline'
+import { readdirSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { leaveSharedServer } from './helpers/postgres/shared.js'
 
-const tap = fileURLToPath(import.meta.resolve('tap'))
-  .replace(/dist.*$/, 'dist/esm/run.mjs')
-const child = spawn(process.execPath, [tap, '--reporter=tap', ...process.argv.slice(2)], { stdio: ['ignore', 'pipe', 'inherit'] })
-// An interrupt reaches tap too; this process stays to end what the run started.
-process.on('SIGINT', () => {})
-process.on('SIGTERM', () => child.kill('SIGTERM'))
-const exited = new Promise<number>((resolve, reject) => {
-  child.once('error', reject)
-  child.once('exit', code => resolve(code ?? 1))
-})
+const testTimeout = 120 // s of one test, which tap itself ends
+const fileTimeout = 300_000 // ms
 
-let figures = ''
-let block: string[] = []
-for await (const line of createInterface(child.stdout)) {
-  if (line.startsWith('# { total:')) figures = line
-  else if (line.startsWith('# Subtest:')) block = []
-  else if (/^(not )?ok /.test(line)) report(line, block)
-  else block.push(line)
+const root = fileURLToPath(new URL('../', import.meta.url))
+const named = process.argv.slice(2).map((file) => relative(root, resolve(file)))
+const files = named.length > 0 ? named : readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.test.ts')).sort().map((file) => `test/${file}`)
+
+interface Result {
+  readonly output: string
+  readonly exitCode: number | null
 }
-const exitCode = await exited
+
+const running = new Set<ChildProcess>()
+const totals = { pass: 0, fail: 0, skip: 0, todo: 0 }
+const queue = [...files]
+let wasInterrupted = false
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    wasInterrupted = true
+    queue.length = 0
+    for (const child of running) child.kill(signal)
+  })
+}
+
+await Promise.all(Array.from({ length: Math.max(2, availableParallelism()) }, async () => {
+  for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+    const start = performance.now()
+    report(file, await run(file), Math.round(performance.now() - start))
+  }
+}))
 await leaveSharedServer()
 
-const [passed, failed, skipped] = [figure('pass'), figure('fail'), figure('skip') + figure('todo')]
-if (passed + failed === 0) console.log('no test ran')
+const { pass, fail, skip, todo } = totals
+if (pass + fail === 0) console.log('no test ran')
+const skipped = skip + todo
 const refused = process.env.CI === 'true' && skipped > 0
 if (refused) console.log('CI=true: a skipped test is a failure')
-console.log(`\n${passed} passed, ${failed} failed${skipped === 0 ? '' : `, ${skipped} skipped`}`)
-process.exitCode = exitCode !== 0 || failed > 0 || passed === 0 || refused ? 1 : 0
+console.log(`\n${pass} passed, ${fail} failed${skipped === 0 ? '' : `, ${skipped} skipped`}`)
+process.exitCode = wasInterrupted || fail > 0 || pass === 0 || refused ? 1 : 0
+
+function run (file: string): Promise<Result> {
+  const child = spawn(process.execPath, ['--import', 'tsx', file], {
+    cwd: root,
+    env: { ...process.env, TAP_TIMEOUT: String(testTimeout) },
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  running.add(child)
+  const killer = setTimeout(() => child.kill('SIGKILL'), fileTimeout)
+  let output = ''
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => { output += chunk })
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (exitCode) => {
+      clearTimeout(killer)
+      running.delete(child)
+      resolve({ output, exitCode })
+    })
+  })
+}
 
 /** A file that passed is one line with its skipped tests; of one that failed its whole output is there to read. */
-function report (result: string, output: readonly string[]): void {
-  console.log(result.replace(/^(ok|not ok) \d+ - /, '$1  '))
-  const failedFile = result.startsWith('not ok')
-  for (const line of output) {
-    if (failedFile || / # (SKIP|TODO)\b/.test(line)) console.log(line)
+function report (file: string, { output, exitCode }: Result, time: number): void {
+  const lines = output.split('\n')
+  const figures = lines.find((line) => line.startsWith('# { total:')) ?? ''
+  const counts = { pass: figure(figures, 'pass'), fail: figure(figures, 'fail'), skip: figure(figures, 'skip'), todo: figure(figures, 'todo') }
+  // A file that ended before its figures, or ran nothing, has failed as a whole.
+  if (counts.fail === 0 && (exitCode !== 0 || counts.pass + counts.skip + counts.todo === 0)) counts.fail = 1
+  for (const name of ['pass', 'fail', 'skip', 'todo'] as const) totals[name] += counts[name]
+  console.log(`${counts.fail > 0 ? 'not ok' : 'ok'}  ${file} # time=${time}ms`)
+  for (const line of lines) {
+    if (counts.fail > 0 || / # (SKIP|TODO)\b/.test(line)) console.log(line)
   }
 }
 
 /** From tap's last line, `# { total: 7, pass: 4, fail: 1, skip: 2 }`, which leaves out what is zero. */
-function figure (name: string): number {
+function figure (figures: string, name: string): number {
   return Number(figures.match(new RegExp(`\\b${name}: (\\d+)`))?.[1] ?? 0)
 }
