@@ -4,13 +4,13 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Batch } from './buffer.js'
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
+import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
 import { durationOf } from './histogram.js'
 import { otherRoutes } from './lines.js'
 
 /** The rows of an hour that name a route: beyond, whatever is not there yet is added to `otherRoutes`. */
 const maxRows = { tenant: 200, platform: 2000 }
 export const maxRoutes = 1000 // of a summary
-const maxSwept = 10_000 // rows a statement
 const writersKept = 86_400_000 // ms since the last batch: no batch is tried again for as long
 
 export interface RouteFigures {
@@ -47,8 +47,8 @@ export interface StatsStore {
   write (batch: Batch, at: Date): Promise<void>
   /** Of the hours that begin in the time. */
   read (scope: Scope): Promise<Figures>
-  /** Removes the hours that begin before the date. */
-  sweep (before: Date, at: Date): Promise<void>
+  /** Removes the hours that begin before the date; false where another server does so now. */
+  sweep (before: Date, at: Date): Promise<boolean>
 }
 
 interface ReadRow {
@@ -157,12 +157,13 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
       }
     },
     async sweep (before, at) {
-      for (let rows = maxSwept; rows >= maxSwept;) {
-        const { numAffectedRows = 0n } = await sql`delete from ${stats} where ctid = any (array(
-          select ctid from ${stats} where hour < ${before} and service = ${service} limit ${maxSwept} for update skip locked))`.execute(db)
-        rows = Number(numAffectedRows)
-      }
-      await sql`delete from tenantry.request_stats_writers where written_at < ${new Date(at.getTime() - writersKept)}`.execute(db)
+      const ended = new Date(at.getTime() - writersKept)
+      return await sweep(db, `tenantry.request_stats.sweep ${service}`, [
+        async (transaction) => rowsOf(await sql`delete from ${stats} where ctid = any (array(
+          select ctid from ${stats} where hour < ${before} and service = ${service} limit ${maxSweptRows} for update skip locked))`.execute(transaction)),
+        async (transaction) => rowsOf(await sql`delete from tenantry.request_stats_writers where ctid = any (array(
+          select ctid from tenantry.request_stats_writers where written_at < ${ended} limit ${maxSweptRows} for update skip locked))`.execute(transaction))
+      ])
     }
   }
 }
@@ -170,6 +171,10 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
 /** As a number: the text of a date past the year 9999 is one that the database does not read. */
 function time (date: Date) {
   return sql`to_timestamp(${date.getTime() / 1000}::float8)`
+}
+
+function rowsOf ({ numAffectedRows = 0n }: { numAffectedRows?: bigint }): number {
+  return Number(numAffectedRows)
 }
 
 function rate (part: number, whole: number): number {
