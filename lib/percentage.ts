@@ -1,6 +1,10 @@
+/** How much of a limit is used. */
+import { Type } from 'typebox'
 import { unlimited } from './plans.js'
 
-/** How much of a limit is used, in per cent with two decimals: 0 of what is unlimited; of a limit of 0 anything is 100. */
+export const Percentage = Type.Number({ description: 'Of the limit, with two decimals. 0 where that is unlimited; 100 where it is 0 and something is there.' })
+
+/** The figure that `Percentage` describes. */
 export function percentageOf (current: number, limit: number): number {
   if (limit === unlimited || current === 0) return 0
   return limit === 0 ? 100 : Math.round(current / limit * 10_000) / 100

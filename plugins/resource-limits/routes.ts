@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { maxAmount } from '../../lib/config/schema/resource-limit.js'
 import { failure } from '../../lib/errors.js'
+import { Percentage } from '../../lib/percentage.js'
 import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -42,7 +43,7 @@ const Usage = Type.Array(Type.Object({
   period: Type.Enum([...periods]),
   current: Type.Integer(),
   limit: Type.Integer({ description: '-1 is unlimited.' }),
-  percentage: Type.Number({ description: 'Of the limit, in hundredths; 0 where there is none.' }),
+  percentage: Percentage,
   scope: Type.Enum(['user'])
 }), { description: 'Of each rule that is for the user.' })
 

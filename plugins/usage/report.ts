@@ -2,7 +2,7 @@
 import type { Plan } from '../../lib/plans.js'
 import type { Standing } from './store.js'
 import { Type, type Static } from 'typebox'
-import { percentageOf } from '../../lib/percentage.js'
+import { Percentage, percentageOf } from '../../lib/percentage.js'
 import { unlimited } from '../../lib/plans.js'
 import { bytesText } from './bytes-text.js'
 import { allowed } from './metrics.js'
@@ -10,7 +10,7 @@ import { allowed } from './metrics.js'
 const metric = {
   current: Type.Number(),
   limit: Type.Number({ description: 'What the plan includes; -1: unlimited.' }),
-  percentage: Type.Number({ description: 'Of the limit, with two decimals. 0 where that is unlimited; 100 where it is 0 and something is there.' })
+  percentage: Percentage
 }
 const Metric = Type.Object(metric)
 
@@ -41,11 +41,13 @@ export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gaug
       fileStorage: {
         storage: { ...metricOf(storage, maxStorage), currentFormatted: bytesText(storage), limitFormatted: maxStorage === null ? 'Unlimited' : bytesText(maxStorage) }
       },
-      tenantConfig: { secrets: metricOf(secrets, plan.limits.tenantConfig.maxSecrets === unlimited ? null : plan.limits.tenantConfig.maxSecrets) }
+      tenantConfig: { secrets: metricOf(secrets, plan.limits.tenantConfig.maxSecrets) }
     }
   }
 }
 
-function metricOf (current: number, limit: number | null): Static<typeof Metric> {
-  return { current, limit: limit ?? unlimited, percentage: percentageOf(current, limit ?? unlimited) }
+/** `given` is null, or -1, for as much as one likes. */
+function metricOf (current: number, given: number | null): Static<typeof Metric> {
+  const limit = given ?? unlimited
+  return { current, limit, percentage: percentageOf(current, limit) }
 }
