@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
 import Fastify, { type FastifyInstance } from 'fastify'
-import analytics, { analyticsRoutes, type AnalyticsOptions } from '../../../plugins/analytics/index.js'
+import analytics, { analyticsRoutes, type AnalyticsOptions, type Figures } from '../../../plugins/analytics/index.js'
 import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions.js'
 import database from '../../../plugins/database.js'
@@ -57,31 +57,14 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   }
 }
 
-export interface RouteFigures {
-  readonly method: string
-  readonly route: string
-  readonly count: number
-  readonly errorRate: number
-  readonly p50: number
-  readonly p95: number
-  readonly p99: number
-}
-
-export interface Summary {
-  readonly total: number
-  readonly errors: number
-  readonly errorRate: number
-  readonly routes: RouteFigures[]
-}
-
 /** The summary of `GET /analytics/summary`; the query may be empty. */
-export async function summaryOf (ask: Ask, query = '', tenant?: string): Promise<Summary> {
+export async function summaryOf (ask: Ask, query = '', tenant?: string): Promise<Figures> {
   const { status, text } = await ask(`GET /analytics/summary${query}`, tenant === undefined ? {} : { tenant })
   if (status !== 200) throw new Error(`${status} ${text}`)
   return JSON.parse(text)
 }
 
 /** `GET /things/:id 3`: the routes with their counts, in order. */
-export function countsOf ({ routes }: Pick<Summary, 'routes'>): string[] {
+export function countsOf ({ routes }: Pick<Figures, 'routes'>): string[] {
   return routes.map(({ method, route, count }) => `${method} ${route} ${count}`)
 }
