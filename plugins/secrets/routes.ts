@@ -4,11 +4,10 @@ import type { AuditRow, ListedRow } from './store.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
 import { tenantOf } from '../tenancy/required.js'
 import { maxGraceDays, maxListed, maxMetadataBytes, maxValueBytes, type Rotation, type Secrets } from './service.js'
 
-const maxLimit = 100
-const defaultLimit = 20
 const bodyLimit = 204_800 // bytes: a value of the largest size as `\uXXXX`, and metadata
 
 const Key = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,128}$', description: '1 to 128 of `A-Z a-z 0-9 _ . -`.', examples: ['payprov_api_key'] })
@@ -51,8 +50,7 @@ const Rotated = Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('U
 const Done = Type.Object({ success: Type.Boolean() })
 
 const AuditQuery = Type.Object({
-  limit: Type.Integer({ minimum: 1, default: defaultLimit, description: `At most ${maxLimit}.` }),
-  offset: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, default: 0 }),
+  ...pageQuery('Entries'),
   key: Type.Optional(Key)
 })
 const AuditEntry = Type.Object({
@@ -62,10 +60,7 @@ const AuditEntry = Type.Object({
   key: Type.String(),
   count: Type.Optional(Type.Integer({ description: 'How many uses an `access` entry stands for: those of one hour.' }))
 })
-const Audit = Type.Object({
-  data: Type.Array(AuditEntry),
-  pagination: Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() })
-})
+const Audit = ListOf(AuditEntry)
 
 const tags = ['Secrets']
 const config = { access: 'tenant-admin', permission: 'secrets:write' } as const
@@ -120,10 +115,9 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
       response: { 200: Audit, ...errorResponses(...refusals) }
     }
   }, async (request) => {
-    const { offset, key } = request.query
-    const limit = Math.min(request.query.limit, maxLimit)
-    const { data, total } = await service.audit(tenantOf(request), { limit, offset, key })
-    return { data: data.map(told), pagination: { limit, offset, total } }
+    const page = pageOf(request.query)
+    const { data, total } = await service.audit(tenantOf(request), { ...page, key: request.query.key })
+    return { data: data.map(told), pagination: { ...page, total } }
   })
 
   async function rotate (request: FastifyRequest, reply: FastifyReply, { key, newValue, gracePeriodDays = 0 }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>): Promise<FastifyReply> {

@@ -9,6 +9,7 @@ import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { builtInPlans, bytesPerMB, unlimited } from '../../lib/plans.js'
 import conventions, { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
 import { requireDecorator } from '../requirement.js'
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: '1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
@@ -24,15 +25,9 @@ const Managed = Type.Object({
   createdAt: CreatedAt
 })
 
-const Page = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, default: 20, description: 'Tenants a page, at most 100: a larger one is lowered to it.' })),
-  offset: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, default: 0, description: 'Tenants to skip.' }))
-}, { additionalProperties: false })
+const Page = Type.Object(pageQuery('Tenants'), { additionalProperties: false })
 
-const List = Type.Object({
-  data: Type.Array(Managed),
-  pagination: Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() })
-})
+const List = ListOf(Managed)
 
 /** The bodies, where a plan is one that the server has. */
 function bodiesOf (tiers: readonly string[]) {
@@ -64,7 +59,6 @@ const Info = Type.Object({
 const tags = ['Tenants']
 const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
-const maxLimit = 100
 
 export async function tenantRoutes (app: FastifyInstance): Promise<void> {
   requireDecorator(app, 'tenants', 'tenancy', 'tenancy', 'tenantRoutes')
@@ -76,10 +70,10 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
   app.get<{ Querystring: Static<typeof Page> }>('/tenants', {
     config,
     schema: { tags, summary: 'The tenants, in the order of their ids', querystring: Page, response: { 200: List, ...errorResponses(...refusals) } }
-  }, async ({ query: { limit: asked = 20, offset = 0 } }) => {
-    const limit = Math.min(asked, maxLimit)
-    const { data, total } = await tenants.list({ limit, offset })
-    return { data: data.map(bodyOf), pagination: { limit, offset, total } }
+  }, async ({ query }) => {
+    const page = pageOf(query)
+    const { data, total } = await tenants.list(page)
+    return { data: data.map(bodyOf), pagination: { ...page, total } }
   })
 
   app.post<{ Body: Static<Bodies['New']> }>('/tenants', {

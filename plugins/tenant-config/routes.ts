@@ -4,6 +4,7 @@ import type { ConfigService } from './service.js'
 import { Type, type Static } from 'typebox'
 import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
 import { tenantOf } from '../tenancy/required.js'
 import { parseIfMatch } from './if-match.js'
 
@@ -30,19 +31,13 @@ const Saved = Type.Object({
   secretsDetected: Type.Array(Type.String(), { description: 'The keys that the document names as `{{secret:KEY}}`.' })
 })
 
-const Page = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Versions a page, at most 100: a larger one is lowered to it. Default: 20.' })),
-  offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Versions to skip. Default: 0.' }))
-}, { additionalProperties: false })
+const Page = Type.Object(pageQuery('Versions', 1_000_000), { additionalProperties: false })
 
-const Versions = Type.Object({
-  data: Type.Array(Type.Object({
-    version: Type.Integer(),
-    createdAt: Type.String({ format: 'date-time' }),
-    createdBy: Type.String({ description: 'The `sub` of who saved it.' })
-  })),
-  pagination: Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() })
-})
+const Versions = ListOf(Type.Object({
+  version: Type.Integer(),
+  createdAt: Type.String({ format: 'date-time' }),
+  createdBy: Type.String({ description: 'The `sub` of who saved it.' })
+}))
 
 const tags = ['Tenant configuration']
 const config = { access: 'tenant-admin', permission: 'config:write' } as const
@@ -80,10 +75,9 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     config,
     schema: { tags, summary: 'The versions of the document that are kept, the newest first', querystring: Page, response: { 200: Versions, ...errorResponses(...refusals) } }
   }, async (request) => {
-    const { offset = 0 } = request.query
-    const limit = Math.min(request.query.limit ?? 20, 100)
-    const { data, total } = await service.versions(tenantOf(request), { limit, offset })
-    return { data: data.map(({ createdAt, ...version }) => ({ ...version, createdAt: createdAt.toISOString() })), pagination: { limit, offset, total } }
+    const page = pageOf(request.query)
+    const { data, total } = await service.versions(tenantOf(request), page)
+    return { data: data.map(({ createdAt, ...version }) => ({ ...version, createdAt: createdAt.toISOString() })), pagination: { ...page, total } }
   })
 }
 
