@@ -72,18 +72,34 @@ export interface SecretsTable {
   updated_at: Timestamp
 }
 
-export interface SecretAuditTable {
-  id: Generated<number>
+export interface AuditLogTable {
+  id: Generated<string>
+  /** Empty for the platform. */
   tenant_id: string
-  key: string
-  action: 'create' | 'update' | 'access' | 'delete' | 'rotate' | 'expire'
-  /** The `sub` of who did it; null for the server itself. */
+  action: string
+  /** The `sub` of who did it; null for the server itself, and for strangers. */
   user_id: string | null
-  /** How many accesses the entry stands for. */
+  address: string | null
+  /** What it was done to. */
+  target: string | null
+  outcome: Generated<'success' | 'failure'>
+  /** How many uses of a secret the entry stands for. */
   count: ColumnType<string, number | undefined, number>
-  /** The hour of the accesses; null for what else was done. */
+  /** The hour of the uses; null for what else was done. */
   hour: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  details: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>
   created_at: Timestamp
+}
+
+/** Tries of passwords and codes. */
+export interface AttemptsTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  kind: string
+  /** SHA-256 of what was tried for. */
+  subject: Buffer
+  count: number
+  ends_at: ColumnType<Date, Date, Date>
 }
 
 export interface ApiKeysTable {
@@ -218,7 +234,8 @@ export interface SystemTables {
   'tenantry.deleted_tenants': DeletedTenantsTable
   'tenantry.tenant_configs': TenantConfigsTable
   'tenantry.secrets': SecretsTable
-  'tenantry.secret_audit': SecretAuditTable
+  'tenantry.audit_log': AuditLogTable
+  'tenantry.attempts': AttemptsTable
   'tenantry.api_keys': ApiKeysTable
   'tenantry.tenant_rbac': TenantRbacTable
   'tenantry.tenant_roles': TenantRolesTable
@@ -237,7 +254,7 @@ export interface SystemTables {
  * with a column `tenant_id` stands here; a test holds the list against the database.
  */
 export const tenantOwnedTables = [
-  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.secret_audit', 'tenantry.secrets', 'tenantry.api_keys',
+  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
   'tenantry.request_stats',
   'tenantry.usage_reservations', 'tenantry.usage_counters', 'tenantry.usage_gauges'

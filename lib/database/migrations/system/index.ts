@@ -4,6 +4,8 @@
  */
 import type { SystemMigration } from './system-migration.js'
 import { apiKeys } from './api-keys.js'
+import { attempts } from './attempts.js'
+import { auditLog } from './audit-log.js'
 import { requestStats } from './request-stats.js'
 import { resourceLimits } from './resource-limits.js'
 import { secrets } from './secrets.js'
@@ -13,4 +15,4 @@ import { tenantRbac } from './tenant-rbac.js'
 import { tenants } from './tenants.js'
 import { usage } from './usage.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts]

@@ -1,8 +1,8 @@
-/** Secrets of tenants, encrypted, and what was done with them. */
+/** Secrets of tenants, encrypted. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
-const tables = ['tenantry.secrets', 'tenantry.secret_audit']
+const tables = ['tenantry.secrets']
 
 export const secrets: SystemMigration = {
   description: 'secrets',
@@ -30,22 +30,6 @@ export const secrets: SystemMigration = {
     'create index on tenantry.secrets (expires_at) where expired_at is null and deleted_at is null',
     'create index on tenantry.secrets (previous_valid_until) where previous_valid_until is not null',
     'create index on tenantry.secrets (deleted_at) where deleted_at is not null',
-    `create table tenantry.secret_audit (
-  id bigint generated always as identity primary key,
-  tenant_id text not null references tenantry.tenants (id) on delete cascade,
-  key text not null,
-  action text not null,
-  user_id text,
-  count bigint not null default 1,
-  hour timestamptz,
-  created_at timestamptz not null default now()
-)`,
-    'create index on tenantry.secret_audit (tenant_id, created_at)',
-    // For pages of it.
-    'create index on tenantry.secret_audit (tenant_id, id)',
-    // For those of one key, and the one entry an hour that counts its uses.
-    'create index on tenantry.secret_audit (tenant_id, key, id)',
-    "create unique index on tenantry.secret_audit (tenant_id, key, hour) where action = 'access'",
     ...policies ? tables.flatMap((table) => policyStatements(table, 'text', noSecurity)) : []
   ]
 }

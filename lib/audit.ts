@@ -1,0 +1,69 @@
+/**
+ * The audit log (issue "Audit"): who did what, for which tenant, from where, when, and how it ended. Entries are added and
+ * never changed, but for the one that counts the uses of a secret within an hour; how long they stay is what the plan of
+ * their tenant says. Whoever writes something that is audited writes the entry in the same transaction.
+ */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from './database/system-tables.js'
+import { sql } from 'kysely'
+
+/** Everything that is audited. */
+export const auditActions = [
+  'secret.create', 'secret.update', 'secret.access', 'secret.delete', 'secret.rotate', 'secret.expire',
+  'api_key.create', 'api_key.rotate', 'api_key.delete',
+  'role.create', 'role.update', 'role.delete', 'role.replace',
+  'config.save', 'limits.save',
+  'auth.login', 'auth.mfa', 'auth.register', 'auth.logout', 'auth.logout_all', 'user.create',
+  'mfa.setup', 'mfa.verify', 'mfa.enable', 'mfa.disable', 'mfa.backup_codes', 'mfa.backup_code',
+  'rbac.role.create', 'rbac.role.update', 'rbac.role.delete', 'rbac.permission.create', 'rbac.permission.delete', 'rbac.assign', 'rbac.unassign',
+  'tenant.create', 'tenant.update', 'tenant.delete', 'migration.apply'
+] as const
+export type AuditAction = typeof auditActions[number]
+
+/** Who did it. */
+export interface Actor {
+  /** The `sub`; null for the server itself, and for strangers. */
+  readonly userId: string | null
+  /** The address that the request came from; null where there was none, or it is none of the tenant's business. */
+  readonly address: string | null
+}
+
+/** What nobody asked for: the server does it by itself. */
+export const noActor: Actor = Object.freeze({ userId: null, address: null })
+
+export interface AuditEntry {
+  /** Whose log it is in; empty for the platform's. */
+  readonly tenant: string
+  readonly action: AuditAction
+  readonly actor: Actor
+  /** What it was done to: a key, a role, an e-mail address. Never a value that is secret. */
+  readonly target?: string | null | undefined
+  /** Default: `success`. */
+  readonly outcome?: 'success' | 'failure' | undefined
+  /** Further facts, as JSON; nothing that is secret. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined
+  readonly at: Date
+}
+
+const maxTarget = 256 // characters that are kept of a target, and of a user
+
+/** Adds the entries, of those tenants that are not being deleted. */
+export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly AuditEntry[]): Promise<void> {
+  const rows = JSON.stringify(entries.map(({ tenant, action, actor, target = null, outcome = 'success', details = null, at }) => ({
+    tenant_id: tenant, action, user_id: kept(actor.userId), address: actor.address, target: kept(target), outcome, details, created_at: at
+  })))
+  await sql`with given as materialized (
+      select g.*, ordinality from jsonb_to_recordset(${rows}::jsonb) with ordinality
+        as g (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz, ordinality bigint)
+    ), live as materialized (
+      select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for share
+    )
+    insert into tenantry.audit_log (tenant_id, action, user_id, address, target, outcome, details, created_at)
+    select tenant_id, action, user_id, address, target, outcome, details, created_at from given
+    where tenant_id = '' or tenant_id in (select id from live) order by ordinality`.execute(db)
+}
+
+/** PostgreSQL's text has no NUL, and what callers send may be long. */
+function kept (text: string | null): string | null {
+  return text === null ? null : text.replaceAll('\0', '').slice(0, maxTarget)
+}
