@@ -1,9 +1,10 @@
 /** The SQL of secrets. Times come from the caller, so that one clock judges them all. */
 import type { Kysely } from 'kysely'
-import type { SecretAuditTable, SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
+import { writeAudit } from '../../lib/audit.js'
 
-export type SecretAction = SecretAuditTable['action']
+export type SecretAction = 'create' | 'update' | 'access' | 'delete' | 'rotate' | 'expire'
 
 /** A secret without its value. */
 export interface SecretRow {
@@ -165,16 +166,16 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     async audit (tenant: string, key: string, action: SecretAction, userId: string | null, at: Date): Promise<void> {
-      await db.insertInto('tenantry.secret_audit').values({ tenant_id: tenant, key, action, user_id: userId, created_at: at }).execute()
+      await writeAudit(db, { tenant, action: `secret.${action}`, actor: { userId, address: null }, target: key, at })
     },
 
     /** The newest first. */
     async auditPage (tenant: string, { since, key, limit, offset }: { since: Date | null, key: string | undefined, limit: number, offset: number }): Promise<{ data: AuditRow[], total: number }> {
-      const entries = db.selectFrom('tenantry.secret_audit').where('tenant_id', '=', tenant)
+      const entries = db.selectFrom('tenantry.audit_log').where('tenant_id', '=', tenant).where('action', 'like', 'secret.%')
         .$if(since !== null, (query) => query.where('created_at', '>', since))
-        .$if(key !== undefined, (query) => query.where('key', '=', key ?? ''))
+        .$if(key !== undefined, (query) => query.where('target', '=', key ?? ''))
       const { total } = await entries.select(sql<number>`count(*)::float8`.as('total')).executeTakeFirstOrThrow()
-      const data = await entries.select(['key', 'action', 'user_id as userId', sql<number>`count::float8`.as('count'), 'created_at as timestamp']).orderBy('id', 'desc').limit(limit).offset(offset).execute()
+      const data = await entries.select([sql<string>`target`.as('key'), sql<SecretAction>`substring(action from 8)`.as('action'), 'user_id as userId', sql<number>`count::float8`.as('count'), 'created_at as timestamp']).orderBy('id', 'desc').limit(limit).offset(offset).execute()
       return { data, total }
     },
 
@@ -186,7 +187,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
           where tenant_id = ${tenant} and expires_at <= ${at} and expired_at is null and deleted_at is null order by tenant_id, key for no key update
         ) ended where s.tenant_id = ended.tenant_id and s.key = ended.key
         returning s.tenant_id, s.key
-      ) insert into tenantry.secret_audit (tenant_id, key, action, created_at) select tenant_id, key, 'expire', ${at}::timestamptz from expired`.execute(db)
+      ) insert into tenantry.audit_log (tenant_id, target, action, created_at) select tenant_id, key, 'secret.expire', ${at}::timestamptz from expired`.execute(db)
     },
 
     /**
@@ -205,9 +206,9 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       ), counted as (
         update tenantry.secrets s set access_count = s.access_count + locked.count, last_accessed_at = greatest(s.last_accessed_at, locked.last_at)
         from locked where locked.present and s.tenant_id = locked.tenant_id and s.key = locked.key
-      ) insert into tenantry.secret_audit as a (tenant_id, key, action, count, hour, created_at)
-      select tenant_id, key, 'access', count, date_trunc('hour', last_at, 'UTC'), ${at}::timestamptz from locked
-      on conflict (tenant_id, key, hour) where action = 'access' do update set count = a.count + excluded.count`.execute(db)
+      ) insert into tenantry.audit_log as a (tenant_id, target, action, count, hour, created_at)
+      select tenant_id, key, 'secret.access', count, date_trunc('hour', last_at, 'UTC'), ${at}::timestamptz from locked
+      on conflict (tenant_id, target, hour) where action = 'secret.access' do update set count = a.count + excluded.count`.execute(db)
     }
   }
 }

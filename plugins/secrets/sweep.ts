@@ -19,7 +19,7 @@ async function noteExpired (db: Kysely<SystemTables>, at: Date): Promise<number>
   const { numAffectedRows = 0n } = await sql`with expired as (
     update tenantry.secrets s set expired_at = ${at} from (${ended(sql`expires_at <= ${at} and expired_at is null and deleted_at is null`)}) e
     where s.tenant_id = e.tenant_id and s.key = e.key returning s.tenant_id, s.key
-  ) insert into tenantry.secret_audit (tenant_id, key, action, created_at) select tenant_id, key, 'expire', ${at}::timestamptz from expired`.execute(db)
+  ) insert into tenantry.audit_log (tenant_id, target, action, created_at) select tenant_id, key, 'secret.expire', ${at}::timestamptz from expired`.execute(db)
   return Number(numAffectedRows)
 }
 
@@ -41,12 +41,12 @@ function deleteAudit (plans: Plans): (db: Kysely<SystemTables>, at: Date) => Pro
   const daysOf = (plan: Plan) => plan.limits.tenantConfig.auditRetentionDays
   const days = plans.all.map(daysOf)
   return async (db, at) => {
-    const { numAffectedRows = 0n } = await sql`delete from tenantry.secret_audit where id in (
+    const { numAffectedRows = 0n } = await sql`delete from tenantry.audit_log where id in (
       select old.id from tenantry.tenants t
       left join unnest(${plans.tiers}::text[], ${days}::int[]) as known (plan, days) on known.plan = t.plan
       cross join lateral (select coalesce(known.days, ${daysOf(plans.of(undefined))}::int) as days) kept
       join lateral (
-        select a.id from tenantry.secret_audit a where a.tenant_id = t.id and a.created_at <= ${at}::timestamptz - make_interval(days => kept.days) limit ${maxRows}
+        select a.id from tenantry.audit_log a where a.tenant_id = t.id and a.created_at <= ${at}::timestamptz - make_interval(days => kept.days) limit ${maxRows}
       ) old on kept.days <> ${unlimited} limit ${maxRows}
     )`.execute(db)
     return Number(numAffectedRows)

@@ -1,0 +1,44 @@
+/** Which route of a tenant takes a request: what Fastify's router would say of the same routes. */
+import createRouter from 'find-my-way'
+import { test } from 'tap'
+import { parsePath, shapeOf } from '../../../lib/config/path.js'
+import { RouteTable } from '../../../plugins/tenant-config/route-table.js'
+
+const words = ['a', 'b', 'ab', 'A', 'list', 'list-1', '~x', ':p', ':q', ':id', ':constructor']
+const written = ['a', 'b', 'ab', 'A', 'list', 'list-1', 'lis', '~x', '%7Ex', '%61', '', ':', ':p', '*', '#', 'a#b', 'a%23', 'a%2Fb', '%2f', 'a%252Fb', '%25', '%2561', '%3A', '%3a', '%c3%a4', 'ä', 'a b', 'a;b', '%00', '.', '..', '1', 'x'.repeat(2048), 'x'.repeat(2049), '%61'.repeat(2048), '%2F'.repeat(2049)]
+
+test('the route and its parameters are those of the router of Fastify', (t) => {
+  let seed = 7
+  const draw = <Item>(items: readonly Item[]): Item => {
+    seed = (seed * 48_271) % 2_147_483_647
+    return items[seed % items.length]!
+  }
+  const pathOf = (from: readonly string[]) => `/${Array.from({ length: draw([1, 1, 2, 2, 3, 4]) }, () => draw(from)).join('/')}`
+  let met = 0
+  for (let round = 0; round < 400; round++) {
+    const router = createRouter({ maxParamLength: 2048 })
+    const table = new RouteTable<string>()
+    const known = new Set<string>()
+    for (let count = draw([1, 3, 10, 30]); count > 0; count--) {
+      const path = draw([0, 1, 2, 3, 4, 5, 6, 7]) === 0 ? '/' : pathOf(words)
+      const method = draw(['GET', 'GET', 'POST'] as const)
+      const segments = parsePath(path)
+      if (typeof segments === 'string' || known.has(method + shapeOf(segments))) continue
+      known.add(method + shapeOf(segments))
+      router.on(method, path, () => {}, path)
+      table.add(method, path, path)
+    }
+    for (let request = 0; request < 60; request++) {
+      const method = draw(['GET', 'GET', 'POST', 'PUT'] as const)
+      const path = draw(['', '', '', 'http://host', 'HTTPS://host:1', 'ftp://host']) + draw([pathOf(written), pathOf(words), '/', ''])
+      const expected = router.find(method, path)
+      const found = table.find(method, path)
+      if (expected === null ? found !== null : found?.value !== expected.store || JSON.stringify(found?.params) !== JSON.stringify(expected.params)) {
+        t.fail(`${method} ${path.slice(0, 200)}`, { found, expected: expected && { store: expected.store, params: expected.params }, routes: [...known] })
+      }
+      if (found !== null) met++
+    }
+  }
+  t.ok(met > 5000, `${met} requests met a route`)
+  t.end()
+})
