@@ -53,14 +53,15 @@ export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly
     tenant_id: tenant, action, user_id: kept(actor.userId), address: actor.address, target: kept(target), outcome, details, created_at: at
   })))
   await sql`with given as materialized (
-      select g.*, ordinality from jsonb_to_recordset(${rows}::jsonb) with ordinality
-        as g (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz, ordinality bigint)
+      select * from rows from (jsonb_to_recordset(${rows}::jsonb)
+        as (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz)) with ordinality
+        as g (tenant_id, action, user_id, address, target, outcome, details, created_at, place)
     ), live as materialized (
       select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for share
     )
     insert into tenantry.audit_log (tenant_id, action, user_id, address, target, outcome, details, created_at)
     select tenant_id, action, user_id, address, target, outcome, details, created_at from given
-    where tenant_id = '' or tenant_id in (select id from live) order by ordinality`.execute(db)
+    where tenant_id = '' or tenant_id in (select id from live) order by place`.execute(db)
 }
 
 /** PostgreSQL's text has no NUL, and what callers send may be long. */
