@@ -26,6 +26,8 @@ export interface Actor {
   readonly userId: string | null
   /** The address that the request came from; null where there was none, or it is none of the tenant's business. */
   readonly address: string | null
+  /** The id of the tenant's API key that was sent in place of a token; the entry's details tell it as `apiKey`. */
+  readonly apiKey?: string | undefined
 }
 
 /** What nobody asked for: the server does it by itself. */
@@ -45,13 +47,11 @@ export interface AuditEntry {
   readonly at: Date
 }
 
-const maxTarget = 256 // characters that are kept of a target, and of a user
+const maxText = 256 // characters that are kept of a user, an address, a target, and of each text of the details
 
 /** Adds the entries, of those tenants that are not being deleted. */
 export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly AuditEntry[]): Promise<void> {
-  const rows = JSON.stringify(entries.map(({ tenant, action, actor, target = null, outcome = 'success', details = null, at }) => ({
-    tenant_id: tenant, action, user_id: kept(actor.userId), address: actor.address, target: kept(target), outcome, details, created_at: at
-  })))
+  const rows = JSON.stringify(entries.map(rowOf), (_name, value: unknown) => typeof value === 'string' ? kept(value) : value)
   await sql`with given as materialized (
       select * from rows from (jsonb_to_recordset(${rows}::jsonb)
         as (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz)) with ordinality
@@ -64,7 +64,12 @@ export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly
     where tenant_id = '' or tenant_id in (select id from live) order by place`.execute(db)
 }
 
-/** PostgreSQL's text has no NUL, and what callers send may be long. */
-function kept (text: string | null): string | null {
-  return text === null ? null : text.replaceAll('\0', '').slice(0, maxTarget)
+function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, outcome = 'success', details, at }: AuditEntry) {
+  const told = apiKey === undefined ? details : { apiKey, ...details }
+  return { tenant_id: tenant, action, user_id: userId, address, target, outcome, details: told, created_at: at }
+}
+
+/** What callers send may be long, and hold what PostgreSQL's text has not: NUL, and halves of surrogate pairs. */
+function kept (text: string): string {
+  return text.slice(0, maxText).replace(/[\0\p{Surrogate}]/gu, '')
 }

@@ -1,0 +1,21 @@
+/** Who acts, as the audit log tells it of a request. */
+import type { Claims } from '../../lib/compiler/types.js'
+import type { Actor } from '../../lib/audit.js'
+import { isPlatformAdmin } from '../auth/access.js'
+
+/** What is looked at of a request. */
+export interface ActingRequest {
+  readonly auth: Claims | null
+  readonly ip: string
+  readonly tenant?: { readonly id: string } | null
+}
+
+/** The caller of the request. From where the platform's administrators act on a tenant is none of the tenant's business. */
+export function actorOf ({ auth, ip, tenant }: ActingRequest): Actor {
+  // Without the plugins auth and tenancy there is no caller and no tenant, rather than null.
+  const caller = auth ?? null
+  if (caller === null) return { userId: null, address: ip }
+  const hidden = (tenant ?? null) !== null && isPlatformAdmin(caller)
+  const apiKey = caller['api_key']
+  return { userId: caller.sub, address: hidden ? null : ip, ...typeof apiKey === 'string' && { apiKey } }
+}
