@@ -102,6 +102,21 @@ export interface AttemptsTable {
   ends_at: ColumnType<Date, Date, Date>
 }
 
+export interface UsersTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  /** The `sub`. */
+  id: string
+  /** In lower case. */
+  email: string
+  /** argon2id, in the form of PHC strings. */
+  password_hash: string
+  role: string
+  status: Generated<'active' | 'disabled'>
+  created_at: Timestamp
+  updated_at: Timestamp
+}
+
 export interface ApiKeysTable {
   id: Generated<string>
   tenant_id: string
@@ -236,6 +251,7 @@ export interface SystemTables {
   'tenantry.secrets': SecretsTable
   'tenantry.audit_log': AuditLogTable
   'tenantry.attempts': AttemptsTable
+  'tenantry.users': UsersTable
   'tenantry.api_keys': ApiKeysTable
   'tenantry.tenant_rbac': TenantRbacTable
   'tenantry.tenant_roles': TenantRolesTable
@@ -254,7 +270,7 @@ export interface SystemTables {
  * with a column `tenant_id` stands here; a test holds the list against the database.
  */
 export const tenantOwnedTables = [
-  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.secrets', 'tenantry.api_keys',
+  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.users', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
   'tenantry.request_stats',
   'tenantry.usage_reservations', 'tenantry.usage_counters', 'tenantry.usage_gauges'

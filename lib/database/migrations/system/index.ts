@@ -14,5 +14,6 @@ import { tenantConfigs } from './tenant-configs.js'
 import { tenantRbac } from './tenant-rbac.js'
 import { tenants } from './tenants.js'
 import { usage } from './usage.js'
+import { users } from './users.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users]
