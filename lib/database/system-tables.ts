@@ -117,6 +117,19 @@ export interface UsersTable {
   updated_at: Timestamp
 }
 
+/** Tokens that were ended before their time. */
+export interface RevocationsTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  /** SHA-256 of the `sub`; empty for all users of the tenant. */
+  subject: Buffer
+  /** SHA-256 of what was signed; empty for all tokens of the user. */
+  token: Buffer
+  /** Of all tokens: when they were ended, and their session sequence. Of one: when it was issued, where that is in the future. */
+  revoked_before: ColumnType<Date | null, Date | null | undefined, Date | null>
+  expires_at: ColumnType<Date, Date, Date>
+}
+
 export interface ApiKeysTable {
   id: Generated<string>
   tenant_id: string
@@ -242,6 +255,27 @@ export interface UsageReservationsTable {
   resolved_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
 }
 
+/** Second factors of users. */
+export interface UserMfaTable {
+  /** Empty for the platform's users. */
+  tenant_id: string
+  user_id: string
+  /** Encrypted, see lib/secrets, in base64; null until it is enabled. */
+  secret: string | null
+  /** The number of the secret among those that the user has had; 0 without one. */
+  version: Generated<number>
+  enabled: Generated<boolean>
+  /** SHA-256 of each that was not used, in hexadecimal. */
+  backup_codes: Generated<string[]>
+  /** That of a setup which is not enabled yet, likewise encrypted. */
+  pending_secret: string | null
+  pending_version: Generated<number>
+  /** The time step of the code that was used last (RFC 6238). */
+  last_step: ColumnType<string, number | undefined, number>
+  created_at: Timestamp
+  updated_at: Timestamp
+}
+
 export interface SystemTables {
   'tenantry.migrations': MigrationsTable
   'tenantry.documents': DocumentsTable
@@ -251,7 +285,9 @@ export interface SystemTables {
   'tenantry.secrets': SecretsTable
   'tenantry.audit_log': AuditLogTable
   'tenantry.attempts': AttemptsTable
+  'tenantry.user_mfa': UserMfaTable
   'tenantry.users': UsersTable
+  'tenantry.revocations': RevocationsTable
   'tenantry.api_keys': ApiKeysTable
   'tenantry.tenant_rbac': TenantRbacTable
   'tenantry.tenant_roles': TenantRolesTable
@@ -270,7 +306,7 @@ export interface SystemTables {
  * with a column `tenant_id` stands here; a test holds the list against the database.
  */
 export const tenantOwnedTables = [
-  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.users', 'tenantry.secrets', 'tenantry.api_keys',
+  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
   'tenantry.request_stats',
   'tenantry.usage_reservations', 'tenantry.usage_counters', 'tenantry.usage_gauges'

@@ -64,7 +64,9 @@ insert into tenantry.documents (tenant_id, collection, id, data) select ${own}, 
 insert into tenantry.tenant_configs (tenant_id, version, document, created_by) values (${own}, 1, '{"settings": {"a": 1}}', 'x');
 insert into tenantry.secrets (tenant_id, key, version, value) values (${own}, 'K', 1, '\\x00');
 insert into tenantry.audit_log (tenant_id, target, action) values (${own}, 'K', 'secret.create');
+insert into tenantry.revocations values (${own}, 'u', '', now(), now());
 insert into tenantry.attempts values (${own}, 'password', 'x', 1, now());
+insert into tenantry.user_mfa (tenant_id, user_id) values (${own}, 'u');
 insert into tenantry.api_keys (tenant_id, name, hash, scopes, created_by) values (${own}, 'k', decode(md5(${own}), 'hex'), '{}', 'x');
 insert into tenantry.tenant_rbac values (${own}, true, null);
 insert into tenantry.tenant_roles (tenant_id, name, permissions) values (${own}, 'r', '{}');

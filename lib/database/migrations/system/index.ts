@@ -8,12 +8,14 @@ import { attempts } from './attempts.js'
 import { auditLog } from './audit-log.js'
 import { requestStats } from './request-stats.js'
 import { resourceLimits } from './resource-limits.js'
+import { revocations } from './revocations.js'
 import { secrets } from './secrets.js'
 import { systemTables } from './system-tables.js'
 import { tenantConfigs } from './tenant-configs.js'
 import { tenantRbac } from './tenant-rbac.js'
 import { tenants } from './tenants.js'
 import { usage } from './usage.js'
+import { userMfa } from './user-mfa.js'
 import { users } from './users.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations]
