@@ -24,16 +24,21 @@ const maxKept = 1000 // parties that neither hold nor wait; making one anew take
 export class FairGate {
   private readonly max: number
   private readonly timeoutMs: number
+  private readonly keepsFree: boolean
   private readonly parties = new Map<string | null | undefined, Party>()
   /** Those who wait, in the order of their turns. */
   private readonly turns = new Set<Party>()
   private taken = 0
   private waiters = 0
 
-  /** `max`: connections; `timeoutMs`: how long one waits for one. */
-  constructor (max: number, timeoutMs: number) {
+  /**
+   * `max`: connections; `timeoutMs`: how long one waits for one; `keepsFree`: some stay free for others, which matters
+   * where they are held for long. Without it the turns alone are fair.
+   */
+  constructor (max: number, timeoutMs: number, keepsFree = true) {
     this.max = max
     this.timeoutMs = timeoutMs
+    this.keepsFree = keepsFree
   }
 
   /** How many wait. */
@@ -71,7 +76,7 @@ export class FairGate {
 
   private mayTake ({ held }: Party): boolean {
     const free = this.max - this.taken
-    return free > 0 && (held === 0 || (free - 1) * heldPerFree >= held)
+    return free > 0 && (held === 0 || !this.keepsFree || (free - 1) * heldPerFree >= held)
   }
 
   private grant (party: Party, granted: (party: Party) => void): void {

@@ -1,0 +1,84 @@
+/** What `app.users` offers: users with passwords, of tenants and of the platform (DESIGN 5). */
+import type { Actor } from '../../lib/audit.js'
+import type { Passwords } from '../../lib/passwords.js'
+import type { UserStore } from './store.js'
+import type { User } from './user.js'
+import { randomUUID } from 'node:crypto'
+import { writeAudit } from '../../lib/audit.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import { isOutdated, passwordFault } from '../../lib/passwords.js'
+import { validatorCompiler } from '../../lib/validation.js'
+import { defaultRole, NewUser } from './user.js'
+
+export type { NewUser, User } from './user.js'
+
+/** What `app.users` is. `tenant` is empty for the platform's own users. */
+export interface Users {
+  /**
+   * Throws `validationFailed`; `conflict` where the tenant has a user of this address; `tenantUnknown` where there is no such
+   * tenant; `loginBusy`.
+   *
+   * @param action how the audit log calls it
+   */
+  create (user: NewUser, actor: Actor, action?: 'user.create' | 'auth.register'): Promise<User>
+  /** The user whose address and password these are; null where there is none, or one that is disabled, which takes as long. Throws `loginBusy`. */
+  authenticate (tenant: string, email: string, password: string): Promise<User | null>
+  /** Also one that is disabled. */
+  find (tenant: string, id: string): Promise<User | null>
+}
+
+export interface UsersParts {
+  readonly store: UserStore
+  readonly passwords: Passwords
+  readonly now: () => number
+  /** Told of a hash that could not be renewed. */
+  readonly warn: (error: unknown, message: string) => void
+}
+
+const checkInput = validatorCompiler({ schema: NewUser })
+const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
+
+export function createUsers ({ store, passwords, now, warn }: UsersParts): Users {
+  async function renewHash (user: User, before: string, password: string): Promise<void> {
+    try {
+      await store.replaceHash(user, before, await passwords.hash(user.tenant, password), new Date(now()))
+    } catch (error) {
+      // The next login tries again.
+      warn(error, 'the hash of a password could not be renewed')
+    }
+  }
+
+  return {
+    async create ({ tenant, ...input }, actor, action = 'user.create') {
+      const checked = checkInput(input)
+      if ('error' in checked) throw checked.error
+      const { password, role = defaultRole } = input
+      const fault = passwordFault(password)
+      if (fault !== null) throw passwordRefused(fault)
+      const hash = await passwords.hash(tenant, password)
+      const at = new Date(now())
+      const user: User = { id: randomUUID(), tenant, email: input.email.toLowerCase(), role, status: 'active', createdAt: at }
+      await store.transaction(tenant, async (writer) => {
+        if (!await store.lockTenant(writer, tenant)) throw failure('tenantUnknown')
+        if (!await store.insert(writer, user, hash)) throw failure('conflict', { message: 'There is a user of this e-mail address already' })
+        await writeAudit(writer, { tenant, action, actor, target: user.email, details: { id: user.id, role }, at })
+      })
+      return user
+    },
+
+    async authenticate (tenant, email, password) {
+      const found = await store.findByEmail(tenant, email.toLowerCase())
+      const isIt = await passwords.verify(tenant, found?.hash ?? null, password)
+      if (found === null || !isIt || found.user.status !== 'active') return null
+      if (isOutdated(found.hash)) await renewHash(found.user, found.hash, password)
+      return found.user
+    },
+
+    // An id of an identity provider is none of ours, and no value of the column.
+    find: async (tenant, id) => uuid.test(id) ? store.find(tenant, id) : null
+  }
+}
+
+function passwordRefused (fault: string): TenantryError {
+  return failure('validationFailed', { extras: { details: [{ path: '/body/password', message: fault, keyword: 'format' }] } })
+}

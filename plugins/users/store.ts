@@ -1,0 +1,59 @@
+/** The SQL of users. */
+import type { Kysely, Selectable, Transaction } from 'kysely'
+import type { SystemTables, UsersTable } from '../../lib/database/system-tables.js'
+import type { User } from './user.js'
+
+type Row = Selectable<UsersTable>
+type Writer = Transaction<SystemTables>
+
+const columns = ['tenant_id', 'id', 'email', 'role', 'status', 'created_at'] as const
+
+/** A user with what a password is checked against. */
+export interface StoredUser {
+  readonly user: User
+  readonly hash: string
+}
+
+export type UserStore = ReturnType<typeof createUserStore>
+
+/** @param dbFor what statements of a tenant run on; empty for the platform */
+export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
+  return {
+    async find (tenant: string, id: string): Promise<User | null> {
+      const row = await dbFor(tenant).selectFrom('tenantry.users').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst()
+      return row === undefined ? null : userOf(row)
+    },
+
+    async findByEmail (tenant: string, email: string): Promise<StoredUser | null> {
+      const row = await dbFor(tenant).selectFrom('tenantry.users').select([...columns, 'password_hash']).where('tenant_id', '=', tenant).where('email', '=', email).executeTakeFirst()
+      return row === undefined ? null : { user: userOf(row), hash: row.password_hash }
+    },
+
+    /** The tenant is there, and will be until the transaction ends. The platform always is. */
+    async lockTenant (writer: Writer, tenant: string): Promise<boolean> {
+      if (tenant === '') return true
+      const row = await writer.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '<>', 'deleting').forShare().executeTakeFirst()
+      return row !== undefined
+    },
+
+    /** false where the tenant has a user of this address. */
+    async insert (writer: Writer, { id, tenant, email, role, status, createdAt }: User, hash: string): Promise<boolean> {
+      const { numInsertedOrUpdatedRows = 0n } = await writer.insertInto('tenantry.users')
+        .values({ tenant_id: tenant, id, email, password_hash: hash, role, status, created_at: createdAt, updated_at: createdAt })
+        .onConflict((conflict) => conflict.columns(['tenant_id', 'email']).doNothing()).executeTakeFirst()
+      return numInsertedOrUpdatedRows > 0n
+    },
+
+    /** Another hash of the password that `before` is one of; nothing where that was changed meanwhile. */
+    async replaceHash ({ tenant, id }: User, before: string, hash: string, at: Date): Promise<void> {
+      await dbFor(tenant).updateTable('tenantry.users').set({ password_hash: hash, updated_at: at })
+        .where('tenant_id', '=', tenant).where('id', '=', id).where('password_hash', '=', before).execute()
+    },
+
+    transaction: <T>(tenant: string, work: (writer: Writer) => Promise<T>): Promise<T> => dbFor(tenant).transaction().execute(work)
+  }
+}
+
+function userOf ({ tenant_id: tenant, id, email, role, status, created_at: createdAt }: Pick<Row, typeof columns[number]>): User {
+  return { id, tenant, email, role, status, createdAt }
+}

@@ -1,0 +1,37 @@
+/** What a user is to the server, and what is accepted of a new one. */
+import { Type, type Static } from 'typebox'
+import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/passwords.js'
+
+/** A user with a password: (tenant, id). */
+export interface User {
+  /** A UUID, the `sub` of the user's tokens. */
+  readonly id: string
+  /** Empty for the platform's own. */
+  readonly tenant: string
+  /** In lower case. */
+  readonly email: string
+  readonly role: string
+  /** Who is `disabled` cannot log in. */
+  readonly status: 'active' | 'disabled'
+  readonly createdAt: Date
+}
+
+/** The role of whoever is given no other. */
+export const defaultRole = 'user'
+
+/** The longest that SMTP carries (RFC 5321, 4.5.3.1.3). */
+const maxEmailLength = 254 // characters
+
+export const Email = Type.String({ format: 'email', maxLength: maxEmailLength, description: `An e-mail address of at most ${maxEmailLength} characters; upper and lower case are the same.` })
+
+/** A password as it is sent; whether it can be a new one `passwordFault` says. */
+export const Password = Type.String({ maxLength: maxPasswordInput, description: `${minPasswordLength} to ${maxPasswordLength} characters.` })
+
+const Role = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$', description: '1 to 64 of `A-Z a-z 0-9 _ . -`.' })
+
+export const NewUser = Type.Object({ email: Email, password: Password, role: Type.Optional(Role) }, { additionalProperties: false })
+
+export interface NewUser extends Static<typeof NewUser> {
+  /** Empty for the platform. */
+  readonly tenant: string
+}
