@@ -8,11 +8,12 @@ import { covers, type PermissionSet } from './permissions.js'
  * What a route asks of its caller:
  * - `public`: nothing; a token or key is not looked at
  * - `open`: nothing; a token or key that is sent must be valid
+ * - `partial`: a partial token, and nothing else
  * - `user`: a valid token or key
  * - `tenant-admin`: the role `admin`, of the tenant or of the platform, or the route's `permission`
  * - `platform-admin`: the role `admin` in a token of no tenant, or the platform's API key; no permission replaces it
  */
-export const accessLevels = ['public', 'open', 'user', 'tenant-admin', 'platform-admin'] as const
+export const accessLevels = ['public', 'open', 'partial', 'user', 'tenant-admin', 'platform-admin'] as const
 export type Access = typeof accessLevels[number]
 
 /** What is looked at of a request: who calls, and the app that knows what its role gives. */
@@ -44,6 +45,8 @@ export function requireCaller (request: CallerRequest, access: Access, permissio
     case 'public':
     case 'open':
       return
+    // A caller of these is whoever the identity step takes.
+    case 'partial':
     case 'user':
       if (!isKnown(request.auth)) throw tokenMissing()
       return

@@ -1,8 +1,8 @@
 /** Who calls besides the owners of tokens, and what roles give: what other plugins teach this one. */
 import type { Claims } from '../../lib/compiler/types.js'
 import { hash, timingSafeEqual } from 'node:crypto'
+import { tokenInvalid } from './errors.js'
 import { noPermissions, unionOf, type PermissionSet } from './permissions.js'
-import { tokenInvalid } from './tokens.js'
 
 const maxKeyLength = 256 // characters; longer ones are not looked at
 const platformKey = /^[\x21-\x7e]{16,256}$/

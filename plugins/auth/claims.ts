@@ -2,6 +2,7 @@
 import type { Claims } from '../../lib/compiler/types.js'
 import { deepFreeze } from '../../lib/plain-value.js'
 import { isTenantId } from '../../lib/tenant-id.js'
+import { tokenExpired, tokenInvalid } from './errors.js'
 
 const clockTolerance = 5_000 // ms that the clocks of issuer and server may differ
 
@@ -21,14 +22,24 @@ function isClaims (payload: unknown): payload is Claims {
     (permissions === undefined || (Array.isArray(permissions) && permissions.every((permission) => typeof permission === 'string')))
 }
 
-/** From when until when a token holds, in milliseconds since 1970. */
-export interface Validity {
-  readonly from: number
+/** Claims that hold. */
+export interface Held {
+  readonly claims: Claims
+  /** Until when, in milliseconds since 1970. */
   readonly until: number
 }
 
-/** null for a token without `exp` or with one that never comes, and for times that are not numbers. */
-export function validityOf ({ exp, nbf = -Infinity, iat = -Infinity }: Claims): Validity | null {
-  if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number' || typeof iat !== 'number') return null
-  return { from: Math.max(nbf, iat) * 1000 - clockTolerance, until: exp * 1000 + clockTolerance }
+/**
+ * The claims of a payload that holds at this time; throws `tokenExpired` after it, and `tokenInvalid` before it and for
+ * one with a wrong form, without `exp`, with an `exp` that never comes, or with times that are not numbers.
+ */
+export function heldAt (time: number, payload: unknown): Held {
+  const claims = claimsOf(payload)
+  if (claims === null) throw tokenInvalid()
+  const { exp, nbf = -Infinity, iat = -Infinity } = claims
+  if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number' || typeof iat !== 'number') throw tokenInvalid()
+  const until = exp * 1000 + clockTolerance
+  if (time >= until) throw tokenExpired()
+  if (time < Math.max(nbf, iat) * 1000 - clockTolerance) throw tokenInvalid()
+  return { claims, until }
 }

@@ -12,8 +12,9 @@ import { addStep } from '../pipeline.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
 import { createCallers, type Callers } from './callers.js'
+import { tokenInvalid } from './errors.js'
 import { markSeen, refuseEarlierRoutes } from './early-routes.js'
-import { createTokens, tokenInvalid, type Tokens } from './tokens.js'
+import { createTokens, type Tokens } from './tokens.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -30,6 +31,8 @@ declare module 'fastify' {
     permission?: string
     /** What every caller must hold, all of them. */
     permissions?: readonly string[]
+    /** Whose tokens the route takes: `jwt`, those of the own key, or the name of a provider. Default: all of them. API keys are taken whatever it says. */
+    authProvider?: string
   }
 }
 
@@ -54,24 +57,27 @@ export async function auth (app: FastifyInstance, options: AuthOptions): Promise
   const own: Auth = { ...tokens, ...createCallers(options.apiKey) }
   app.decorate('auth', own)
   app.decorateRequest('auth', null)
-  const identifyAny = createIdentification(own, false)
-  const identifyUser = createIdentification(own, true)
+  const identifyPartial = createPartialIdentification(own)
 
   refuseEarlierRoutes(app)
   app.addHook('onRoute', (route) => {
-    const { access, permissions = [] } = route.config ?? {}
+    const { access, permissions = [], authProvider } = route.config ?? {}
     if (access === undefined) return
     if (!accessLevels.includes(access)) throw new Error(`${route.url}: "${access}" is no access level; there are ${accessLevels.join(', ')}`)
     markSeen(route)
     if (access === 'public') return
-    addStep(route, 'identity', access === 'open' ? identifyAny : identifyUser)
-    if (access !== 'user' || permissions.length > 0) addPermissionStep(route, access, permissions)
+    addStep(route, 'identity', access === 'partial' ? identifyPartial : createIdentification(own, access !== 'open', authProvider))
+    if (asksMore(access) || permissions.length > 0) addPermissionStep(route, access, permissions)
   })
+}
+
+/** The caller must be more than known. */
+function asksMore (access: Access): boolean {
+  return access === 'tenant-admin' || access === 'platform-admin'
 }
 
 /** Roles and permissions, judged before the body is read: a stranger learns nothing from a 400. */
 function addPermissionStep (route: RouteOptions, access: Access, permissions: readonly string[]): void {
-  if (access === 'open' && permissions.length === 0) return
   const permission = route.config?.permission
   addStep(route, 'permission', (request, _reply, done) => {
     const admitted = requireCaller(request, access, permission)
@@ -83,32 +89,45 @@ function addPermissionStep (route: RouteOptions, access: Access, permissions: re
   })
 }
 
-function createIdentification (auth: Auth, required: boolean): onRequestHookHandler {
+function createIdentification (auth: Auth, required: boolean, provider: string | undefined): onRequestHookHandler {
   return (request, reply, done) => {
     const key = request.headers['x-api-key']
     if (key !== undefined) return identifyKey(auth, request, reply, String(key), done)
     const token = bearerToken(request)
-    if (token !== null) request.auth = auth.verify(token)
-    else if (required) throw tokenMissing()
+    if (token !== null) return identified(auth.verify(token, provider), request, done)
+    if (required) throw tokenMissing()
     done()
   }
 }
 
-/** Of one address: keys that this process does not remember. Those that open something are given back. */
-const unknownKeys = createLimit({ max: 100, windowMs: 60_000, skipSuccessfulRequests: true }, 'x-api-key')
+function createPartialIdentification (auth: Auth): onRequestHookHandler {
+  return (request, _reply, done) => {
+    const token = bearerToken(request)
+    if (token === null) throw tokenMissing()
+    identified(auth.verifyPartial(token), request, done)
+  }
+}
 
-/** Goes on at once where the key is known. Several headers are joined with a comma, which no key has. */
-function identifyKey (auth: Auth, request: FastifyRequest, reply: FastifyReply, key: string, done: (error?: Error) => void): void {
-  if (request.headers.authorization !== undefined) throw failure('credentialsAmbiguous')
-  const claims = auth.identify(key, () => {
-    if (request.server.hasDecorator('rateLimiter')) return request.server.rateLimiter.check(request, reply, unknownKeys)
-  })
+/** Goes on at once where the caller is known. */
+function identified (claims: Claims | Promise<Claims>, request: FastifyRequest, done: (error?: Error) => void): void {
   if (claims instanceof Promise) {
     claims.then((found) => { request.auth = found }).then(() => done(), done)
     return
   }
   request.auth = claims
   done()
+}
+
+/** Of one address: keys that this process does not remember. Those that open something are given back. */
+const unknownKeys = createLimit({ max: 100, windowMs: 60_000, skipSuccessfulRequests: true }, 'x-api-key')
+
+/** Several headers are joined with a comma, which no key has. */
+function identifyKey (auth: Auth, request: FastifyRequest, reply: FastifyReply, key: string, done: (error?: Error) => void): void {
+  if (request.headers.authorization !== undefined) throw failure('credentialsAmbiguous')
+  const claims = auth.identify(key, () => {
+    if (request.server.hasDecorator('rateLimiter')) return request.server.rateLimiter.check(request, reply, unknownKeys)
+  })
+  identified(claims, request, done)
 }
 
 /**

@@ -1,5 +1,6 @@
 /** The keys of `jwt`: which algorithm each verifies, decided by the configuration and never by a token (DESIGN 5). */
 import type { Jwt } from '../../lib/config/schema/jwt.js'
+import { createHmac, createPublicKey } from 'node:crypto'
 import { FaultList } from '../../lib/config/faults.js'
 import { checkJwt } from '../../lib/config/meaning/jwt.js'
 import { minSecretLength } from '../../lib/config/schema/jwt.js'
@@ -31,4 +32,11 @@ export function keysOf (jwt: JwtOptions): Keys {
   return publicKey === undefined
     ? { algorithm, verifying: secret === undefined ? previousSecrets : [secret, ...previousSecrets], signing: secret }
     : { algorithm, verifying: [publicKey], signing: privateKey }
+}
+
+/** What tells a verifying key apart from others in the header `kid` of its tokens; nothing of a secret can be told from it. */
+export function keyIdOf (algorithm: Jwt['algorithm'], key: string): string {
+  // The text of a public key may be written in several ways; what it holds may not.
+  const material = algorithm === 'HS256' ? key : createPublicKey(key).export({ type: 'spki', format: 'der' })
+  return createHmac('sha256', material).update('tenantry key id').digest('base64url').slice(0, 11)
 }

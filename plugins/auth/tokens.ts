@@ -1,15 +1,21 @@
 /** Signs and verifies tokens (JWT, RFC 7519). */
 import type { Claims } from '../../lib/compiler/types.js'
-import { createSigner, createVerifier } from 'fast-jwt'
+import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { failure, type TenantryError } from '../../lib/errors.js'
-import { claimsOf, validityOf } from './claims.js'
+import { claimsOf, heldAt, type Held } from './claims.js'
+import { tokenInvalid } from './errors.js'
 import { keysOf, type JwtOptions } from './keys.js'
+import { createDecoder, createEncoder } from './own-key.js'
+import { createPartialTokens, type PartialClaims } from './partial.js'
+import { noRevocations, tokenId, type RevocationList } from './revocations.js'
 
 const defaultExpiresIn = 3600 // s (SPEC "jwt")
 const maxTokenLength = 8192 // characters; longer ones are not looked at
 const maxCachedTokens = 50_000
 const maxCachedCharacters = 33_554_432 // 32 MB of tokens, whatever their number
+
+/** What tokens of the platform's own key are told by, where others are told by the name of their provider. */
+export const ownProvider = 'jwt'
 
 export interface SignOptions {
   /** Seconds until the token expires. Default: `jwt.expiresIn`, 3600 without it. */
@@ -18,15 +24,40 @@ export interface SignOptions {
 
 /** What `app.auth` does with tokens. */
 export interface Tokens {
-  /** A token with these claims, `iat`, `exp`, and the configured `iss` and `aud`. Throws where there is no key to sign with, or a claim has a wrong form. */
+  /**
+   * A token with these claims, `jti` where they have none, `iat`, `exp`, and the configured `iss` and `aud`. Throws where
+   * there is no key to sign with, or a claim has a wrong form.
+   */
   sign (claims: Claims, options?: SignOptions): string
-  /** The claims of a valid token, frozen; throws `tokenInvalid` or `tokenExpired`. */
-  verify (token: string): Claims
+  /**
+   * The claims of a valid token, frozen, at once where nothing has to be asked for; throws, or rejects with, `tokenInvalid`,
+   * `tokenExpired` or `identityProviderUnavailable`.
+   *
+   * @param provider `jwt`: only a token of the own key; a name: only one of that provider. Default: any of them, told apart by `iss`
+   */
+  verify (token: string, provider?: string): Claims | Promise<Claims>
+  /** A token that is good for the second factor alone, and lives 5 minutes. Throws where there is no key to sign with. */
+  signPartial (claims: PartialClaims): string
+  /** The claims of a partial token, frozen: `sub`, and `tenant_id` where it has one. Whether it was revoked is not looked at. Throws `tokenInvalid` or `tokenExpired`. */
+  verifyPartial (token: string): Claims
+  /** Registers who knows of tokens that were revoked. Throws for a second one. */
+  useRevocations (list: RevocationList): void
+  /** The id by which a token is revoked. */
+  tokenId (token: string): string
+  /** Seconds that a token lives which `sign` makes: `jwt.expiresIn`. */
+  readonly lifetime: number
+  /** There is a key to sign with. */
+  readonly canSign: boolean
 }
 
+/** A token that was verified, and is remembered. */
 interface Verified {
   readonly claims: Claims
+  /** Milliseconds since 1970. */
   readonly until: number
+  readonly provider: string
+  /** That of the list of revocations when it was last looked at. */
+  version: number
 }
 
 /**
@@ -36,93 +67,87 @@ interface Verified {
  * @param now the clock, in milliseconds since 1970
  */
 export function createTokens (jwt: JwtOptions | undefined, now: () => number = Date.now): Tokens {
-  if (jwt === undefined) {
-    return {
-      sign () { throw new Error('no token can be signed without a `jwt` section') },
-      verify () { throw tokenInvalid() }
-    }
-  }
-  const keys = keysOf(jwt)
-  const decode = createDecoder(jwt, keys)
-  const sign = createTokenSigner(jwt, keys, now)
+  const keys = jwt === undefined ? undefined : keysOf(jwt)
+  const decode = jwt && keys ? createDecoder(jwt, keys) : refuse
+  const encode = keys && createEncoder(keys)
+  const partial = keys && createPartialTokens(keys, now)
+  const { issuer, audience, expiresIn: lifetime = defaultExpiresIn } = jwt ?? {}
   const verified = new LRUCache<string, Verified>({
     max: maxCachedTokens,
     maxSize: maxCachedCharacters,
     sizeCalculation: (_value, token) => token.length
   })
+  let revocations = noRevocations
 
-  function verifyAnew (token: string): Claims {
+  function verifyAnew (token: string, provider: string | undefined): Claims | Promise<Claims> {
     if (token.length > maxTokenLength) throw tokenInvalid()
-    const claims = claimsOf(decode(token))
-    const validity = claims === null ? null : validityOf(claims)
-    if (claims === null || validity === null) throw tokenInvalid()
-    const time = now()
-    if (time >= validity.until) throw tokenExpired()
-    if (time < validity.from) throw tokenInvalid()
-    verified.set(token, { claims, until: validity.until })
-    return claims
+    if (provider !== undefined && provider !== ownProvider) throw tokenInvalid()
+    return remember(token, heldAt(now(), decode(token)), ownProvider)
+  }
+
+  function remember (token: string, { claims, until }: Held, provider: string): Claims | Promise<Claims> {
+    // No list has this version: it has not been asked yet.
+    const entry = { claims, until, provider, version: NaN }
+    verified.set(token, entry)
+    return unlessRevoked(token, entry)
+  }
+
+  function unlessRevoked (token: string, entry: Verified): Claims | Promise<Claims> {
+    // What changes while the list is asked is asked for again.
+    const { version } = revocations
+    const settle = (refused: boolean) => {
+      if (refused) throw tokenInvalid()
+      entry.version = version
+      return entry.claims
+    }
+    const refused = revocations.refuses(entry.claims, () => tokenId(token))
+    return refused instanceof Promise ? refused.then(settle) : settle(refused)
   }
 
   return {
-    sign,
-    verify (token) {
-      const known = verified.get(token)
-      return known !== undefined && now() < known.until ? known.claims : verifyAnew(token)
-    }
-  }
-}
-
-/** The payload of a token that one of the keys signed with the configured algorithm; times are judged by the caller. */
-function createDecoder ({ issuer, audience }: JwtOptions, { algorithm, verifying }: ReturnType<typeof keysOf>): (token: string) => unknown {
-  const verifiers = verifying.map((key) => createVerifier({
-    key,
-    algorithms: [algorithm],
-    cache: false,
-    ignoreExpiration: true,
-    ignoreNotBefore: true,
-    // A claim that is absent would pass the check of its value.
-    requiredClaims: [...issuer === undefined ? [] : ['iss'], ...audience === undefined ? [] : ['aud']],
-    ...(issuer !== undefined && { allowedIss: issuer }),
-    ...(audience !== undefined && { allowedAud: typeof audience === 'string' ? audience : [...audience] })
-  }))
-  return (token) => {
-    let cause: unknown
-    for (const verify of verifiers) {
-      try {
-        return verify(token)
-      } catch (error) {
-        cause = error
+    sign (claims, { expiresIn = lifetime } = {}) {
+      if (encode === undefined) throw cannotSign()
+      const iat = Math.floor(now() / 1000)
+      const payload = {
+        ...claims,
+        jti: claims.jti ?? randomUUID(),
+        ...(issuer !== undefined && { iss: issuer }),
+        ...(audience !== undefined && { aud: audience }),
+        iat,
+        exp: iat + Math.ceil(expiresIn)
       }
-    }
-    throw tokenInvalid(cause)
+      if (claimsOf({ ...payload }) === null) throw new Error('a claim has a wrong form: see `Claims`')
+      return encode(payload)
+    },
+    verify (token, provider) {
+      const known = verified.get(token)
+      if (known === undefined || now() >= known.until) return verifyAnew(token, provider)
+      if (provider !== undefined && provider !== known.provider) throw tokenInvalid()
+      return known.version === revocations.version ? known.claims : unlessRevoked(token, known)
+    },
+    signPartial (claims) {
+      if (partial === undefined) throw cannotSign()
+      return partial.sign(claims)
+    },
+    verifyPartial (token) {
+      if (partial === undefined || token.length > maxTokenLength) throw tokenInvalid()
+      return partial.verify(token)
+    },
+    useRevocations (list) {
+      if (revocations !== noRevocations) throw new Error('revoked tokens are known in one place: a plugin has registered itself already')
+      revocations = list
+    },
+    tokenId,
+    lifetime,
+    canSign: encode !== undefined
+  }
+
+  function cannotSign (): Error {
+    return new Error(jwt === undefined ? 'no token can be signed without a `jwt` section' : 'no token can be signed without `jwt.privateKey`')
   }
 }
 
-function createTokenSigner (jwt: JwtOptions, { algorithm, signing }: ReturnType<typeof keysOf>, now: () => number): Tokens['sign'] {
-  if (signing === undefined) return () => { throw new Error('no token can be signed without `jwt.privateKey`') }
-  const sign = createSigner({ key: signing, algorithm })
-  const { issuer, audience } = jwt
-  return (claims, { expiresIn = jwt.expiresIn ?? defaultExpiresIn } = {}) => {
-    const iat = Math.floor(now() / 1000)
-    const payload = {
-      ...claims,
-      ...(issuer !== undefined && { iss: issuer }),
-      ...(audience !== undefined && { aud: audience }),
-      iat,
-      exp: iat + Math.ceil(expiresIn)
-    }
-    if (claimsOf({ ...payload }) === null) throw new Error('a claim has a wrong form: see `Claims`')
-    return sign(payload)
-  }
-}
-
-/** RFC 6750, 3.1. */
-const invalidToken = { 'www-authenticate': 'Bearer error="invalid_token"' }
-
-export function tokenInvalid (cause?: unknown): TenantryError {
-  return failure('tokenInvalid', { headers: invalidToken, cause })
-}
-
-function tokenExpired (): TenantryError {
-  return failure('tokenExpired', { headers: invalidToken })
+/** Without a key nobody has signed anything. */
+function refuse (): never {
+  throw tokenInvalid()
 }

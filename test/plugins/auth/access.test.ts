@@ -20,6 +20,7 @@ t.test('each access level lets in whom it names', async (t) => {
   const expected: Record<Access, readonly (typeof missing | null)[]> = {
     public: [null, null, null, null, null],
     open: [null, null, null, null, null],
+    partial: [missing, null, null, null, null],
     user: [missing, null, null, null, null],
     'tenant-admin': [missing, insufficient, null, null, null],
     'platform-admin': [missing, insufficient, insufficient, insufficient, null]

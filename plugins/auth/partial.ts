@@ -1,0 +1,63 @@
+/**
+ * Partial tokens: whoever has one has given a password and owes the second factor (DESIGN 5). They are signed with a key
+ * that is derived from the signing key, so that nothing else takes them for a token, and nothing takes a token for one.
+ */
+import type { Claims } from '../../lib/compiler/types.js'
+import type { Keys } from './keys.js'
+import { createPrivateKey, hkdfSync, randomUUID } from 'node:crypto'
+import { createSigner, createVerifier } from 'fast-jwt'
+import { claimsOf, heldAt } from './claims.js'
+import { tokenInvalid } from './errors.js'
+
+/** Seconds that a partial token lives. */
+export const partialLifetime = 300
+
+const algorithm = 'HS256'
+const keyUse = 'tenantry partial tokens' // HKDF's info: no other key is derived with it
+
+/** Whom a partial token names. */
+export interface PartialClaims {
+  readonly sub: string
+  readonly tenant_id?: string | undefined
+}
+
+export interface PartialTokens {
+  sign (claims: PartialClaims): string
+  verify (token: string): Claims
+}
+
+/** undefined where there is no key to sign with. Tokens of a previous secret hold until they expire. */
+export function createPartialTokens ({ algorithm: own, verifying, signing }: Keys, now: () => number): PartialTokens | undefined {
+  if (signing === undefined) return undefined
+  const keys = (own === 'HS256' ? verifying : [signing]).map((key) => derive(own, key))
+  const sign = createSigner({ key: derive(own, signing), algorithm })
+  const verifiers = keys.map((key) => createVerifier({ key, algorithms: [algorithm], cache: false, ignoreExpiration: true, ignoreNotBefore: true }))
+
+  function decode (token: string): unknown {
+    let cause: unknown
+    for (const verify of verifiers) {
+      try {
+        return verify(token)
+      } catch (error) {
+        cause = error
+      }
+    }
+    throw tokenInvalid(cause)
+  }
+
+  return {
+    sign ({ sub, tenant_id: tenantId }) {
+      const iat = Math.floor(now() / 1000)
+      const payload = { sub, ...tenantId !== undefined && { tenant_id: tenantId }, jti: randomUUID(), iat, exp: iat + partialLifetime }
+      if (claimsOf({ ...payload }) === null) throw new Error('a claim has a wrong form: see `Claims`')
+      return sign(payload)
+    },
+    verify: (token) => heldAt(now(), decode(token)).claims
+  }
+}
+
+/** The text of a private key may be written in several ways; what it holds may not. */
+function derive (own: Keys['algorithm'], key: string): Buffer {
+  const material = own === 'HS256' ? Buffer.from(key) : createPrivateKey(key).export({ type: 'pkcs8', format: 'der' })
+  return Buffer.from(hkdfSync('sha256', material, '', keyUse, 32))
+}
