@@ -6,22 +6,28 @@ import type { Entry, Sections } from './sections.js'
 import { checkRouteTexts } from '../compiler/check.js'
 import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
+import { canSign, checkAuth } from './meaning/auth.js'
 import { checkCache } from './meaning/cache.js'
 import { checkJwt } from './meaning/jwt.js'
+import { checkMfa } from './meaning/mfa.js'
 import { checkPlans } from './meaning/plans.js'
 import { checkEndpoints, withDefaultRule } from './meaning/rate-limit.js'
+import { checkRbac, roleTablesOf } from './meaning/rbac.js'
 import { checkRedisUrl } from './meaning/redis.js'
 import { checkLimits, checkRoutes } from './meaning/routes.js'
 import { checkTables } from './meaning/tables.js'
 import { checkTenancy } from './meaning/tenancy.js'
 import { builtInGroups } from './reserved.js'
 import { Analytics } from './schema/analytics.js'
+import { Auth } from './schema/auth.js'
 import { CacheStore } from './schema/cache.js'
 import { Jwt } from './schema/jwt.js'
+import { Mfa } from './schema/mfa.js'
 import { Pagination } from './schema/pagination.js'
 import { Plans } from './schema/plans.js'
 import { Plugins } from './schema/plugins.js'
 import { RateLimit } from './schema/rate-limit.js'
+import { Rbac } from './schema/rbac.js'
 import { Root } from './schema/root.js'
 import { Route } from './schema/route.js'
 import { Server } from './schema/server.js'
@@ -49,6 +55,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const jwt = jwtOf(sections, faults)
   const plugins = sections.get('plugins', Plugins)
   const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
+  const auth = authOf(sections, jwt, off, faults)
   const tables = sections.entries('tables', TableDefinition)
   // An app has tables of its own, which its sections do not declare.
   const complete = !embedded && provider === 'embedded' && tables.length === sections.size('tables')
@@ -71,13 +78,19 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const plans = sections.get('plans', Plans)
   if (plans !== undefined) checkPlans(plans, faults)
   const analytics = sections.get('analytics', Analytics)
+  const mfa = sections.get('mfa', Mfa)
+  if (mfa !== undefined) checkMfa(mfa, { jwt: sections.has('jwt'), off }, faults)
+  const rbac = sections.get('rbac', Rbac)
+  if (rbac !== undefined) checkRbac(rbac, faults)
   const migrate = sections.get('migrate', Root.properties.migrate)
-  if (!database || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics) return undefined
+  if (!database || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac) return undefined
+  const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const config = {
-    database,
+    database: { ...database, ...roleTables !== undefined && { roleTables } },
     migrate: migrateOf(migrate, provider, env),
     tables: Object.fromEntries(tables.map(({ name, value }) => [name, value])),
     ...jwt !== undefined && { jwt },
+    auth,
     routes: routes.map((route) => route.value),
     pagination,
     cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),
@@ -86,6 +99,8 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     tenancy,
     plans,
     analytics,
+    mfa,
+    rbac,
     plugins
   }
   further?.(config, routes, { faults, env })
@@ -96,6 +111,15 @@ function jwtOf (sections: Sections, faults: FaultList): Jwt | undefined {
   const section = sections.get('jwt', Jwt)
   if (section === undefined) return undefined
   return filled({ ...section, algorithm: checkJwt(section, faults) }, 'expiresIn', 'algorithm')
+}
+
+function authOf (sections: Sections, jwt: Jwt | undefined, off: ReadonlySet<string>, faults: FaultList): Auth | undefined {
+  const section = sections.get('auth', Auth)
+  if (section === undefined) return undefined
+  const auth = filled(section, 'registration')
+  // Of a section `jwt` with faults nothing is known.
+  checkAuth(auth, { signs: jwt === undefined ? sections.has('jwt') : canSign(jwt), off }, faults)
+  return auth
 }
 
 function paginationOf (sections: Sections, faults: FaultList): Pagination | undefined {

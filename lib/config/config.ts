@@ -1,12 +1,16 @@
 /** A document after the check: defaults filled in, aliases resolved, settings in place of templates, frozen. */
+import type { RoleTables } from '../database/role-tables.js'
 import type { Analytics } from './schema/analytics.js'
+import type { Auth } from './schema/auth.js'
 import type { CacheStore } from './schema/cache.js'
 import type { Embedded, Postgres } from './schema/database.js'
 import type { Jwt } from './schema/jwt.js'
+import type { Mfa } from './schema/mfa.js'
 import type { Pagination } from './schema/pagination.js'
 import type { Plans } from './schema/plans.js'
 import type { Plugins } from './schema/plugins.js'
 import type { RateLimit } from './schema/rate-limit.js'
+import type { Rbac } from './schema/rbac.js'
 import type { Route } from './schema/route.js'
 import type { Server } from './schema/server.js'
 import type { Tables } from './schema/table.js'
@@ -19,6 +23,8 @@ export interface DatabaseConfig {
   readonly postgres?: Postgres
   /** Of the provider `embedded`. */
   readonly embedded?: Embedded
+  /** The tables of the platform's roles, where `rbac` is in force. */
+  readonly roleTables?: RoleTables
 }
 
 export interface Config {
@@ -26,6 +32,7 @@ export interface Config {
   readonly migrate: 'auto' | 'manual'
   readonly tables: Tables
   readonly jwt?: Jwt
+  readonly auth: Auth
   readonly routes: Route[]
   readonly pagination: Pagination
   readonly cache: CacheStore
@@ -34,5 +41,7 @@ export interface Config {
   readonly tenancy: Tenancy
   readonly plans: Plans
   readonly analytics: Analytics
+  readonly rbac: Rbac
+  readonly mfa: Mfa
   readonly plugins: Plugins
 }

@@ -19,10 +19,10 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   analytics: ['/analytics/summary'],
   'api-keys': ['/tenant/api-keys', '/tenant/api-keys/:id', '/tenant/api-keys/:id/rotate'],
   audit: ['/audit'],
-  auth: ['/auth/login', '/auth/register', '/auth/logout', '/auth/logout-all'],
   billing: ['/billing/plans', '/billing/subscription', '/billing/subscription/sync', '/billing/usage', '/billing/upgrade', '/billing/webhook/payprov', '/webhooks/billing/altprov'],
   files: ['/files/upload', '/files/:fileId', '/files/download/:bucket/*', '/files/signed-url/:bucket/*', '/files/entity/:entityType/:entityId'],
   integrations: ['/integrations/:type/:action'],
+  login: ['/auth/login', '/auth/register', '/auth/logout', '/auth/logout-all', '/auth/mfa/verify'],
   mfa: ['/mfa/setup', '/mfa/verify', '/mfa/enable', '/mfa/disable', '/mfa/status', '/mfa/backup-codes', '/mfa/backup-codes/verify', '/auth/mfa/verify'],
   publish: ['/publish/init', '/publish/verify', '/publish/entity'],
   rbac: ['/rbac/roles', '/rbac/roles/:id', '/rbac/permissions', '/rbac/permissions/:id', '/rbac/assign', '/rbac/unassign', '/rbac/users/:id/roles', '/rbac/users/:id/permissions'],
@@ -42,7 +42,7 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Groups that this version serves, and endpoints of groups that it does not serve whole. */
-const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-rbac', '/billing/plans', 'usage', 'resource-limits', 'analytics'])
+const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-rbac', '/billing/plans', 'usage', 'resource-limits', 'analytics', 'login', 'mfa', 'rbac'])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {

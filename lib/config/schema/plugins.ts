@@ -13,6 +13,7 @@ const PlannedGroup = (endpoints: string) => Type.Optional(Type.Union([
 
 export const Plugins = Section({
   health: Group('`GET /health`.', {}),
+  login: Group('`POST /auth/login`, `POST /auth/mfa/verify`, `POST /auth/register`, `POST /auth/logout` and `POST /auth/logout-all`, which are there where `jwt` has a key to sign with.', {}),
   migration: Group('`/migration`.', {}),
   openapi: Group('`GET /doc` and `GET /ui`.', {
     title: Type.Optional(Type.String({ minLength: 1, description: 'The name of the API. Default: `API`.' })),
@@ -31,9 +32,9 @@ export const Plugins = Section({
   billing: Group('`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), and what a later version has under `/billing` and `/webhooks/billing`.', {}),
   files: PlannedGroup('`/files`.'),
   integrations: PlannedGroup('`/integrations`.'),
-  mfa: PlannedGroup('`/mfa` and `/auth/mfa`.'),
+  mfa: Group('`/mfa` and `POST /auth/mfa/verify`, which are there where `jwt` is.', {}),
   publish: PlannedGroup('`/publish`.'),
-  rbac: PlannedGroup('`/rbac`.'),
+  rbac: Group('`/rbac`, which is there where `rbac.enabled` is true, and what the roles of the platform give.', {}),
   realtime: PlannedGroup('`/realtime`.'),
   'resource-limits': Group('`/tenant/limits`, and the limits of users that tenants set with it.', {}),
   system: PlannedGroup('`/system`, `/metrics`, `/cache` and `/queue`.'),

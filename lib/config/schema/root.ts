@@ -2,18 +2,21 @@
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 import { Analytics } from './analytics.js'
+import { Auth } from './auth.js'
 import { CacheStore } from './cache.js'
 import { DatabaseProvider, Embedded, Postgres } from './database.js'
 import { Jwt } from './jwt.js'
+import { Mfa } from './mfa.js'
 import { Pagination } from './pagination.js'
 import { Agent } from './planned/agent.js'
-import { Auth, AuthProviders, Mfa, Rbac } from './planned/identity.js'
+import { AuthProviders } from './planned/identity.js'
 import { CustomIntegrations, Egress, PlannedCredentials } from './planned/integration.js'
 import { Firebase, Storage, StorageProvider } from './planned/operation.js'
 import { Queue, Webhooks, Workflows } from './planned/workflow.js'
 import { Plans } from './plans.js'
 import { Plugins } from './plugins.js'
 import { RateLimit } from './rate-limit.js'
+import { Rbac } from './rbac.js'
 import { Route } from './route.js'
 import { Server } from './server.js'
 import { Tables } from './table.js'
@@ -32,9 +35,9 @@ export const Root = Section({
   tables: Type.Optional(Tables),
   jwt: Type.Optional(Jwt),
   authProviders: AuthProviders,
-  auth: Auth,
-  mfa: Mfa,
-  rbac: Rbac,
+  auth: Type.Optional(Auth),
+  mfa: Type.Optional(Mfa),
+  rbac: Type.Optional(Rbac),
   routes: Type.Array(Route, { description: 'The endpoints.' }),
   pagination: Type.Optional(Pagination),
   cache: Type.Optional(CacheStore),
