@@ -51,7 +51,7 @@ const maxText = 256 // characters that are kept of a user, an address, a target,
 
 /** Adds the entries, of those tenants that are not being deleted. */
 export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly AuditEntry[]): Promise<void> {
-  const rows = JSON.stringify(entries.map(rowOf), (_name, value: unknown) => typeof value === 'string' ? kept(value) : value)
+  const rows = JSON.stringify(entries.map(rowOf), (_name, value: unknown) => typeof value === 'string' ? keptText(value) : value)
   await sql`with given as materialized (
       select * from rows from (jsonb_to_recordset(${rows}::jsonb)
         as (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz)) with ordinality
@@ -69,7 +69,7 @@ function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, ou
   return { tenant_id: tenant, action, user_id: userId, address, target, outcome, details: told, created_at: at }
 }
 
-/** What callers send may be long, and hold what PostgreSQL's text has not: NUL, and halves of surrogate pairs. */
-function kept (text: string): string {
-  return text.slice(0, maxText).replace(/[\0\p{Surrogate}]/gu, '')
+/** A text as the log keeps it: callers send long ones, and such as PostgreSQL's text has not: NUL, and halves of surrogate pairs. */
+export function keptText (text: string): string {
+  return (text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text).replace(/[\0\p{Surrogate}]/gu, '')
 }

@@ -73,7 +73,10 @@ export interface SecretsTable {
 }
 
 export interface AuditLogTable {
+  /** In the order of writing, over all tenants. */
   id: Generated<string>
+  /** What callers see as its id, which tells nothing of other tenants' entries. */
+  uuid: Generated<string>
   /** Empty for the platform. */
   tenant_id: string
   action: string
@@ -303,7 +306,8 @@ export interface SystemTables {
 
 /**
  * The system tables that hold what a tenant owns, in the order in which they are emptied when it is deleted. Every one
- * with a column `tenant_id` stands here; a test holds the list against the database.
+ * with a column `tenant_id` stands here, but for those whose names a document gives (role-tables.ts), which are emptied
+ * after these; a test holds the list against the database.
  */
 export const tenantOwnedTables = [
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secrets', 'tenantry.api_keys',

@@ -1,6 +1,7 @@
 /** Groups of built-in endpoints, on or off (DESIGN 2). */
 import { Type, type Static, type TSchema } from 'typebox'
 import { Section } from './annotations.js'
+import { auditOptions } from './audit.js'
 
 const Group = <Properties extends Record<string, TSchema>>(endpoints: string, options: Properties) => Type.Optional(Type.Union([
   Type.Literal(false), Section(options)
@@ -28,7 +29,7 @@ export const Plugins = Section({
   admin: PlannedGroup('`/admin/entities`.'),
   agent: PlannedGroup('`/agent` and `/llm`.'),
   analytics: Group('`/analytics`, which is there where `analytics.enabled` is true.', {}),
-  audit: PlannedGroup('`/audit`.'),
+  audit: Group('`GET /audit`.', auditOptions),
   billing: Group('`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), and what a later version has under `/billing` and `/webhooks/billing`.', {}),
   files: PlannedGroup('`/files`.'),
   integrations: PlannedGroup('`/integrations`.'),

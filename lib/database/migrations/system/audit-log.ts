@@ -9,6 +9,7 @@ export const auditLog: SystemMigration = {
     // The empty tenant is the platform.
     `create table tenantry.audit_log (
   id bigint generated always as identity primary key,
+  uuid uuid not null default gen_random_uuid(),
   tenant_id text not null,
   action text not null,
   user_id text,
@@ -20,12 +21,15 @@ export const auditLog: SystemMigration = {
   details jsonb,
   created_at timestamptz not null default now()
 )`,
-    // For pages of it, those of one user, of one action and of one target, and for the sweep.
-    'create index on tenantry.audit_log (tenant_id, created_at)',
-    'create index on tenantry.audit_log (tenant_id, id)',
-    'create index on tenantry.audit_log (tenant_id, user_id, id)',
-    'create index on tenantry.audit_log (tenant_id, action, id)',
-    'create index on tenantry.audit_log (tenant_id, target, id)',
+    // Of a tenant: pages of all entries, of a user's, of an action's and of a target's, and the sweep.
+    'create index on tenantry.audit_log (tenant_id, created_at, id)',
+    'create index on tenantry.audit_log (tenant_id, user_id, created_at, id)',
+    'create index on tenantry.audit_log (tenant_id, action, created_at, id)',
+    'create index on tenantry.audit_log (tenant_id, target, created_at, id)',
+    // Of all tenants: the same pages for the platform's administrators.
+    'create index on tenantry.audit_log (created_at, id)',
+    'create index on tenantry.audit_log (user_id, created_at, id)',
+    'create index on tenantry.audit_log (action, created_at, id)',
     // The one entry an hour that counts the uses of a secret.
     "create unique index on tenantry.audit_log (tenant_id, target, hour) where action = 'secret.access'",
     ...policies ? policyStatements('tenantry.audit_log', 'text', noSecurity) : []

@@ -1,0 +1,96 @@
+/** `GET /audit` (DESIGN 5). A route group: it registers an endpoint and decorates nothing. Needs the plugins audit, auth and tenancy. */
+import type {} from '../auth/index.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { AuditRow } from './store.js'
+import fp from 'fastify-plugin'
+import { Type, type Static } from 'typebox'
+import { auditActions, type AuditAction } from '../../lib/audit.js'
+import { isPlatformAdmin } from '../auth/access.js'
+import conventions, { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import { endOf, timeOf, timeRefused } from '../conventions/time-range.js'
+import { requireDecorator } from '../requirement.js'
+import { tenantOf } from '../tenancy/required.js'
+import { maxCounted } from './store.js'
+
+const maxTimeLength = 64 // characters of a date and time
+
+/** What each value of `action` asks for: an action, or a group such as `secret.*`. */
+const asked = actionsByName()
+
+const Time = (description: string) => Type.Optional(Type.String({ maxLength: maxTimeLength, description, examples: ['2026-01-31', '2026-01-31T12:00:00Z'] }))
+const Query = Type.Object({
+  from: Time('A date of UTC, or a date and time. Default: as far back as entries are kept.'),
+  to: Time('A date of UTC, which is the whole of that day, or a date and time, which is not in it. Default: now.'),
+  action: Type.Optional(Type.Enum([...asked.keys()], { description: 'What was done, or a group of it.' })),
+  userId: Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description: 'The `sub` of who did it.' })),
+  ...pageQuery('Entries', maxCounted)
+}, { additionalProperties: false })
+
+const orNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
+const Entry = Type.Object({
+  id: Type.String({ format: 'uuid' }),
+  timestamp: Type.String({ format: 'date-time', description: 'When; of uses of a secret, when the first of the hour was counted.' }),
+  action: Type.String({ description: 'What was done.' }),
+  userId: orNull('The `sub` of who did it; null for the server itself, and for strangers.'),
+  tenantId: orNull("Whose entry it is; null for the platform's own."),
+  target: orNull('What it was done to.'),
+  address: orNull("Where the request came from; null where there was none, and for the platform's administrators who act on a tenant."),
+  outcome: Type.Enum(['success', 'failure']),
+  count: Type.Integer({ description: 'How many uses a `secret.access` stands for: those of one hour. Else 1.' }),
+  details: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], { description: 'Further facts.' })
+})
+
+export async function auditRoutes (app: FastifyInstance): Promise<void> {
+  requireDecorator(app, 'audit', 'audit', 'audit', 'auditRoutes')
+  // Without them nothing would stand between a stranger, or another tenant, and these entries.
+  requireDecorator(app, 'auth', 'auth', 'audit', 'auditRoutes')
+  requireDecorator(app, 'tenancy', 'tenancy', 'audit', 'auditRoutes')
+  await app.register(conventions)
+  const { audit } = app
+
+  app.get<{ Querystring: Static<typeof Query> }>('/audit', {
+    config: { access: 'tenant-admin', permission: 'audit:read' },
+    schema: {
+      tags: ['Audit'],
+      summary: 'What was done, the newest first',
+      description: `A tenant's entries as far back as its plan keeps them; for platform administrators those of all tenants and of the platform, or with \`X-Tenant-ID\` those of that tenant. \`total\` counts up to ${maxCounted}.`,
+      querystring: Query,
+      response: { 200: ListOf(Entry), ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+    }
+  }, async (request) => {
+    const { userId, action } = request.query
+    const page = pageOf(request.query)
+    const { data, total } = await audit.page({ ...timesOf(request.query), tenant: whose(request), userId, actions: action === undefined ? undefined : asked.get(action) }, page)
+    return { data: data.map(told), pagination: { ...page, total } }
+  })
+}
+
+/** The tenant of the request; undefined for all, which only the platform's administrators see. */
+function whose (request: FastifyRequest): string | undefined {
+  const { auth, tenant } = request
+  return tenant === null && auth !== null && isPlatformAdmin(auth) ? undefined : tenantOf(request)
+}
+
+function timesOf ({ from, to }: Static<typeof Query>): { from?: Date, until?: Date } {
+  const begin = from === undefined ? undefined : timeOf(from, '/query/from')
+  const end = to === undefined ? undefined : endOf(to, '/query/to')
+  if (begin !== undefined && end !== undefined && begin > end) throw timeRefused('/query/from', 'must not be after `to`', 'maximum')
+  return { ...begin !== undefined && { from: new Date(begin) }, ...end !== undefined && { until: new Date(end) } }
+}
+
+function told ({ tenant, timestamp, ...entry }: AuditRow): Static<typeof Entry> {
+  return { ...entry, timestamp: timestamp.toISOString(), tenantId: tenant === '' ? null : tenant }
+}
+
+function actionsByName (): ReadonlyMap<string, readonly AuditAction[]> {
+  const byName = new Map<string, AuditAction[]>()
+  for (const action of auditActions) {
+    const parts = action.split('.')
+    const groups = parts.slice(1).map((_part, index) => `${parts.slice(0, index + 1).join('.')}.*`)
+    for (const name of [action, ...groups]) byName.set(name, [...byName.get(name) ?? [], action])
+  }
+  return byName
+}
+
+export default fp(auditRoutes, { name: 'tenantry-audit-routes', fastify: '5.x', encapsulate: true })

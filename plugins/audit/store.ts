@@ -1,0 +1,71 @@
+/** Reads the audit log. */
+import type { Kysely } from 'kysely'
+import type { AuditAction } from '../../lib/audit.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { keptText } from '../../lib/audit.js'
+
+/** How many entries are counted at most, and may be skipped: what that costs has a bound, however long the log is. */
+export const maxCounted = 10_000
+
+/** An entry as it stands in the log. */
+export interface AuditRow {
+  readonly id: string
+  readonly timestamp: Date
+  readonly action: string
+  /** The `sub` of who did it; null for the server itself, and for strangers. */
+  readonly userId: string | null
+  /** Empty for the platform's own. */
+  readonly tenant: string
+  readonly target: string | null
+  readonly address: string | null
+  readonly outcome: 'success' | 'failure'
+  /** How many uses of a secret the entry stands for. */
+  readonly count: number
+  readonly details: Readonly<Record<string, unknown>> | null
+}
+
+/** Which entries; what is left out narrows nothing. */
+export interface AuditFilter {
+  /** Whose log; empty for the platform's own, undefined for all. */
+  readonly tenant?: string | undefined
+  readonly actions?: readonly AuditAction[] | undefined
+  readonly userId?: string | undefined
+  readonly target?: string | undefined
+  readonly from?: Date | undefined
+  /** Exclusive. */
+  readonly until?: Date | undefined
+}
+
+export interface AuditPage {
+  readonly data: AuditRow[]
+  /** At most `maxCounted`. */
+  readonly total: number
+}
+
+const order = sql`order by created_at desc, id desc`
+
+/** The newest first. */
+export async function readAudit (db: Kysely<SystemTables>, { tenant, actions, userId, target, from, until }: AuditFilter, { limit, offset }: { limit: number, offset: number }): Promise<AuditPage> {
+  const conditions = sql.join([
+    sql`true`,
+    ...tenant === undefined ? [] : [sql`tenant_id = ${tenant}`],
+    ...userId === undefined ? [] : [sql`user_id = ${keptText(userId)}`],
+    ...target === undefined ? [] : [sql`target = ${keptText(target)}`],
+    ...from === undefined ? [] : [sql`created_at >= ${from}`],
+    ...until === undefined ? [] : [sql`created_at < ${until}`]
+  ], sql` and `)
+  // Of several actions each gives its newest, out of an index: of one that is rare not the whole log is looked through.
+  const entries = actions === undefined
+    ? sql`select * from tenantry.audit_log where ${conditions}`
+    : sql`select entry.* from unnest(${actions}::text[]) as asked (name) cross join lateral (
+        select * from tenantry.audit_log where action = asked.name and ${conditions} ${order} limit ${offset + limit}) entry`
+  const counted = actions === undefined ? conditions : sql`action = any(${actions}::text[]) and ${conditions}`
+
+  const [{ rows }, { rows: [count] }] = await Promise.all([
+    sql<AuditRow>`select uuid as id, created_at as timestamp, action, user_id as "userId", tenant_id as tenant, target, address, outcome, count::float8 as count, details
+      from (${entries}) entries ${order} limit ${limit} offset ${offset}`.execute(db),
+    sql<{ total: number }>`select count(*)::int as total from (select from tenantry.audit_log where ${counted} limit ${maxCounted}) counted`.execute(db)
+  ])
+  return { data: rows, total: count?.total ?? 0 }
+}

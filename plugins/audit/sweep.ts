@@ -1,0 +1,42 @@
+/** Removes entries that have been kept long enough. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { maxSweptRows as maxRows, sweep } from '../../lib/database/sweeping.js'
+import { unlimited, type Plan, type Plans } from '../../lib/plans.js'
+
+export interface Retention {
+  /** They say how long a tenant's entries are kept. */
+  readonly plans: Plans
+  /** Days for which the platform's own are. */
+  readonly retentionDays: number
+}
+
+/** Sweeps once; false where another server does so now. */
+export function sweepAudit (db: Kysely<SystemTables>, { plans, retentionDays }: Retention, at: Date): Promise<boolean> {
+  return sweep(db, 'tenantry.audit_log.sweep', [
+    (transaction) => deleteOfTenants(transaction, plans, at),
+    (transaction) => deleteOfPlatform(transaction, retentionDays, at)
+  ])
+}
+
+/** How many entries went that are older than the plan of their tenant keeps them. */
+async function deleteOfTenants (db: Kysely<SystemTables>, plans: Plans, at: Date): Promise<number> {
+  const daysOf = (plan: Plan) => plan.limits.tenantConfig.auditRetentionDays
+  const { numAffectedRows = 0n } = await sql`delete from tenantry.audit_log where id in (
+    select old.id from tenantry.tenants t
+    left join unnest(${plans.tiers}::text[], ${plans.all.map(daysOf)}::int[]) as known (plan, days) on known.plan = t.plan
+    cross join lateral (select coalesce(known.days, ${daysOf(plans.of(undefined))}::int) as days) kept
+    join lateral (
+      select a.id from tenantry.audit_log a where a.tenant_id = t.id and a.created_at <= ${at}::timestamptz - make_interval(days => kept.days) limit ${maxRows}
+    ) old on kept.days <> ${unlimited} limit ${maxRows}
+  )`.execute(db)
+  return Number(numAffectedRows)
+}
+
+async function deleteOfPlatform (db: Kysely<SystemTables>, days: number, at: Date): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`delete from tenantry.audit_log where id in (
+    select id from tenantry.audit_log where tenant_id = '' and created_at <= ${at}::timestamptz - make_interval(days => ${days}::int) limit ${maxRows}
+  )`.execute(db)
+  return Number(numAffectedRows)
+}
