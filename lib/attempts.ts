@@ -23,6 +23,8 @@ export interface Attempts {
   take (rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** The subject has proven itself: its tries are forgotten. */
   forgive (rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  /** That try proved itself, or was not made: what others have failed still counts. */
+  giveBack (rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** Removes what has ended; false where another server does so now. */
   sweep (): Promise<boolean>
 }
@@ -46,6 +48,11 @@ export function createAttempts (db: Kysely<SystemTables>, now: () => number = Da
 
     async forgive ({ kind }, tenant, subject) {
       await db.deleteFrom('tenantry.attempts').where('tenant_id', '=', tenant).where('kind', '=', kind).where('subject', '=', digest(subject)).execute()
+    },
+
+    async giveBack ({ kind }, tenant, subject) {
+      await sql`update tenantry.attempts set count = count - 1
+        where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and count > 0 and ends_at > ${new Date(now())}`.execute(db)
     },
 
     sweep: () => sweep(db, 'tenantry.attempts.sweep', [async (transaction) => {

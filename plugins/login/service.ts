@@ -1,0 +1,118 @@
+/** Logins and registrations (DESIGN 5 "Login"): from credentials to a token. */
+import type { Kysely } from 'kysely'
+import type { Actor, AuditAction } from '../../lib/audit.js'
+import type { Claims } from '../../lib/compiler/types.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Auth } from '../auth/index.js'
+import type { Mfa } from '../mfa/index.js'
+import type { Sessions } from '../sessions/index.js'
+import type { User, Users } from '../users/index.js'
+import type { Tries } from './tries.js'
+import { writeAudit } from '../../lib/audit.js'
+import { catalogue, failure, TenantryError } from '../../lib/errors.js'
+import { partialLifetime } from '../auth/partial.js'
+import { tokenInvalid } from '../auth/errors.js'
+
+export interface Credentials {
+  readonly email: string
+  readonly password: string
+}
+
+/** A token, and whose it is. */
+export interface LoggedIn {
+  readonly token: string
+  /** Seconds. */
+  readonly expiresIn: number
+  readonly user: User
+}
+
+/** The password was right, and the user owes the second factor. */
+export interface MfaRequired {
+  readonly partialToken: string
+  /** Seconds. */
+  readonly expiresIn: number
+}
+
+/** `tenant` is empty for the platform. */
+export interface Login {
+  /** Throws `credentialsInvalid`, `tooManyAttempts`, `loginBusy`. */
+  logIn (tenant: string, credentials: Credentials, address: string): Promise<LoggedIn | MfaRequired>
+  /** The second factor of whoever has a partial token with these claims. Throws `credentialsInvalid`, `tokenInvalid`, `tooManyAttempts`. */
+  verifyCode (claims: Claims, code: string, actor: Actor): Promise<LoggedIn>
+  /** A new user with the role `user`. Throws `validationFailed`, `conflict`, `tenantUnknown`, `loginBusy`. */
+  register (tenant: string, credentials: Credentials, address: string): Promise<LoggedIn>
+}
+
+export interface LoginParts {
+  readonly users: Users
+  readonly sessions: Pick<Sessions, 'open'>
+  readonly auth: Pick<Auth, 'signPartial'>
+  /** null: there are no second factors. */
+  readonly mfa: Pick<Mfa, 'isEnabled' | 'check'> | null
+  readonly tries: Tries
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly now: () => number
+}
+
+export function createLogin ({ users, sessions, auth, mfa, tries, dbFor, now }: LoginParts): Login {
+  async function audit (tenant: string, action: AuditAction, actor: Actor, target: string, outcome: 'success' | 'failure', details?: Readonly<Record<string, unknown>>): Promise<void> {
+    await writeAudit(dbFor(tenant), { tenant, action, actor, target, outcome, details, at: new Date(now()) })
+  }
+
+  async function opened (user: User, amr: readonly string[]): Promise<LoggedIn> {
+    const { id: sub, role, tenant, email } = user
+    return { ...await sessions.open({ sub, role, email, amr, ...tenant !== '' && { tenant_id: tenant } }), user }
+  }
+
+  return {
+    async logIn (tenant, { email: given, password }, address) {
+      const email = given.toLowerCase()
+      const stranger: Actor = { userId: null, address }
+      const attempt = { tenant, email, address }
+      try {
+        await tries.take(attempt)
+      } catch (error) {
+        if (isError(error, catalogue.tooManyAttempts.code)) await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'locked' })
+        throw error
+      }
+      const user = await users.authenticate(tenant, email, password).catch(async (error: unknown) => {
+        if (isError(error, catalogue.loginBusy.code)) await tries.notMade(attempt)
+        throw error
+      })
+      if (user === null) {
+        await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'credentials' })
+        throw failure('credentialsInvalid')
+      }
+      await tries.succeeded(attempt)
+      const mfaRequired = mfa !== null && await mfa.isEnabled(tenant, user.id)
+      await audit(tenant, 'auth.login', { userId: user.id, address }, email, 'success', mfaRequired ? { mfaRequired } : undefined)
+      if (!mfaRequired) return await opened(user, ['pwd'])
+      return { partialToken: auth.signPartial({ sub: user.id, ...tenant !== '' && { tenant_id: tenant } }), expiresIn: partialLifetime }
+    },
+
+    async verifyCode ({ sub, tenant_id: tenant = '' }, code, actor) {
+      const user = await users.find(tenant, sub)
+      if (mfa === null || user === null || user.status !== 'active') throw tokenInvalid()
+      const told = (outcome: 'success' | 'failure', reason?: string) => audit(tenant, 'auth.mfa', actor, user.email, outcome, reason === undefined ? undefined : { reason })
+      const isRight = await mfa.check(tenant, sub, code, actor).catch(async (error: unknown) => {
+        if (isError(error, catalogue.tooManyAttempts.code)) await told('failure', 'locked')
+        throw error
+      })
+      if (!isRight) {
+        await told('failure', 'code')
+        throw failure('credentialsInvalid', { message: 'The code is not valid' })
+      }
+      await told('success')
+      return await opened(user, ['pwd', 'otp'])
+    },
+
+    async register (tenant, credentials, address) {
+      const user = await users.create({ ...credentials, tenant }, { userId: null, address }, 'auth.register')
+      return await opened(user, ['pwd'])
+    }
+  }
+}
+
+function isError (error: unknown, code: string): boolean {
+  return error instanceof TenantryError && error.code === code
+}
