@@ -1,0 +1,26 @@
+/**
+ * The session sequence (DESIGN 5): what tells a token of before a logout of everywhere from one of afterwards, of the same
+ * second and on servers whose clocks differ too. It is the time of the last such logout, and stands in every token that
+ * `app.sessions` opens; the tokens of one sequence are exactly those that were opened between two of them.
+ */
+import type { Claims } from '../../lib/compiler/types.js'
+import { hash } from 'node:crypto'
+
+/** The claim that holds it: milliseconds since 1970, 0 where there was no logout. */
+export const sequenceClaim = 'session_seq'
+
+/**
+ * The token is later than the logout that began the sequence. One that was made elsewhere is judged by its `iat`, in whole
+ * seconds: of the second of the logout none counts as later, and none that does not say when it was issued.
+ */
+export function isAfter ({ iat, [sequenceClaim]: own }: Claims, sequence: number): boolean {
+  if (typeof own === 'number') return own === sequence
+  return typeof iat === 'number' && iat * 1000 > sequence
+}
+
+/** What a user is known by in the table and in memory, of one length whatever the `sub` is. */
+export function subjectOf (sub: string, form: 'base64url'): string
+export function subjectOf (sub: string, form: 'buffer'): Buffer
+export function subjectOf (sub: string, form: 'base64url' | 'buffer'): string | Buffer {
+  return hash('sha256', sub, form)
+}
