@@ -138,6 +138,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.audit_log').values({ ...own, action: 'secret.create', target: 'k' }).execute()
   await transaction.insertInto('tenantry.attempts').values({ ...own, kind: 'password', subject: Buffer.from('x'), count: 1, ends_at: new Date() }).execute()
   await transaction.insertInto('tenantry.user_mfa').values({ ...own, user_id: 'u' }).execute()
+  await transaction.insertInto('tenantry.revocations').values({ ...own, subject: Buffer.from('u'), token: Buffer.from('t'), expires_at: new Date() }).execute()
   await transaction.insertInto('tenantry.api_keys').values({ ...own, name: 'k', hash: Buffer.from(tenant), scopes: ['*'], created_by: 'u' }).execute()
   await transaction.insertInto('tenantry.tenant_rbac').values({ ...own, enabled: true }).execute()
   await transaction.insertInto('tenantry.tenant_roles').values({ ...own, name: 'r', permissions: ['notes:read'] }).execute()
