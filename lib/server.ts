@@ -18,6 +18,7 @@ import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
 import plans, { planRoutes } from '../plugins/plans/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
+import rbac from '../plugins/rbac/index.js'
 import resourceLimits from '../plugins/resource-limits/index.js'
 import stop from '../plugins/stop.js'
 import secrets, { type SecretsOptions } from '../plugins/secrets/index.js'
@@ -89,6 +90,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (plugins.secrets !== false) app.register(secrets, secretsOptions(env))
   if (plugins['api-keys'] !== false) app.register(apiKeys)
   if (plugins['tenant-rbac'] !== false) app.register(tenantRbac)
+  if (config.database.roleTables !== undefined) app.register(rbac, { defaultRole: config.rbac.defaultRole })
   if (plugins['resource-limits'] !== false) app.register(resourceLimits)
   if (hasAnalytics) app.register(analyticsRoutes)
   if (plugins.health !== false) app.register(health)

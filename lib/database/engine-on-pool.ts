@@ -2,6 +2,7 @@
 import type { PoolClient } from 'pg'
 import type { Catalogue } from './catalogue.js'
 import type { Connections } from './connections.js'
+import type { RoleTables } from './role-tables.js'
 import type { Engine, EngineLog, EngineStatus, Session, SessionOptions, Statement } from './engine.js'
 import type { SystemTables } from './system-tables.js'
 import { Kysely } from 'kysely'
@@ -24,6 +25,7 @@ const refreshPauseMs = 1000 // between refreshes that failing statements ask for
 export interface PoolEngineOptions {
   readonly schema: string
   readonly wanted: ReadonlyMap<string, WantedTable>
+  readonly roleTables: RoleTables | null
   readonly log?: EngineLog | undefined
   /** Told about connections that broke while idle, and refreshes that failed. */
   readonly warn: (error: unknown, message: string) => void
@@ -185,7 +187,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     }
   }
 
-  const planOptions: ApplyOptions = { statementTimeoutMs: settings.statementTimeoutMs, schema: options.schema, wanted: options.wanted, rowLevelSecurity: settings.rowLevelSecurity }
+  const planOptions: ApplyOptions = { statementTimeoutMs: settings.statementTimeoutMs, schema: options.schema, wanted: options.wanted, roleTables: options.roleTables, rowLevelSecurity: settings.rowLevelSecurity }
   // A migration waits for its lock and for its indexes for as long as they take.
   const ownTransaction: RunTransaction = (work) => transaction(undefined, work, { ...settings, silenceMs: undefined })
   const plan = ({ policies = true }: { policies?: boolean } = {}) => ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
@@ -204,6 +206,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const engine: Engine = {
     kind: connections.kind,
     folder: connections.folder,
+    roleTables: options.roleTables,
     kysely,
     kyselyFor,
     events,

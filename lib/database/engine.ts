@@ -5,6 +5,7 @@ import type { Kysely } from 'kysely'
 import type { Catalogue } from './catalogue.js'
 import type { Events } from './events.js'
 import type { MigrationPlan } from './migrations/migration.js'
+import type { RoleTables } from './role-tables.js'
 import type { SystemTables } from './system-tables.js'
 
 /** SQL with numbered placeholders. */
@@ -67,6 +68,8 @@ export interface Engine {
   readonly kind: 'postgres' | 'embedded'
   /** Where the data of an embedded database are, absolute; undefined for one in memory, and on PostgreSQL. */
   readonly folder: string | undefined
+  /** The tables of the platform's roles; null where the document has none. */
+  readonly roleTables: RoleTables | null
   /** Typed access to the system tables; what `app.db` is. */
   readonly kysely: Kysely<SystemTables>
   /**

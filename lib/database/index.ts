@@ -1,6 +1,7 @@
 /** Opens a database. */
 import type { Engine, EngineLog } from './engine.js'
 import type { Embedded } from '../config/schema/database.js'
+import type { RoleTables } from './role-tables.js'
 import { connectEmbedded } from './embedded.js'
 import { connectPostgres, type PostgresOptions } from './postgres.js'
 import { wantedTables, type DeclaredTables } from './declared-tables.js'
@@ -13,6 +14,8 @@ export interface EngineOptions {
   readonly embedded?: Embedded | undefined
   /** The application tables that the document declares. Default: none. */
   readonly tables?: DeclaredTables | undefined
+  /** The tables of the platform's roles, for the plugin rbac. Default: there are none. */
+  readonly roleTables?: RoleTables | undefined
   /** `auto` applies what is lacking at start; `manual` leaves it to `tenantry migrate` and `POST /migration/apply`. Default: `auto` for the embedded engine, else `manual`. */
   readonly migrate?: 'auto' | 'manual' | undefined
   readonly log?: EngineLog | undefined
@@ -32,6 +35,7 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
   const engine = createPoolEngine(connections, {
     schema,
     wanted: wantedTables(tables),
+    roleTables: options.roleTables ?? null,
     log,
     warn: (err, message) => log?.warn({ err }, message)
   })

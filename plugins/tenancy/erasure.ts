@@ -41,7 +41,9 @@ export function createErasure (engine: Engine, db: Kysely<SystemTables>, events:
       if (group.circular) await untangle(tenant, group.tables, targets, referrers)
       else for (const { name } of group.tables) await removable(name, () => empty(tenant, targets.get(name)!))
     }
-    for (const name of tenantOwnedTables) await empty(tenant, { name, owned: 'tenant_id = $1' })
+    const listed: ReadonlySet<string> = new Set(tenantOwnedTables)
+    const others = [...await presentTables(db, 'tenantry')].filter((name) => !listed.has(`tenantry.${name}`)).map((name) => `tenantry.${identifier(name)}`)
+    for (const name of [...tenantOwnedTables, ...others]) await empty(tenant, { name, owned: 'tenant_id = $1' })
   }
 
   /** Rows by the batch; the number of those removed. */

@@ -25,6 +25,8 @@ export interface Inspection {
   readonly states: ReadonlyMap<string, TableState>
   /** Tables of the `tenantry` schema, with it. */
   readonly systemTables: ReadonlySet<string>
+  /** Those of them that hold what tenants own, quoted where they must be. */
+  readonly tenantOwned: readonly string[]
 }
 
 interface StateRow extends Record<string, unknown>, TableState {
@@ -42,15 +44,29 @@ select c.relname as name, c.relrowsecurity as enabled, c.relforcerowsecurity as 
 from pg_class c
 where c.relnamespace = (select oid from pg_namespace where nspname = $1) and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition`
 
+interface SystemTableRow extends Record<string, unknown> {
+  name: string
+  quoted: string
+  owned: boolean
+}
+
+const systemTablesText = `
+select 'tenantry.' || c.relname as name, 'tenantry.' || quote_ident(c.relname) as quoted,
+  exists (select from pg_attribute where attrelid = c.oid and attname = 'tenant_id' and not attisdropped) as owned
+from pg_class c
+where c.relnamespace = (select oid from pg_namespace where nspname = 'tenantry') and c.relkind in ('r', 'p')
+order by 1`
+
 export async function inspect (session: Session, schema: string): Promise<Inspection> {
   const { catalogue } = await readCatalogue(session, schema)
   const states = await session.rows<StateRow>({ text: statesText }, [schema])
-  const systemTables = await session.rows<{ name: string }>({ text: "select schemaname || '.' || tablename as name from pg_tables where schemaname = 'tenantry'" })
+  const systemTables = await session.rows<SystemTableRow>({ text: systemTablesText })
   return {
     applied: await appliedMigrations(session),
     catalogue,
     states: new Map(states.map((state) => [state.name, state])),
-    systemTables: new Set(systemTables.map(({ name }) => name))
+    systemTables: new Set(systemTables.map(({ name }) => name)),
+    tenantOwned: systemTables.filter(({ owned }) => owned).map(({ quoted }) => quoted)
   }
 }
 

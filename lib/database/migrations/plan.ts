@@ -1,17 +1,21 @@
 /** What a database lacks: the migrations that are to be applied, in order. */
 import type { Session } from '../engine.js'
 import type { WantedTable } from '../declared-tables.js'
+import type { RoleTables } from '../role-tables.js'
 import type { MigrationPlan, PlannedMigration } from './migration.js'
+import type { SystemMigration } from './system/system-migration.js'
 import { identifier, literal } from '../sql.js'
-import { tenantOwnedTables } from '../system-tables.js'
 import { inspect, type AppliedMigration, type Inspection, type TableState } from './inspection.js'
 import { disableStatements, noSecurity, policyStatements } from './policies.js'
 import { systemMigrations } from './system/index.js'
+import { isOfRoleTables, roleTableMigrations } from './system/role-tables.js'
 import { difference, needsRows } from './tables.js'
 
 export interface PlanOptions {
   readonly schema: string
   readonly wanted: ReadonlyMap<string, WantedTable>
+  /** The tables of the platform's roles; null where the document has none. */
+  readonly roleTables: RoleTables | null
   readonly rowLevelSecurity: boolean
   /** false plans without policies, and takes those that are there out of force. Default: true. */
   readonly policies?: boolean
@@ -34,7 +38,7 @@ export async function planMigration (session: Session, options: PlanOptions): Pr
     migrations: drafts.map(({ description, ...draft }) => ({ name: `${String(++number).padStart(3, '0')}_${description}`, ...draft })),
     warnings,
     tables: Object.fromEntries([
-      ...systemMigrations.flatMap(({ tables }) => tables).map((name) => [name, inspection.systemTables.has(name)]),
+      ...wantedSystemMigrations(options).flatMap(({ tables }) => tables).map((name) => [name, inspection.systemTables.has(name)]),
       ...[...options.wanted.keys()].map((name) => [name, inspection.catalogue.tables.has(name)])
     ])
   }
@@ -57,13 +61,21 @@ const numbered = /^\d+_/
 
 function refuseNewer (applied: readonly AppliedMigration[]): void {
   const known = new Set(systemMigrations.map(({ description }) => description))
-  const unknown = applied.find(({ name, kind }) => kind === 'system' && !known.has(name.replace(numbered, '')))
+  const unknown = applied.find(({ name, kind }) => {
+    const description = name.replace(numbered, '')
+    return kind === 'system' && !known.has(description) && !isOfRoleTables(description)
+  })
   if (unknown !== undefined) throw new Error(`the database is newer than this version of tenantry, which does not know its migration ${unknown.name}: update tenantry`)
 }
 
-function systemDrafts ({ applied }: Inspection, { policies = true }: PlanOptions): Draft[] {
+function wantedSystemMigrations ({ roleTables }: PlanOptions): readonly SystemMigration[] {
+  return roleTables === null ? systemMigrations : [...systemMigrations, ...roleTableMigrations(roleTables)]
+}
+
+function systemDrafts ({ applied }: Inspection, options: PlanOptions): Draft[] {
+  const { policies = true } = options
   const done = new Set(applied.filter(({ kind }) => kind === 'system').map(({ name }) => name.replace(numbered, '')))
-  return systemMigrations.filter(({ description }) => !done.has(description)).map(({ description, tables, statements }) => ({
+  return wantedSystemMigrations(options).filter(({ description }) => !done.has(description)).map(({ description, tables, statements }) => ({
     description, kind: 'system', tables, statements: statements({ policies }), required: true
   }))
 }
@@ -113,10 +125,10 @@ function policyDraft ({ catalogue, states }: Inspection, { schema, rowLevelSecur
 }
 
 /** The opposite, for development: policies stay and are out of force. */
-function insecureDraft ({ catalogue, states, systemTables }: Inspection, { schema }: PlanOptions): Draft[] {
+function insecureDraft ({ catalogue, states, tenantOwned }: Inspection, { schema }: PlanOptions): Draft[] {
   const found = [...securable(catalogue, states)].filter(({ state }) => state.enabled && state.owned)
   const names = [
-    ...tenantOwnedTables.filter((name) => systemTables.has(name)),
+    ...tenantOwned,
     ...found.map(({ name }) => `${identifier(schema)}.${identifier(name)}`)
   ]
   if (names.length === 0) return []

@@ -1,0 +1,66 @@
+/**
+ * Roles that the platform gives to users, of any tenant and of none: what they give, and the endpoints under `/rbac`
+ * (SPEC "Platform RBAC"). A route group: it registers endpoints, and itself with the plugin auth. Needs the plugins
+ * database, with its option `roleTables`, auth and tenancy.
+ */
+import type {} from '../auth/index.js'
+import type {} from '../database.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { TenantryError } from '../../lib/errors.js'
+import { noPermissions } from '../auth/permissions.js'
+import conventions from '../conventions.js'
+import { requireDecorator } from '../requirement.js'
+import { createRoleMemory } from './memory.js'
+import { rbacRoutes } from './routes.js'
+import { createPlatformRoles } from './service.js'
+import { createRoleStore } from './store.js'
+
+export interface RbacOptions {
+  /** The role of users who have none, by its name. Until there is one of that name they have none. Default: none. */
+  readonly defaultRole?: string | undefined
+  /** The clock of what is written, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+export async function rbac (app: FastifyInstance, { defaultRole, now = Date.now }: RbacOptions): Promise<void> {
+  requireDecorator(app, 'events', 'database', 'rbac')
+  requireDecorator(app, 'auth', 'auth', 'rbac')
+  requireDecorator(app, 'tenancy', 'tenancy', 'rbac')
+  const { auth, db, engine, events, log } = app
+  if (engine.roleTables === null) throw new Error('rbac needs the tables of its roles: register the plugin "tenantry/plugins/database" with the option `roleTables`')
+  const store = createRoleStore(engine.roleTables)
+  const memory = createRoleMemory({ store, db, dbFor: (tenant) => engine.kyselyFor(tenant), defaultRole })
+
+  // The tenant of the request is that of the token, or where that names none the one that a gateway names.
+  auth.useRoles(({ sub, tenant_id: own = '', api_key: apiKey }, tenant = own) => {
+    // A key has its scopes and no role, not even the default one.
+    return apiKey === undefined ? memory.permissionsOf(tenant, sub) : noPermissions
+  })
+
+  const ends = [
+    // Also told when a tenant is deleted, whose users have no roles any more.
+    events.on('rbac', () => memory.clear()),
+    events.onGap(() => memory.clear())
+  ]
+  app.addHook('onClose', async () => { for (const end of ends) end() })
+  app.addHook('onReady', async () => {
+    if (!await isThere()) log.warn(`there is no role "${defaultRole}" yet, which rbac.defaultRole names: users without roles have no permissions of it`)
+  })
+
+  /** Where the tables are not there yet, the start has said so already. */
+  async function isThere (): Promise<boolean> {
+    try {
+      return await memory.hasDefaultRole()
+    } catch (error) {
+      if (error instanceof TenantryError) return true
+      throw error
+    }
+  }
+
+  await app.register(conventions)
+  rbacRoutes(app, createPlatformRoles({ store, db, events, defaultRole, now }))
+}
+
+export default fp(rbac, { name: 'tenantry-rbac', fastify: '5.x', encapsulate: true })

@@ -1,0 +1,161 @@
+/** The endpoints of the platform's roles and their schemas (SPEC "Platform RBAC"). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { PermissionRow, RoleRow, UserKey } from './store.js'
+import { Type, type Static } from 'typebox'
+import { maxRoleName, roleNamePattern } from '../../lib/config/schema/rbac.js'
+import { failure } from '../../lib/errors.js'
+import { actorOf } from '../audit/actor.js'
+import { Permission } from '../auth/permissions.js'
+import { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type PlatformRoles } from './service.js'
+import { maxUserId } from './user-id.js'
+
+const closed = { additionalProperties: false } as const
+const Id = Type.String({ format: 'uuid' })
+const UserId = Type.String({ minLength: 1, maxLength: maxUserId, pattern: '^[^\\u0000\\ud800-\\udfff]*$', description: 'The `sub` of the user, in the tenant that `X-Tenant-ID` names; without it a user of the platform.' })
+const Time = Type.String({ format: 'date-time' })
+const StringOrNull = Type.Union([Type.String(), Type.Null()])
+
+const Description = Type.Optional(Type.Union([Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), Type.Null()], { description: 'What it is for.' }))
+const RoleName = Type.String({ minLength: 1, maxLength: maxRoleName, pattern: roleNamePattern, description: `1 to ${maxRoleName} characters, none of them a control character, and no space at the ends.`, examples: ['editor'] })
+const Permissions = Type.Array(Permission, { maxItems: maxPermissionsOfRole, uniqueItems: true, description: 'What users of the role may do. Those that are no permission yet become one.' })
+
+const NewRole = Type.Object({ name: RoleName, description: Description, permissions: Type.Optional({ ...Permissions, default: [] }) }, closed)
+const RoleChanges = Type.Object({ name: Type.Optional(RoleName), description: Description, permissions: Type.Optional(Permissions) }, { ...closed, minProperties: 1, description: 'What is left out stays; null removes the description.' })
+const NewPermission = Type.Object({ name: Permission, description: Description }, closed)
+const Assignment = Type.Object({ userId: UserId, roleId: Id }, closed)
+const PartOfAssignment = Type.Partial(Assignment)
+
+const Role = Type.Object({ id: Id, name: Type.String(), description: StringOrNull, permissions: Type.Array(Type.String()), created_at: Time })
+const PermissionEntry = Type.Object({ id: Id, name: Type.String(), description: StringOrNull, created_at: Time })
+const Assigned = Type.Object({ success: Type.Boolean(), userId: Type.String(), roleId: Id })
+const Done = Type.Object({ success: Type.Boolean() })
+
+const PageQuery = Type.Object(pageQuery('Entries'), closed)
+const Params = Type.Object({ id: Id })
+const UserParams = Type.Object({ id: UserId })
+
+const tags = ['Platform roles']
+const config = { access: 'platform-admin' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+
+export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void {
+  app.get<{ Querystring: Static<typeof PageQuery> }>('/rbac/roles', {
+    config,
+    schema: { tags, summary: 'The roles of the platform, by name', querystring: PageQuery, response: { 200: ListOf(Role), ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const page = pageOf(request.query)
+    const { rows, total } = await service.roles(page)
+    return { data: rows.map(roleBody), pagination: { ...page, total } }
+  })
+
+  app.post<{ Body: Static<typeof NewRole> }>('/rbac/roles', {
+    config,
+    schema: { tags, summary: 'Add a role', description: `At most ${maxRoles} roles. A role gives what its permissions say, whatever its name is: nobody becomes an administrator by one.`, body: NewRole, response: { 201: Role, ...errorResponses(...refusals, 409) } }
+  }, async (request, reply) => {
+    const { name, description = null, permissions = [] } = request.body
+    return reply.code(201).send(roleBody(await service.createRole({ name, description, permissions }, actorOf(request))))
+  })
+
+  app.get<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
+    config,
+    schema: { tags, summary: 'A role', params: Params, response: { 200: Role, ...errorResponses(...refusals) } }
+  }, async (request) => roleBody(await service.role(request.params.id)))
+
+  app.put<{ Params: Static<typeof Params>, Body: Static<typeof RoleChanges> }>('/rbac/roles/:id', {
+    config,
+    schema: { tags, summary: 'Change a role', params: Params, body: RoleChanges, response: { 200: Role, ...errorResponses(...refusals, 409) } }
+  }, async (request) => roleBody(await service.updateRole(request.params.id, request.body, actorOf(request))))
+
+  app.delete<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
+    config,
+    schema: { tags, summary: 'Delete a role', description: 'Whoever had it has it no longer.', params: Params, response: { 200: Done, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    await service.deleteRole(request.params.id, actorOf(request))
+    return { success: true }
+  })
+
+  app.get<{ Querystring: Static<typeof PageQuery> }>('/rbac/permissions', {
+    config,
+    schema: { tags, summary: 'The permissions that roles hold, or may hold, by name', querystring: PageQuery, response: { 200: ListOf(PermissionEntry), ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const page = pageOf(request.query)
+    const { rows, total } = await service.permissions(page)
+    return { data: rows.map(permissionBody), pagination: { ...page, total } }
+  })
+
+  app.post<{ Body: Static<typeof NewPermission> }>('/rbac/permissions', {
+    config,
+    schema: { tags, summary: 'Add a permission', description: `At most ${maxPermissions} permissions.`, body: NewPermission, response: { 201: PermissionEntry, ...errorResponses(...refusals, 409) } }
+  }, async (request, reply) => {
+    const { name, description = null } = request.body
+    return reply.code(201).send(permissionBody(await service.createPermission({ name, description }, actorOf(request))))
+  })
+
+  app.delete<{ Params: Static<typeof Params> }>('/rbac/permissions/:id', {
+    config,
+    schema: { tags, summary: 'Delete a permission', description: 'No role holds it any longer.', params: Params, response: { 200: Done, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    await service.deletePermission(request.params.id, actorOf(request))
+    return { success: true }
+  })
+
+  app.post<{ Body: Static<typeof Assignment> }>('/rbac/assign', {
+    config,
+    schema: { tags, summary: 'Give a role to a user', description: `Answers 200 where the user has it already. A user has at most ${maxRolesOfUser} roles.`, body: Assignment, response: { 200: Assigned, 201: Assigned, ...errorResponses(...refusals, 409) } }
+  }, async (request, reply) => {
+    const { userId, roleId } = request.body
+    const added = await service.assign(userOf(request, userId), roleId, actorOf(request))
+    return reply.code(added ? 201 : 200).send({ success: true, userId, roleId })
+  })
+
+  app.delete<{ Body: Static<typeof PartOfAssignment>, Querystring: Static<typeof PartOfAssignment> }>('/rbac/unassign', {
+    config,
+    schema: { tags, summary: 'Take a role from a user', description: 'The user and the role stand in the body or in the query string.', body: PartOfAssignment, querystring: PartOfAssignment, response: { 200: Assigned, ...errorResponses(...refusals) } },
+    // It may all stand in the query string.
+    preValidation (request, _reply, done) {
+      request.body ??= {}
+      done()
+    }
+  }, async (request) => {
+    const userId = oneOf(request, 'userId')
+    const roleId = oneOf(request, 'roleId')
+    await service.unassign(userOf(request, userId), roleId, actorOf(request))
+    return { success: true, userId, roleId }
+  })
+
+  app.get<{ Params: Static<typeof UserParams> }>('/rbac/users/:id/roles', {
+    config,
+    schema: { tags, summary: 'The roles that a user was given', params: UserParams, response: { 200: Type.Object({ roles: Type.Array(Role, { description: 'By name.' }) }), ...errorResponses(...refusals) } }
+  }, async (request) => ({ roles: (await service.rolesOf(userOf(request, request.params.id))).map(roleBody) }))
+
+  app.get<{ Params: Static<typeof UserParams> }>('/rbac/users/:id/permissions', {
+    config,
+    schema: { tags, summary: "What a user's roles give it", description: 'Those of the default role where the user has none.', params: UserParams, response: { 200: Type.Object({ permissions: Type.Array(Type.String(), { description: 'In order, each once.' }) }), ...errorResponses(...refusals) } }
+  }, async (request) => ({ permissions: await service.permissionsOf(userOf(request, request.params.id)) }))
+}
+
+function userOf ({ tenant }: FastifyRequest, userId: string): UserKey {
+  return { tenant: tenant?.id ?? '', userId }
+}
+
+/** What the body or the query string says; `validationFailed` where neither does, or both, and not the same. */
+function oneOf ({ body, query }: FastifyRequest<{ Body: Static<typeof PartOfAssignment>, Querystring: Static<typeof PartOfAssignment> }>, member: 'userId' | 'roleId'): string {
+  const [inBody, inQuery] = [body[member], query[member]]
+  if (inBody === undefined && inQuery === undefined) throw invalid(`/body/${member}`, 'is missing: it stands here or in the query string', 'required')
+  if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) throw invalid(`/query/${member}`, 'must be the same as in the body, or stand in one of them only', 'const')
+  return inBody ?? inQuery ?? ''
+}
+
+function invalid (path: string, message: string, keyword: string): Error {
+  return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
+}
+
+function roleBody ({ permissions, ...role }: RoleRow): Static<typeof Role> {
+  return { ...permissionBody(role), permissions: [...permissions] }
+}
+
+function permissionBody ({ id, name, description, createdAt }: PermissionRow): Static<typeof PermissionEntry> {
+  return { id, name, description, created_at: createdAt.toISOString() }
+}

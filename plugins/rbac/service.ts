@@ -1,0 +1,170 @@
+/** What the endpoints of the platform's roles do (SPEC "Platform RBAC"). */
+import type { Kysely, Transaction } from 'kysely'
+import type { Actor, AuditAction, AuditEntry } from '../../lib/audit.js'
+import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page, PermissionRow, RoleRow, RoleStore, UserKey } from './store.js'
+import { writeAudit } from '../../lib/audit.js'
+import { failure } from '../../lib/errors.js'
+
+export const maxRoles = 1000
+export const maxPermissions = 5000
+export const maxPermissionsOfRole = 200
+export const maxRolesOfUser = 100
+
+export interface NewRole {
+  readonly name: string
+  readonly description: string | null
+  /** Those that are no permission yet become one. */
+  readonly permissions: readonly string[]
+}
+
+export type RoleChanges = Partial<NewRole>
+
+interface PageRequest {
+  readonly limit: number
+  readonly offset: number
+}
+
+/** Of two changes at a time the second finds what the first left. Every change is audited in its transaction. */
+export interface PlatformRoles {
+  /** By name. */
+  roles (page: PageRequest): Promise<Page<RoleRow>>
+  /** `notFound`. */
+  role (id: string): Promise<RoleRow>
+  /** `conflict` where there is one of the name, and past the bounds of roles and permissions. */
+  createRole (role: NewRole, by: Actor): Promise<RoleRow>
+  /** What the changes leave out stays. `notFound`, `conflict` as above. */
+  updateRole (id: string, changes: RoleChanges, by: Actor): Promise<RoleRow>
+  /** Whoever had it has it no longer. `notFound`. */
+  deleteRole (id: string, by: Actor): Promise<void>
+  /** By name. */
+  permissions (page: PageRequest): Promise<Page<PermissionRow>>
+  /** `conflict` where there is one of the name, and past 5,000. */
+  createPermission (permission: Omit<NewRole, 'permissions'>, by: Actor): Promise<PermissionRow>
+  /** No role holds it any longer. `notFound`. */
+  deletePermission (id: string, by: Actor): Promise<void>
+  /** false where the user has the role already. `notFound` for a role, `tenantUnknown`, `conflict` past 100 roles. */
+  assign (user: UserKey, roleId: string, by: Actor): Promise<boolean>
+  /** `notFound` where the user does not have the role. */
+  unassign (user: UserKey, roleId: string, by: Actor): Promise<void>
+  /** What was assigned to the user, by name. */
+  rolesOf (user: UserKey): Promise<readonly RoleRow[]>
+  /** What the user's roles give it, in order; without any the default role does. */
+  permissionsOf (user: UserKey): Promise<string[]>
+}
+
+export interface PlatformRolesParts {
+  readonly store: RoleStore
+  readonly db: Kysely<SystemTables>
+  readonly events: Events
+  /** The name of the role of users who have none. */
+  readonly defaultRole: string | undefined
+  /** The clock of what is written, in milliseconds since 1970. */
+  readonly now: () => number
+}
+
+export function createPlatformRoles ({ store, db, events, defaultRole, now }: PlatformRolesParts): PlatformRoles {
+  /** One change at a time; everybody forgets what the roles gave. In no tenant's turn: taking a role from a user must not wait for its tenant. */
+  function change<T> (work: (transaction: Transaction<SystemTables>) => Promise<T>, user?: UserKey): Promise<T> {
+    return events.change({ topic: 'rbac', tenant: '' }, async (transaction) => {
+      if (user !== undefined && user.tenant !== '' && !await store.holdTenant(transaction, user.tenant)) throw failure('tenantUnknown')
+      await store.lock(transaction)
+      return work(transaction)
+    })
+  }
+
+  function entry (action: AuditAction, actor: Actor, target: string, details: Readonly<Record<string, unknown>>, tenant = ''): AuditEntry {
+    return { tenant, action, actor, target, details, at: new Date(now()) }
+  }
+
+  /** Entries of the permissions that it added. */
+  async function hold (transaction: Transaction<SystemTables>, roleId: string, permissions: readonly string[], by: Actor): Promise<AuditEntry[]> {
+    const added = await store.addPermissions(transaction, permissions, new Date(now()))
+    if (added.length > 0 && await store.countPermissions(transaction) > maxPermissions) throw tooManyPermissions()
+    await store.setPermissions(transaction, roleId, permissions)
+    return added.map((name) => entry('rbac.permission.create', by, name, {}))
+  }
+
+  async function found (reader: Kysely<SystemTables>, id: string): Promise<RoleRow> {
+    const role = await store.role(reader, id)
+    if (role === undefined) throw failure('notFound', { message: 'There is no such role' })
+    return role
+  }
+
+  return {
+    roles: (page) => store.roles(db, page),
+    role: (id) => found(db, id),
+
+    createRole: ({ name, description, permissions }, by) => change(async (transaction) => {
+      if (await store.isTaken(transaction, name)) throw nameTaken(name)
+      if (await store.countRoles(transaction) >= maxRoles) throw failure('conflict', { message: `There are at most ${maxRoles} roles: delete one that is no longer used` })
+      const id = await store.insertRole(transaction, { name, description, at: new Date(now()) })
+      const added = await hold(transaction, id, permissions, by)
+      await writeAudit(transaction, ...added, entry('rbac.role.create', by, name, { id, permissions }))
+      return found(transaction, id)
+    }),
+
+    updateRole: (id, changes, by) => change(async (transaction) => {
+      const before = await found(transaction, id)
+      const { name = before.name, description = before.description, permissions } = changes
+      if (name !== before.name && await store.isTaken(transaction, name, id)) throw nameTaken(name)
+      await store.updateRole(transaction, id, { name, description })
+      const added = permissions === undefined ? [] : await hold(transaction, id, permissions, by)
+      await writeAudit(transaction, ...added, entry('rbac.role.update', by, before.name, { id, ...changes }))
+      return found(transaction, id)
+    }),
+
+    deleteRole: (id, by) => change(async (transaction) => {
+      const gone = await store.deleteRole(transaction, id)
+      if (gone === undefined) throw failure('notFound', { message: 'There is no such role' })
+      await writeAudit(transaction, entry('rbac.role.delete', by, gone.name, { id, users: gone.users }))
+    }),
+
+    permissions: (page) => store.permissions(db, page),
+
+    createPermission: ({ name, description }, by) => change(async (transaction) => {
+      const made = await store.insertPermission(transaction, { name, description, at: new Date(now()) })
+      if (made === undefined) throw failure('conflict', { message: `There is a permission "${name}" already` })
+      if (await store.countPermissions(transaction) > maxPermissions) throw tooManyPermissions()
+      await writeAudit(transaction, entry('rbac.permission.create', by, name, { id: made.id }))
+      return made
+    }),
+
+    deletePermission: (id, by) => change(async (transaction) => {
+      const gone = await store.deletePermission(transaction, id)
+      if (gone === undefined) throw failure('notFound', { message: 'There is no such permission' })
+      await writeAudit(transaction, entry('rbac.permission.delete', by, gone.name, { id, roles: gone.roles }))
+    }),
+
+    assign: (user, roleId, by) => change(async (transaction) => {
+      const { id, name } = await found(transaction, roleId)
+      if (!await store.assign(transaction, user, id)) return false
+      if (await store.countRolesOf(transaction, user) > maxRolesOfUser) throw failure('conflict', { message: `A user has at most ${maxRolesOfUser} roles` })
+      await writeAudit(transaction, entry('rbac.assign', by, user.userId, { roleId: id, role: name }, user.tenant))
+      return true
+    }, user),
+
+    unassign: (user, roleId, by) => change(async (transaction) => {
+      if (!await store.unassign(transaction, user, roleId)) throw failure('notFound', { message: 'The user does not have this role' })
+      const role = await store.role(transaction, roleId)
+      await writeAudit(transaction, entry('rbac.unassign', by, user.userId, { roleId, role: role?.name }, user.tenant))
+    }, user),
+
+    rolesOf: (user) => store.rolesOf(db, user),
+
+    async permissionsOf (user) {
+      const assigned = await store.rolesOf(db, user)
+      const roles = assigned.length > 0 || defaultRole === undefined ? assigned : await store.rolesNamed(db, defaultRole)
+      return [...new Set(roles.flatMap(({ permissions }) => permissions))].sort()
+    }
+  }
+}
+
+function nameTaken (name: string): Error {
+  return failure('conflict', { message: `There is a role "${name}" already` })
+}
+
+function tooManyPermissions (): Error {
+  return failure('conflict', { message: `There are at most ${maxPermissions} permissions: delete those that are no longer used` })
+}

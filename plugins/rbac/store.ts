@@ -1,0 +1,183 @@
+/** The SQL of the platform's roles. The document names the tables, so the statements are made for their names. */
+import type { Kysely, Transaction } from 'kysely'
+import type { RoleTables } from '../../lib/database/role-tables.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { rolePermissions } from '../../lib/database/role-tables.js'
+
+type Reader = Kysely<SystemTables>
+type Writer = Transaction<SystemTables>
+
+/** A role as it is shown. */
+export interface RoleRow {
+  readonly id: string
+  readonly name: string
+  readonly description: string | null
+  /** In order. */
+  readonly permissions: readonly string[]
+  readonly createdAt: Date
+}
+
+export type PermissionRow = Omit<RoleRow, 'permissions'>
+
+/** Whose roles: a user is who has this `sub` in this tenant; the platform's own users are in the empty one. */
+export interface UserKey {
+  readonly tenant: string
+  readonly userId: string
+}
+
+export interface Page<Row> {
+  readonly rows: readonly Row[]
+  /** In all. */
+  readonly total: number
+}
+
+export type RoleStore = ReturnType<typeof createRoleStore>
+
+export function createRoleStore (names: RoleTables) {
+  const [roles, permissions, userRoles, held] = [names.roles, names.permissions, names.userRoles, rolePermissions].map((name) => sql.table(`tenantry.${name}`))
+
+  /** In every database the same order, whatever its language is. */
+  const byName = sql`name collate "C"`
+  const permissionsOfRole = sql`array(select p.name from ${held} h join ${permissions} p on p.id = h.permission_id where h.role_id = r.id order by p.name collate "C")`
+  const roleColumns = sql`r.id, r.name, r.description, ${permissionsOfRole} as permissions, r.created_at as "createdAt"`
+  const permissionColumns = sql`id, name, description, created_at as "createdAt"`
+  const ofUser = ({ tenant, userId }: UserKey) => sql`tenant_id = ${tenant} and user_id = ${userId}`
+
+  async function count (reader: Reader, table: typeof roles): Promise<number> {
+    const { rows: [row] } = await sql<{ count: number }>`select count(*)::int as count from ${table}`.execute(reader)
+    return row?.count ?? 0
+  }
+
+  return {
+    /** Whoever changes roles does so alone, whatever the tables are called; who reads waits for nobody. */
+    async lock (writer: Writer): Promise<void> {
+      await sql`lock table ${held} in share row exclusive mode`.execute(writer)
+    },
+
+    /** The tenant stays until the transaction ends; false where there is none, or it is being deleted. */
+    async holdTenant (writer: Writer, tenant: string): Promise<boolean> {
+      const { rows } = await sql`select from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share`.execute(writer)
+      return rows.length > 0
+    },
+
+    async roles (reader: Reader, { limit, offset }: { limit: number, offset: number }): Promise<Page<RoleRow>> {
+      const { rows } = await sql<RoleRow>`select ${roleColumns} from ${roles} r order by r.${byName} limit ${limit} offset ${offset}`.execute(reader)
+      return { rows, total: await count(reader, roles) }
+    },
+
+    async role (reader: Reader, id: string): Promise<RoleRow | undefined> {
+      const { rows: [row] } = await sql<RoleRow>`select ${roleColumns} from ${roles} r where r.id = ${id}`.execute(reader)
+      return row
+    },
+
+    /** One, or none. */
+    async rolesNamed (reader: Reader, name: string): Promise<readonly RoleRow[]> {
+      const { rows } = await sql<RoleRow>`select ${roleColumns} from ${roles} r where r.name = ${name}`.execute(reader)
+      return rows
+    },
+
+    async permissions (reader: Reader, { limit, offset }: { limit: number, offset: number }): Promise<Page<PermissionRow>> {
+      const { rows } = await sql<PermissionRow>`select ${permissionColumns} from ${permissions} order by ${byName} limit ${limit} offset ${offset}`.execute(reader)
+      return { rows, total: await count(reader, permissions) }
+    },
+
+    /** All roles, with what each holds. */
+    async everything (reader: Reader): Promise<readonly Pick<RoleRow, 'id' | 'name' | 'permissions'>[]> {
+      const { rows } = await sql<Pick<RoleRow, 'id' | 'name' | 'permissions'>>`
+        select r.id, r.name, coalesce(array_agg(p.name) filter (where p.name is not null), '{}') as permissions
+        from ${roles} r left join ${held} h on h.role_id = r.id left join ${permissions} p on p.id = h.permission_id
+        group by r.id`.execute(reader)
+      return rows
+    },
+
+    countRoles: (reader: Reader) => count(reader, roles),
+    countPermissions: (reader: Reader) => count(reader, permissions),
+
+    /** Another role than this one has the name. */
+    async isTaken (reader: Reader, name: string, except: string | null = null): Promise<boolean> {
+      const { rows } = await sql`select from ${roles} where name = ${name} and id is distinct from ${except}::uuid`.execute(reader)
+      return rows.length > 0
+    },
+
+    async insertRole (writer: Writer, { name, description, at }: { name: string, description: string | null, at: Date }): Promise<string> {
+      const { rows: [row] } = await sql<{ id: string }>`insert into ${roles} (name, description, created_at) values (${name}, ${description}, ${at.toISOString()}) returning id`.execute(writer)
+      if (row === undefined) throw new Error('an insert returned no row')
+      return row.id
+    },
+
+    async updateRole (writer: Writer, id: string, { name, description }: { name: string, description: string | null }): Promise<void> {
+      await sql`update ${roles} set name = ${name}, description = ${description} where id = ${id}`.execute(writer)
+    },
+
+    /** How many users had it; undefined where there is no such role. */
+    async deleteRole (writer: Writer, id: string): Promise<{ name: string, users: number } | undefined> {
+      const { rows: [row] } = await sql<{ name: string, users: number }>`
+        with gone as (delete from ${roles} where id = ${id} returning id, name),
+          less as (delete from ${held} where role_id in (select id from gone)),
+          unassigned as (delete from ${userRoles} where role_id in (select id from gone) returning 1)
+        select name, (select count(*) from unassigned)::int as users from gone`.execute(writer)
+      return row
+    },
+
+    /** What the role holds from now on; each name is a permission. */
+    async setPermissions (writer: Writer, roleId: string, wanted: readonly string[]): Promise<void> {
+      await sql`delete from ${held} where role_id = ${roleId}`.execute(writer)
+      await sql`insert into ${held} (role_id, permission_id) select ${roleId}, id from ${permissions} where name = any (${wanted}::text[])`.execute(writer)
+    },
+
+    /** The names that were no permission yet. */
+    async addPermissions (writer: Writer, wanted: readonly string[], at: Date): Promise<string[]> {
+      const { rows } = await sql<{ name: string }>`
+        insert into ${permissions} (name, created_at) select name, ${at.toISOString()}::timestamptz from unnest(${wanted}::text[]) as wanted (name)
+        on conflict (name) do nothing returning name`.execute(writer)
+      return rows.map(({ name }) => name)
+    },
+
+    /** undefined where there is one of the name. */
+    async insertPermission (writer: Writer, { name, description, at }: { name: string, description: string | null, at: Date }): Promise<PermissionRow | undefined> {
+      const { rows: [row] } = await sql<PermissionRow>`
+        insert into ${permissions} (name, description, created_at) values (${name}, ${description}, ${at.toISOString()})
+        on conflict (name) do nothing returning ${permissionColumns}`.execute(writer)
+      return row
+    },
+
+    /** How many roles held it; undefined where there is no such permission. */
+    async deletePermission (writer: Writer, id: string): Promise<{ name: string, roles: number } | undefined> {
+      const { rows: [row] } = await sql<{ name: string, roles: number }>`
+        with gone as (delete from ${permissions} where id = ${id} returning id, name),
+          less as (delete from ${held} where permission_id in (select id from gone) returning 1)
+        select name, (select count(*) from less)::int as roles from gone`.execute(writer)
+      return row
+    },
+
+    /** How many roles the user has. */
+    async countRolesOf (reader: Reader, user: UserKey): Promise<number> {
+      const { rows: [row] } = await sql<{ count: number }>`select count(*)::int as count from ${userRoles} where ${ofUser(user)}`.execute(reader)
+      return row?.count ?? 0
+    },
+
+    /** false where the user has the role already. */
+    async assign (writer: Writer, { tenant, userId }: UserKey, roleId: string): Promise<boolean> {
+      const { rows } = await sql`insert into ${userRoles} (tenant_id, user_id, role_id) values (${tenant}, ${userId}, ${roleId}) on conflict do nothing returning 1`.execute(writer)
+      return rows.length > 0
+    },
+
+    /** false where the user does not have the role. */
+    async unassign (writer: Writer, user: UserKey, roleId: string): Promise<boolean> {
+      const { rows } = await sql`delete from ${userRoles} where ${ofUser(user)} and role_id = ${roleId} returning 1`.execute(writer)
+      return rows.length > 0
+    },
+
+    async rolesOf (reader: Reader, user: UserKey): Promise<readonly RoleRow[]> {
+      const { rows } = await sql<RoleRow>`
+        select ${roleColumns} from ${roles} r where r.id in (select role_id from ${userRoles} where ${ofUser(user)}) order by r.${byName}`.execute(reader)
+      return rows
+    },
+
+    async roleIdsOf (reader: Reader, user: UserKey): Promise<string[]> {
+      const { rows } = await sql<{ id: string }>`select role_id as id from ${userRoles} where ${ofUser(user)}`.execute(reader)
+      return rows.map(({ id }) => id)
+    }
+  }
+}
