@@ -37,7 +37,7 @@ export interface MfaRequired {
 export interface Login {
   /** Throws `credentialsInvalid`, `tooManyAttempts`, `loginBusy`. */
   logIn (tenant: string, credentials: Credentials, address: string): Promise<LoggedIn | MfaRequired>
-  /** The second factor of whoever has a partial token with these claims. Throws `credentialsInvalid`, `tokenInvalid`, `tooManyAttempts`. */
+  /** The second factor of whoever has a partial token with these claims. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid` where there is no such user or it has logged out everywhere since. */
   verifyCode (claims: Claims, code: string, actor: Actor): Promise<LoggedIn>
   /** A new user with the role `user`. Throws `validationFailed`, `conflict`, `tenantUnknown`, `loginBusy`. */
   register (tenant: string, credentials: Credentials, address: string): Promise<LoggedIn>
@@ -45,7 +45,7 @@ export interface Login {
 
 export interface LoginParts {
   readonly users: Users
-  readonly sessions: Pick<Sessions, 'open'>
+  readonly sessions: Pick<Sessions, 'open' | 'isClosed'>
   readonly auth: Pick<Auth, 'signPartial'>
   /** null: there are no second factors. */
   readonly mfa: Pick<Mfa, 'isEnabled' | 'check'> | null
@@ -90,9 +90,10 @@ export function createLogin ({ users, sessions, auth, mfa, tries, dbFor, now }: 
       return { partialToken: auth.signPartial({ sub: user.id, ...tenant !== '' && { tenant_id: tenant } }), expiresIn: partialLifetime }
     },
 
-    async verifyCode ({ sub, tenant_id: tenant = '' }, code, actor) {
+    async verifyCode (claims, code, actor) {
+      const { sub, tenant_id: tenant = '' } = claims
       const user = await users.find(tenant, sub)
-      if (mfa === null || user === null || user.status !== 'active') throw tokenInvalid()
+      if (mfa === null || user === null || user.status !== 'active' || await sessions.isClosed(claims)) throw tokenInvalid()
       const told = (outcome: 'success' | 'failure', reason?: string) => audit(tenant, 'auth.mfa', actor, user.email, outcome, reason === undefined ? undefined : { reason })
       const isRight = await mfa.check(tenant, sub, code, actor).catch(async (error: unknown) => {
         if (isError(error, catalogue.tooManyAttempts.code)) await told('failure', 'locked')
