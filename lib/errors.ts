@@ -70,7 +70,7 @@ export const catalogue = {
   tenantInvalid: entry('TENANTRY_TENANT_INVALID', 400, 'Bad Request', 'X-Tenant-ID must be 1 to 64 characters of A-Z a-z 0-9 _ -'),
   credentialsAmbiguous: entry('TENANTRY_CREDENTIALS_AMBIGUOUS', 400, 'Bad Request', 'Send either a token or an API key'),
   configInvalid: entry('TENANTRY_CONFIG_INVALID', 400, 'Bad Request', 'The configuration has faults'),
-  codeInvalid: entry('TENANTRY_CODE_INVALID', 400, 'Bad Request', 'The code is not valid'),
+  codeInvalid: entry('TENANTRY_CODE_INVALID', 400, 'Bad Request', 'Invalid code'),
   roleInvalid: entry('TENANTRY_ROLE_INVALID', 400, 'Bad Request', 'The role cannot be saved'),
   answerTooLarge: entry('TENANTRY_ANSWER_TOO_LARGE', 400, 'Bad Request', 'The answer would be larger than this server makes: ask for fewer records or fields'),
   tokenMissing: entry('TENANTRY_TOKEN_MISSING', 401, 'Unauthorized', 'No authorization token provided'),

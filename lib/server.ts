@@ -4,8 +4,10 @@ import Fastify from 'fastify'
 import fp from 'fastify-plugin'
 import { checkConfig, environmentOf, isChecked, type Config, type ConfigInput, type Env } from './config/index.js'
 import { setting } from './config/environment.js'
+import { canSign } from './config/meaning/auth.js'
 import analytics, { analyticsRoutes } from '../plugins/analytics/index.js'
 import apiKeys from '../plugins/api-keys/index.js'
+import audit, { auditRoutes } from '../plugins/audit/index.js'
 import auth from '../plugins/auth/index.js'
 import cache from '../plugins/cache/index.js'
 import { configRoutes } from '../plugins/config-routes/index.js'
@@ -14,18 +16,22 @@ import { answerClientError } from '../plugins/conventions/client-error.js'
 import { answerError } from '../plugins/conventions/error-handler.js'
 import database from '../plugins/database.js'
 import health from '../plugins/health.js'
+import login from '../plugins/login/index.js'
+import mfa from '../plugins/mfa/index.js'
 import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
 import plans, { planRoutes } from '../plugins/plans/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
 import rbac from '../plugins/rbac/index.js'
 import resourceLimits from '../plugins/resource-limits/index.js'
+import sessions from '../plugins/sessions/index.js'
 import stop from '../plugins/stop.js'
 import secrets, { type SecretsOptions } from '../plugins/secrets/index.js'
 import tenancy, { tenantRoutes } from '../plugins/tenancy/index.js'
 import { tenantConfig } from '../plugins/tenant-config/index.js'
 import tenantRbac from '../plugins/tenant-rbac/index.js'
 import usage, { usageRoutes } from '../plugins/usage/index.js'
+import users from '../plugins/users/index.js'
 import { requestIds } from './request-id.js'
 import { RequestLog } from './request-log.js'
 
@@ -71,7 +77,8 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(stop)
   app.register(database, { ...config.database, tables: config.tables, migrate: config.migrate })
   app.register(plans, { plans: config.plans })
-  app.register(auth, { jwt: config.jwt, apiKey: setting(env, 'API_KEY') || undefined })
+  app.register(audit, config.plugins.audit || {})
+  app.register(auth, { jwt: config.jwt, authProviders: config.authProviders, apiKey: setting(env, 'API_KEY') || undefined })
   app.register(tenancy, config.tenancy)
   if (config.plugins.usage !== false) app.register(usage)
   app.register(rateLimit, { redis: config.cache.provider === 'redis' ? config.cache.redis : undefined, ...config.rateLimit })
@@ -87,16 +94,30 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(tenantRoutes)
   if (plugins.billing !== false) app.register(planRoutes)
   if (plugins.usage !== false) app.register(usageRoutes, { report: plugins.billing !== false })
+  if (plugins.audit !== false) app.register(auditRoutes)
   if (plugins.secrets !== false) app.register(secrets, secretsOptions(env))
   if (plugins['api-keys'] !== false) app.register(apiKeys)
   if (plugins['tenant-rbac'] !== false) app.register(tenantRbac)
   if (config.database.roleTables !== undefined) app.register(rbac, { defaultRole: config.rbac.defaultRole })
+  // Whoever can sign tokens has users who log in.
+  const hasLogins = plugins.login !== false && config.jwt !== undefined && canSign(config.jwt)
+  if (hasLogins) app.register(sessions)
+  if (hasLogins) app.register(users)
+  if (config.jwt !== undefined && config.mfa.enabled !== false && plugins.mfa !== false) {
+    app.register(mfa, { ...secretsOptions(env), enabled: config.mfa.enabled, issuer: config.mfa.issuer ?? titleOf(plugins.openapi) })
+  }
+  if (hasLogins) app.register(login, config.auth)
   if (plugins['resource-limits'] !== false) app.register(resourceLimits)
   if (hasAnalytics) app.register(analyticsRoutes)
   if (plugins.health !== false) app.register(health)
   if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })
   app.register(configRoutes, { ...config, env })
   return app
+}
+
+/** The name of the API, where the document says it. */
+function titleOf (openapi: Config['plugins']['openapi']): string | undefined {
+  return openapi === false ? undefined : openapi?.title
 }
 
 function secretsOptions (env: Env): SecretsOptions {

@@ -7,6 +7,7 @@ import { checkRouteTexts } from '../compiler/check.js'
 import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
 import { canSign, checkAuth } from './meaning/auth.js'
+import { checkAuthProviders } from './meaning/auth-providers.js'
 import { checkCache } from './meaning/cache.js'
 import { checkJwt } from './meaning/jwt.js'
 import { checkMfa } from './meaning/mfa.js'
@@ -20,6 +21,7 @@ import { checkTenancy } from './meaning/tenancy.js'
 import { builtInGroups } from './reserved.js'
 import { Analytics } from './schema/analytics.js'
 import { Auth } from './schema/auth.js'
+import { AuthProviders } from './schema/auth-providers.js'
 import { CacheStore } from './schema/cache.js'
 import { Jwt } from './schema/jwt.js'
 import { Mfa } from './schema/mfa.js'
@@ -56,13 +58,15 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const plugins = sections.get('plugins', Plugins)
   const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
   const auth = authOf(sections, jwt, off, faults)
+  const providers = sections.get('authProviders', AuthProviders)
+  const authProviders = providers && checkAuthProviders(providers, jwt?.issuer, faults)
   const tables = sections.entries('tables', TableDefinition)
   // An app has tables of its own, which its sections do not declare.
   const complete = !embedded && provider === 'embedded' && tables.length === sections.size('tables')
   checkTables(tables, complete, faults)
   const routes = sections.entries('routes', Route)
   checkLimits(routes, off, faults)
-  checkRoutes(routes, embedded ? { faults, jwt: true, off: builtInGroups } : { faults, jwt: sections.has('jwt'), off })
+  checkRoutes(routes, embedded ? { faults, jwt: true, off: builtInGroups } : { faults, jwt: sections.has('jwt'), providers: sections.names('authProviders'), off })
   for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env })
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
@@ -83,13 +87,14 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const rbac = sections.get('rbac', Rbac)
   if (rbac !== undefined) checkRbac(rbac, faults)
   const migrate = sections.get('migrate', Root.properties.migrate)
-  if (!database || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac) return undefined
+  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const config = {
     database: { ...database, ...roleTables !== undefined && { roleTables } },
     migrate: migrateOf(migrate, provider, env),
     tables: Object.fromEntries(tables.map(({ name, value }) => [name, value])),
     ...jwt !== undefined && { jwt },
+    authProviders,
     auth,
     routes: routes.map((route) => route.value),
     pagination,

@@ -1,6 +1,7 @@
 /** A document after the check: defaults filled in, aliases resolved, settings in place of templates, frozen. */
 import type { RoleTables } from '../database/role-tables.js'
 import type { Analytics } from './schema/analytics.js'
+import type { CompleteAuthProvider } from './meaning/auth-providers.js'
 import type { Auth } from './schema/auth.js'
 import type { CacheStore } from './schema/cache.js'
 import type { Embedded, Postgres } from './schema/database.js'
@@ -32,6 +33,7 @@ export interface Config {
   readonly migrate: 'auto' | 'manual'
   readonly tables: Tables
   readonly jwt?: Jwt
+  readonly authProviders: Readonly<Record<string, CompleteAuthProvider>>
   readonly auth: Auth
   readonly routes: Route[]
   readonly pagination: Pagination

@@ -8,15 +8,23 @@ import { catalogue, TenantryError } from '../../lib/errors.js'
 import { headerLength, keyIdOf } from '../../lib/secrets/cipher.js'
 
 /** Throws where no secret of the database can be read with these keys; logs where some cannot. */
-export async function refuseOtherKeys (db: Kysely<SystemTables>, { known }: MasterKeys, log: FastifyBaseLogger): Promise<void> {
-  const ids = await keyIds(db)
+export async function refuseOtherKeys (db: Kysely<SystemTables>, keys: MasterKeys, log: FastifyBaseLogger): Promise<void> {
+  refuseUnknownKeys(await keyIds(db), keys, 'secrets', log)
+}
+
+/**
+ * The same for the ids of the keys that values are encrypted under.
+ *
+ * @param what the values, in words: `secrets`
+ */
+export function refuseUnknownKeys (ids: readonly string[], { known }: MasterKeys, what: string, log: FastifyBaseLogger): void {
   const unknown = ids.filter((id) => !known.has(id))
   if (unknown.length === 0) return
   const names = unknown.join(', ')
   if (unknown.length === ids.length) {
-    throw new Error(`the secrets in the database were encrypted under the master key ${names}, and this server has ${[...known.keys()].join(', ')}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with`)
+    throw new Error(`the ${what} in the database were encrypted under the master key ${names}, and this server has ${[...known.keys()].join(', ')}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with`)
   }
-  log.error({ masterKeys: unknown }, 'some secrets were encrypted under master keys that this server does not have, and count as missing: add them to SECRETS_PREVIOUS_KEYS')
+  log.error({ masterKeys: unknown }, `some ${what} were encrypted under master keys that this server does not have, and count as missing: add them to SECRETS_PREVIOUS_KEYS`)
 }
 
 async function keyIds (db: Kysely<SystemTables>): Promise<string[]> {

@@ -3,13 +3,13 @@ import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 import { Analytics } from './analytics.js'
 import { Auth } from './auth.js'
+import { AuthProviders } from './auth-providers.js'
 import { CacheStore } from './cache.js'
 import { DatabaseProvider, Embedded, Postgres } from './database.js'
 import { Jwt } from './jwt.js'
 import { Mfa } from './mfa.js'
 import { Pagination } from './pagination.js'
 import { Agent } from './planned/agent.js'
-import { AuthProviders } from './planned/identity.js'
 import { CustomIntegrations, Egress, PlannedCredentials } from './planned/integration.js'
 import { Firebase, Storage, StorageProvider } from './planned/operation.js'
 import { Queue, Webhooks, Workflows } from './planned/workflow.js'
@@ -34,7 +34,7 @@ export const Root = Section({
   migrate: Type.Optional(Type.Enum(['auto', 'manual'], { description: 'Whether the start makes what the database lacks, or `tenantry migrate` and `POST /migration/apply` do. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.' })),
   tables: Type.Optional(Tables),
   jwt: Type.Optional(Jwt),
-  authProviders: AuthProviders,
+  authProviders: Type.Optional(AuthProviders),
   auth: Type.Optional(Auth),
   mfa: Type.Optional(Mfa),
   rbac: Type.Optional(Rbac),

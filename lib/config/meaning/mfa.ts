@@ -1,0 +1,13 @@
+/** What schemas cannot say of the section `mfa`: what it needs where it is to be on. */
+import type { FaultList } from '../faults.js'
+import type { Mfa } from '../schema/mfa.js'
+
+/**
+ * @param context.jwt the document has a section `jwt`
+ * @param context.off the groups of endpoints that it turns off
+ */
+export function checkMfa ({ enabled }: Mfa, { jwt, off }: { readonly jwt: boolean, readonly off: ReadonlySet<string> }, faults: FaultList): void {
+  if (enabled !== true) return
+  if (!jwt) faults.add('/mfa/enabled', 'is true without the section `jwt`: second factors are those of users with tokens')
+  if (off.has('mfa')) faults.add('/mfa/enabled', 'is true, and `plugins.mfa` is false: expected one of them')
+}

@@ -1,0 +1,7 @@
+/** Where the secrets of second factors stand among the values of a tenant (lib/secrets/cipher.ts). */
+import type { SecretPlace } from './cipher.js'
+
+/** Of a user; no key of a tenant's secret has a slash in it. */
+export function mfaPlace (tenant: string, userId: string, version: number): SecretPlace {
+  return { tenant, key: `mfa/${userId}`, version }
+}

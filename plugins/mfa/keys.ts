@@ -1,0 +1,40 @@
+/** The keys that secrets of second factors are encrypted under, and whether there are any (DESIGN 6). */
+import type { FastifyInstance } from 'fastify'
+import type { KeyOptions } from '../../lib/secrets/open-keys.js'
+import type { MfaStore } from './store.js'
+import { catalogue, TenantryError } from '../../lib/errors.js'
+import { createSecretCipher, headerLength, keyIdOf, type SecretCipher } from '../../lib/secrets/cipher.js'
+import { howToMake } from '../../lib/secrets/master-key.js'
+import { openKeys } from '../../lib/secrets/open-keys.js'
+import { refuseUnknownKeys } from '../secrets/key-check.js'
+
+const turnOff = 'turn second factors off with "mfa": { "enabled": false } in the document'
+
+/**
+ * The cipher of the settings. null on PostgreSQL without SECRETS_MASTER_KEY, which is logged: unless second factors are
+ * required, or somebody has one already and would be let in without it; then it throws.
+ */
+export async function openCipher (app: FastifyInstance, store: MfaStore, settings: Omit<KeyOptions, 'folder'>, required: boolean): Promise<SecretCipher | null> {
+  const { engine, log } = app
+  if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
+    if (required) throw new Error(`SECRETS_MASTER_KEY is missing: secrets of second factors are encrypted under it. Set it (${howToMake}), or ${turnOff}`)
+    if (await migrated(() => store.isUsed(), false)) throw new Error(`SECRETS_MASTER_KEY is missing, and users have second factors whose secrets are encrypted under it. Set it, or ${turnOff}: then their passwords alone let them in`)
+    log.warn(`second factors are off: SECRETS_MASTER_KEY is missing, which their secrets are encrypted under. Set it (${howToMake}), or ${turnOff}`)
+    return null
+  }
+  const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
+  // The plugin secrets has said so already.
+  if (note !== undefined && !app.hasDecorator('secrets')) log.warn({ masterKey: keys.current.id }, note)
+  refuseUnknownKeys((await migrated(() => store.headers(headerLength), [])).map(keyIdOf), keys, 'secrets of second factors', log)
+  return createSecretCipher(keys)
+}
+
+/** What the work finds, or what there is in a database that is not migrated yet. */
+async function migrated<Found> (work: () => Promise<Found>, otherwise: Found): Promise<Found> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof TenantryError && error.code === catalogue.schemaChanged.code) return otherwise
+    throw error
+  }
+}

@@ -1,0 +1,126 @@
+/** The endpoints of second factors and their schemas (SPEC "Multi-factor authentication", DESIGN 5). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Mfa, User } from './service.js'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { actorOf } from '../audit/actor.js'
+import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
+import { errorResponses } from '../conventions.js'
+import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
+
+const Totp = Type.String({ pattern: totpPattern, description: 'The six digits that the app shows.', examples: ['123456'] })
+const BackupCode = Type.String({ pattern: backupCodePattern, description: 'One of the backup codes. Case and dashes do not matter.', examples: ['0123-ABCD-WXYZ'] })
+const AnyCode = Type.String({ pattern: codePattern, description: 'The six digits that the app shows, or one of the backup codes.', examples: ['123456'] })
+const closed = { additionalProperties: false } as const
+
+const SetupBody = Type.Object({ code: Type.Optional(AnyCode) }, { ...closed, description: '`code` is demanded where the second factor is enabled.' })
+const TotpBody = Type.Object({ code: Totp }, closed)
+const BackupCodeBody = Type.Object({ code: BackupCode }, closed)
+const AnyCodeBody = Type.Object({ code: AnyCode }, closed)
+const CodeQuery = Type.Object({ code: AnyCode }, closed)
+
+const BackupCodes = Type.Array(Type.String(), { description: `${backupCodeCount} codes, each of which can be used once. They are told this once.` })
+const Enrolment = Type.Object({
+  secret: Type.String({ description: 'In base32. It is told this once.' }),
+  qrCode: Type.String({ description: 'What apps scan: a PNG as a data URL.' }),
+  manualEntry: Type.String({ description: 'The secret in groups of four, for apps that cannot scan.' })
+})
+const Valid = Type.Object({ valid: Type.Boolean() })
+const Enabled = Type.Object({ enabled: Type.Boolean(), backupCodes: BackupCodes })
+const Disabled = Type.Object({ enabled: Type.Boolean() })
+const Remaining = Type.Integer({ description: 'Backup codes that were not used.' })
+const Status = Type.Object({ enabled: Type.Boolean(), backupCodesRemaining: Remaining })
+const Renewed = Type.Object({ backupCodes: BackupCodes })
+const BackupCodeUsed = Type.Object({ valid: Type.Boolean(), backupCodesRemaining: Remaining })
+
+const tags = ['Multi-factor authentication']
+const config = { access: 'user' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+const uncached = { 'cache-control': 'no-store' }
+
+export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
+  const onRequest = refuseApiKeys
+
+  app.post<{ Body: Static<typeof SetupBody> }>('/mfa/setup', {
+    config,
+    onRequest,
+    schema: { tags, summary: 'Set up a second factor', description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.', body: SetupBody, response: { 200: Enrolment, ...errorResponses(...refusals, 409) } },
+    // Nothing has to be said: a request without a body is one of an empty object.
+    preValidation (request, _reply, done) {
+      request.body ??= {}
+      done()
+    }
+  }, async (request, reply) => {
+    const { email, sub } = claimsOf(request)
+    return reply.headers(uncached).send(await mfa.setup(userOf(request), email ?? sub, request.body.code, actorIn(request)))
+  })
+
+  app.post<{ Body: Static<typeof TotpBody> }>('/mfa/verify', {
+    config,
+    onRequest,
+    schema: { tags, summary: 'Check a one-time password', description: 'Where the second factor is enabled the code is used up; before, it is one of what was set up.', body: TotpBody, response: { 200: Valid, ...errorResponses(...refusals) } }
+  }, async (request) => ({ valid: await mfa.verify(userOf(request), request.body.code, actorIn(request)) }))
+
+  app.post<{ Body: Static<typeof TotpBody> }>('/mfa/enable', {
+    config,
+    onRequest,
+    schema: { tags, summary: 'Enable the second factor that was set up', body: TotpBody, response: { 200: Enabled, ...errorResponses(...refusals, 409) } }
+  }, async (request, reply) => {
+    const backupCodes = await mfa.enable(userOf(request), request.body.code, actorIn(request))
+    return reply.headers(uncached).send({ enabled: true, backupCodes })
+  })
+
+  app.post<{ Body: Static<typeof AnyCodeBody> }>('/mfa/disable', {
+    config,
+    onRequest,
+    schema: { tags, summary: 'Remove the second factor', body: AnyCodeBody, response: { 200: Disabled, ...errorResponses(...refusals, 409) } }
+  }, async (request) => {
+    await mfa.disable(userOf(request), request.body.code, actorIn(request))
+    return { enabled: false }
+  })
+
+  app.get('/mfa/status', {
+    config,
+    onRequest,
+    schema: { tags, summary: 'Whether the caller has a second factor', response: { 200: Status, ...errorResponses(...refusals) } }
+  }, (request) => mfa.status(userOf(request)))
+
+  app.get<{ Querystring: Static<typeof CodeQuery> }>('/mfa/backup-codes', {
+    config,
+    onRequest,
+    // It changes what there is.
+    exposeHeadRoute: false,
+    schema: { tags, summary: 'Make new backup codes', description: 'Those of before end.', querystring: CodeQuery, response: { 200: Renewed, ...errorResponses(...refusals, 409) } }
+  }, async (request, reply) => {
+    const backupCodes = await mfa.renewBackupCodes(userOf(request), request.query.code, actorIn(request))
+    return reply.headers(uncached).send({ backupCodes })
+  })
+
+  app.post<{ Body: Static<typeof BackupCodeBody> }>('/mfa/backup-codes/verify', {
+    config,
+    onRequest,
+    schema: { tags, summary: 'Use up a backup code', body: BackupCodeBody, response: { 200: BackupCodeUsed, ...errorResponses(...refusals) } }
+  }, (request) => mfa.useBackupCode(userOf(request), request.body.code, actorIn(request)))
+}
+
+/** A key is no person, and has no phone. */
+async function refuseApiKeys ({ headers }: FastifyRequest): Promise<void> {
+  if (headers['x-api-key'] !== undefined) throw failure('forbidden', { message: 'An API key has no second factor: send the token of a user' })
+}
+
+function claimsOf ({ auth }: FastifyRequest) {
+  if (auth === null) throw tokenMissing()
+  return auth
+}
+
+/** Of the tenant that the token names, or a gateway; the platform's administrators stay its users whichever tenant they act on. */
+function userOf (request: FastifyRequest): User {
+  const auth = claimsOf(request)
+  // Without the plugin tenancy there is no tenant, rather than null.
+  const named = isPlatformAdmin(auth) ? undefined : request.tenant?.id
+  return { tenant: auth.tenant_id ?? named ?? '', id: auth.sub }
+}
+
+function actorIn (request: FastifyRequest) {
+  return actorOf({ auth: request.auth, ip: request.ip })
+}

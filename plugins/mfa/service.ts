@@ -1,0 +1,245 @@
+/** What `app.mfa` offers (SPEC "Multi-factor authentication", DESIGN 5). */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely, Transaction } from 'kysely'
+import type { AttemptRule } from '../../lib/attempts.js'
+import type { Actor, AuditAction } from '../../lib/audit.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Code } from './codes.js'
+import { createAttempts } from '../../lib/attempts.js'
+import { writeAudit } from '../../lib/audit.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import { SecretUnreadable, type SecretCipher } from '../../lib/secrets/cipher.js'
+import { mfaPlace } from '../../lib/secrets/mfa-place.js'
+import { createBackupCodes, hashOf, readCode } from './codes.js'
+import { enrolmentOf, type Enrolment } from './enrolment.js'
+import { createMfaStore, type MfaRow, type Sealed, type User } from './store.js'
+import { createSecret, stepOf } from './totp.js'
+
+export type { Enrolment } from './enrolment.js'
+export type { User } from './store.js'
+
+const window = 900_000 // ms
+/** Tries of codes by one user: over all endpoints, logins and servers together. */
+const codeRule: AttemptRule = { kind: 'mfa', max: 5, windowMs: window }
+/** QR codes take some milliseconds each. */
+const setupRule: AttemptRule = { kind: 'mfa-setup', max: 20, windowMs: window }
+const maxUserId = 512 // characters: what an index holds
+
+/** Codes are as they were typed: a one-time password or, where it says so, a backup code. Every method that is given one may throw `tooManyAttempts`. */
+export interface Mfa {
+  /** The user's logins need a second factor. */
+  isEnabled (tenant: string, userId: string): Promise<boolean>
+  /** Whether the one-time password or backup code is one of the user's, whose second factor is enabled; it is used up. */
+  check (tenant: string, userId: string, code: string, actor: Actor): Promise<boolean>
+  status (user: User): Promise<{ enabled: boolean, backupCodesRemaining: number }>
+  /**
+   * A new secret, which holds from `enable` on; the one before holds until then.
+   *
+   * @param account the name that the app shows
+   * @param code a one-time password or backup code: `validationFailed` without one where the second factor is enabled, `codeInvalid`
+   */
+  setup (user: User, account: string, code: string | undefined, actor: Actor): Promise<Enrolment>
+  /** Whether the one-time password is right. While the second factor is not enabled it is one of the secret that was set up, and not used up. */
+  verify (user: User, code: string, actor: Actor): Promise<boolean>
+  /** Puts what was set up in force, and gives backup codes. `codeInvalid` for a one-time password that is not one of its; `conflict` without a setup. */
+  enable (user: User, code: string, actor: Actor): Promise<string[]>
+  /** Removes the second factor. Takes backup codes too. `codeInvalid`; `conflict` where it is not enabled. */
+  disable (user: User, code: string, actor: Actor): Promise<void>
+  /** New backup codes, in place of all before. Takes backup codes too. `codeInvalid`; `conflict` where it is not enabled. */
+  renewBackupCodes (user: User, code: string, actor: Actor): Promise<string[]>
+  /** Whether the backup code is one of the user's, which is used up, and how many are left. */
+  useBackupCode (user: User, code: string, actor: Actor): Promise<{ valid: boolean, backupCodesRemaining: number }>
+}
+
+export interface MfaParts {
+  readonly db: Kysely<SystemTables>
+  /** For what the users of a tenant ask. */
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly cipher: SecretCipher
+  /** The name that apps show. */
+  readonly issuer: string
+  readonly log: FastifyBaseLogger
+  readonly now: () => number
+}
+
+type Writer = Transaction<SystemTables>
+
+/** A try of a code: who, with what, and what for. */
+interface Try {
+  readonly user: User
+  readonly row: MfaRow
+  readonly code: Code | null
+  readonly action: AuditAction
+  readonly actor: Actor
+}
+
+export function createMfa ({ db, dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
+  const dbOf = ({ tenant }: User) => tenant === '' ? db : dbFor(tenant)
+  const read = (user: User) => createMfaStore(dbOf(user)).read(user)
+
+  /** The step that the code is of under a stored secret; 0 for none, and for a secret that cannot be read. */
+  function stepUnder (user: User, sealed: Sealed | null, code: Code | null): number {
+    if (sealed === null || code?.method !== 'totp') return 0
+    try {
+      return stepOf(cipher.decrypt(mfaPlace(user.tenant, user.id, sealed.version), Buffer.from(sealed.secret, 'base64')), code.text, now())
+    } catch (err) {
+      if (!(err instanceof SecretUnreadable)) throw err
+      log.error({ err, tenant: user.tenant, userId: user.id }, 'the secret of a second factor cannot be read: no one-time password is accepted')
+      return 0
+    }
+  }
+
+  /**
+   * Tries a code: counts the try before anything of it is looked at; uses the code up, does the work that it stands for,
+   * and writes the audit in one transaction. A wrong code takes the same way. null where the code was none.
+   */
+  async function attempt<Result> ({ user, row, code, action, actor }: Try, use: (writer: Writer, at: Date) => Promise<boolean>, work: (writer: Writer, at: Date) => Promise<Result>): Promise<Result | null> {
+    const { tenant, id } = user
+    await createAttempts(dbOf(user), now).take(codeRule, tenant, id)
+    return await dbOf(user).transaction().execute(async (writer) => {
+      const at = new Date(now())
+      const valid = await use(writer, at)
+      const result = valid ? await work(writer, at) : null
+      await writeAudit(writer, { tenant, action, actor, outcome: valid ? 'success' : 'failure', details: { method: code?.method ?? null, enabled: row.enabled }, at })
+      if (valid) await createAttempts(writer, now).forgive(codeRule, tenant, id)
+      return result
+    })
+  }
+
+  /** Tries a one-time password or a backup code of the second factor that is in force. */
+  function prove<Result> (tried: Try, work: (writer: Writer, at: Date) => Promise<Result>): Promise<Result | null> {
+    const { user, row, code } = tried
+    return attempt(tried, async (writer, at) => {
+      const store = createMfaStore(writer)
+      if (code?.method === 'backup_code') return await store.useBackupCode(user, hashOf(user.tenant, user.id, code.text), at)
+      return await store.useStep(user, row.current?.version ?? 0, stepUnder(user, row.current, code), at)
+    }, work)
+  }
+
+  async function begin (writer: Writer, user: User, enabled: boolean, secret: string, at: Date): Promise<true> {
+    const store = createMfaStore(writer)
+    const locked = await store.lock(user, at)
+    if (locked === undefined) throw failure('tenantUnknown')
+    // Without a code only as long as it needs none.
+    if (locked.enabled !== enabled) throw failure('conflict', { message: 'The second factor was enabled or disabled meanwhile: try again' })
+    const version = locked.nextVersion
+    await store.setPending(user, { secret: cipher.encrypt(mfaPlace(user.tenant, user.id, version), secret).toString('base64'), version }, at)
+    return true
+  }
+
+  return {
+    async isEnabled (tenant, id) {
+      const user = { tenant, id }
+      return isStorable(id) && await createMfaStore(dbOf(user)).isEnabled(user)
+    },
+
+    async check (tenant, id, typed, actor) {
+      const user = { tenant, id }
+      if (!isStorable(id)) return false
+      const [row, code] = [await read(user), readCode(typed)]
+      return await prove({ user, row, code, actor, action: code?.method === 'backup_code' ? 'mfa.backup_code' : 'mfa.verify' }, done) !== null
+    },
+
+    async status (user) {
+      requireStorable(user)
+      const { enabled, backupCodes } = await read(user)
+      return { enabled, backupCodesRemaining: backupCodes }
+    },
+
+    async setup (user, account, typed, actor) {
+      requireStorable(user)
+      const { tenant, id } = user
+      await createAttempts(dbOf(user), now).take(setupRule, tenant, id)
+      const row = await read(user)
+      const secret = createSecret()
+      const action = 'mfa.setup'
+      if (row.enabled) {
+        if (typed === undefined) throw codeRequired()
+        if (await prove({ user, row, code: readCode(typed), actor, action }, (writer, at) => begin(writer, user, true, secret, at)) === null) throw failure('codeInvalid')
+      } else {
+        await dbOf(user).transaction().execute(async (writer) => {
+          const at = new Date(now())
+          await begin(writer, user, false, secret, at)
+          await writeAudit(writer, { tenant, action, actor, details: { enabled: false }, at })
+        })
+      }
+      return await enrolmentOf(secret, issuer, account)
+    },
+
+    async verify (user, typed, actor) {
+      requireStorable(user)
+      const [row, code] = [await read(user), readCode(typed)]
+      const tried = { user, row, code, actor, action: 'mfa.verify' } as const
+      if (row.enabled) return await prove(tried, done) !== null
+      return await attempt(tried, async () => stepUnder(user, row.pending, code) > 0, done) !== null
+    },
+
+    async enable (user, typed, actor) {
+      requireStorable(user)
+      const [row, code] = [await read(user), readCode(typed)]
+      const { pending } = row
+      if (pending === null) throw failure('conflict', { message: row.enabled ? 'The second factor is enabled, and no other one is set up' : 'No second factor is set up: call POST /mfa/setup first' })
+      const backupCodes = createBackupCodes()
+      const enabled = await attempt({ user, row, code, actor, action: 'mfa.enable' },
+        (writer, at) => createMfaStore(writer).enable(user, pending.version, stepUnder(user, pending, code), hashesOf(user, backupCodes), at), done)
+      if (enabled === null) throw failure('codeInvalid')
+      return backupCodes
+    },
+
+    async disable (user, typed, actor) {
+      requireStorable(user)
+      const row = await read(user)
+      if (!row.enabled) throw notEnabled()
+      const disabled = await prove({ user, row, code: readCode(typed), actor, action: 'mfa.disable' }, async (writer) => {
+        await createMfaStore(writer).delete(user)
+        return true
+      })
+      if (disabled === null) throw failure('codeInvalid')
+    },
+
+    async renewBackupCodes (user, typed, actor) {
+      requireStorable(user)
+      const row = await read(user)
+      if (!row.enabled) throw notEnabled()
+      const backupCodes = createBackupCodes()
+      const renewed = await prove({ user, row, code: readCode(typed), actor, action: 'mfa.backup_codes' }, async (writer, at) => {
+        await createMfaStore(writer).setBackupCodes(user, hashesOf(user, backupCodes), at)
+        return true
+      })
+      if (renewed === null) throw failure('codeInvalid')
+      return backupCodes
+    },
+
+    async useBackupCode (user, typed, actor) {
+      requireStorable(user)
+      const [row, code] = [await read(user), readCode(typed)]
+      const valid = code?.method === 'backup_code' && await prove({ user, row, code, actor, action: 'mfa.backup_code' }, done) !== null
+      return { valid, backupCodesRemaining: (await read(user)).backupCodes }
+    }
+  }
+}
+
+/** The code is all there was to do. */
+async function done (): Promise<true> {
+  return true
+}
+
+function hashesOf ({ tenant, id }: User, backupCodes: readonly string[]): string[] {
+  return backupCodes.map((code) => hashOf(tenant, id, code))
+}
+
+function isStorable (userId: string): boolean {
+  return userId.length <= maxUserId && !/[\0\p{Cs}]/u.test(userId)
+}
+
+function requireStorable ({ id }: User): void {
+  if (!isStorable(id)) throw failure('badRequest', { message: `The \`sub\` of the token has more than ${maxUserId} characters, or characters that cannot be stored: such a user has no second factor` })
+}
+
+function codeRequired (): TenantryError {
+  return failure('validationFailed', { extras: { details: [{ path: '/body/code', message: 'is required where the second factor is enabled', keyword: 'required' }] } })
+}
+
+function notEnabled (): TenantryError {
+  return failure('conflict', { message: 'The second factor is not enabled' })
+}

@@ -1,0 +1,126 @@
+/** The SQL of second factors. Times come from the caller, so that one clock judges them all. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { maxSweptRows } from '../../lib/database/sweeping.js'
+
+/** A user is one of a tenant, or with the empty tenant of the platform: the same `sub` in two tenants is two users. */
+export interface User {
+  readonly tenant: string
+  readonly id: string
+}
+
+/** A secret as it is stored. */
+export interface Sealed {
+  /** Base64 of a ciphertext of lib/secrets. */
+  readonly secret: string
+  readonly version: number
+}
+
+export interface MfaRow {
+  readonly enabled: boolean
+  /** What is in force. */
+  readonly current: Sealed | null
+  /** What was set up and is not enabled. */
+  readonly pending: Sealed | null
+  readonly backupCodes: number
+}
+
+const nothing: MfaRow = { enabled: false, current: null, pending: null, backupCodes: 0 }
+
+export type MfaStore = ReturnType<typeof createMfaStore>
+
+/** On the database, or on one transaction of it. */
+export function createMfaStore (db: Kysely<SystemTables>) {
+  const rowOf = ({ tenant, id }: User) => db.updateTable('tenantry.user_mfa').where('tenant_id', '=', tenant).where('user_id', '=', id)
+
+  return {
+    async read ({ tenant, id }: User): Promise<MfaRow> {
+      const row = await db.selectFrom('tenantry.user_mfa')
+        .select(['enabled', 'secret', 'version', 'pending_secret as pendingSecret', 'pending_version as pendingVersion', sql<number>`cardinality(backup_codes)`.as('backupCodes')])
+        .where('tenant_id', '=', tenant).where('user_id', '=', id).executeTakeFirst()
+      if (row === undefined) return nothing
+      const { enabled, secret, version, pendingSecret, pendingVersion, backupCodes } = row
+      return {
+        enabled,
+        current: secret === null ? null : { secret, version },
+        pending: pendingSecret === null ? null : { secret: pendingSecret, version: pendingVersion },
+        backupCodes
+      }
+    },
+
+    async isEnabled ({ tenant, id }: User): Promise<boolean> {
+      const row = await db.selectFrom('tenantry.user_mfa').select('enabled').where('tenant_id', '=', tenant).where('user_id', '=', id).executeTakeFirst()
+      return row?.enabled === true
+    },
+
+    /**
+     * Makes a row for the user where there is none, and locks it until the transaction ends: whether the user's second factor is
+     * enabled, and the number that its next secret has. undefined where there is no such tenant.
+     */
+    async lock ({ tenant, id }: User, at: Date): Promise<{ enabled: boolean, nextVersion: number } | undefined> {
+      if (tenant !== '') {
+        const locked = await db.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting').forShare().executeTakeFirst()
+        if (locked === undefined) return undefined
+      }
+      await db.insertInto('tenantry.user_mfa').values({ tenant_id: tenant, user_id: id, created_at: at, updated_at: at }).onConflict((conflict) => conflict.doNothing()).execute()
+      return await db.selectFrom('tenantry.user_mfa').select(['enabled', sql<number>`greatest(version, pending_version) + 1`.as('nextVersion')])
+        .where('tenant_id', '=', tenant).where('user_id', '=', id).forUpdate().executeTakeFirstOrThrow()
+    },
+
+    async setPending (user: User, { secret, version }: Sealed, at: Date): Promise<void> {
+      await rowOf(user).set({ pending_secret: secret, pending_version: version, updated_at: at }).execute()
+    },
+
+    /** Puts the pending secret of this version in force, with the code of the step used up; false for step 0, and where it is not there any more. */
+    async enable (user: User, version: number, step: number, hashes: readonly string[], at: Date): Promise<boolean> {
+      const { numUpdatedRows } = await rowOf(user)
+        .set({ secret: sql`pending_secret`, version, enabled: true, backup_codes: [...hashes], last_step: step, pending_secret: null, updated_at: at })
+        .where('pending_version', '=', version).where('pending_secret', 'is not', null).where(sql<boolean>`${step}::bigint > 0`).executeTakeFirstOrThrow()
+      return numUpdatedRows > 0n
+    },
+
+    /** Uses up the code of the step, and with it those before; false where it was, or the secret is another by now. */
+    async useStep (user: User, version: number, step: number, at: Date): Promise<boolean> {
+      const { numUpdatedRows } = await rowOf(user).set({ last_step: step, updated_at: at })
+        .where('enabled', '=', true).where('version', '=', version).where(sql<boolean>`last_step < ${step}::bigint`).executeTakeFirstOrThrow()
+      return numUpdatedRows > 0n
+    },
+
+    /** Uses up the backup code; false where the user has no such code. */
+    async useBackupCode (user: User, hash: string, at: Date): Promise<boolean> {
+      const { numUpdatedRows } = await rowOf(user).set({ backup_codes: sql<string[]>`array_remove(backup_codes, ${hash})`, updated_at: at })
+        .where('enabled', '=', true).where(sql<boolean>`${hash} = any (backup_codes)`).executeTakeFirstOrThrow()
+      return numUpdatedRows > 0n
+    },
+
+    async setBackupCodes (user: User, hashes: readonly string[], at: Date): Promise<void> {
+      await rowOf(user).set({ backup_codes: [...hashes], updated_at: at }).execute()
+    },
+
+    /** Nothing of the user's second factor is left. */
+    async delete ({ tenant, id }: User): Promise<void> {
+      await db.deleteFrom('tenantry.user_mfa').where('tenant_id', '=', tenant).where('user_id', '=', id).execute()
+    },
+
+    /** Somebody has a second factor. */
+    async isUsed (): Promise<boolean> {
+      return await db.selectFrom('tenantry.user_mfa').select('user_id').where('enabled', '=', true).limit(1).executeTakeFirst() !== undefined
+    },
+
+    /** The first bytes of all ciphertexts: how they were made. */
+    async headers (length: number): Promise<Buffer[]> {
+      const characters = sql.lit(Math.ceil(length / 3) * 4)
+      const { rows } = await sql<{ header: string }>`select distinct left(stored.secret, ${characters}) as header
+        from tenantry.user_mfa, unnest(array[user_mfa.secret, pending_secret]) as stored (secret) where stored.secret is not null`.execute(db)
+      return rows.map(({ header }) => Buffer.from(header, 'base64').subarray(0, length))
+    },
+
+    /** Removes setups from before that were never finished, at most `maxSweptRows`; tells how many. */
+    async deleteUnfinished (before: Date): Promise<number> {
+      const { numAffectedRows = 0n } = await sql`delete from tenantry.user_mfa where ctid = any (array(
+        select ctid from tenantry.user_mfa where not enabled and updated_at <= ${before} limit ${maxSweptRows} for update skip locked))`.execute(db)
+      return Number(numAffectedRows)
+    }
+  }
+}
