@@ -57,6 +57,8 @@ export interface CompiledRoute {
   readonly method: Method
   readonly path: string
   readonly requireAuth: boolean
+  /** Whose tokens are accepted: `jwt`, the own ones, or the name of an identity provider. */
+  readonly authProvider: string
   /** A caller without a token may name the tenant by header. */
   readonly publicTenant: boolean
   readonly permissions: readonly string[]
@@ -132,6 +134,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     method,
     path: route.path,
     requireAuth: route.requireAuth ?? (route.requiredPermissions?.length ?? 0) > 0,
+    authProvider: route.authProvider ?? 'jwt',
     publicTenant: route.public ?? true,
     permissions: Object.freeze([...route.requiredPermissions ?? []]),
     rateLimit: route.rateLimit ?? null,

@@ -34,8 +34,13 @@ export class Sections {
 
   /** How many members or items a section has, well or badly read. */
   size (name: string): number {
+    return this.names(name).length
+  }
+
+  /** The names of the members that a section has, well or badly read. */
+  names (name: string): readonly string[] {
     const section = this.has(name) ? this.#document[name] : undefined
-    return typeof section === 'object' && section !== null ? Object.keys(section).length : 0
+    return typeof section === 'object' && section !== null ? Object.keys(section) : []
   }
 
   /** The members or items of a section, one by one: a fault in one keeps none of the others back. */

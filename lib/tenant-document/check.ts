@@ -54,7 +54,7 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
   const routes = await readRoutes(writtenRoutes, reading, pace)
   const document = faults.faults.length > 0 ? undefined : compose(sections, routes.map(({ value }) => value))
 
-  checkRoutes(routes, { faults, jwt: true, off: builtInGroups })
+  checkRoutes(routes, { faults, jwt: true, providers: context.authProviders ?? [], off: builtInGroups })
   for (const { pointer, value: { path } } of routes) checkPath(path, `${pointer}/path`, faults)
   if (pace.due()) await pace.rest()
   const routeContext = { ...routeContextOf(document ?? {}, context), faults }

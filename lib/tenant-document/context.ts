@@ -22,6 +22,8 @@ export interface TenantDocumentContext {
   readonly pagination: Pagination
   readonly catalogue: Catalogue
   readonly taken: readonly TakenRoute[]
+  /** The names of the platform's identity providers. Default: there are none. */
+  readonly authProviders?: readonly string[]
   /** The platform's `cache`: a tenant turns it off, never on. Default: on, 60 s. */
   readonly cache?: { readonly enabled: boolean, readonly ttl: number }
 }

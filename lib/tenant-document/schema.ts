@@ -23,7 +23,7 @@ export const TenantRoute = Type.Object({
   path: Bounded(Route.properties.path, { maxLength: 500 }),
   description: Type.Optional(Bounded(Route.properties.description, { maxLength: 10_000 })),
   tags: Names(Route.properties.tags, 50),
-  authProvider: Type.Optional(Type.Literal('jwt', { description: 'Which tokens are accepted.' })),
+  authProvider: Type.Optional(Type.String({ maxLength: 32, description: "Whose tokens are accepted: `jwt`, the server's own, or the name of one of its identity providers. Default: `jwt`." })),
   requiredPermissions: Names(Route.properties.requiredPermissions, 100),
   queries: Type.Optional(Bounded(Route.properties.queries, { maxItems: 20 })),
   firebaseQueries: Type.Optional(Bounded(Route.properties.firebaseQueries, { maxItems: 20 })),

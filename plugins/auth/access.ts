@@ -1,8 +1,11 @@
 /** Who may call: what a route asks of its caller, and which permissions a caller holds (DESIGN 5). */
 import type { Claims } from '../../lib/compiler/types.js'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { PermissionsOf } from './callers.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { tokenInvalid } from './errors.js'
 import { covers, type PermissionSet } from './permissions.js'
+import { ownProvider, providerOf } from './providers/claims.js'
 
 /**
  * What a route asks of its caller:
@@ -27,6 +30,11 @@ export interface CallerRequest {
 /** 401: no token was sent (RFC 6750: no error code where none was). */
 export function tokenMissing (): TenantryError {
   return failure('tokenMissing', { headers: { 'www-authenticate': 'Bearer' } })
+}
+
+/** Throws `tokenInvalid` for the owner of a token that is not of this provider; owners of API keys pass. */
+export function requireProvider ({ auth, headers }: { readonly auth: Claims | null, readonly headers: IncomingHttpHeaders }, provider = ownProvider): void {
+  if (auth !== null && providerOf(auth) !== provider && headers['x-api-key'] === undefined) throw tokenInvalid()
 }
 
 /** 403: the caller is known and may not. */

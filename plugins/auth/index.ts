@@ -5,8 +5,11 @@
 import type {} from '../rate-limit/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
+import type { AuthProviders } from '../../lib/config/schema/auth-providers.js'
 import type { JwtOptions } from './keys.js'
 import fp from 'fastify-plugin'
+import { FaultList } from '../../lib/config/faults.js'
+import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/config/meaning/auth-providers.js'
 import { failure } from '../../lib/errors.js'
 import { addStep } from '../pipeline.js'
 import { createLimit } from '../rate-limit/rules.js'
@@ -14,6 +17,8 @@ import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Acc
 import { createCallers, type Callers } from './callers.js'
 import { tokenInvalid } from './errors.js'
 import { markSeen, refuseEarlierRoutes } from './early-routes.js'
+import { ownProvider } from './providers/claims.js'
+import { createProviders } from './providers/index.js'
 import { createTokens, type Tokens } from './tokens.js'
 
 declare module 'fastify' {
@@ -40,8 +45,10 @@ declare module 'fastify' {
 export interface Auth extends Tokens, Callers {}
 
 export interface AuthOptions {
-  /** The keys. Without them every token is refused. */
+  /** The own keys. Without them every token that is not of a provider is refused. */
   readonly jwt?: JwtOptions | undefined
+  /** The document's `authProviders`: whose tokens are taken besides. Default: nobody's. */
+  readonly authProviders?: AuthProviders | undefined
   /**
    * The platform's own key (SPEC, the setting API_KEY): whoever sends it as `x-api-key` is a platform administrator. 16
    * to 256 visible ASCII characters, else the plugin does not start. Default: there is none.
@@ -52,8 +59,15 @@ export interface AuthOptions {
 }
 
 export async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> {
-  const tokens = createTokens(options.jwt, options.now)
-  if (options.jwt === undefined) app.log.info('no jwt section: every token is refused')
+  const providers = createProviders({
+    providers: providersOf(options),
+    now: options.now ?? Date.now,
+    log: app.log,
+    onChange: (provider) => forget(provider)
+  })
+  app.addHook('onClose', async () => providers.close())
+  const { forget, ...tokens } = createTokens(options.jwt, options.now, providers)
+  if (options.jwt === undefined && providers.names.length === 0) app.log.info('no jwt section: every token is refused')
   const own: Auth = { ...tokens, ...createCallers(options.apiKey) }
   app.decorate('auth', own)
   app.decorateRequest('auth', null)
@@ -64,11 +78,22 @@ export async function auth (app: FastifyInstance, options: AuthOptions): Promise
     const { access, permissions = [], authProvider } = route.config ?? {}
     if (access === undefined) return
     if (!accessLevels.includes(access)) throw new Error(`${route.url}: "${access}" is no access level; there are ${accessLevels.join(', ')}`)
+    if (authProvider !== undefined && authProvider !== ownProvider && !own.providers.includes(authProvider)) {
+      throw new Error(`${route.url}: "${authProvider}" is no identity provider; there are ${[ownProvider, ...own.providers].join(', ')}`)
+    }
     markSeen(route)
     if (access === 'public') return
     addStep(route, 'identity', access === 'partial' ? identifyPartial : createIdentification(own, access !== 'open', authProvider))
     if (asksMore(access) || permissions.length > 0) addPermissionStep(route, access, permissions)
   })
+}
+
+/** Throws a ConfigError that names every fault. */
+function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record<string, CompleteAuthProvider>> {
+  const faults = new FaultList()
+  const providers = checkAuthProviders(authProviders, jwt?.issuer, faults)
+  faults.throwIfAny()
+  return providers
 }
 
 /** The caller must be more than known. */

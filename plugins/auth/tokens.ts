@@ -1,5 +1,6 @@
 /** Signs and verifies tokens (JWT, RFC 7519). */
 import type { Claims } from '../../lib/compiler/types.js'
+import type { Providers } from './providers/index.js'
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { claimsOf, heldAt, type Held } from './claims.js'
@@ -7,15 +8,13 @@ import { tokenInvalid } from './errors.js'
 import { keysOf, type JwtOptions } from './keys.js'
 import { createDecoder, createEncoder } from './own-key.js'
 import { createPartialTokens, type PartialClaims } from './partial.js'
+import { ownProvider } from './providers/claims.js'
 import { noRevocations, tokenId, type RevocationList } from './revocations.js'
 
 const defaultExpiresIn = 3600 // s (SPEC "jwt")
 const maxTokenLength = 8192 // characters; longer ones are not looked at
 const maxCachedTokens = 50_000
 const maxCachedCharacters = 33_554_432 // 32 MB of tokens, whatever their number
-
-/** What tokens of the platform's own key are told by, where others are told by the name of their provider. */
-export const ownProvider = 'jwt'
 
 export interface SignOptions {
   /** Seconds until the token expires. Default: `jwt.expiresIn`, 3600 without it. */
@@ -48,6 +47,14 @@ export interface Tokens {
   readonly lifetime: number
   /** There is a key to sign with. */
   readonly canSign: boolean
+  /** The names of the external providers. */
+  readonly providers: readonly string[]
+}
+
+/** What the plugin keeps for itself. */
+export interface TokenStore extends Tokens {
+  /** Tokens of the provider that were verified are verified again. */
+  forget (provider: string): void
 }
 
 /** A token that was verified, and is remembered. */
@@ -61,12 +68,12 @@ interface Verified {
 }
 
 /**
- * Tokens of one `jwt` section; without one every token is refused and none is signed. A verified token is remembered
+ * Tokens of one `jwt` section, without which none is signed, and of external providers. A verified token is remembered
  * until it expires, so that a caller's next request costs one look-up.
  *
  * @param now the clock, in milliseconds since 1970
  */
-export function createTokens (jwt: JwtOptions | undefined, now: () => number = Date.now): Tokens {
+export function createTokens (jwt: JwtOptions | undefined, now: () => number = Date.now, providers?: Providers): TokenStore {
   const keys = jwt === undefined ? undefined : keysOf(jwt)
   const decode = jwt && keys ? createDecoder(jwt, keys) : refuse
   const encode = keys && createEncoder(keys)
@@ -81,8 +88,11 @@ export function createTokens (jwt: JwtOptions | undefined, now: () => number = D
 
   function verifyAnew (token: string, provider: string | undefined): Claims | Promise<Claims> {
     if (token.length > maxTokenLength) throw tokenInvalid()
-    if (provider !== undefined && provider !== ownProvider) throw tokenInvalid()
-    return remember(token, heldAt(now(), decode(token)), ownProvider)
+    const external = providers?.read(token) ?? null
+    const whose = external?.provider ?? ownProvider
+    if (provider !== undefined && provider !== whose) throw tokenInvalid()
+    const held = external === null ? heldAt(now(), decode(token)) : external.verify()
+    return held instanceof Promise ? held.then((found) => remember(token, found, whose)) : remember(token, held, whose)
   }
 
   function remember (token: string, { claims, until }: Held, provider: string): Claims | Promise<Claims> {
@@ -139,7 +149,11 @@ export function createTokens (jwt: JwtOptions | undefined, now: () => number = D
     },
     tokenId,
     lifetime,
-    canSign: encode !== undefined
+    canSign: encode !== undefined,
+    providers: providers?.names ?? [],
+    forget (provider) {
+      for (const [token, known] of [...verified.entries()]) if (known.provider === provider) verified.delete(token)
+    }
   }
 
   function cannotSign (): Error {

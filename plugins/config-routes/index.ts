@@ -38,6 +38,7 @@ export async function configRoutes (app: FastifyInstance, { routes, pagination, 
       url: route.path,
       config: {
         access: route.requireAuth ? 'user' : 'open',
+        authProvider: route.authProvider,
         publicTenant: route.publicTenant,
         countsStrangers: true,
         ...(route.rateLimit !== null && { rateLimitRule: route.rateLimit }),

@@ -7,7 +7,7 @@ import { requireDecorator } from '../requirement.js'
 export function requirePlugins (app: FastifyInstance, routes: readonly CompiledRoute[]): void {
   const need = (decorator: string, plugin: string) => requireDecorator(app, decorator, plugin, 'config-routes')
   need('rateLimiter', 'rate-limit')
-  if (routes.some((route) => route.requireAuth || route.permissions.length > 0)) need('auth', 'auth')
+  if (routes.some((route) => route.requireAuth || route.permissions.length > 0 || route.authProvider !== 'jwt')) need('auth', 'auth')
   if (routes.some((route) => route.tenantScoped)) need('tenant', 'tenancy')
   if (routes.some((route) => route.secrets.length > 0)) need('secrets', 'secrets')
   if (routes.some((route) => route.resourceLimit !== null)) need('resourceLimits', 'resource-limits')

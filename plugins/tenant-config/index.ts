@@ -58,7 +58,7 @@ export async function tenantConfig (app: FastifyInstance, { tenancy, pagination,
   await app.register(async (own) => {
     own.addHook('onRoute', ({ routePath, config }) => { if (routePath === '/*') limitStatuses = config?.limitStatuses ?? [] })
     await own.register(conventions)
-    tenantConfigRoutes(own, createConfigService(store, () => ({ ...context(engine.catalogue), taken }), (tenant) => loaded.settled(tenant)))
+    tenantConfigRoutes(own, createConfigService(store, () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers }), (tenant) => loaded.settled(tenant)))
     await serveTenantRoutes(own, { loaded, dashboardPermission: tenancy.dashboardPermission })
   })
 }

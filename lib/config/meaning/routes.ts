@@ -2,6 +2,7 @@
 import type { FaultList } from '../faults.js'
 import type { Route } from '../schema/route.js'
 import type { Entry } from '../sections.js'
+import { nearest } from '../faults.js'
 import { parsePath, shapeOf, type Segment } from '../path.js'
 import { isTurnedOff, reservedBy } from '../reserved.js'
 import { Plugins } from '../schema/plugins.js'
@@ -10,6 +11,8 @@ export interface RoutesContext {
   readonly faults: FaultList
   /** The document says how tokens are verified. */
   readonly jwt: boolean
+  /** The names of the external identity providers. Default: those of the app, which are not known here. */
+  readonly providers?: readonly string[]
   /** Names of the plugins that the document turns off: their paths are free. */
   readonly off: ReadonlySet<string>
 }
@@ -79,10 +82,11 @@ function isBlank (name: string | undefined): boolean {
   return name === undefined || name.trim() === ''
 }
 
-function checkAccess (route: Route, pointer: string, { faults, jwt }: RoutesContext): void {
+function checkAccess (route: Route, pointer: string, { faults, jwt, providers }: RoutesContext): void {
   const permissions = (route.requiredPermissions?.length ?? 0) > 0
-  if (route.authProvider !== undefined && route.authProvider !== 'jwt') {
-    faults.add(`${pointer}/authProvider`, `not in this version yet: the external identity provider "${route.authProvider}"; "jwt" is the document's own`)
+  const { authProvider = 'jwt' } = route
+  if (authProvider !== 'jwt' && providers !== undefined && !providers.includes(authProvider)) {
+    faults.add(`${pointer}/authProvider`, `no identity provider of that name: expected "jwt"${providers.length === 0 ? '' : ` or one of \`authProviders\`, ${providers.join(', ')}`}`, nearest(authProvider, providers))
   }
   if (permissions && route.requireAuth === false) {
     faults.add(`${pointer}/requireAuth`, 'the route names `requiredPermissions`, which only a token can have: leave `requireAuth` out, or true')
@@ -91,7 +95,7 @@ function checkAccess (route: Route, pointer: string, { faults, jwt }: RoutesCont
   if (route.resourceLimit !== undefined && !(route.requireAuth ?? permissions)) {
     faults.add(`${pointer}/resourceLimit`, 'only a caller with a token has limits: set `requireAuth`')
   }
-  if (jwt) return
+  if (jwt || authProvider !== 'jwt') return
   for (const [member, asks] of [['requireAuth', route.requireAuth === true], ['requiredPermissions', permissions]] as const) {
     if (asks) faults.add(`${pointer}/${member}`, 'no token can be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET')
   }

@@ -62,7 +62,7 @@ export const Route = Type.Object({
   tags: Type.Optional(Type.Array(Type.String(), { description: 'Groups in the documentation.' })),
   public: Type.Optional(Type.Boolean({ description: 'false: a caller without a token may not name a tenant here. Default: true.' })),
   requireAuth: Type.Optional(Type.Boolean({ description: 'A token is required. Default: false, or true where `requiredPermissions` are named.' })),
-  authProvider: Type.Optional(Type.String({ description: 'Which tokens are accepted. Default: `jwt`.' })),
+  authProvider: Type.Optional(Type.String({ description: 'Whose tokens are accepted: `jwt`, the own ones, or the name of one of `authProviders`. Default: `jwt`.' })),
   requiredPermissions: Type.Optional(Type.Array(Type.String(), { description: 'The caller must hold all of them.' })),
   queries: Type.Optional(Type.Array(Query, { minItems: 1, description: 'Database operations, run in order.' })),
   firebaseQueries: Type.Optional(Type.Array(DocumentQuery, { minItems: 1, description: 'Document operations, run in order.' })),

@@ -1,0 +1,63 @@
+/** What is taken of an external token: who it is, and no more than the document lets the provider say (DESIGN 5). */
+import type { Claims } from '../../../lib/compiler/types.js'
+import type { CompleteAuthProvider } from '../../../lib/config/meaning/auth-providers.js'
+import { isRecord } from '../../../lib/plain-value.js'
+import { isTenantId } from '../../../lib/tenant-id.js'
+import { tokenInvalid } from '../errors.js'
+
+// Characters of a claim: more is no name of anything.
+const maxSubject = 255
+const maxRole = 128
+const maxEmail = 254
+const control = /[\u0000-\u001f\u007f]/ // eslint-disable-line no-control-regex -- databases refuse some of them
+
+/** What tokens of the platform's own key are told by, where others are told by the name of their provider. */
+export const ownProvider = 'jwt'
+
+/** Marks claims of an external provider; nobody can claim it in a token of the own key. */
+const issuedBy = Symbol('tenantry.auth.provider')
+
+/** Whose token the claims are of. */
+export function providerOf (claims: Claims): string {
+  return issuedBy in claims ? String(claims[issuedBy]) : ownProvider
+}
+
+/**
+ * The claims of a payload that the provider has signed. Throws `tokenInvalid` for one without a subject, or with a tenant
+ * that is none. A role or an e-mail address of a wrong form is left out, and so is the role `admin` without a tenant.
+ */
+export function mapClaims (name: string, { tenantClaim, roleClaim }: CompleteAuthProvider, payload: Readonly<Record<string, unknown>>): Claims {
+  const { sub, iss, iat, nbf, exp, email, email_verified: verified } = payload
+  if (!isText(sub, maxSubject)) throw tokenInvalid()
+  const tenant = tenantClaim === undefined ? undefined : claimAt(payload, tenantClaim)
+  if (tenant !== undefined && !isTenantId(tenant)) throw tokenInvalid()
+  const role = roleClaim === undefined ? undefined : claimAt(payload, roleClaim)
+  return {
+    sub: `${name}:${sub}`,
+    ...isText(role, maxRole) && (role !== 'admin' || tenant !== undefined) && { role },
+    ...tenant !== undefined && { tenant_id: tenant },
+    ...isText(email, maxEmail) && verified !== false && verified !== 'false' && { email },
+    iss,
+    ...iat !== undefined && { iat },
+    ...nbf !== undefined && { nbf },
+    exp,
+    provider: name,
+    [issuedBy]: name
+  }
+}
+
+/** A member of that name, which may have dots in it as addresses have, or else the one at the end of the path. */
+function claimAt (payload: Readonly<Record<string, unknown>>, path: string): unknown {
+  if (Object.hasOwn(payload, path)) return payload[path]
+  let value: unknown = payload
+  for (const member of path.split('.')) {
+    if (!isRecord(value) || !Object.hasOwn(value, member)) return undefined
+    value = value[member]
+  }
+  return value
+}
+
+/** A text that a database keeps as it is. */
+function isText (value: unknown, maxLength: number): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= maxLength && !control.test(value) && !/\p{Surrogate}/u.test(value)
+}

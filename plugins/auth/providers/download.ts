@@ -1,0 +1,30 @@
+/** Asks another server for a JSON document, of which little is expected: it may be slow, endless, or somebody else's. */
+
+const maxBytes = 1_048_576 // of the document, unpacked
+const timeLimit = 5_000 // ms for everything
+
+/**
+ * The document at the address. Redirects are refused: the address was chosen, what it refers to was not. Rejects for
+ * another status than 200, a document beyond 1 MB or 5 s, and text that is no JSON.
+ */
+export async function downloadJson (address: string, stop: AbortController): Promise<unknown> {
+  const timer = setTimeout(() => stop.abort(new Error(`no whole answer within ${timeLimit / 1000} s`)), timeLimit)
+  try {
+    const { status, body } = await fetch(address, { redirect: 'error', headers: { accept: 'application/json' }, signal: stop.signal })
+    if (body === null || status !== 200) {
+      await body?.cancel()
+      throw new Error(`the answer has the status ${status}`)
+    }
+    const chunks: Uint8Array[] = []
+    let size = 0
+    // To leave the loop is to close the connection.
+    for await (const chunk of body) {
+      size += chunk.byteLength
+      if (size > maxBytes) throw new Error(`the answer has more than ${maxBytes} bytes`)
+      chunks.push(chunk)
+    }
+    return JSON.parse(Buffer.concat(chunks).toString())
+  } finally {
+    clearTimeout(timer)
+  }
+}

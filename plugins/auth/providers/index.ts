@@ -1,0 +1,94 @@
+/** Tokens of external identity providers: whose they are is told by `iss`, and what they must be by the document (DESIGN 5). */
+import type { FastifyBaseLogger } from 'fastify'
+import type { CompleteAuthProvider } from '../../../lib/config/meaning/auth-providers.js'
+import type { SignatureAlgorithm } from '../../../lib/config/schema/auth-providers.js'
+import type { KeyObject } from 'node:crypto'
+import { heldAt, type Held } from '../claims.js'
+import { tokenInvalid } from '../errors.js'
+import { mapClaims } from './claims.js'
+import { createJwks, type Jwks } from './jwks.js'
+import { isSigned } from './signature.js'
+import { readToken, type ReadToken } from './token.js'
+
+const renewEvery = 60_000 // ms between looks at whether keys are old: tokens that are remembered ask for none
+
+/** A token that says that it is of a provider. */
+export interface ExternalToken {
+  readonly provider: string
+  /** Its claims, at once where its key is known; throws, or rejects with, `tokenInvalid`, `tokenExpired` or `identityProviderUnavailable`. */
+  verify (): Held | Promise<Held>
+}
+
+export interface Providers {
+  readonly names: readonly string[]
+  /** null for a token of another issuer, and for what is no token. */
+  read (token: string): ExternalToken | null
+  close (): void
+}
+
+export interface ProvidersOptions {
+  readonly providers: Readonly<Record<string, CompleteAuthProvider>>
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+  readonly log: Pick<FastifyBaseLogger, 'warn'>
+  /** The keys of a provider are others than before: what they verified holds no more. */
+  readonly onChange: (provider: string) => void
+}
+
+interface Provider extends CompleteAuthProvider {
+  readonly name: string
+  readonly jwks: Jwks
+}
+
+export function createProviders ({ providers, now, log, onChange }: ProvidersOptions): Providers {
+  const byIssuer = new Map<string, Provider>()
+  for (const [name, provider] of Object.entries(providers)) {
+    const { jwksUri: address, algorithms } = provider
+    const jwks = createJwks({
+      address,
+      algorithms,
+      now,
+      onChange: () => onChange(name),
+      onError: (err) => log.warn({ err, provider: name }, 'the keys of an identity provider cannot be had')
+    })
+    byIssuer.set(provider.issuer, { name, jwks, ...provider })
+  }
+  const timer = setInterval(() => {
+    for (const { jwks } of byIssuer.values()) jwks.renew()
+  }, renewEvery).unref()
+
+  function verify (token: ReadToken, provider: Provider): Held | Promise<Held> {
+    const { algorithm, kid } = requireFit(token, provider)
+    const settle = (key: KeyObject) => {
+      if (!isSigned(token.input, token.signature, key, algorithm)) throw tokenInvalid()
+      return heldAt(now(), mapClaims(provider.name, provider, token.payload))
+    }
+    const key = provider.jwks.find(algorithm, kid)
+    return key instanceof Promise ? key.then(settle) : settle(key)
+  }
+
+  return {
+    names: Object.keys(providers),
+    read (text) {
+      const token = readToken(text)
+      const issuer = token?.payload.iss
+      const provider = typeof issuer === 'string' ? byIssuer.get(issuer) : undefined
+      if (token === null || provider === undefined) return null
+      return { provider: provider.name, verify: () => verify(token, provider) }
+    },
+    close () {
+      clearInterval(timer)
+      for (const { jwks } of byIssuer.values()) jwks.close()
+    }
+  }
+}
+
+/** What can be told of a token before its key is looked for. Throws `tokenInvalid`. */
+function requireFit ({ header: { alg, kid, crit }, payload: { aud } }: ReadToken, { algorithms, audience }: Provider): { algorithm: SignatureAlgorithm, kid: string | undefined } {
+  const algorithm = algorithms.find((name) => name === alg)
+  const named: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
+  // An extension that must be understood (RFC 7515, 4.1.11): none is.
+  if (algorithm === undefined || crit !== undefined || !named.some((one) => typeof one === 'string' && audience.includes(one))) throw tokenInvalid()
+  if (kid !== undefined && typeof kid !== 'string') throw tokenInvalid()
+  return { algorithm, kid }
+}

@@ -1,0 +1,70 @@
+/** The keys that a provider publishes: a JWK set (RFC 7517). */
+import type { SignatureAlgorithm } from '../../../lib/config/schema/auth-providers.js'
+import { createPublicKey, type KeyObject } from 'node:crypto'
+import { isRecord } from '../../../lib/plain-value.js'
+import { fits } from './signature.js'
+
+const maxKeys = 100 // providers have two or three
+
+/** Keys that tokens are verified with. */
+export interface KeySet {
+  /** The key of a token; undefined where there is none. A token that names no key has the one that fits its algorithm, unless there are several. */
+  find (algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | undefined
+  /** Two sets with the same text verify the same tokens; empty where there is no key. */
+  readonly text: string
+}
+
+/**
+ * The keys of the set that can be used with these algorithms. Those for encryption, of other types, too short or wrong are
+ * left out; secrets are never keys. Throws where the document is no set, or has too many.
+ */
+export function readKeySet (document: unknown, algorithms: readonly SignatureAlgorithm[]): KeySet {
+  const keys: unknown = isRecord(document) ? document.keys : undefined
+  if (!Array.isArray(keys)) throw new Error('the answer is no JWK set')
+  if (keys.length > maxKeys) throw new Error(`the set has ${keys.length} keys: expected at most ${maxKeys}`)
+  const named = new Map<string, KeyObject>()
+  /** null where several keys fit. */
+  const only = new Map<SignatureAlgorithm, KeyObject | null>()
+  const texts: string[] = []
+  for (const jwk of keys) {
+    const key = keyOf(jwk)
+    if (key === null || !isRecord(jwk)) continue
+    const { kid, alg } = jwk
+    for (const algorithm of algorithms) {
+      if ((alg !== undefined && alg !== algorithm) || !fits(key, algorithm)) continue
+      only.set(algorithm, only.has(algorithm) ? null : key)
+      if (typeof kid === 'string' && !named.has(nameOf(algorithm, kid))) named.set(nameOf(algorithm, kid), key)
+      texts.push(JSON.stringify([algorithm, kid, key.export({ type: 'spki', format: 'der' }).toString('base64')]))
+    }
+  }
+  return {
+    find: (algorithm, kid) => kid === undefined ? only.get(algorithm) ?? undefined : named.get(nameOf(algorithm, kid)),
+    text: texts.sort().join('\n')
+  }
+}
+
+function nameOf (algorithm: SignatureAlgorithm, kid: string): string {
+  return `${algorithm} ${kid}`
+}
+
+/** null for what is no key of signatures. Of a private key, which a provider should not publish, the public half. */
+function keyOf (jwk: unknown): KeyObject | null {
+  if (!isRecord(jwk)) return null
+  const { kty, use, key_ops: operations, n, e, crv, x, y } = jwk
+  if (use !== undefined && use !== 'sig') return null
+  if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify'))) return null
+  switch (kty) {
+    case 'RSA': return imported({ kty, n, e })
+    case 'EC': return imported({ kty, crv, x, y })
+    case 'OKP': return imported({ kty, crv, x })
+    default: return null
+  }
+}
+
+function imported (jwk: Readonly<Record<string, unknown>>): KeyObject | null {
+  try {
+    return createPublicKey({ key: { ...jwk }, format: 'jwk' })
+  } catch {
+    return null
+  }
+}
