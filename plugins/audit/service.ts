@@ -14,39 +14,47 @@ export interface Audit {
   page (filter: AuditFilter, page: { readonly limit: number, readonly offset: number }): Promise<AuditPage>
 }
 
-export interface AuditParts {
-  readonly db: Kysely<SystemTables>
+export interface TenantAuditParts {
   /** For what a tenant's endpoints read. */
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
   readonly plans: Plans
-  /** Days for which the platform's own entries are kept. */
-  readonly retentionDays: number
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
 }
 
-export function createAudit ({ db, dbFor, plans, retentionDays, now }: AuditParts): Audit {
-  /** From when on entries of the tenant are told, in milliseconds since 1970. */
-  async function keptSince (tenant: string): Promise<number> {
-    const days = tenant === '' ? retentionDays : await daysOf(tenant)
-    return days === unlimited ? 0 : now() - days * day + 1
-  }
+export interface AuditParts extends TenantAuditParts {
+  readonly db: Kysely<SystemTables>
+  /** Days for which the platform's own entries are kept. */
+  readonly retentionDays: number
+}
 
-  async function daysOf (tenant: string): Promise<number> {
-    const row = await dbFor(tenant).selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).executeTakeFirst()
-    return plans.of(row?.plan).limits.tenantConfig.auditRetentionDays
-  }
-
+export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): Audit {
+  const readTenant = createTenantAudit({ ...parts, now })
   return {
     async record (entry) {
       if (!auditActions.includes(entry.action)) throw new Error(`"${entry.action}" is no audited action; there are ${auditActions.join(', ')}`)
       await writeAudit(db, { ...entry, at: new Date(now()) })
     },
     async page (filter, page) {
-      const { tenant, from } = filter
+      const { tenant } = filter
       if (tenant === undefined) return await readAudit(db, filter, page)
-      const since = Math.max(await keptSince(tenant), from?.getTime() ?? 0)
-      return await readAudit(tenant === '' ? db : dbFor(tenant), { ...filter, from: new Date(since) }, page)
+      if (tenant === '') return await readAudit(db, since(filter, retentionDays, now()), page)
+      return await readTenant(tenant, filter, page)
     }
   }
+}
+
+/** Reads a tenant's entries, as far back as its plan keeps them; also for those who show some of them without the plugin. */
+export function createTenantAudit ({ dbFor, plans, now }: TenantAuditParts) {
+  return async (tenant: string, filter: Omit<AuditFilter, 'tenant'>, page: { readonly limit: number, readonly offset: number }): Promise<AuditPage> => {
+    const db = dbFor(tenant)
+    const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).executeTakeFirst()
+    return await readAudit(db, { ...since(filter, plans.of(row?.plan).limits.tenantConfig.auditRetentionDays, now()), tenant }, page)
+  }
+}
+
+/** The filter without entries that are older than so many days. */
+function since (filter: AuditFilter, days: number, now: number): AuditFilter {
+  if (days === unlimited) return filter
+  return { ...filter, from: new Date(Math.max(now - days * day + 1, filter.from?.getTime() ?? 0)) }
 }

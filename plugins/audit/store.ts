@@ -43,7 +43,7 @@ export interface AuditPage {
   readonly total: number
 }
 
-const order = sql`order by created_at desc, id desc`
+const order = sql`order by entry.created_at desc, entry.id desc`
 
 /** The newest first. */
 export async function readAudit (db: Kysely<SystemTables>, { tenant, actions, userId, target, from, until }: AuditFilter, { limit, offset }: { limit: number, offset: number }): Promise<AuditPage> {
@@ -58,13 +58,13 @@ export async function readAudit (db: Kysely<SystemTables>, { tenant, actions, us
   // Of several actions each gives its newest, out of an index: of one that is rare not the whole log is looked through.
   const entries = actions === undefined
     ? sql`select * from tenantry.audit_log where ${conditions}`
-    : sql`select entry.* from unnest(${actions}::text[]) as asked (name) cross join lateral (
-        select * from tenantry.audit_log where action = asked.name and ${conditions} ${order} limit ${offset + limit}) entry`
+    : sql`select newest.* from unnest(${actions}::text[]) as asked (name) cross join lateral (
+        select * from tenantry.audit_log entry where action = asked.name and ${conditions} ${order} limit ${offset + limit}) newest`
   const counted = actions === undefined ? conditions : sql`action = any(${actions}::text[]) and ${conditions}`
 
   const [{ rows }, { rows: [count] }] = await Promise.all([
     sql<AuditRow>`select uuid as id, created_at as timestamp, action, user_id as "userId", tenant_id as tenant, target, address, outcome, count::float8 as count, details
-      from (${entries}) entries ${order} limit ${limit} offset ${offset}`.execute(db),
+      from (${entries}) entry ${order} limit ${limit} offset ${offset}`.execute(db),
     sql<{ total: number }>`select count(*)::int as total from (select from tenantry.audit_log where ${counted} limit ${maxCounted}) counted`.execute(db)
   ])
   return { data: rows, total: count?.total ?? 0 }

@@ -44,7 +44,7 @@ export async function secrets (app: FastifyInstance, { now = Date.now, ...settin
 
   const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
   const service = createSecrets({ db: app.db, plans, maxTenants: app.tenancy.maxRemembered, dbFor: (tenant) => app.engine.kyselyFor(tenant), events: app.events, cipher: createSecretCipher(keys), log: app.log, now })
-  const stopSweeping = everyHour(() => sweepSecrets(app.db, plans, new Date(now())), (err) => app.log.warn({ err }, 'expired secrets and old audit entries could not be swept; it is tried again'))
+  const stopSweeping = everyHour(() => sweepSecrets(app.db, new Date(now())), (err) => app.log.warn({ err }, 'expired secrets could not be swept; it is tried again'))
   app.decorate('secrets', service)
   app.addHook('onClose', async () => {
     await stopSweeping()

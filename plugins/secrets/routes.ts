@@ -1,12 +1,13 @@
 /** The secrets endpoints and their schemas (SPEC "Tenant configuration, secrets, usage, info", DESIGN 6). */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuditRow, ListedRow } from './store.js'
+import type { ListedRow } from './store.js'
 import { Type, type Static } from 'typebox'
-import { failure } from '../../lib/errors.js'
+import { actorOf } from '../audit/actor.js'
+import { maxCounted } from '../audit/store.js'
 import { errorResponses } from '../conventions.js'
 import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
 import { tenantOf } from '../tenancy/required.js'
-import { maxGraceDays, maxListed, maxMetadataBytes, maxValueBytes, type Rotation, type Secrets } from './service.js'
+import { maxGraceDays, maxListed, maxMetadataBytes, maxValueBytes, type AuditRow, type Rotation, type Secrets } from './service.js'
 
 const bodyLimit = 204_800 // bytes: a value of the largest size as `\uXXXX`, and metadata
 
@@ -50,7 +51,7 @@ const Rotated = Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('U
 const Done = Type.Object({ success: Type.Boolean() })
 
 const AuditQuery = Type.Object({
-  ...pageQuery('Entries'),
+  ...pageQuery('Entries', maxCounted),
   key: Type.Optional(Key)
 })
 const AuditEntry = Type.Object({
@@ -81,7 +82,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     schema: { tags, summary: 'Store a secret', body: PutBody, response: { 200: Stored, 201: Stored, ...errorResponses(...refusals, 'planLimit', 409, 413) } }
   }, async (request, reply) => {
     const { key, value, metadata, expiresAt } = request.body
-    const done = await service.put(tenantOf(request), { key, value, metadata, expiresAt: dateOf(expiresAt) }, userOf(request))
+    const done = await service.put(tenantOf(request), { key, value, metadata, expiresAt: dateOf(expiresAt) }, actorOf(request))
     return reply.code(done === 'created' ? 201 : 200).send({ success: true, key })
   })
 
@@ -89,7 +90,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     config,
     schema: { tags, summary: 'Delete a secret', description: 'Its value is gone; its audit stays.', params: KeyParams, response: { 200: Done, ...errorResponses(...refusals) } }
   }, async (request) => {
-    await service.delete(tenantOf(request), request.params.key, userOf(request))
+    await service.delete(tenantOf(request), request.params.key, actorOf(request))
     return { success: true }
   })
 
@@ -110,7 +111,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     schema: {
       tags,
       summary: 'What was done with the secrets of the tenant, the newest first',
-      description: 'As far back as the plan keeps it.',
+      description: `As far back as the plan keeps it; \`total\` counts up to ${maxCounted}.`,
       querystring: AuditQuery,
       response: { 200: Audit, ...errorResponses(...refusals) }
     }
@@ -121,7 +122,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   })
 
   async function rotate (request: FastifyRequest, reply: FastifyReply, { key, newValue, gracePeriodDays = 0 }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>): Promise<FastifyReply> {
-    const until = await service.rotate(tenantOf(request), { key, newValue, gracePeriodDays }, userOf(request))
+    const until = await service.rotate(tenantOf(request), { key, newValue, gracePeriodDays }, actorOf(request))
     return reply.send({ success: true, oldKeyValidUntil: until.toISOString() })
   }
 }
@@ -134,11 +135,6 @@ function shown ({ key, createdAt, lastAccessedAt, accessCount, expiresAt, metada
 
 function told ({ timestamp, action, userId, key, count }: AuditRow): Static<typeof AuditEntry> {
   return { timestamp: timestamp.toISOString(), action, userId, key, ...action === 'access' && { count } }
-}
-
-function userOf ({ auth }: FastifyRequest): string {
-  if (auth === null) throw failure('tokenMissing')
-  return auth.sub
 }
 
 function dateOf (text: string | null | undefined): Date | null | undefined {

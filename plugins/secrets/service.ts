@@ -4,11 +4,13 @@ import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
+import { auditActions, type Actor } from '../../lib/audit.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
-import { unlimited, type Plan, type Plans } from '../../lib/plans.js'
+import type { Plan, Plans } from '../../lib/plans.js'
+import { createTenantAudit } from '../audit/service.js'
 import { createAccessCounter } from './accesses.js'
 import { refuseBeyond, refuseBytes, refuseRotation } from './limits.js'
-import { createSecretStore, type AuditRow, type ListedRow, type SecretRow, type SecretStore } from './store.js'
+import { createSecretStore, type ListedRow, type SecretRow, type SecretStore } from './store.js'
 import { createTenantValues, type Kept, type SecretValues } from './values.js'
 
 export type { SecretValues } from './values.js'
@@ -18,6 +20,9 @@ export const maxMetadataBytes = 4096 // of JSON
 export const maxGraceDays = 90
 export const maxListed = 1000 // secrets of one page
 const day = 86_400_000 // ms
+
+const prefix = 'secret.'
+const audited = auditActions.filter((action) => action.startsWith(prefix))
 
 /** What is stored; what is left out stays as it is, but for an expiry that has passed, which ends. */
 export interface SecretInput {
@@ -37,13 +42,23 @@ export interface Rotation {
   readonly gracePeriodDays: number
 }
 
+/** What was done with a secret. */
+export interface AuditRow {
+  readonly key: string
+  /** That of the audit log, without `secret.`. */
+  readonly action: string
+  readonly userId: string | null
+  readonly count: number
+  readonly timestamp: Date
+}
+
 export interface AuditQuery {
   readonly limit: number
   readonly offset: number
   readonly key?: string | undefined
 }
 
-/** What `app.secrets` is. The tenant comes first; `userId` is the `sub` of who does it. */
+/** What `app.secrets` is. The tenant comes first, and who does it last. */
 export interface Secrets {
   /** All live secrets of the tenant: at once where they are kept, which they are for at most a minute. Counts nothing. */
   values (tenant: string): SecretValues | Promise<SecretValues>
@@ -56,11 +71,11 @@ export interface Secrets {
   /** By key, at most a thousand. */
   list (tenant: string, page?: { readonly limit?: number | undefined, readonly offset?: number | undefined }): Promise<ListedRow[]>
   /** Throws `validationFailed`, `planLimit`, `tenantUnknown`, and `conflict` beyond what any tenant may have. */
-  put (tenant: string, input: SecretInput, userId: string): Promise<'created' | 'updated'>
+  put (tenant: string, input: SecretInput, actor: Actor): Promise<'created' | 'updated'>
   /** When the value of before ends, which is no later than the secret expires. Throws `validationFailed`, `planLimit`, `notFound`, `tenantUnknown`, `conflict`. */
-  rotate (tenant: string, rotation: Rotation, userId: string): Promise<Date>
+  rotate (tenant: string, rotation: Rotation, actor: Actor): Promise<Date>
   /** Throws `notFound`, `tenantUnknown`. */
-  delete (tenant: string, key: string, userId: string): Promise<void>
+  delete (tenant: string, key: string, actor: Actor): Promise<void>
   /** The newest first, as far back as the plan keeps it. */
   audit (tenant: string, query: AuditQuery): Promise<{ data: AuditRow[], total: number }>
 }
@@ -84,6 +99,7 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, l
   const store = createSecretStore(db)
   const accesses = createAccessCounter((batch) => store.accessed(batch, new Date(now())), log)
   const values = createTenantValues({ maxTenants, store, cipher, log, now, onExpired: noteLater })
+  const readAudit = createTenantAudit({ dbFor, plans, now })
   const noting = new Set<Promise<unknown>>()
   const ends = [
     // Also told when a tenant is deleted.
@@ -151,7 +167,7 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, l
       await own.expire(tenant, new Date(now()))
       return await own.list(tenant, { limit: Math.min(limit, maxListed), offset })
     },
-    async put (tenant, { key, value, metadata, expiresAt }, userId) {
+    async put (tenant, { key, value, metadata, expiresAt }, actor) {
       const at = new Date(now())
       refuseValue(value, '/body/value')
       refuseMetadata(metadata)
@@ -165,16 +181,16 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, l
         if (there === undefined || there.deletedAt !== null) {
           refuseBeyond(plans, plan, others)
           await own.create(tenant, key, { version, value: sealed, metadata: metadata ?? {}, expiresAt: expiresAt ?? null }, at)
-          await own.audit(tenant, key, 'create', userId, at)
+          await own.audit(tenant, key, 'create', actor, at)
           return 'created'
         }
         const remaining = await remainingExpiry(own, tenant, there, at)
         await own.replace(tenant, key, { version, value: sealed, metadata: metadata ?? there.metadata, expiresAt: expiresAt === undefined ? remaining : expiresAt }, at)
-        await own.audit(tenant, key, 'update', userId, at)
+        await own.audit(tenant, key, 'update', actor, at)
         return 'updated'
       })
     },
-    async rotate (tenant, { key, newValue, gracePeriodDays }, userId) {
+    async rotate (tenant, { key, newValue, gracePeriodDays }, actor) {
       const at = new Date(now())
       const until = new Date(at.getTime() + gracePeriodDays * day)
       refuseValue(newValue, '/body/newValue')
@@ -191,26 +207,24 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, l
         const { bytes, own: before } = await own.room(tenant, key)
         refuseBytes(bytes + value.length + maxMetadataBytes + (previousValidUntil === null ? 0 : before))
         await own.replace(tenant, key, { version, value, metadata: there.metadata, expiresAt, previousValidUntil }, at)
-        await own.audit(tenant, key, 'rotate', userId, at)
+        await own.audit(tenant, key, 'rotate', actor, at)
         return previousValidUntil ?? at
       })
     },
-    async delete (tenant, key, userId) {
+    async delete (tenant, key, actor) {
       // What was used until now is told by the audit, not what a secret of the same key is used for later.
       await accesses.flush()
       const at = new Date(now())
       await change(tenant, async (own) => {
         if (!await own.remove(tenant, key, at)) throw secretUnknown()
-        await own.audit(tenant, key, 'delete', userId, at)
+        await own.audit(tenant, key, 'delete', actor, at)
       })
     },
     async audit (tenant, { limit, offset, key }) {
       await accesses.flush()
-      const own = createSecretStore(dbFor(tenant))
-      await own.expire(tenant, new Date(now()))
-      const { auditRetentionDays: days } = plans.of(await own.plan(tenant)).limits.tenantConfig
-      const since = days === unlimited ? null : new Date(now() - days * day)
-      return await own.auditPage(tenant, { since, key, limit, offset })
+      await createSecretStore(dbFor(tenant)).expire(tenant, new Date(now()))
+      const { data, total } = await readAudit(tenant, { actions: audited, target: key }, { limit, offset })
+      return { data: data.map(({ target, action, userId, count, timestamp }) => ({ key: target ?? '', action: action.slice(prefix.length), userId, count, timestamp })), total }
     },
     async close () {
       for (const end of ends) end()

@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { writeAudit } from '../../lib/audit.js'
+import { writeAudit, type Actor } from '../../lib/audit.js'
 
 export type SecretAction = 'create' | 'update' | 'access' | 'delete' | 'rotate' | 'expire'
 
@@ -47,14 +47,6 @@ export interface NewValue {
   readonly previousValidUntil?: Date | null
 }
 
-export interface AuditRow {
-  readonly key: string
-  readonly action: SecretAction
-  readonly userId: string | null
-  readonly count: number
-  readonly timestamp: Date
-}
-
 /** Uses of one value. */
 export interface Access {
   readonly tenant: string
@@ -82,11 +74,6 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     /** The plan of the tenant, whose secrets nobody else changes until the transaction ends; undefined where there is no such tenant. */
     async lockPlan (tenant: string): Promise<string | undefined> {
       const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).where('status', '!=', 'deleting').forNoKeyUpdate().executeTakeFirst()
-      return row?.plan
-    },
-
-    async plan (tenant: string): Promise<string | undefined> {
-      const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).executeTakeFirst()
       return row?.plan
     },
 
@@ -165,18 +152,8 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       return numUpdatedRows > 0n
     },
 
-    async audit (tenant: string, key: string, action: SecretAction, userId: string | null, at: Date): Promise<void> {
-      await writeAudit(db, { tenant, action: `secret.${action}`, actor: { userId, address: null }, target: key, at })
-    },
-
-    /** The newest first. */
-    async auditPage (tenant: string, { since, key, limit, offset }: { since: Date | null, key: string | undefined, limit: number, offset: number }): Promise<{ data: AuditRow[], total: number }> {
-      const entries = db.selectFrom('tenantry.audit_log').where('tenant_id', '=', tenant).where('action', 'like', 'secret.%')
-        .$if(since !== null, (query) => query.where('created_at', '>', since))
-        .$if(key !== undefined, (query) => query.where('target', '=', key ?? ''))
-      const { total } = await entries.select(sql<number>`count(*)::float8`.as('total')).executeTakeFirstOrThrow()
-      const data = await entries.select([sql<string>`target`.as('key'), sql<SecretAction>`substring(action from 8)`.as('action'), 'user_id as userId', sql<number>`count::float8`.as('count'), 'created_at as timestamp']).orderBy('id', 'desc').limit(limit).offset(offset).execute()
-      return { data, total }
+    async audit (tenant: string, key: string, action: SecretAction, actor: Actor, at: Date): Promise<void> {
+      await writeAudit(db, { tenant, action: `secret.${action}`, actor, target: key, at })
     },
 
     /** Notes in the audit, once over all servers, which secrets of the tenant have expired. */

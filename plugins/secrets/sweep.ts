@@ -1,15 +1,14 @@
-/** What time does to secrets that nobody uses: expiry is noted, grace periods and audits end. */
+/** What time does to secrets that nobody uses: expiry is noted, grace periods end. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { maxSweptRows as maxRows, sweep } from '../../lib/database/sweeping.js'
-import { unlimited, type Plan, type Plans } from '../../lib/plans.js'
 
 const deletedFor = 604_800_000 // ms that a deleted secret's row stays, whose number of versions one of the same key carries on
 
 /** Sweeps once; false where another server does so now. */
-export function sweepSecrets (db: Kysely<SystemTables>, plans: Plans, at: Date): Promise<boolean> {
-  return sweep(db, 'tenantry.secrets.sweep', [noteExpired, endGracePeriods, deleteSecrets, deleteAudit(plans)].map((part) => (transaction) => part(transaction, at)))
+export function sweepSecrets (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
+  return sweep(db, 'tenantry.secrets.sweep', [noteExpired, endGracePeriods, deleteSecrets].map((part) => (transaction) => part(transaction, at)))
 }
 
 /** Rows of secrets, locked in the order in which every statement locks them, so that none waits for another in a circle. */
@@ -34,21 +33,4 @@ async function deleteSecrets (db: Kysely<SystemTables>, at: Date): Promise<numbe
   const { numAffectedRows = 0n } = await sql`delete from tenantry.secrets s
     using (${ended(sql`deleted_at <= ${new Date(at.getTime() - deletedFor)}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`.execute(db)
   return Number(numAffectedRows)
-}
-
-/** How many entries went that are older than the plan of their tenant keeps them. */
-function deleteAudit (plans: Plans): (db: Kysely<SystemTables>, at: Date) => Promise<number> {
-  const daysOf = (plan: Plan) => plan.limits.tenantConfig.auditRetentionDays
-  const days = plans.all.map(daysOf)
-  return async (db, at) => {
-    const { numAffectedRows = 0n } = await sql`delete from tenantry.audit_log where id in (
-      select old.id from tenantry.tenants t
-      left join unnest(${plans.tiers}::text[], ${days}::int[]) as known (plan, days) on known.plan = t.plan
-      cross join lateral (select coalesce(known.days, ${daysOf(plans.of(undefined))}::int) as days) kept
-      join lateral (
-        select a.id from tenantry.audit_log a where a.tenant_id = t.id and a.created_at <= ${at}::timestamptz - make_interval(days => kept.days) limit ${maxRows}
-      ) old on kept.days <> ${unlimited} limit ${maxRows}
-    )`.execute(db)
-    return Number(numAffectedRows)
-  }
 }

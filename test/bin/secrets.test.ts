@@ -1,6 +1,7 @@
 /** `tenantry secrets rekey`. */
 import { writeFileSync } from 'node:fs'
 import { test, type Test } from 'tap'
+import { noActor } from '../../lib/audit.js'
 import { makeMasterKey } from '../../lib/secrets/master-key.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { secretText } from '../helpers/log-scan.js'
@@ -13,7 +14,7 @@ async function stored (t: Test, masterKey: string) {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const { app } = await open(t, engine, { masterKey, tenants: { acme: 'pro' } })
-  for (const key of ['a', 'b']) await app.secrets.put('acme', { key, value }, 'ada')
+  for (const key of ['a', 'b']) await app.secrets.put('acme', { key, value }, noActor)
   return { app, engine, document: JSON.stringify({ postgres: { connectionString }, routes: [] }) }
 }
 
@@ -32,7 +33,7 @@ test('secrets rekey names what it cannot read, and moves the rest', async (t) =>
   const [lost, old, current] = [makeMasterKey(), makeMasterKey(), makeMasterKey()]
   const { engine, document } = await stored(t, lost.text)
   const { app } = await open(t, engine, { masterKey: old.text, previousKeys: lost.text })
-  await app.secrets.put('acme', { key: 'b', value }, 'ada')
+  await app.secrets.put('acme', { key: 'b', value }, noActor)
   const path = `${t.testdir({ 'tenantry.json': document })}/tenantry.json`
   t.strictSame(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: current.text, SECRETS_PREVIOUS_KEYS: old.text }), {
     code: 1,
@@ -50,7 +51,7 @@ test('secrets rekey of an embedded database moves to a key of the settings from 
   const path = `${folder}/tenantry.json`
   writeFileSync(path, JSON.stringify({ embedded, routes: [] }))
   const { app } = await open(t, { provider: 'embedded', embedded }, { masterKey: undefined, tenants: { acme: 'pro' } })
-  await app.secrets.put('acme', { key: 'a', value }, 'ada')
+  await app.secrets.put('acme', { key: 'a', value }, noActor)
   await app.close()
   t.match(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: current.text }), { code: 0, output: [`1 secret moved to the master key ${current.key.id}`] })
 })

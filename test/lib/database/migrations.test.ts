@@ -37,7 +37,7 @@ const tables = { authors, notes }
 const system = ['001_system_tables', '002_tenants', '003_tenant_configs', '004_secrets', '005_api_keys', '006_tenant_rbac', '007_resource_limits', '008_request_stats', '009_usage']
 const systemTables = [
   'tenantry.migrations', 'tenantry.documents', 'tenantry.tenants', 'tenantry.deleted_tenants', 'tenantry.tenant_configs',
-  'tenantry.secrets', 'tenantry.secret_audit', 'tenantry.api_keys', 'tenantry.tenant_rbac', 'tenantry.tenant_roles',
+  'tenantry.secrets', 'tenantry.api_keys', 'tenantry.tenant_rbac', 'tenantry.tenant_roles',
   'tenantry.resource_usage', 'tenantry.resource_limits', 'tenantry.request_stats', 'tenantry.request_stats_writers',
   'tenantry.usage_instances', 'tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.usage_reservations'
 ]

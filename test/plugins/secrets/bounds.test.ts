@@ -8,6 +8,7 @@ import secrets from '../../../plugins/secrets/index.js'
 import Fastify from 'fastify'
 import { refuseBeyond, refuseBytes } from '../../../plugins/secrets/limits.js'
 import { sweepSecrets } from '../../../plugins/secrets/sweep.js'
+import { noActor } from '../../../lib/audit.js'
 import { builtInPlans } from '../../../lib/plans.js'
 import { createSecretStore } from '../../../plugins/secrets/store.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
@@ -27,8 +28,8 @@ test('what took long, was lost or promised too much', async (t) => {
 
   await t.test('600 large secrets were read and decrypted in one piece', async (t) => {
     const large = value.padEnd(60_000, '.')
-    for (let index = 0; index < 20; index++) await app.secrets.put('acme', { key: `large-${index}`, value: large }, 'ada')
-    for (let index = 0; index < 30; index++) await app.secrets.put('acme', { key: `small-${index}`, value }, 'ada')
+    for (let index = 0; index < 20; index++) await app.secrets.put('acme', { key: `large-${index}`, value: large }, noActor)
+    for (let index = 0; index < 30; index++) await app.secrets.put('acme', { key: `small-${index}`, value }, noActor)
     const store = createSecretStore(app.db)
     const first = await store.sealed('acme', '', 524_288)
     t.match(first, { more: true })
@@ -96,10 +97,10 @@ test('what took long, was lost or promised too much', async (t) => {
     const rows = async () => (await sql`select metadata from tenantry.secrets where key = 'gone'`.execute(app.db)).rows
     t.same(await rows(), [{ metadata: {} }])
     clock.forward(7 * day - 1)
-    await sweepSecrets(app.db, builtInPlans, new Date(clock.now()))
+    await sweepSecrets(app.db, new Date(clock.now()))
     t.equal((await rows()).length, 1)
     clock.forward(1)
-    await sweepSecrets(app.db, builtInPlans, new Date(clock.now()))
+    await sweepSecrets(app.db, new Date(clock.now()))
     t.same(await rows(), [])
   })
 })
@@ -117,7 +118,7 @@ test('an embedded database whose folder nobody named to the plugin lost its secr
   }
   const first = await start()
   await first.tenants.create({ id: 'acme', name: 'acme' })
-  await first.secrets.put('acme', { key: 'a', value }, 'ada')
+  await first.secrets.put('acme', { key: 'a', value }, noActor)
   await first.close()
   t.equal(await (await start()).secrets.get('acme', 'a'), value)
 })

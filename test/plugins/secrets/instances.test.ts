@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { noActor } from '../../../lib/audit.js'
 import { makeMasterKey } from '../../../lib/secrets/master-key.js'
 import { createSecretCipher, keyIdOf } from '../../../lib/secrets/cipher.js'
 import { masterKeys } from '../../../lib/secrets/master-key.js'
@@ -55,7 +56,7 @@ test('a change on one server is served by the other; uses of both are counted; e
   clock.forward(1000)
   t.same(await Promise.all([here, there].map((app) => valuesOf(app, 'acme'))), [{ a: null }, { a: null }])
   await Promise.all([here, there].map((app) => app.secrets.audit('acme', { limit: 1, offset: 0 })))
-  const { rows } = await sql`select action from tenantry.secret_audit where action = 'expire'`.execute(here.db)
+  const { rows } = await sql`select action from tenantry.audit_log where action = 'secret.expire'`.execute(here.db)
   t.equal(rows.length, 1)
 })
 
@@ -63,7 +64,7 @@ test('twenty secrets that come to two servers at once fill the plan and no more'
   const engine = await section(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'free' } })
   const { app: there } = await open(t, engine)
-  const results = await Promise.allSettled(Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? here : there).secrets.put('acme', { key: `k${index}`, value: one }, 'ada')))
+  const results = await Promise.allSettled(Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? here : there).secrets.put('acme', { key: `k${index}`, value: one }, noActor)))
   t.equal(results.filter(({ status }) => status === 'fulfilled').length, 5)
   t.equal((await there.secrets.list('acme')).length, 5)
 })
@@ -72,7 +73,7 @@ test('uses that are not written yet are written when the server stops', async (t
   const engine = await section(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'free' } })
   const { app: there } = await open(t, engine)
-  await here.secrets.put('acme', { key: 'a', value: one }, 'ada')
+  await here.secrets.put('acme', { key: 'a', value: one }, noActor)
   await here.secrets.get('acme', 'a')
   await here.close()
   t.match(await there.secrets.list('acme'), [{ key: 'a', accessCount: 1 }])
@@ -82,9 +83,9 @@ test('a rekey moves every value, those of before too, also one that a server wri
   const engine = await section(t)
   const [old, current] = [makeMasterKey(), makeMasterKey()]
   const { app: before } = await open(t, engine, { masterKey: old.text, tenants: { acme: 'team', globex: 'pro' } })
-  for (let index = 0; index < 120; index++) await before.secrets.put('acme', { key: `k${String(index).padStart(3, '0')}`, value: `${one} ${index}` }, 'ada')
-  await before.secrets.put('globex', { key: 'g', value: one }, 'ada')
-  await before.secrets.rotate('globex', { key: 'g', newValue: two, gracePeriodDays: 30 }, 'ada')
+  for (let index = 0; index < 120; index++) await before.secrets.put('acme', { key: `k${String(index).padStart(3, '0')}`, value: `${one} ${index}` }, noActor)
+  await before.secrets.put('globex', { key: 'g', value: one }, noActor)
+  await before.secrets.rotate('globex', { key: 'g', newValue: two, gracePeriodDays: 30 }, noActor)
 
   const both = { masterKey: current.text, previousKeys: old.text }
   const { app: serving } = await open(t, engine, both)
@@ -121,12 +122,12 @@ test('a server whose keys read nothing that is stored is refused; one whose keys
   const engine = await section(t)
   const [one, other] = [makeMasterKey(), makeMasterKey()]
   const { app } = await open(t, engine, { masterKey: one.text, tenants: { acme: 'pro' } })
-  await app.secrets.put('acme', { key: 'a', value: two }, 'ada')
+  await app.secrets.put('acme', { key: 'a', value: two }, noActor)
   const error = await open(t, engine, { masterKey: other.text }).then(() => t.fail('it started'), (error: Error) => error)
   t.match(error, { message: `the secrets in the database were encrypted under the master key ${one.key.id}, and this server has ${other.key.id}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with` })
 
   const { app: both } = await open(t, engine, { masterKey: other.text, previousKeys: one.text })
-  await both.secrets.put('acme', { key: 'b', value: three }, 'ada')
+  await both.secrets.put('acme', { key: 'b', value: three }, noActor)
   t.same(await valuesOf(both, 'acme'), { a: two, b: three })
   const lines: string[] = []
   const { app: partly } = await open(t, engine, { masterKey: other.text, onLog: (line) => lines.push(line) })

@@ -2,6 +2,7 @@ import { test } from 'tap'
 import { sql } from 'kysely'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { noActor } from '../../../lib/audit.js'
 import { open, valuesOf } from './app.js'
 
 const mine = secretText('the value that acme stored')
@@ -47,7 +48,7 @@ test('the database holds no value in plain, whatever it is looked at as', (t) =>
   const { app, as } = await open(t, engine, { tenants: { acme: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: mine } })
   await as('acme')('POST /tenant/secrets/a/rotate', { body: { newValue: other, gracePeriodDays: 5 } })
-  const { rows: [row] } = await sql<{ all: string }>`select json_agg(s)::text || (select json_agg(a)::text from tenantry.secret_audit a) as all from tenantry.secrets s`.execute(app.db)
+  const { rows: [row] } = await sql<{ all: string }>`select json_agg(s)::text || (select json_agg(a)::text from tenantry.audit_log a) as all from tenantry.secrets s`.execute(app.db)
   for (const value of [mine, other]) {
     for (const form of ['utf8', 'hex', 'base64'] as const) t.notOk(row?.all.includes(Buffer.from(value).toString(form)), form)
   }
@@ -61,5 +62,5 @@ test('what a deleted tenant stored is gone, and forgotten', async (t) => {
   await app.tenants.delete('acme')
   t.same(await valuesOf(app, 'acme'), {})
   t.same(await app.secrets.list('acme'), [], 'and uses that were not written yet harm nothing')
-  await t.rejects(app.secrets.put('acme', { key: 'a', value: mine }, 'ada'), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  await t.rejects(app.secrets.put('acme', { key: 'a', value: mine }, noActor), { code: 'TENANTRY_TENANT_UNKNOWN' })
 })

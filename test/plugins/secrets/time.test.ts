@@ -4,6 +4,7 @@ import { forEachEngine } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { refused } from '../../http/caller.js'
 import { builtInPlans } from '../../../lib/plans.js'
+import { sweepAudit } from '../../../plugins/audit/sweep.js'
 import { sweepSecrets } from '../../../plugins/secrets/sweep.js'
 import { day, fakeClock, open, valuesOf } from './app.js'
 
@@ -25,7 +26,7 @@ test('a rotation gives the new value at once, and accepts both until the grace p
   t.same(await app.secrets.accepted('acme', 'hook'), [two, one])
   clock.forward(1)
   t.same(await app.secrets.accepted('acme', 'hook'), [two])
-  t.equal(await sweepSecrets(app.db, builtInPlans, new Date(clock.now())), true)
+  t.equal(await sweepSecrets(app.db, new Date(clock.now())), true)
   const { rows } = await sql`select previous_value from tenantry.secrets`.execute(app.db)
   t.same(rows, [{ previous_value: null }], 'the sweep removes the value of before')
 
@@ -59,7 +60,7 @@ test('at its time a secret is null, which is logged and audited once, whoever lo
 
   const expiries = async () => (await acme('GET /tenant/secrets/audit')).body.data?.filter(({ action }) => action === 'expire')
   t.match(await expiries(), [{ key: 'short', userId: null }])
-  await sweepSecrets(app.db, builtInPlans, new Date(clock.now()))
+  await sweepSecrets(app.db, new Date(clock.now()))
   t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ key: 'long' }, { key: 'short', expiresAt, accessCount: 0 }] }, 'it is still listed')
   t.equal((await expiries())?.length, 1)
 
@@ -111,8 +112,8 @@ test('the audit tells who did what to which key, with uses in batches, as long a
   t.same(await totals(), [5, 0, 1], 'free keeps a week')
   clock.forward(83 * day)
   t.same(await totals(), [0, 0, 1], 'pro keeps ninety days, enterprise all')
-  const rows = async () => (await sql<{ count: number }>`select count(*)::int as count from tenantry.secret_audit`.execute(app.db)).rows[0]?.count
+  const rows = async () => (await sql<{ count: number }>`select count(*)::int as count from tenantry.audit_log where tenant_id <> ''`.execute(app.db)).rows[0]?.count
   t.equal(await rows(), 7, 'before the sweep')
-  t.equal(await sweepSecrets(app.db, builtInPlans, new Date(clock.now())), true)
+  t.equal(await sweepAudit(app.db, { plans: builtInPlans, retentionDays: 365 }, new Date(clock.now())), true)
   t.equal(await rows(), 1)
 }))
