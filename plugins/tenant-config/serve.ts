@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Loaded } from './loaded.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
-import { tokenMissing } from '../auth/access.js'
+import { requireProvider, tokenMissing } from '../auth/access.js'
 import { readinessOf } from '../config-routes/readiness.js'
 import { serveRoute, servingOf, type Serving } from '../config-routes/serve.js'
 
@@ -32,6 +32,7 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
     if (met === null) return false
     const { route, params } = met
     if (request.auth === null && asksForToken(route.declared)) throw tokenMissing()
+    requireProvider(request, route.declared.authProvider)
     request.params = params
     request.tenantRoute = route
     // The server's own limit has counted it already; the tenant's counts beside it.
