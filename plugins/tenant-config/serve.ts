@@ -30,7 +30,7 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
     const mark = url.indexOf('?')
     const met = find(request.method, url.slice(start, mark === -1 ? undefined : mark))
     if (met === null) return false
-    const { route, params } = met
+    const { value: route, params } = met
     if (request.auth === null && asksForToken(route.declared)) throw tokenMissing()
     requireProvider(request, route.declared.authProvider)
     request.params = params

@@ -1,24 +1,15 @@
 /**
- * The routes of one tenant's document: a router of its own, since Fastify's is closed once the server has started.
+ * The routes of one tenant's document, found by a table of its own, since Fastify's router is closed once the server has started.
  * A route is compiled when it is first asked for, and anew when the tables of the database have changed.
  */
-import type { HTTPMethod } from 'find-my-way'
 import type { Route } from '../../lib/config/schema/route.js'
 import type { RouteDocumentation } from '../../lib/compiler/documentation.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
-import createRouter from 'find-my-way'
 import { methodOf } from '../../lib/compiler/route-parts.js'
 import { createPace } from '../../lib/pace.js'
 import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
-
-const maxParamLength = 2048 // characters, as in the server's own routes
-
-/** A route that a request met. */
-export interface Met {
-  readonly route: TenantRoute
-  readonly params: Readonly<Record<string, string | undefined>>
-}
+import { RouteTable, type Found } from './route-table.js'
 
 export interface TenantRoute {
   readonly declared: Route
@@ -43,7 +34,7 @@ export interface TenantRoutes {
   readonly weight: number
   readonly routes: readonly TenantRoute[]
   /** The route of a method and a path as it came, without query string. */
-  find (method: string, path: string): Met | null
+  find (method: string, path: string): Found<TenantRoute> | null
 }
 
 export interface TenantRoutesSource {
@@ -58,17 +49,17 @@ export interface TenantRoutesSource {
   readonly compile: (route: Route, tables: Catalogue) => CompiledRoute | null
 }
 
-/** Makes the router in short turns: a document may have hundreds of routes. */
+/** Makes the table in short turns: a document may have hundreds of routes. */
 export async function createTenantRoutes ({ tenant, version, generation, weight, routes, rateLimit, catalogue, compile }: TenantRoutesSource): Promise<TenantRoutes> {
   const rules = createRules(rateLimit ?? { enabled: false }, tenant)
-  const router = createRouter({ maxParamLength })
+  const table = new RouteTable<TenantRoute>()
   const pace = createPace()
   const mounted: TenantRoute[] = []
   for (const declared of routes) {
     const method = methodOf(declared)
     const limit = rules.limitOf(declared.rateLimit ?? null, method, declared.path)
     const route = new Mounted(declared, generation, limit, catalogue, compile)
-    router.on(method, declared.path, unused, route)
+    table.add(method, declared.path, route)
     mounted.push(route)
     if (pace.due()) await pace.rest()
   }
@@ -77,12 +68,8 @@ export async function createTenantRoutes ({ tenant, version, generation, weight,
     version,
     weight,
     routes: mounted,
-    find (method, path) {
-      const found = router.find(routable(method), path)
-      if (found === null) return null
-      const route: TenantRoute = found.store
-      return { route, params: found.params }
-    }
+    // A HEAD is answered by the route of its GET.
+    find: (method, path) => table.find(method === 'HEAD' ? 'GET' : method, path)
   }
 }
 
@@ -121,16 +108,5 @@ class Mounted implements TenantRoute {
   documentation (): RouteDocumentation | undefined {
     const route = this.used ? this.compiled() : this.#compile(this.declared, this.#catalogue())
     return route?.documentation
-  }
-}
-
-/** find-my-way wants a handler; what it finds is the route in `store`. */
-function unused (): void {}
-
-/** A HEAD is answered by the route of its GET. */
-function routable (method: string): HTTPMethod {
-  switch (method) {
-    case 'POST': case 'PUT': case 'PATCH': case 'DELETE': return method
-    default: return 'GET'
   }
 }

@@ -30,7 +30,7 @@ test('the route and its parameters are those of the router of Fastify', (t) => {
     }
     for (let request = 0; request < 60; request++) {
       const method = draw(['GET', 'GET', 'POST', 'PUT'] as const)
-      const path = draw(['', '', '', 'http://host', 'HTTPS://host:1', 'ftp://host']) + draw([pathOf(written), pathOf(words), '/', ''])
+      const path = draw(['', '', '', 'http://host', 'HTTPS://host:1']) + draw([pathOf(written), pathOf(words), '/'])
       const expected = router.find(method, path)
       const found = table.find(method, path)
       if (expected === null ? found !== null : found?.value !== expected.store || JSON.stringify(found?.params) !== JSON.stringify(expected.params)) {
@@ -39,6 +39,37 @@ test('the route and its parameters are those of the router of Fastify', (t) => {
       if (found !== null) met++
     }
   }
-  t.ok(met > 5000, `${met} requests met a route`)
+  t.ok(met > 4000, `${met} requests met a route`)
+  t.end()
+})
+
+test('what is no path and no address meets no route, whatever its parameters would take', (t) => {
+  const table = new RouteTable<string>()
+  for (const path of ['/', '/:a', '/:a/:b', '/:a/:b/:c', '/:a/:b/:c/:d']) table.add('GET', path, path)
+  for (const path of ['', '*', 'a', 'ftp://host/a', 'http://', 'http://host/#/a', '/%', '/%ff', '/a/%c0%ae']) t.equal(table.find('GET', path), null, path)
+  t.end()
+})
+
+test('parameters have any name, and nothing that they do not have', (t) => {
+  const table = new RouteTable<string>()
+  table.add('GET', '/:__proto__/:constructor', 'route')
+  const params = table.find('GET', '/a/b')?.params ?? {}
+  t.strictSame(Object.entries(params), [['__proto__', 'a'], ['constructor', 'b']])
+  t.equal(params['toString'], undefined)
+  t.end()
+})
+
+test('a request costs little, however many routes of however many forms there are', (t) => {
+  const table = new RouteTable<string>()
+  for (let number = 0; number < 500; number++) {
+    const form = number.toString(2).padStart(9, '0').replaceAll('0', '/a').replaceAll('1', '/:p').replace(/:p/g, (_, at: number) => `:p${at}`)
+    table.add('GET', `${form}/${Array.from({ length: 22 }, () => 'a').join('/')}`, form)
+  }
+  for (const path of [`${'/a'.repeat(30)}/b`, `${'/a'.repeat(30)}/${'b'.repeat(12_000)}`, `/${'b'.repeat(12_000)}${'/a'.repeat(30)}`]) {
+    const begin = performance.now()
+    for (let request = 0; request < 20; request++) t.equal(table.find('GET', path), null)
+    const each = (performance.now() - begin) / 20
+    t.ok(each < 5, `${each.toFixed(2)} ms a request`)
+  }
   t.end()
 })
