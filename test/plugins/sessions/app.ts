@@ -1,0 +1,60 @@
+/** The plugin sessions in an app of its own, with what it needs, and a route that tells whether a token is good. */
+import type { Test } from 'tap'
+import type { Claims } from '../../../lib/compiler/types.js'
+import Fastify, { type FastifyInstance } from 'fastify'
+import auth from '../../../plugins/auth/index.js'
+import conventions from '../../../plugins/conventions.js'
+import database from '../../../plugins/database.js'
+import sessions, { type SessionClaims } from '../../../plugins/sessions/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import type { DatabaseSection } from '../../helpers/postgres.js'
+import { scanLog, secretToken } from '../../helpers/log-scan.js'
+import { testSecret } from '../../helpers/tokens.js'
+import { caller, type Answer, type Request } from '../../http/caller.js'
+import { platformKey } from '../auth/app.js'
+
+export const actor = { userId: 'ada', address: '192.0.2.1' }
+
+export interface OpenOptions {
+  readonly tenants?: readonly string[]
+  readonly now?: () => number
+  /** Default: true. */
+  readonly tenancy?: boolean
+}
+
+export interface Opened {
+  readonly app: FastifyInstance
+  readonly ask: (target: string, token: string, request?: Request) => Promise<Answer>
+  /** The status that the token gets. */
+  readonly status: (token: string) => Promise<number>
+  /** Opens a session. */
+  readonly enter: (claims?: Partial<SessionClaims>) => Promise<string>
+  /** A token that `app.sessions` knows nothing of. */
+  readonly mint: (claims?: Partial<Claims>, expiresIn?: number) => string
+}
+
+export async function open (t: Test, engine: DatabaseSection, { tenants = [], now, tenancy: withTenancy = true }: OpenOptions = {}): Promise<Opened> {
+  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  t.teardown(() => app.close())
+  await app.register(database, { ...engine, migrate: 'auto' })
+  await app.register(auth, { jwt: { secret: testSecret }, apiKey: platformKey, now })
+  if (withTenancy) await app.register(tenancy)
+  await app.register(sessions, { now })
+  await app.register(async (group) => {
+    await group.register(conventions)
+    group.get('/who', { config: { access: 'user' } }, async ({ auth }) => ({ auth }))
+  })
+  for (const id of tenants) await app.tenants.create({ id, name: id, plan: 'free' })
+  const plain = caller(t, app)
+  const ask: Opened['ask'] = (target, token, request) => plain(target, { token, ...request })
+  return {
+    app,
+    ask,
+    status: async (token) => (await ask('GET /who', token)).status,
+    async enter (claims) {
+      const { token } = await app.sessions.open({ sub: 'ada', role: 'user', tenant_id: 'acme', ...claims })
+      return secretToken(token)
+    },
+    mint: (claims, expiresIn = 3600) => secretToken(app.auth.sign({ sub: 'ada', tenant_id: 'acme', ...claims }, { expiresIn }))
+  }
+}

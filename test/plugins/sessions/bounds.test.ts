@@ -1,0 +1,80 @@
+/** What a tenant's users can make of logouts is bounded, and ends more rather than less. */
+import { sql } from 'kysely'
+import { test } from 'tap'
+import { maxRows, maxTokens } from '../../../plugins/sessions/service.js'
+import { postgresSection } from '../auth/app.js'
+import { fakeClock } from '../secrets/app.js'
+import { actor, open } from './app.js'
+
+test('the rows of a user, and those of a tenant, are bounded', async (t) => {
+  const clock = fakeClock()
+  const { app, ask, status, enter, mint } = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'], ...clock })
+  const count = async (tenant: string) => {
+    const { rows: [row] } = await sql<{ rows: number }>`select count(*)::integer as rows from tenantry.revocations where tenant_id = ${tenant}`.execute(app.db)
+    return row?.rows
+  }
+
+  await t.test('of a user', async (t) => {
+    const [here, bob, elsewhere] = [await enter(), await enter({ sub: 'bob' }), await enter({ tenant_id: 'globex' })]
+    const ended: string[] = []
+    // Each is another token: it has an id.
+    const logout = async (life = 3600) => {
+      const token = mint({}, life)
+      ended.push(token)
+      await app.sessions.close(await app.auth.verify(token), token, actor)
+    }
+    for (let index = 0; index < maxTokens; index++) await logout()
+    t.equal(await count('acme'), maxTokens)
+    t.same([await status(here), await status(bob), await status(elsewhere)], [200, 200, 200])
+    const long = 86_400 * 400
+    await logout(long)
+    t.equal(await count('acme'), 1, 'one row in the place of all')
+    t.same([await status(here), await status(bob), await status(elsewhere)], [401, 200, 200])
+    t.same(new Set(await Promise.all(ended.map(status))), new Set([401]), 'what was ended stays so')
+    t.equal(await status(await enter()), 200)
+    t.match(await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id', 'target', 'details']).orderBy('id', 'desc').limit(2).execute(), [
+      { action: 'auth.logout_all', user_id: 'ada', target: 'ada', details: { reason: /50/ } }, { action: 'auth.logout' }
+    ])
+    clock.forward(long * 1000 - 10_000)
+    t.equal(await status(ended.at(-1) ?? ''), 401, 'for as long as the one that lives longest')
+  })
+
+  await t.test('of users who log out again and again at the same time', async (t) => {
+    const tokens = Array.from({ length: maxTokens + 20 }, () => mint({ sub: 'eve' }))
+    const statuses = await Promise.all(tokens.map(async (token) => (await ask('POST /auth/logout', token)).status))
+    t.ok(statuses.every((one) => one === 200 || one === 401), [...new Set(statuses)].join())
+    t.same(new Set(await Promise.all(tokens.map(status))), new Set([401]))
+    const { rows: [row] } = await sql<{ rows: number }>`select count(*)::integer as rows from tenantry.revocations where tenant_id = 'acme' and token <> ''`.execute(app.db)
+    t.ok((row?.rows ?? Infinity) <= maxTokens, `${row?.rows}`)
+  })
+
+  await t.test('of a tenant', async (t) => {
+    const fill = async (until: Date) => {
+      await sql`delete from tenantry.revocations`.execute(app.db)
+      await sql`insert into tenantry.revocations (tenant_id, subject, token, expires_at) select 'acme', sha256(n::text::bytea), sha256(n::text::bytea), ${until} from generate_series(1, ${maxRows}::integer) n`.execute(app.db)
+      await app.events.change({ topic: 'sessions', tenant: 'acme' }, async () => {})
+    }
+    const [bob, other, platform] = [await enter({ sub: 'bob' }), await enter({ tenant_id: 'globex' }), await enter({ tenant_id: undefined })]
+    // What is over does not count.
+    await fill(new Date(clock.now() - 3_600_000))
+    await ask('POST /auth/logout-all', await enter())
+    t.equal(await count('acme'), 1)
+    t.equal(await status(bob), 200)
+
+    await fill(new Date(clock.now() + 3_600_000))
+    const ada = await enter()
+    t.same(await Promise.all([bob, other, platform, ada].map(status)), [200, 200, 200, 200])
+    const last = mint({ sub: 'carol' })
+    t.equal((await ask('POST /auth/logout', last)).status, 200)
+    t.equal(await count('acme'), 1)
+    t.same(await Promise.all([bob, ada, last, other, platform].map(status)), [401, 401, 401, 200, 200], 'all of the tenant, of no other')
+    t.equal(await status(await enter()), 200)
+    const [entry] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id', 'target', 'details']).where('tenant_id', '=', 'acme').orderBy('id', 'desc').limit(1).execute()
+    t.match(entry, { action: 'auth.logout_all', user_id: null, target: null, details: { users: 'all' } })
+
+    // Afterwards a user ends its own again, and a new session is one of both.
+    const [again, bobAgain] = [await enter(), await enter({ sub: 'bob' })]
+    await ask('POST /auth/logout-all', again)
+    t.same([await status(again), await status(bobAgain), await status(await enter())], [401, 200, 200])
+  })
+})

@@ -1,0 +1,51 @@
+/** A logout holds on every server of the database, whatever their clocks say, and one that was answered is not lost. */
+import { test } from 'tap'
+import { startInstance, until } from '../../helpers/instances.js'
+import { signToken } from '../../helpers/tokens.js'
+import { postgresSection } from '../auth/app.js'
+import { fakeClock } from '../secrets/app.js'
+import { open } from './app.js'
+
+test('servers whose clocks differ agree on what is earlier', async (t) => {
+  const engine = await postgresSection(t)
+  const clock = fakeClock()
+  const behind = await open(t, engine, { tenants: ['acme'], ...clock })
+  const ahead = await open(t, engine, { now: () => clock.now() + 4000 })
+  const both = async (token: string, expected: number, what: string) => {
+    for (const [name, { status }] of [['behind', behind], ['ahead', ahead]] as const) {
+      await until(t, `${what}, on the server that is ${name}`, async () => await status(token) === expected)
+    }
+  }
+  const [early, late] = [await behind.enter(), await ahead.enter()]
+  for (const token of [early, late]) await both(token, 200, 'a session')
+  t.equal((await behind.ask('POST /auth/logout-all', early)).status, 200)
+  await both(late, 401, 'an earlier one, whose time is later')
+  const next = await behind.enter()
+  await both(next, 200, 'a later one, whose time is earlier')
+  t.equal((await ahead.ask('POST /auth/logout-all', next)).status, 200)
+  const last = await behind.enter()
+  t.equal((await behind.ask('POST /auth/logout-all', last)).status, 200)
+  await both(last, 401, 'the end of the server that is behind comes last')
+  await both(await behind.enter(), 200, 'and a session after it')
+})
+
+test('a logout holds in another process, and one of a process that was killed stays', async (t) => {
+  const engine = await postgresSection(t)
+  const killed = await startInstance(t, {}, engine)
+  const { status } = await open(t, engine)
+  const end = async (path: string, token: string) => (await fetch(killed.address + path, { method: 'POST', headers: { authorization: `Bearer ${token}` } })).status
+  const tokenOf = (sub: string, id: string) => signToken({ sub, tenant_id: 'acme', jti: id })
+  const [one, two, other] = [tokenOf('ada', '1'), tokenOf('ada', '2'), tokenOf('bob', '3')]
+  t.same(await Promise.all([one, two, other].map(status)), [200, 200, 200])
+
+  t.equal(await end('/auth/logout', one), 200)
+  await until(t, 'a logout', async () => await status(one) === 401)
+  t.equal(await status(two), 200)
+  t.equal(await end('/auth/logout-all', two), 200)
+  await killed.stop('SIGKILL')
+  await until(t, 'a logout of everywhere, whose server was killed', async () => await status(two) === 401)
+  t.equal(await status(other), 200)
+  // Nothing of it is in memory alone.
+  const fresh = await open(t, engine)
+  t.same(await Promise.all([one, two, other].map(fresh.status)), [401, 401, 200])
+})

@@ -1,0 +1,108 @@
+/** What a process knows of ended tokens, whatever happens while it reads them. */
+import type { ReadRevocations } from '../../../plugins/sessions/store.js'
+import { test } from 'tap'
+import { createRevocations } from '../../../plugins/sessions/list.js'
+import { subjectOf } from '../../../plugins/sessions/sequence.js'
+
+const never = () => { throw new Error('nobody asked for the id') }
+const later = Date.now() + 1e6
+
+/** Lists that are read when the test says so. */
+function open (maxTenants = 10) {
+  const rows = new Map<string, ReadRevocations>()
+  const waiting: (() => void)[] = []
+  let reads = 0
+  let held = false
+  const list = createRevocations({
+    maxTenants,
+    now: Date.now,
+    store: {
+      async read (tenant) {
+        reads++
+        // What the database had when it was asked.
+        const found = rows.get(tenant) ?? { tokens: null, ends: null }
+        if (held) await new Promise<void>((resolve) => { waiting.push(resolve) })
+        return found
+      }
+    }
+  })
+  return {
+    list,
+    rows,
+    reads: () => reads,
+    hold () { held = true },
+    async release () {
+      held = false
+      // The read begins in the next turn.
+      await new Promise(setImmediate)
+      for (const resolve of waiting.splice(0)) resolve()
+    },
+    refuses: (id: string, tenant?: string) => list.refuses({ sub: 'ada', ...tenant !== undefined && { tenant_id: tenant } }, () => id)
+  }
+}
+
+test('a list at hand answers at once, and asks for the id of a token only where some were ended', async (t) => {
+  const { list, rows, refuses } = open()
+  rows.set('acme', { tokens: 'one two', ends: null })
+  t.equal(await refuses('one', 'acme'), true)
+  t.equal(refuses('two', 'acme'), true)
+  t.equal(refuses('three', 'acme'), false)
+  t.equal(await refuses('one'), false, 'of the platform')
+  t.equal(list.refuses({ sub: 'ada' }, never), false)
+})
+
+test('what changes while a list is read is in the answer to whoever waits', async (t) => {
+  const { list, rows, refuses, hold, release, reads } = open()
+  hold()
+  const before = list.version
+  const refused = refuses('one', 'acme')
+  await new Promise(setImmediate)
+  rows.set('acme', { tokens: 'one', ends: null })
+  list.changed('acme')
+  t.not(list.version, before, 'a token that was looked at is looked at again')
+  await release()
+  t.equal(await refused, true)
+  t.equal(reads(), 2)
+  t.equal(await refuses('one', 'acme'), true)
+
+  hold()
+  list.missed()
+  const after = refuses('two', 'acme')
+  await new Promise(setImmediate)
+  rows.set('acme', { tokens: 'one two', ends: null })
+  list.missed()
+  await release()
+  t.equal(await after, true, 'nor does it matter that nobody knows what changed')
+})
+
+test('a list that made room for another is read again, and lacks nothing', async (t) => {
+  const { list, rows, refuses, reads } = open(1)
+  rows.set('acme', { tokens: 'one', ends: null })
+  t.equal(await refuses('one', 'acme'), true)
+  t.equal(await refuses('one', 'globex'), false)
+  const { version } = list
+  rows.set('acme', { tokens: 'one two', ends: null })
+  t.equal(await refuses('two', 'acme'), true)
+  t.equal(list.version, version, 'which is no change')
+  t.equal(reads(), 3)
+})
+
+test('a list that cannot be read refuses nobody and admits nobody', async (t) => {
+  let fault: Error | null = new Error('gone')
+  const list = createRevocations({ maxTenants: 1, now: Date.now, store: { read: async () => { if (fault !== null) throw fault; return { tokens: 'one', ends: null } } } })
+  await t.rejects(async () => list.refuses({ sub: 'ada' }, () => 'one'), /gone/)
+  fault = null
+  t.equal(await list.refuses({ sub: 'ada' }, () => 'one'), true, 'and is read at the next request')
+})
+
+test('the end of all that a user had goes before that of the tenant, while each is in force', async (t) => {
+  const { list, rows } = open()
+  const [ada, bob] = ['ada', 'bob'].map((sub) => subjectOf(sub, 'base64url'))
+  rows.set('', { tokens: null, ends: ` 5000 ${later},${ada} 9000 ${later},${bob} 9000 1` })
+  const refuses = async (sub: string, claims: object) => await list.refuses({ sub, ...claims }, never)
+  t.same(await Promise.all([{ session_seq: 0 }, { session_seq: 5000 }, { session_seq: 9000 }, { session_seq: 9001 }].map((claims) => refuses('ada', claims))), [true, true, false, true], 'a sequence is one or another')
+  t.same(await Promise.all([{}, { iat: 9 }, { iat: 9.5 }, { iat: 10 }, { iat: '10' }, { iat: NaN }].map((claims) => refuses('ada', claims))), [true, true, false, false, true, true], 'a token from elsewhere says when it was issued')
+  t.same(await Promise.all([{ session_seq: 5000 }, { session_seq: 9000 }, { iat: 5 }, { iat: 6 }].map((claims) => refuses('bob', claims))), [false, true, true, false], 'an end that is over is none')
+  t.equal(await refuses('eve', { session_seq: 5000 }), false)
+  t.equal(await refuses('eve', { session_seq: 0 }), true)
+})
