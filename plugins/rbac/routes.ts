@@ -25,7 +25,7 @@ const NewRole = Type.Object({ name: RoleName, description: Description, permissi
 const RoleChanges = Type.Object({ name: Type.Optional(RoleName), description: Description, permissions: Type.Optional(Permissions) }, { ...closed, minProperties: 1, description: 'What is left out stays; null removes the description.' })
 const NewPermission = Type.Object({ name: Permission, description: Description }, closed)
 const Assignment = Type.Object({ userId: UserId, roleId: Id }, closed)
-const PartOfAssignment = Type.Partial(Assignment)
+const PartOfAssignment = Type.Object({ userId: Type.Optional(UserId), roleId: Type.Optional(Id) }, closed)
 
 const Role = Type.Object({ id: Id, name: Type.String(), description: StringOrNull, permissions: Type.Array(Type.String()), created_at: Time })
 const PermissionEntry = Type.Object({ id: Id, name: Type.String(), description: StringOrNull, created_at: Time })

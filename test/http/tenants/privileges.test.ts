@@ -26,7 +26,7 @@ async function servedEndpoints (t: Test, ask: Ask): Promise<Map<string, Access>>
 }
 
 test('who may call the built-in endpoints', async (t) => {
-  const { app, attacker, stranger } = await createWorld(t, { env: { API_KEY } })
+  const { app, attacker, stranger } = await createWorld(t, { env: { API_KEY } }, { rbac: { enabled: true } })
   const served = await servedEndpoints(t, stranger)
   t.ok(served.size > 25, `${served.size} endpoints are served`)
   const platforms = signToken({ sub: 'root', role: 'admin' })

@@ -1,0 +1,181 @@
+/** What the platform's roles give, to whom, on which server, and until when. */
+import { test, type Test } from 'tap'
+import Fastify from 'fastify'
+import { sql } from 'kysely'
+import { defaultRoleTables } from '../../../lib/database/role-tables.js'
+import auth from '../../../plugins/auth/index.js'
+import conventions from '../../../plugins/conventions.js'
+import database from '../../../plugins/database.js'
+import rbac from '../../../plugins/rbac/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import { until } from '../../helpers/instances.js'
+import { testServer, testServers, type TestDocument } from '../../helpers/server.js'
+import { signToken, testSecret, type TokenClaims } from '../../helpers/tokens.js'
+import { caller, refused, type Ask } from '../../http/caller.js'
+import { postgresSection, statuses } from '../auth/app.js'
+
+const platform = { token: signToken({ sub: 'root', role: 'admin' }) }
+const document = {
+  rbac: { enabled: true, defaultRole: 'reader' },
+  routes: [
+    { method: 'get', path: '/read', requiredPermissions: ['notes:read'], response: {} },
+    { method: 'get', path: '/write', requiredPermissions: ['notes:write'], response: {} }
+  ]
+} as const satisfies TestDocument
+
+const mayNot = { '/read': 403, '/write': 403 }
+const mayRead = { '/read': 200, '/write': 403 }
+const mayWrite = { '/read': 403, '/write': 200 }
+const may = { '/read': 200, '/write': 200 }
+
+/** What the owner of a token may do. */
+const what = (ask: Ask, claims: TokenClaims) => statuses((target, request) => ask(target, { ...request, token: signToken(claims) }), '/read', '/write')
+
+async function make (t: Test, ask: Ask, name: string, permissions: readonly string[]): Promise<string> {
+  const { status, body, text } = await ask('POST /rbac/roles', { ...platform, body: { name, permissions } })
+  t.equal(status, 201, text)
+  return String(body['id'])
+}
+
+test('roles give what they hold, to the user that they were assigned to and nobody else, on every server', async (t) => {
+  const [here, there] = await testServers(t, document, { engine: await postgresSection(t), tenants: ['acme', 'globex'] })
+  const [ask, elsewhere] = [caller(t, here), caller(t, there)]
+  const u = { sub: 'u', tenant_id: 'acme' }
+  const others: TokenClaims[] = [{ ...u, sub: 'v' }, { ...u, tenant_id: 'globex' }, { sub: 'u' }, { ...u, sub: 'U' }]
+  /** Here at once, and there soon. */
+  const becomes = async (claims: TokenClaims, expected: Record<string, number>, why: string) => {
+    t.same(await what(ask, claims), expected, why)
+    await until(t, `${why}, on the other server`, async () => JSON.stringify(await what(elsewhere, claims)) === JSON.stringify(expected))
+  }
+
+  for (const server of [ask, elsewhere]) t.same(await what(server, u), mayNot, 'the default role is not there yet')
+  const reader = await make(t, ask, 'reader', ['notes:read'])
+  for (const claims of [u, ...others]) await becomes(claims, mayRead, 'the default role')
+  const editor = await make(t, ask, 'editor', ['notes:write'])
+  t.equal((await ask('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'u', roleId: editor } })).status, 201)
+  await becomes(u, mayWrite, 'whoever has a role has not the default one')
+  for (const claims of others) await becomes(claims, mayRead, 'and nobody else has it')
+  t.same((await ask('GET /rbac/users/v/permissions', { ...platform, tenant: 'acme' })).body, { permissions: ['notes:read'] })
+  t.same((await ask('GET /rbac/users/v/roles', { ...platform, tenant: 'acme' })).body, { roles: [] })
+  t.same((await ask('GET /rbac/users/u/permissions', { ...platform, tenant: 'acme' })).body, { permissions: ['notes:write'] })
+  t.same(await what(ask, { ...u, permissions: ['notes:read'] }), may, "beside the token's own")
+
+  t.equal((await ask('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'u', roleId: reader } })).status, 201)
+  await becomes(u, may, 'two roles add up')
+  t.equal((await ask(`PUT /rbac/roles/${editor}`, { ...platform, body: { permissions: ['files:read'] } })).status, 200)
+  await becomes(u, mayRead, 'a role that changed')
+  t.equal((await ask(`PUT /rbac/roles/${editor}`, { ...platform, body: { permissions: ['notes:*'] } })).status, 200)
+  await becomes(u, may, 'a wildcard')
+  const { body } = await ask('GET /rbac/permissions', platform)
+  t.equal((await ask(`DELETE /rbac/permissions/${String(body.data?.find(({ name }) => name === 'notes:*')?.['id'])}`, platform)).status, 200)
+  await becomes(u, mayRead, 'a permission that is gone')
+  t.equal((await ask('DELETE /rbac/unassign', { ...platform, tenant: 'acme', body: { userId: 'u', roleId: reader } })).status, 200)
+  await becomes(u, mayNot, 'a role that was taken away')
+  t.equal((await ask(`DELETE /rbac/roles/${editor}`, platform)).status, 200)
+  await becomes(u, mayRead, 'without roles the default one again')
+
+  const { body: { key } } = await ask('POST /tenant/api-keys', { token: signToken({ sub: 'a', role: 'admin', tenant_id: 'acme' }), body: { name: 'k' } })
+  t.equal((await ask('GET /read', { headers: { 'x-api-key': String(key) } })).status, 403, 'a key has no role, not even the default one')
+  for (const sub of ['x'.repeat(600), 'a\u0000b', '\ud800', '__proto__', "' or true --"]) t.same(await what(ask, { ...u, sub }), mayRead, 'whoever no role can be assigned to has the default one')
+
+  // What is remembered needs no database.
+  await sql`alter table tenantry.user_roles rename to away`.execute(here.db)
+  t.same(await what(ask, u), mayRead)
+  refused(t, await ask('GET /read', { token: signToken({ ...u, sub: 'cold' }) }), 503, 'SCHEMA_CHANGED')
+  t.notOk(here.auth.permissionsOf({ ...u }, 'acme') instanceof Promise, 'a warm request waits for nothing')
+  await sql`alter table tenantry.away rename to user_roles`.execute(here.db)
+})
+
+test('no role makes an administrator of the platform, and only those reach the roles', async (t) => {
+  const lines: string[] = []
+  const app = await testServer(t, document, { engine: await postgresSection(t), tenants: ['acme', 'globex'], logger: { level: 'warn', stream: { write (line: string) { lines.push(line) } } } })
+  t.match(lines.filter((line) => line.includes('rbac.defaultRole')), [/there is no role \\"reader\\" yet/], 'the start says what is not there')
+  const ask = caller(t, app)
+  const all = await make(t, ask, 'admin', ['*', 'rbac:write', 'platform:admin', 'admin:*'])
+  for (const request of [{ tenant: 'acme' }, {}]) t.equal((await ask('POST /rbac/assign', { ...platform, ...request, body: { userId: 'eve', roleId: all } })).status, 201)
+
+  const ofTenant = signToken({ sub: 'eve', tenant_id: 'acme' })
+  const ofPlatform = signToken({ sub: 'eve' })
+  t.equal((await ask('GET /tenant/secrets', { token: ofTenant })).status, 200, 'everything of its tenant')
+  refused(t, await ask('GET /tenant/secrets', { token: ofTenant, tenant: 'globex' }), 403, 'TENANT_MISMATCH', 'nothing of another')
+  refused(t, await ask('GET /tenant/secrets', { token: ofPlatform, tenant: 'acme' }), 403, 'TENANT_MISMATCH', "the platform's user names no tenant")
+  refused(t, await ask('GET /write', { token: signToken({ sub: 'eve', tenant_id: 'globex' }) }), 403, 'FORBIDDEN', 'the same sub in another tenant')
+
+  const callers: Record<string, string> = { 'a user who holds everything': ofTenant, "the platform's, who does too": ofPlatform, 'an administrator of a tenant': signToken({ sub: 'a', role: 'admin', tenant_id: 'acme' }), 'a role of that name': signToken({ sub: 'x', role: 'Admin', permissions: ['*'] }) }
+  const pair = { userId: 'eve', roleId: all }
+  for (const [who, token] of Object.entries(callers)) {
+    for (const [target, body] of [
+      ['GET /rbac/roles'], ['GET /rbac/permissions'], ['GET /rbac/users/eve/roles'], ['GET /rbac/users/eve/permissions'], [`GET /rbac/roles/${all}`],
+      ['POST /rbac/roles', { name: 'mine', permissions: ['*'] }], ['POST /rbac/roles', { nonsense: true }], [`PUT /rbac/roles/${all}`, { permissions: [] }], [`DELETE /rbac/roles/${all}`], ['POST /rbac/permissions', { name: 'a:b' }],
+      [`DELETE /rbac/permissions/${all}`], ['POST /rbac/assign', { ...pair, userId: 'a' }], ['POST /rbac/assign', {}], ['DELETE /rbac/unassign', pair], ['GET /tenants'], ['GET /migration']
+    ] as const) refused(t, await ask(target, { token, ...body !== undefined && { body } }), 403, 'FORBIDDEN', `${target} by ${who}`)
+  }
+  t.same((await ask('GET /rbac/roles', platform)).body.pagination, { limit: 20, offset: 0, total: 1 }, 'nothing was changed')
+  refused(t, await ask('GET /rbac/roles'), 401, 'TOKEN_MISSING')
+
+  // Every change is in the log, of the tenant that it is about.
+  await ask('DELETE /rbac/unassign', { ...platform, tenant: 'acme', body: pair })
+  await ask(`PUT /rbac/roles/${all}`, { ...platform, body: { name: 'all', permissions: ['a:b'] } })
+  const { body: permission } = await ask('POST /rbac/permissions', { ...platform, body: { name: 'c:d' } })
+  await ask(`DELETE /rbac/permissions/${String(permission['id'])}`, platform)
+  await ask(`DELETE /rbac/roles/${all}`, platform)
+  await ask('POST /rbac/roles', { ...platform, body: { name: 'no', permissions: ['no'] } })
+  const { rows } = await sql<{ entry: string }>`select concat_ws(' ', nullif(tenant_id, ''), action, target, user_id, outcome) as entry from tenantry.audit_log where action like 'rbac.%' order by id`.execute(app.db)
+  t.same(rows.map(({ entry }) => entry), [
+    ...['*', 'rbac:write', 'platform:admin', 'admin:*'].map((name) => `rbac.permission.create ${name} root success`),
+    'rbac.role.create admin root success', 'acme rbac.assign eve root success', 'rbac.assign eve root success', 'acme rbac.unassign eve root success',
+    'rbac.permission.create a:b root success', 'rbac.role.update admin root success', 'rbac.permission.create c:d root success', 'rbac.permission.delete c:d root success', 'rbac.role.delete all root success'
+  ])
+})
+
+test('a deleted tenant takes the roles of its users with it', async (t) => {
+  // `order` is a word of SQL.
+  const app = await testServer(t, { ...document, rbac: { enabled: true, rolesTable: 'select', permissionsTable: 'group', userRolesTable: 'order' } }, { engine: await postgresSection(t), tenants: ['acme', 'globex'] })
+  const ask = caller(t, app)
+  const roleId = await make(t, ask, 'reader', ['notes:read'])
+  for (const tenant of ['acme', 'globex']) t.equal((await ask('POST /rbac/assign', { ...platform, tenant, body: { userId: 'u', roleId } })).status, 201)
+  t.equal((await ask('POST /rbac/assign', { ...platform, body: { userId: 'u', roleId } })).status, 201)
+  // Those of a document from before, of which this server knows nothing.
+  await sql`create table tenantry.earlier_user_roles (like tenantry."order" including all)`.execute(app.db)
+  await sql`insert into tenantry.earlier_user_roles select * from tenantry."order"`.execute(app.db)
+  t.same(await what(ask, { sub: 'u', tenant_id: 'acme' }), mayRead)
+
+  t.equal((await ask('DELETE /tenants/acme', platform)).status, 200)
+  for (const table of ['order', 'earlier_user_roles']) {
+    const { rows } = await sql<{ tenant: string }>`select tenant_id as tenant from tenantry.${sql.id(table)} order by 1`.execute(app.db)
+    t.same(rows, [{ tenant: '' }, { tenant: 'globex' }], table)
+  }
+  refused(t, await ask('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'u', roleId } }), 404, 'TENANT_UNKNOWN')
+  t.equal((await ask('POST /tenants', { ...platform, body: { id: 'acme', name: 'another' } })).status, 201)
+  t.same(await what(ask, { sub: 'u', tenant_id: 'acme', iat: Math.floor(Date.now() / 1000) + 2 }), mayNot, 'another tenant of the id begins with nothing')
+  t.same(await what(ask, { sub: 'u', tenant_id: 'globex' }), mayRead)
+})
+
+test('the plugin in an app of its own, behind a gateway that names the tenant', async (t) => {
+  const engine = await postgresSection(t)
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(database, { ...engine, migrate: 'auto', roleTables: defaultRoleTables })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy, { trustHeader: true })
+  await app.register(rbac, { defaultRole: undefined })
+  await app.register(async (group) => {
+    await group.register(conventions)
+    group.get('/read', { config: { access: 'user', permissions: ['notes:read'] } }, async () => ({}))
+  })
+  for (const id of ['acme', 'globex']) await app.tenants.create({ id, name: id })
+  const ask = caller(t, app)
+  const roleId = await make(t, ask, 'reader', ['notes:read'])
+  t.equal((await ask('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'u', roleId } })).status, 201)
+  const token = signToken({ sub: 'u' })
+  t.equal((await ask('GET /read', { token, tenant: 'acme' })).status, 200)
+  for (const request of [{ token }, { token, tenant: 'globex' }]) refused(t, await ask('GET /read', request), 403, 'FORBIDDEN')
+
+  await t.rejects(async () => Fastify().register(rbac).ready(), /register the plugin "tenantry\/plugins\/database" before/)
+  const without = Fastify()
+  t.teardown(() => without.close())
+  await without.register(database, { ...engine })
+  await without.register(auth, {})
+  await without.register(tenancy)
+  await t.rejects(async () => without.register(rbac), /with the option `roleTables`/)
+})

@@ -1,0 +1,139 @@
+/** The endpoints of the platform's roles: what they take, answer and refuse. */
+import { randomUUID } from 'node:crypto'
+import { test, type Test } from 'tap'
+import { sql } from 'kysely'
+import { forEachEngine, type DatabaseSection } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { caller, refused, type Ask, type Body } from '../../http/caller.js'
+import { postgresSection } from '../auth/app.js'
+
+const platform = signToken({ sub: 'root', role: 'admin' })
+const uuid = /^[0-9a-f]{8}-[0-9a-f-]{27}$/
+
+async function open (t: Test, engine: DatabaseSection) {
+  const app = await testServer(t, { rbac: { enabled: true } }, { engine, tenants: ['acme', 'globex'] })
+  return { app, ask: caller(t, app, { token: platform }) }
+}
+
+/** A new role; the test fails where it is refused. */
+async function make (t: Test, ask: Ask, body: { name: string, permissions?: string[], description?: string }): Promise<Body & { id: string }> {
+  const { status, body: role, text } = await ask('POST /rbac/roles', { body })
+  t.equal(status, 201, text)
+  return { ...role, id: String(role['id']) }
+}
+
+test('roles and permissions are made, read, changed and deleted', (t) => forEachEngine(t, async (t, engine) => {
+  const { app, ask } = await open(t, engine)
+  t.same((await ask('GET /rbac/roles')).body, { data: [], pagination: { limit: 20, offset: 0, total: 0 } })
+
+  const editor = await make(t, ask, { name: 'editor', description: 'Edits', permissions: ['notes:write', 'notes:read'] })
+  t.match(editor, { id: uuid, name: 'editor', description: 'Edits', permissions: ['notes:read', 'notes:write'], created_at: /Z$/ })
+  t.same(Object.keys(editor).sort(), ['created_at', 'description', 'id', 'name', 'permissions'])
+  const bare = await make(t, ask, { name: 'Bare' })
+  t.match(bare, { description: null, permissions: [] })
+  t.same((await ask(`GET /rbac/roles/${editor.id}`)).body, editor)
+  t.same((await ask('GET /rbac/roles')).body, { data: [bare, editor], pagination: { limit: 20, offset: 0, total: 2 } }, 'by name, upper case first')
+  t.same((await ask('GET /rbac/roles?limit=1&offset=1')).body, { data: [editor], pagination: { limit: 1, offset: 1, total: 2 } })
+
+  refused(t, await ask('POST /rbac/roles', { body: { name: 'editor' } }), 409, 'CONFLICT')
+  refused(t, await ask(`PUT /rbac/roles/${bare.id}`, { body: { name: 'editor' } }), 409, 'CONFLICT')
+  t.match(await ask(`PUT /rbac/roles/${bare.id}`, { body: { permissions: ['files:*', 'notes:read'] } }), { status: 200, body: { id: bare.id, name: 'Bare', permissions: ['files:*', 'notes:read'] } })
+  t.match(await ask(`PUT /rbac/roles/${editor.id}`, { body: { name: 'writer', description: null } }), { status: 200, body: { name: 'writer', description: null, permissions: ['notes:read', 'notes:write'] } }, 'what is left out stays')
+  t.match(await ask(`PUT /rbac/roles/${editor.id}`, { body: { name: 'writer' } }), { status: 200 }, 'its own name is free')
+
+  const listed = (await ask('GET /rbac/permissions')).body
+  t.match(listed, { data: [{ id: uuid, name: 'files:*', description: null, created_at: /Z$/ }, { name: 'notes:read' }, { name: 'notes:write' }], pagination: { total: 3 } }, 'what roles name is a permission')
+  t.match(await ask('POST /rbac/permissions', { body: { name: 'billing:read', description: 'Bills' } }), { status: 201, body: { id: uuid, name: 'billing:read', description: 'Bills' } })
+  refused(t, await ask('POST /rbac/permissions', { body: { name: 'billing:read' } }), 409, 'CONFLICT')
+  const read = String(listed.data?.find(({ name }) => name === 'notes:read')?.['id'])
+  t.match(await ask(`DELETE /rbac/permissions/${read}`), { status: 200, body: { success: true } })
+  refused(t, await ask(`DELETE /rbac/permissions/${read}`), 404, 'NOT_FOUND')
+  t.match((await ask('GET /rbac/roles')).body.data, [{ name: 'Bare', permissions: ['files:*'] }, { name: 'writer', permissions: ['notes:write'] }], 'it is gone from every role')
+
+  for (const user of ['u', 'v']) t.equal((await ask('POST /rbac/assign', { body: { userId: user, roleId: editor.id }, tenant: 'acme' })).status, 201)
+  t.equal((await ask('POST /rbac/assign', { body: { userId: 'u', roleId: bare.id }, tenant: 'acme' })).status, 201)
+  t.match(await ask(`DELETE /rbac/roles/${editor.id}`), { status: 200, body: { success: true } })
+  t.match((await ask('GET /rbac/users/u/roles', { tenant: 'acme' })).body, { roles: [{ id: bare.id }] })
+  const { rows } = await sql<{ left: number }>`select (select count(*) from tenantry.user_roles where role_id = ${editor.id})::int + (select count(*) from tenantry.role_permissions where role_id = ${editor.id})::int as left`.execute(app.db)
+  t.same(rows, [{ left: 0 }], 'nothing of a deleted role is left')
+  for (const method of ['GET', 'PUT', 'DELETE']) refused(t, await ask(`${method} /rbac/roles/${editor.id}`, method === 'PUT' ? { body: { name: 'x' } } : {}), 404, 'NOT_FOUND', method)
+}))
+
+test('users are given roles, and lose them, each in its own tenant', (t) => forEachEngine(t, async (t, engine) => {
+  const { ask } = await open(t, engine)
+  const a = await make(t, ask, { name: 'a', permissions: ['x:one', 'x:two'] })
+  const b = await make(t, ask, { name: 'b', permissions: ['x:two', 'a:first'] })
+  const pair = { userId: 'firm:ünïcode/1', roleId: a.id }
+  const at = `/rbac/users/${encodeURIComponent(pair.userId)}`
+  t.match(await ask('POST /rbac/assign', { body: pair, tenant: 'acme' }), { status: 201, body: { success: true, ...pair } })
+  t.match(await ask('POST /rbac/assign', { body: pair, tenant: 'acme' }), { status: 200, body: { success: true, ...pair } }, 'again')
+  t.equal((await ask('POST /rbac/assign', { body: { ...pair, roleId: b.id }, tenant: 'acme' })).status, 201)
+  t.same((await ask(`GET ${at}/roles`, { tenant: 'acme' })).body, { roles: [a, b] })
+  t.same((await ask(`GET ${at}/permissions`, { tenant: 'acme' })).body, { permissions: ['a:first', 'x:one', 'x:two'] }, 'in order, each once')
+  for (const request of [{}, { tenant: 'globex' }]) {
+    t.same((await ask(`GET ${at}/roles`, request)).body, { roles: [] }, 'the same sub elsewhere is another user')
+    t.same((await ask(`GET ${at}/permissions`, request)).body, { permissions: [] })
+  }
+
+  for (const [what, target, request] of [
+    ['nothing', 'DELETE /rbac/unassign', {}],
+    ['no role', 'DELETE /rbac/unassign', { body: { userId: pair.userId } }],
+    ['no user', `DELETE /rbac/unassign?roleId=${a.id}`, {}],
+    ['two users', `DELETE /rbac/unassign?userId=other&roleId=${a.id}`, { body: pair }],
+    ['two roles', `DELETE /rbac/unassign?roleId=${b.id}`, { body: pair }],
+    ['an id that is none', 'DELETE /rbac/unassign?userId=u&roleId=x', {}],
+    ['another member', 'DELETE /rbac/unassign', { body: { ...pair, tenant: 'globex' } }]
+  ] as const) refused(t, await ask(target, { tenant: 'acme', ...request }), 400, 'VALIDATION_FAILED', what)
+  refused(t, await ask('DELETE /rbac/unassign', { body: pair }), 404, 'NOT_FOUND', "the platform's user of the same sub")
+  refused(t, await ask('DELETE /rbac/unassign', { body: pair, tenant: 'globex' }), 404, 'NOT_FOUND', "another tenant's")
+  t.match(await ask('DELETE /rbac/unassign', { body: pair, tenant: 'acme' }), { status: 200, body: { success: true } }, 'in the body')
+  refused(t, await ask('DELETE /rbac/unassign', { body: pair, tenant: 'acme' }), 404, 'NOT_FOUND', 'again')
+  const query = `DELETE /rbac/unassign?userId=${encodeURIComponent(pair.userId)}&roleId=${b.id}`
+  t.match(await ask(query, { tenant: 'acme', body: { ...pair, roleId: b.id } }), { status: 200 }, 'in both, and the same')
+  refused(t, await ask(query, { tenant: 'acme' }), 404, 'NOT_FOUND', 'in the query string')
+
+  refused(t, await ask('POST /rbac/assign', { body: { userId: 'u', roleId: randomUUID() } }), 404, 'NOT_FOUND')
+  refused(t, await ask('POST /rbac/assign', { body: { userId: 'u', roleId: a.id }, tenant: 'nobodys' }), 404, 'TENANT_UNKNOWN')
+}))
+
+test('what is no role, no permission and no user is refused, and what looks like SQL is a text', async (t) => {
+  const { app, ask } = await open(t, await postgresSection(t))
+  const role = await make(t, ask, { name: "'); drop table tenantry.roles; --", permissions: ['a:b'] })
+  for (const name of ['__proto__', 'constructor', 'admin', 'Ünïcode role ✓']) t.match(await make(t, ask, { name, permissions: ['constructor:__proto__'] }), { name })
+  t.match((await ask('GET /rbac/roles')).body.pagination, { total: 5 })
+
+  for (const body of [
+    {}, [], { permissions: [] }, { name: '' }, { name: ' x' }, { name: 'x ' }, { name: 'a\u0000' }, { name: 'a\nb' }, { name: 'x'.repeat(101) }, { name: 1 }, { name: null },
+    { name: 'x', permissions: ['read'] }, { name: 'x', permissions: ['*:read'] }, { name: 'x', permissions: ['a:'] }, { name: 'x', permissions: ['a:b c'] }, { name: 'x', permissions: [`a:${'b'.repeat(127)}`] },
+    { name: 'x', permissions: ['a:b', 'a:b'] }, { name: 'x', permissions: Array.from({ length: 201 }, (_, n) => `a:${n}`) }, { name: 'x', permissions: 'a:b' }, { name: 'x', permissions: [null] },
+    { name: 'x', description: 'x'.repeat(501) }, { name: 'x', id: randomUUID() }, { name: 'x', users: ['me'] }, { name: 'x', parentRole: 'editor' }
+  ]) {
+    refused(t, await ask('POST /rbac/roles', { body }), 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 80))
+    refused(t, await ask(`PUT /rbac/roles/${role.id}`, { body: Array.isArray(body) || Object.keys(body).length === 0 || !('name' in body) ? { nme: 'x' } : body }), 400, 'VALIDATION_FAILED')
+  }
+  for (const name of ['read', '', ':', 'a:', ':b', '**', 'a:*:b ', "a:b'--"]) refused(t, await ask('POST /rbac/permissions', { body: { name } }), 400, 'VALIDATION_FAILED', name)
+  for (const userId of ['', 'x'.repeat(257), 'a\u0000', '\ud800']) refused(t, await ask('POST /rbac/assign', { body: { userId, roleId: role.id } }), 400, 'VALIDATION_FAILED', JSON.stringify(userId).slice(0, 20))
+  for (const target of ['GET /rbac/roles/x', 'DELETE /rbac/roles/1', "DELETE /rbac/permissions/' or 1=1", 'GET /rbac/roles?limit=0', 'GET /rbac/roles?offset=-1', 'GET /rbac/roles?order=name', `GET /rbac/users/${'x'.repeat(257)}/roles`]) {
+    refused(t, await ask(target.replaceAll(' or ', '%20or%20')), 400, 'VALIDATION_FAILED', target.slice(0, 60))
+  }
+  t.match((await ask('GET /rbac/users/%27%20or%20true--/permissions')).body, { permissions: [] })
+  t.ok((await app.inject({ method: 'POST', url: '/rbac/roles', headers: { authorization: `Bearer ${platform}`, 'content-type': 'application/json' }, payload: '{"name": "x", "__proto__": {"permissions": ["*"]}}' })).statusCode === 400, 'a prototype in the body')
+
+  // A list that is as long as a list may be, and the bounds of all of them.
+  const many = Array.from({ length: 200 }, (_, n) => `many:${n}`)
+  t.equal((await make(t, ask, { name: 'many', permissions: many })).permissions instanceof Array, true)
+  await sql`insert into tenantry.permissions (name) select 'filler:' || n from generate_series(1, 4798) n`.execute(app.db)
+  refused(t, await ask('POST /rbac/permissions', { body: { name: 'one:more' } }), 409, 'CONFLICT', '5,000 permissions')
+  refused(t, await ask('POST /rbac/roles', { body: { name: 'more', permissions: ['one:more'] } }), 409, 'CONFLICT', '5,000 permissions by way of a role')
+  refused(t, await ask(`PUT /rbac/roles/${role.id}`, { body: { permissions: ['one:more'] } }), 409, 'CONFLICT', 'by way of a change')
+  t.match((await ask(`GET /rbac/roles/${role.id}`)).body, { permissions: ['a:b'] }, 'and the role is as it was')
+  await sql`insert into tenantry.roles (name) select 'filler' || n from generate_series(1, 994) n`.execute(app.db)
+  refused(t, await ask('POST /rbac/roles', { body: { name: 'more' } }), 409, 'CONFLICT', '1,000 roles')
+  await sql`insert into tenantry.user_roles (tenant_id, user_id, role_id) select '', 'u', id from tenantry.roles where name like 'filler%' limit 99`.execute(app.db)
+  const both = await Promise.all([0, 1].map(async (n) => ask('POST /rbac/assign', { body: { userId: 'u', roleId: String((await sql<{ id: string }>`select id from tenantry.roles where name = ${['many', 'constructor'][n]}`.execute(app.db)).rows[0]?.id) } })))
+  t.same(both.map(({ status }) => status).sort(), [201, 409], 'of two at a time, one is the hundredth')
+
+  const same = await Promise.all(Array.from({ length: 5 }, () => ask('DELETE /rbac/unassign', { body: { userId: 'u', roleId: role.id } })))
+  t.same(same.map(({ status }) => status), [404, 404, 404, 404, 404])
+})
