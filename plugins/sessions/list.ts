@@ -12,19 +12,11 @@ import { isAfter, subjectOf } from './sequence.js'
 const maxWeight = 67_108_864 // bytes, about, of all lists that are remembered
 const [bytesPerTenant, bytesPerToken, bytesPerEnd] = [400, 120, 300] // measured
 
-/** When all that a user or a tenant had was ended. */
-interface Ended {
-  /** The session sequence since then. */
-  readonly sequence: number
-  /** Milliseconds since 1970: none of it is alive any longer. */
-  readonly until: number
-}
-
 /** What of a tenant was ended. */
 interface TenantList {
   readonly tokens: ReadonlySet<string>
-  /** By the subject; that of all users is empty. */
-  readonly ends: ReadonlyMap<string, Ended>
+  /** By the subject; that of all users is empty. What it says is read when it is asked for: there may be thousands. */
+  readonly ends: ReadonlyMap<string, string>
 }
 
 export interface Revocations extends RevocationList {
@@ -54,8 +46,8 @@ export function createRevocations ({ maxTenants, store, now }: RevocationsParts)
     if (tokens.size > 0 && tokens.has(id())) return true
     if (ends.size === 0) return false
     const time = now()
-    const ended = alive(ends.get(subjectOf(claims.sub, 'base64url')), time) ?? alive(ends.get(''), time)
-    return ended !== undefined && !isAfter(claims, ended.sequence)
+    const sequence = sequenceIn(ends.get(subjectOf(claims.sub, 'base64url')), time) ?? sequenceIn(ends.get(''), time)
+    return sequence !== null && !isAfter(claims, sequence)
   }
 
   return {
@@ -75,18 +67,20 @@ export function createRevocations ({ maxTenants, store, now }: RevocationsParts)
   }
 }
 
-function alive (ended: Ended | undefined, time: number): Ended | undefined {
-  return ended !== undefined && time < ended.until ? ended : undefined
+/** The session sequence that the end began, `<sequence> <until>`; null where nothing of before it is alive any longer. */
+function sequenceIn (end: string | undefined, time: number): number | null {
+  if (end === undefined) return null
+  const [sequence, until] = end.split(' ')
+  return time < Number(until) ? Number(sequence) : null
 }
 
 function listOf ({ tokens, ends }: ReadRevocations): TenantList {
-  return {
-    tokens: new Set(tokens?.split(' ')),
-    ends: new Map(ends?.split(',').map((text) => {
-      const [subject = '', sequence, until] = text.split(' ')
-      return [subject, { sequence: Number(sequence), until: Number(until) }]
-    }))
+  const bySubject = new Map<string, string>()
+  for (const text of ends?.split(',') ?? []) {
+    const space = text.indexOf(' ')
+    bySubject.set(text.slice(0, space), text.slice(space + 1))
   }
+  return { tokens: new Set(tokens?.split(' ')), ends: bySubject }
 }
 
 const missing = ['42P01', '3F000'] // SQLSTATEs: no such table, no such schema
