@@ -27,6 +27,7 @@ test('servers whose clocks differ agree on what is earlier', async (t) => {
   t.equal((await behind.ask('POST /auth/logout-all', last)).status, 200)
   await both(last, 401, 'the end of the server that is behind comes last')
   await both(await behind.enter(), 200, 'and a session after it')
+  for (const token of [early, late, next]) await both(token, 401, 'what was ended before')
 })
 
 test('a logout holds in another process, and one of a process that was killed stays', async (t) => {
