@@ -5,7 +5,7 @@
  */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './database/system-tables.js'
-import { sql } from 'kysely'
+import { CompiledQuery } from 'kysely'
 
 /** Everything that is audited. */
 export const auditActions = [
@@ -49,19 +49,26 @@ export interface AuditEntry {
 
 const maxText = 256 // characters that are kept of a user, an address, a target, and of each text of the details
 
+const text = `with given as materialized (
+  select * from rows from (jsonb_to_recordset($1::jsonb)
+    as (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz)) with ordinality
+    as g (tenant_id, action, user_id, address, target, outcome, details, created_at, place)
+), live as materialized (
+  select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for share
+)
+insert into tenantry.audit_log (tenant_id, action, user_id, address, target, outcome, details, created_at)
+select tenant_id, action, user_id, address, target, outcome, details, created_at from given
+where tenant_id = '' or tenant_id in (select id from live) order by place`
+
 /** Adds the entries, of those tenants that are not being deleted. */
 export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly AuditEntry[]): Promise<void> {
-  const rows = JSON.stringify(entries.map(rowOf), (_name, value: unknown) => typeof value === 'string' ? keptText(value) : value)
-  await sql`with given as materialized (
-      select * from rows from (jsonb_to_recordset(${rows}::jsonb)
-        as (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz)) with ordinality
-        as g (tenant_id, action, user_id, address, target, outcome, details, created_at, place)
-    ), live as materialized (
-      select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for share
-    )
-    insert into tenantry.audit_log (tenant_id, action, user_id, address, target, outcome, details, created_at)
-    select tenant_id, action, user_id, address, target, outcome, details, created_at from given
-    where tenant_id = '' or tenant_id in (select id from live) order by place`.execute(db)
+  const { text, values } = auditStatement(entries)
+  await db.executeQuery(CompiledQuery.raw(text, [...values]))
+}
+
+/** The same as a statement, for whoever has no kysely. */
+export function auditStatement (entries: readonly AuditEntry[]): { readonly text: string, readonly values: readonly unknown[] } {
+  return { text, values: [JSON.stringify(entries.map(rowOf), (_name, value: unknown) => typeof value === 'string' ? keptText(value) : value)] }
 }
 
 function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, outcome = 'success', details, at }: AuditEntry) {

@@ -221,8 +221,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     transaction: ({ tenantId }, work) => transaction(tenantId, work),
     migration: {
       plan,
-      async apply () {
-        const applied = await applyMigration(ownTransaction, planOptions)
+      async apply (actor) {
+        const applied = await applyMigration(ownTransaction, { ...planOptions, actor })
         // Also where nothing was lacking: somebody else may have changed the tables, and this is how to tell.
         await refresh()
         return applied

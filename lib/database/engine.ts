@@ -2,6 +2,7 @@
  * The one interface of the two database engines: PostgreSQL through `pg`, and embedded PostgreSQL (PGlite).
  */
 import type { Kysely } from 'kysely'
+import type { Actor } from '../audit.js'
 import type { Catalogue } from './catalogue.js'
 import type { Events } from './events.js'
 import type { MigrationPlan } from './migrations/migration.js'
@@ -55,9 +56,9 @@ export interface Migration {
   /**
    * Applies what is lacking, under a lock that all servers of the database share, and reads the catalogue again. Returns
    * the names of what was applied, in order; none where nothing was lacking. Rejects with `conflict` where the database
-   * refuses a migration, saying why; those before it stay.
+   * refuses a migration, saying why; those before it stay. What an actor asks for stands in the platform's audit log.
    */
-  apply (): Promise<string[]>
+  apply (actor?: Actor): Promise<string[]>
 }
 
 /**

@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
+import { actorOf } from '../audit/actor.js'
 import { holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions.js'
@@ -65,7 +66,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     config,
     schema: { tags, summary: 'End an API key', params: Params, response: { 200: Done, ...errorResponses(...refusals) } }
   }, async (request) => {
-    await service.delete(tenantOf(request), request.params.id)
+    await service.delete(tenantOf(request), request.params.id, actorOf(request))
     return { success: true }
   })
 
@@ -90,7 +91,7 @@ function bodyOf ({ createdAt, expiresAt, lastUsedAt, scopes, ...key }: ApiKey) {
 
 async function grantorOf (request: FastifyRequest): Promise<Grantor> {
   if (request.auth === null) throw failure('tokenMissing')
-  return { sub: request.auth.sub, held: await holdings(request) }
+  return { sub: request.auth.sub, held: await holdings(request), actor: actorOf(request) }
 }
 
 function futureTime (text: string | null | undefined, now: number): Date | null {

@@ -6,6 +6,7 @@ import type { PermissionSet } from '../auth/permissions.js'
 import type { ApiKeyStore, KeyRow } from './store.js'
 import type { KeyUses } from './uses.js'
 import { randomUUID } from 'node:crypto'
+import { writeAudit, type Actor } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 import { requireGrant } from '../auth/grants.js'
 import { createKeyText, hashOf } from './key-text.js'
@@ -37,6 +38,7 @@ export interface NewApiKey {
 export interface Grantor {
   readonly sub: string
   readonly held: PermissionSet
+  readonly actor: Actor
 }
 
 export interface ApiKeys {
@@ -50,7 +52,7 @@ export interface ApiKeys {
    */
   rotate (tenant: string, id: string, gracePeriodDays: number, by: Grantor): Promise<{ key: string, oldKeyValidUntil: Date }>
   /** The key ends at once. `notFound`. */
-  delete (tenant: string, id: string): Promise<void>
+  delete (tenant: string, id: string, actor: Actor): Promise<void>
 }
 
 export interface ApiKeysParts {
@@ -74,7 +76,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
       return (await store.read(tenant, dbFor(tenant))).map(shown)
     },
 
-    async create (tenant, { name, scopes, expiresAt }, { sub, held }) {
+    async create (tenant, { name, scopes, expiresAt }, { sub, held, actor }) {
       requireGrant(held, scopes)
       const id = randomUUID()
       const key = createKeyText(id)
@@ -84,11 +86,12 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
         if (count === null) throw failure('tenantUnknown')
         if (count >= maxKeys) throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: delete one that is no longer used` })
         await store.insert(transaction, tenant, { id, name, hash: hashOf(key), scopes: [...scopes], created_by: sub, created_at: createdAt, expires_at: expiresAt })
+        await writeAudit(transaction, { tenant, action: 'api_key.create', actor, target: id, details: { name, scopes: scopes.join(' '), expiresAt }, at: createdAt })
       })
       return { id, key, name, scopes, createdAt, createdBy: sub, expiresAt, lastUsedAt: null }
     },
 
-    async rotate (tenant, id, gracePeriodDays, { held }) {
+    async rotate (tenant, id, gracePeriodDays, { held, actor }) {
       const key = createKeyText(id)
       const time = now()
       const oldKeyValidUntil = await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
@@ -101,14 +104,16 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
         await store.replaceHash(transaction, tenant, id, gracePeriodDays === 0
           ? { hash: hashOf(key), previous_hash: null, previous_valid_until: null }
           : { hash: hashOf(key), previous_hash: row.hash, previous_valid_until: until })
+        await writeAudit(transaction, { tenant, action: 'api_key.rotate', actor, target: id, details: { gracePeriodDays }, at: new Date(time) })
         return until
       })
       return { key, oldKeyValidUntil }
     },
 
-    async delete (tenant, id) {
+    async delete (tenant, id, actor) {
       await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         if (!await store.delete(transaction, tenant, id)) throw keyUnknown()
+        await writeAudit(transaction, { tenant, action: 'api_key.delete', actor, target: id, at: new Date(now()) })
       })
     }
   }

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { MigrationService } from './service.js'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
+import { actorOf } from '../audit/actor.js'
 import { errorResponses } from '../conventions.js'
 
 const Sql = Type.String({ description: 'SQL for psql: each migration in a transaction, with its record. Empty where nothing is lacking.' })
@@ -54,5 +55,5 @@ export function migrationRoutes (app: FastifyInstance, service: MigrationService
   app.post('/migration/apply', {
     config,
     schema: { tags, summary: 'Apply what the database lacks', response: { 200: Applied, ...errorResponses(...refusals, 409) } }
-  }, async () => ({ success: true, applied: await service.apply() }))
+  }, async (request) => ({ success: true, applied: await service.apply(actorOf(request)) }))
 }

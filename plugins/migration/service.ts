@@ -1,4 +1,5 @@
 /** What the migration endpoints answer (SPEC "Migration and publishing"). */
+import type { Actor } from '../../lib/audit.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
@@ -10,8 +11,8 @@ export interface MigrationService {
   status (): Promise<{ ready: boolean, tables: Record<string, boolean> }>
   /** The same script without row-level security. */
   quickFix (): Promise<{ sql: string, warning: string }>
-  /** Names of what was applied, in order. */
-  apply (): Promise<string[]>
+  /** Names of what was applied, in order; they stand in the platform's audit log. */
+  apply (actor: Actor): Promise<string[]>
 }
 
 const quickFixWarning = 'For development only: without row-level security nothing but the server itself keeps the rows of tenants apart.'
@@ -30,7 +31,7 @@ export function createMigrationService ({ migration }: Pick<Engine, 'migration'>
     async quickFix () {
       return { sql: planSql(await migration.plan({ policies: false })), warning: quickFixWarning }
     },
-    apply: () => migration.apply()
+    apply: (actor) => migration.apply(actor)
   }
 }
 

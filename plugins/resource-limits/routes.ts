@@ -4,6 +4,7 @@ import { Type, type Static } from 'typebox'
 import { maxAmount } from '../../lib/config/schema/resource-limit.js'
 import { failure } from '../../lib/errors.js'
 import { Percentage } from '../../lib/percentage.js'
+import { actorOf } from '../audit/actor.js'
 import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -68,7 +69,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
       body: Rules,
       response: { 200: Rules, ...errorResponses(...refusals, 413) }
     }
-  }, async (request) => service.replace(tenantOf(request), request.body))
+  }, async (request) => service.replace(tenantOf(request), request.body, actorOf(request)))
 
   app.get<{ Querystring: Static<typeof UsageQuery> }>('/tenant/limits/resources/usage', {
     config: reading,

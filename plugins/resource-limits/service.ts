@@ -2,6 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'
+import { noActor, writeAudit, type Actor } from '../../lib/audit.js'
 import { databaseBusy } from '../../lib/database/failures.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { createLoadCache } from '../../lib/load-cache.js'
@@ -61,8 +62,8 @@ export interface ResourceLimits {
   /** Of each rule that is for the user, in the order of the rules. */
   usage (user: LimitedUser): Promise<UsageEntry[]>
   rules (tenant: string): Promise<readonly Rule[]>
-  /** Replaces all rules; holds on every server within a second. Throws `validationFailed` where two contradict each other, and `tenantUnknown`. */
-  replace (tenant: string, rules: readonly Rule[]): Promise<readonly Rule[]>
+  /** Replaces all rules; holds on every server within a second. Default actor: the server itself. Throws `validationFailed` where two contradict each other, and `tenantUnknown`. */
+  replace (tenant: string, rules: readonly Rule[], actor?: Actor): Promise<readonly Rule[]>
 }
 
 export interface ResourceLimitsParts {
@@ -201,11 +202,13 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
 
     rules: (tenant) => store.rules(tenant, engine.kyselyFor(tenant)),
 
-    async replace (tenant, rules) {
+    async replace (tenant, rules, actor = noActor) {
       refuseContradictions(rules)
+      const at = new Date(now())
       await events.change({ topic: 'limits', tenant }, async (transaction) => {
         if (!await store.lock(transaction, tenant)) throw failure('tenantUnknown')
-        await store.write(transaction, tenant, rules, new Date(now()))
+        await store.write(transaction, tenant, rules, at)
+        await writeAudit(transaction, { tenant, action: 'limits.save', actor, details: { rules: rules.length }, at })
       })
       return rules
     },

@@ -4,13 +4,15 @@ import type { Erasure } from './erasure.js'
 import type { TenantMemory } from './memory.js'
 import type { TenantStore } from './store.js'
 import type { Found, Tenant } from './tenant.js'
+import { writeAudit } from '../../lib/audit.js'
 import { catalogue, TenantryError } from '../../lib/errors.js'
+import { actorOf, type ActingRequest } from '../audit/actor.js'
 
 /**
  * Finds or makes the tenant; null where there is none and none is made. Throws, or rejects with, `tenantUnknown` where the
- * caller was vouched for before a tenant of the id was deleted. At once where it is remembered.
+ * caller was vouched for before a tenant of the id was deleted. At once where it is remembered. `by`: the request that names it.
  */
-export type Provision = (id: string, issuedAt: number | null) => Tenant | null | Promise<Tenant | null>
+export type Provision = (id: string, issuedAt: number | null, by: ActingRequest) => Tenant | null | Promise<Tenant | null>
 
 export interface ProvisioningParts {
   readonly store: TenantStore
@@ -31,19 +33,19 @@ export interface ProvisioningParts {
 export function createProvisioning ({ store, memory, events, erasure, makes }: ProvisioningParts): Provision {
   const running = new Map<string, Promise<void>>()
 
-  function settle (id: string, issuedAt: number | null, { tenant, deletedAt }: Found): Tenant | null | Promise<Tenant | null> {
+  function settle (id: string, issuedAt: number | null, by: ActingRequest, { tenant, deletedAt }: Found): Tenant | null | Promise<Tenant | null> {
     if (tenant === null && (!makes || (deletedAt !== null && issuedAt === null))) return null
     refuseOlder(issuedAt, deletedAt)
     if (tenant !== null) return tenant
-    return make(id, issuedAt ?? Infinity, deletedAt !== null)
+    return make(id, issuedAt ?? Infinity, by, deletedAt !== null)
   }
 
-  async function make (id: string, issuedAt: number, deleted: boolean): Promise<Tenant | null> {
+  async function make (id: string, issuedAt: number, by: ActingRequest, deleted: boolean): Promise<Tenant | null> {
     for (let task = running.get(id); task !== undefined; task = running.get(id)) {
       // An attempt that was refused by the age of its caller says nothing of this one.
       if (await task.then(() => true, isUnlessOlder)) return await made(id, issuedAt)
     }
-    const task = create(id, issuedAt, deleted).finally(() => running.delete(id))
+    const task = create(id, issuedAt, by, deleted).finally(() => running.delete(id))
     running.set(id, task)
     await task
     return await made(id, issuedAt)
@@ -56,18 +58,19 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
     return tenant
   }
 
-  async function create (id: string, issuedAt: number, deleted: boolean): Promise<void> {
+  async function create (id: string, issuedAt: number, by: ActingRequest, deleted: boolean): Promise<void> {
     if (deleted) await erasure.sweep(id)
     await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
       if (await store.insert(transaction, { id, name: id, plan: 'free' }) === null) return
       // The insert has waited for a deletion that was about to end, whose mark is there by now.
       refuseOlder(issuedAt, await store.deletedAt(transaction, id))
+      await writeAudit(transaction, { tenant: '', action: 'tenant.create', actor: actorOf(by), target: id, details: { name: id, plan: 'free' }, at: new Date() })
     })
   }
 
-  return (id, issuedAt) => {
+  return (id, issuedAt, by) => {
     const found = memory.get(id)
-    return found instanceof Promise ? found.then((loaded) => settle(id, issuedAt, loaded)) : settle(id, issuedAt, found)
+    return found instanceof Promise ? found.then((loaded) => settle(id, issuedAt, by, loaded)) : settle(id, issuedAt, by, found)
   }
 }
 

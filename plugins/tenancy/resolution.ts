@@ -24,11 +24,11 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
     if (header !== undefined && !isTenantId(header)) throw failure('tenantInvalid')
     if (claimed !== undefined) {
       if (header !== undefined && header !== claimed) throw failure('tenantMismatch')
-      return enter(request, provision(claimed, issuedAt(auth)), done)
+      return enter(request, provision(claimed, issuedAt(auth), request), done)
     }
     if (header === undefined) return done()
     // The platform's administrator names tenants that are there, by a gateway or not: a slip makes none.
-    if (trustHeader && (auth === null || !isPlatformAdmin(auth))) return enter(request, provision(header, null), done)
+    if (trustHeader && (auth === null || !isPlatformAdmin(auth))) return enter(request, provision(header, null, request), done)
     if (auth === null) {
       if (!publicTenant) throw tokenMissing()
       return done()

@@ -8,6 +8,7 @@ import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { builtInPlans, bytesPerMB, unlimited } from '../../lib/plans.js'
+import { actorOf } from '../audit/actor.js'
 import conventions, { errorResponses } from '../conventions.js'
 import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
 import { requireDecorator } from '../requirement.js'
@@ -79,8 +80,8 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
   app.post<{ Body: Static<Bodies['New']> }>('/tenants', {
     config,
     schema: { tags, summary: 'Make a tenant', description: 'On the plan `free`, unless the body names another.', body: New, response: { 201: Managed, ...errorResponses(...refusals, 409) } }
-  }, async ({ body }, reply) => {
-    const created = await tenants.create(body)
+  }, async (request, reply) => {
+    const created = await tenants.create(request.body, actorOf(request))
     return reply.code(201).send(bodyOf(created))
   })
 
@@ -96,7 +97,7 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
   app.patch<{ Params: Static<typeof Params>, Body: Static<Bodies['Changes']> }>('/tenants/:id', {
     config,
     schema: { tags, summary: "Change a tenant's name or plan, suspend it or activate it again", params: Params, body: Changes, response: { 200: Managed, ...errorResponses(...refusals, 404, 409) } }
-  }, async ({ params: { id }, body }) => bodyOf(await tenants.update(id, body)))
+  }, async (request) => bodyOf(await tenants.update(request.params.id, request.body, actorOf(request))))
 
   app.delete<{ Params: Static<typeof Params> }>('/tenants/:id', {
     config,
@@ -107,8 +108,8 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
       params: Params,
       response: { 200: Type.Object({ success: Type.Boolean() }), ...errorResponses(...refusals, 404, 409) }
     }
-  }, async ({ params: { id } }) => {
-    await tenants.delete(id)
+  }, async (request) => {
+    await tenants.delete(request.params.id, actorOf(request))
     return { success: true }
   })
 

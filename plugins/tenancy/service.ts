@@ -1,26 +1,28 @@
-/** What `app.tenants` is. */
+/** Tenants as the platform manages them. */
 import type { Events } from '../../lib/database/events.js'
 import type { Plans } from '../../lib/plans.js'
 import type { Erasure } from './erasure.js'
 import type { TenantMemory } from './memory.js'
 import type { TenantChanges, TenantStore } from './store.js'
 import type { Tenant, TenantRecord } from './tenant.js'
+import { noActor, writeAudit, type Actor } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 
+/** What `app.tenants` is. Changes stand in the platform's audit log; their default actor is the server itself. */
 export interface Tenants {
   /** The tenant, at once where it is remembered; null where there is none. It may be suspended. */
   get (id: string): Tenant | null | Promise<Tenant | null>
   /** A page in the order of ids, and how many there are in all. */
   list (page: { limit: number, offset: number }): Promise<{ data: TenantRecord[], total: number }>
   /** Makes an active tenant. `conflict` where there is one of this id, `validationFailed` without such a plan. Default plan: `free`. */
-  create (tenant: { id: string, name: string, plan?: string | undefined }): Promise<TenantRecord>
+  create (tenant: { id: string, name: string, plan?: string | undefined }, actor?: Actor): Promise<TenantRecord>
   /** `tenantUnknown`; `conflict` where it is being deleted; `validationFailed` without such a plan. */
-  update (id: string, changes: TenantChanges): Promise<TenantRecord>
+  update (id: string, changes: TenantChanges, actor?: Actor): Promise<TenantRecord>
   /**
    * Removes the tenant and all that it owns. `tenantUnknown`; `conflict` where rows that are not the tenant's refer to
    * rows of it. Where it ends half-way the tenant stays `deleting`, served to nobody, and another call carries on.
    */
-  delete (id: string): Promise<void>
+  delete (id: string, actor?: Actor): Promise<void>
   /** Calls back, on the server that deleted it, for what is in no table: files, say. */
   onDelete (listener: (tenant: string) => void | Promise<void>): void
 }
@@ -44,29 +46,43 @@ export function createTenants ({ store, plans, memory, events, erasure, warn }: 
       return found instanceof Promise ? found.then(({ tenant }) => tenant) : found.tenant
     },
     list: (page) => store.list(page),
-    async create ({ id, name, plan = 'free' }) {
+    async create ({ id, name, plan = 'free' }, actor = noActor) {
       refuseUnknown(plans, plan)
       const found = await store.find(id)
       if (found.tenant === null && found.deletedAt !== null) await erasure.sweep(id)
       return await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
         const created = await store.insert(transaction, { id, name, plan })
         if (created === null) throw failure('conflict', { message: 'There is a tenant of this id already' })
+        await writeAudit(transaction, { tenant: '', action: 'tenant.create', actor, target: id, details: { name, plan }, at: new Date() })
         return created
       })
     },
-    async update (id, changes) {
+    async update (id, changes, actor = noActor) {
       if (changes.plan !== undefined) refuseUnknown(plans, changes.plan)
-      const updated = await events.change({ topic: 'tenant', tenant: id }, (transaction) => store.update(transaction, id, changes))
+      const updated = await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
+        const record = await store.update(transaction, id, changes)
+        if (record !== null) await writeAudit(transaction, { tenant: '', action: 'tenant.update', actor, target: id, details: { ...changes }, at: new Date() })
+        return record
+      })
       if (updated !== null) return updated
       throw await store.read(id) === null ? failure('tenantUnknown') : failure('conflict', { message: 'The tenant is being deleted' })
     },
-    async delete (id) {
+    async delete (id, actor = noActor) {
       const notice = { topic: 'tenant', tenant: id } as const
+      const entry = { tenant: '', actor, target: id } as const
       // From here on every server refuses what is done in its name.
-      if (!await events.change(notice, (transaction) => store.close(transaction, id))) throw failure('tenantUnknown')
+      const closed = await events.change(notice, async (transaction) => {
+        const done = await store.close(transaction, id)
+        if (done) await writeAudit(transaction, { ...entry, action: 'tenant.update', details: { status: 'deleting' }, at: new Date() })
+        return done
+      })
+      if (!closed && await store.read(id) === null) throw failure('tenantUnknown')
       await erasure.erase(id)
-      // By the clock of this server, which is that of the tokens that it issues, and not by the database's.
-      await events.change(notice, (transaction) => store.remove(transaction, id, new Date()))
+      await events.change(notice, async (transaction) => {
+        // By the clock of this server, which is that of the tokens that it issues, and not by the database's.
+        const at = new Date()
+        if (await store.remove(transaction, id, at)) await writeAudit(transaction, { ...entry, action: 'tenant.delete', at })
+      })
       for (const listener of listeners) {
         try {
           await listener(id)

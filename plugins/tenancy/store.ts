@@ -23,10 +23,10 @@ export interface TenantStore {
   insert (writer: Writer, tenant: { id: string, name: string, plan: string }): Promise<TenantRecord | null>
   /** null where there is none, or one that is being deleted. */
   update (writer: Writer, id: string, changes: TenantChanges): Promise<TenantRecord | null>
-  /** Makes it one that is being deleted; false where there is none. */
+  /** Makes it one that is being deleted; false where there is none that was not. */
   close (writer: Writer, id: string): Promise<boolean>
-  /** Removes one that is being deleted and notes its id, and the time; nothing where there is none. */
-  remove (writer: Writer, id: string, at: Date): Promise<void>
+  /** Removes one that is being deleted and notes its id, and the time; false where there is none. */
+  remove (writer: Writer, id: string, at: Date): Promise<boolean>
   /** When a tenant of the id was deleted last. */
   deletedAt (writer: Writer, id: string): Promise<Date | null>
 }
@@ -75,14 +75,15 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
       return row === undefined ? null : recordOf(row)
     },
     async close (writer, id) {
-      const row = await writer.updateTable('tenantry.tenants').set({ status: 'deleting', updated_at: sql`now()` }).where('id', '=', id).returning('id').executeTakeFirst()
+      const row = await writer.updateTable('tenantry.tenants').set({ status: 'deleting', updated_at: sql`now()` }).where('id', '=', id).where('status', '<>', 'deleting').returning('id').executeTakeFirst()
       return row !== undefined
     },
     async remove (writer, id, at) {
       const row = await writer.deleteFrom('tenantry.tenants').where('id', '=', id).where('status', '=', 'deleting').returning('id').executeTakeFirst()
-      if (row === undefined) return
+      if (row === undefined) return false
       await writer.insertInto('tenantry.deleted_tenants').values({ id, deleted_at: at })
         .onConflict((conflict) => conflict.column('id').doUpdateSet((row) => ({ deleted_at: sql<Date>`greatest(${row.ref('tenantry.deleted_tenants.deleted_at')}, ${row.ref('excluded.deleted_at')})` }))).execute()
+      return true
     },
     async deletedAt (writer, id) {
       const row = await writer.selectFrom('tenantry.deleted_tenants').select('deleted_at').where('id', '=', id).executeTakeFirst()

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ConfigService } from './service.js'
 import { Type, type Static } from 'typebox'
+import { actorOf } from '../audit/actor.js'
 import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
 import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
@@ -62,7 +63,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     const { version, secretsDetected } = await service.save({
       tenant: tenantOf(request),
       document: request.body,
-      user: request.auth?.sub ?? '',
+      actor: actorOf(request),
       versions: parseIfMatch(request.headers['if-match']),
       dryRun,
       usesSecrets: () => holds(request, 'secrets:write')

@@ -1,4 +1,5 @@
 /** What the endpoints of tenants' documents do (SPEC "Tenant configuration"). */
+import type { Actor } from '../../lib/audit.js'
 import type { TenantDocumentContext } from '../../lib/tenant-document/index.js'
 import type { ConfigStore, SavedDocument, Version } from './store.js'
 import type { Precondition } from './if-match.js'
@@ -11,8 +12,7 @@ const maxDetails = 100
 export interface Save {
   readonly tenant: string
   readonly document: unknown
-  /** The `sub` of the caller. */
-  readonly user: string
+  readonly actor: Actor
   /** The versions of `If-Match`; undefined saves over any. */
   readonly versions: Precondition | undefined
   /** Check only. */
@@ -52,7 +52,7 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
 
     versions: (tenant, page) => store.versions(tenant, page),
 
-    async save ({ tenant, document, user, versions, dryRun, usesSecrets }) {
+    async save ({ tenant, document, actor, versions, dryRun, usesSecrets }) {
       const guard = (version: number) => {
         if (versions !== undefined && !isMet(versions, version)) throw failure('versionConflict', { extras: { version } })
       }
@@ -67,7 +67,7 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
       const { secrets } = await checkTenantDocument(document, context()).catch(refuse)
       const leftSecrets = await refuseSecrets(document, before, usesSecrets)
       if (dryRun) return { version: before.version, secretsDetected: secrets }
-      const version = await store.save({ tenant, document: JSON.stringify(document), user, guard: leftSecrets ? guardSame : guard })
+      const version = await store.save({ tenant, document: JSON.stringify(document), actor, guard: leftSecrets ? guardSame : guard })
       await settled(tenant)
       return { version, secretsDetected: secrets }
     }

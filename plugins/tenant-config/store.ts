@@ -3,6 +3,7 @@ import type { Kysely, Transaction } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
+import { writeAudit, type Actor } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 
 const keptVersions = 100 // of a tenant; the oldest leave
@@ -27,8 +28,7 @@ export interface Saving {
   readonly tenant: string
   /** JSON text. */
   readonly document: string
-  /** The `sub` of the caller. */
-  readonly user: string
+  readonly actor: Actor
   /** Throws where the version in force must not be replaced. */
   readonly guard: (version: number) => void
 }
@@ -60,17 +60,18 @@ export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTable
       return { data, total }
     },
 
-    save: ({ tenant, document, user, guard }) => events.change({ topic: 'config', tenant }, async (transaction) => {
+    save: ({ tenant, document, actor, guard }) => events.change({ topic: 'config', tenant }, async (transaction) => {
       const current = await lockVersion(transaction, tenant)
       guard(current)
       const version = current + 1
-      await transaction.insertInto('tenantry.tenant_configs').values({ tenant_id: tenant, version, document, created_by: user }).execute()
+      await transaction.insertInto('tenantry.tenant_configs').values({ tenant_id: tenant, version, document, created_by: actor.userId ?? '' }).execute()
       await sql`
         delete from tenantry.tenant_configs where tenant_id = ${tenant} and version < ${version} and version in (
           select version from (
             select version, row_number() over newest as place, sum(pg_column_size(document)) over newest as bytes
             from tenantry.tenant_configs where tenant_id = ${tenant} window newest as (order by version desc)
           ) kept where place > ${keptVersions} or bytes > ${keptBytes})`.execute(transaction)
+      await writeAudit(transaction, { tenant, action: 'config.save', actor, details: { version }, at: new Date() })
       return version
     })
   }

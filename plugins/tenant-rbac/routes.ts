@@ -1,8 +1,9 @@
 /** The endpoints of tenants' roles and their schemas (SPEC "Tenant RBAC", DESIGN 5 "Roles"). */
-import type { FastifyInstance } from 'fastify'
-import type { TenantRbac } from './service.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Author, TenantRbac } from './service.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
+import { actorOf } from '../audit/actor.js'
 import { holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions.js'
@@ -59,7 +60,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
   }, async (request) => {
     const { enabled, defaultRole = null, roles = [] } = request.body
     const config = { enabled, defaultRole, roles: byName(roles.map(roleOf)) }
-    return rbacBody(await service.replace(tenantOf(request), config, await holdings(request)))
+    return rbacBody(await service.replace(tenantOf(request), config, await authorOf(request)))
   })
 
   app.get('/tenant/rbac/roles', {
@@ -72,7 +73,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     schema: { tags, summary: 'Add a role', description: rule, body: NewRole, response: { 201: Shown, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const role = roleOf(request.body)
-    await service.create(tenantOf(request), role, await holdings(request))
+    await service.create(tenantOf(request), role, await authorOf(request))
     return reply.code(201).send(roleBody(role))
   })
 
@@ -82,16 +83,20 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
   }, async (request) => {
     const { name, ...changes } = request.body
     if (name !== undefined && name !== request.params.name) throw failure('roleInvalid', { message: 'A role keeps its name: add one with the other name, and delete this one' })
-    return roleBody(await service.update(tenantOf(request), request.params.name, changes, await holdings(request)))
+    return roleBody(await service.update(tenantOf(request), request.params.name, changes, await authorOf(request)))
   })
 
   app.delete<{ Params: Static<typeof Params> }>('/tenant/rbac/roles/:name', {
     config: writing,
     schema: { tags, summary: 'Delete a role', description: 'Its users have the default role from then on. One that others inherit from, and the default role, stay.', params: Params, response: { 200: Done, ...errorResponses(...refusals, 409) } }
   }, async (request) => {
-    await service.delete(tenantOf(request), request.params.name, await holdings(request))
+    await service.delete(tenantOf(request), request.params.name, await authorOf(request))
     return { success: true }
   })
+}
+
+async function authorOf (request: FastifyRequest): Promise<Author> {
+  return { held: await holdings(request), actor: actorOf(request) }
 }
 
 function roleOf ({ name, description = null, permissions, parentRole = null }: Static<typeof NewRole>): Role {

@@ -5,31 +5,38 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { PermissionSet } from '../auth/permissions.js'
 import type { RbacConfig, Role } from './roles.js'
 import type { RbacStore } from './store.js'
+import { writeAudit, type Actor, type AuditEntry } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 import { requireRbacGrant } from './grants.js'
 import { checkRbac } from './roles.js'
 
+/** Who changes roles. */
+export interface Author {
+  readonly held: PermissionSet
+  readonly actor: Actor
+}
+
 export type RoleChanges = Partial<Omit<Role, 'name'>>
 
 /**
- * Every change throws `roleInvalid` for roles that cannot be, `grantExceeds` where it gives somebody what its author, who
- * holds `held`, does not hold, and `tenantUnknown`. Of two changes at a time the second is judged on what the first left.
+ * Every change throws `roleInvalid` for roles that cannot be, `grantExceeds` where it gives somebody what its author does
+ * not hold, and `tenantUnknown`. Of two changes at a time the second is judged on what the first left.
  */
 export interface TenantRbac {
   read (tenant: string): Promise<RbacConfig>
   /** Replaces all of it at once. */
-  replace (tenant: string, config: RbacConfig, held: PermissionSet): Promise<RbacConfig>
+  replace (tenant: string, config: RbacConfig, author: Author): Promise<RbacConfig>
   /** `conflict` where there is one of the name. */
-  create (tenant: string, role: Role, held: PermissionSet): Promise<void>
+  create (tenant: string, role: Role, author: Author): Promise<void>
   /** What the changes leave out stays. `notFound`. */
-  update (tenant: string, name: string, changes: RoleChanges, held: PermissionSet): Promise<Role>
+  update (tenant: string, name: string, changes: RoleChanges, author: Author): Promise<Role>
   /** `notFound`; `roleInUse` where others inherit from it, or it is the default role. */
-  delete (tenant: string, name: string, held: PermissionSet): Promise<void>
+  delete (tenant: string, name: string, author: Author): Promise<void>
 }
 
 /** `dbFor`: for what a tenant's endpoints read. */
 export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tenant: string) => Kysely<SystemTables>): TenantRbac {
-  async function edit (tenant: string, held: PermissionSet, change: (before: RbacConfig) => RbacConfig): Promise<void> {
+  async function edit (tenant: string, { held, actor }: Author, entry: Pick<AuditEntry, 'action' | 'target' | 'details'>, change: (before: RbacConfig) => RbacConfig): Promise<void> {
     await events.change({ topic: 'roles', tenant }, async (transaction) => {
       const before = await store.locked(transaction, tenant)
       if (before === null) throw failure('tenantUnknown')
@@ -38,27 +45,29 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
       checkRbac(after)
       requireRbacGrant(held, before, after)
       await store.write(transaction, tenant, before, after)
+      await writeAudit(transaction, { ...entry, tenant, actor, at: new Date() })
     })
   }
 
   return {
     read: (tenant) => store.read(tenant, dbFor(tenant)),
 
-    async replace (tenant, config, held) {
-      await edit(tenant, held, () => config)
+    async replace (tenant, config, author) {
+      const { enabled, defaultRole, roles } = config
+      await edit(tenant, author, { action: 'role.replace', details: { enabled, defaultRole, roles: [...roles.keys()].join(' ') } }, () => config)
       return config
     },
 
-    async create (tenant, role, held) {
-      await edit(tenant, held, (before) => {
+    async create (tenant, role, author) {
+      await edit(tenant, author, { action: 'role.create', target: role.name, details: toldOf(role) }, (before) => {
         if (before.roles.has(role.name)) throw failure('conflict', { message: `There is a role "${role.name}" already` })
         return withRole(before, role)
       })
     },
 
-    async update (tenant, name, changes, held) {
+    async update (tenant, name, changes, author) {
       let updated: Role | undefined
-      await edit(tenant, held, (before) => {
+      await edit(tenant, author, { action: 'role.update', target: name, details: toldOf(changes) }, (before) => {
         updated = { ...roleOf(before, name), ...changes }
         return Object.keys(changes).length === 0 ? before : withRole(before, updated)
       })
@@ -66,8 +75,8 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
       return updated
     },
 
-    async delete (tenant, name, held) {
-      await edit(tenant, held, (before) => {
+    async delete (tenant, name, author) {
+      await edit(tenant, author, { action: 'role.delete', target: name }, (before) => {
         roleOf(before, name)
         const heir = [...before.roles.values()].find(({ parentRole }) => parentRole === name)
         if (heir !== undefined) throw failure('roleInUse', { message: `The role "${heir.name}" inherits from "${name}": give it another parent first` })
@@ -78,6 +87,11 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
       })
     }
   }
+}
+
+/** What the audit tells of a role, or of changes of one: who is given what. */
+function toldOf ({ permissions, parentRole }: RoleChanges): Record<string, unknown> {
+  return { ...permissions !== undefined && { permissions: permissions.join(' ') }, ...parentRole !== undefined && { parentRole } }
 }
 
 function withRole (config: RbacConfig, role: Role): RbacConfig {

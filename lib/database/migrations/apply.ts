@@ -1,5 +1,7 @@
 /** Applies what a database lacks. */
+import type { Actor } from '../../audit.js'
 import type { Session } from '../engine.js'
+import { auditStatement } from '../../audit.js'
 import { catalogue, failure, TenantryError } from '../../errors.js'
 import { fullTextOf } from '../failures.js'
 import type { PlannedMigration } from './migration.js'
@@ -13,6 +15,8 @@ const maxLockTimeoutMs = 10_000 // for a table that a long statement holds: the 
 export interface ApplyOptions extends PlanOptions {
   /** How long a statement of a request may run: a lock that is held for longer is no request's. */
   readonly statementTimeoutMs: number
+  /** Who asks for it, for the audit log; undefined where nobody does. */
+  readonly actor?: Actor | undefined
 }
 
 /** Runs work in one transaction of the server's own, which sees the rows of every tenant. */
@@ -42,7 +46,16 @@ async function applyNext (session: Session, options: ApplyOptions): Promise<Plan
   for (const text of [...migration.statements, recordSql(migration)]) {
     await session.rows({ text }).catch((error: unknown) => { throw refused(migration, error) })
   }
+  if (options.actor !== undefined) await audit(session, migration, options.actor)
   return migration
+}
+
+/** Before the log itself is made, the record of the migration is all there is. */
+async function audit (session: Session, { name }: PlannedMigration, actor: Actor): Promise<void> {
+  const [log] = await session.rows<{ made: boolean }>({ text: "select to_regclass('tenantry.audit_log') is not null as made" })
+  if (log?.made !== true) return
+  const { text, values } = auditStatement([{ tenant: '', action: 'migration.apply', actor, target: name, at: new Date() }])
+  await session.rows({ text }, values)
 }
 
 /** What the database says about a migration names tables, columns and types; it is for who runs the platform. */

@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { noActor } from '../../../lib/audit.js'
 import { createConfigService } from '../../../plugins/tenant-config/service.js'
 import type { ConfigStore } from '../../../plugins/tenant-config/store.js'
 import { context } from '../../lib/tenant-document/documents.js'
@@ -16,7 +17,7 @@ test('of two saves at a time, what names a secret was compared with the document
     }
   }
   const service = createConfigService(store, () => context, async () => {})
-  const save = (document: unknown, maySecrets: boolean) => service.save({ tenant: 'acme', document, user: 'u', versions: undefined, dryRun: false, usesSecrets: () => maySecrets })
+  const save = (document: unknown, maySecrets: boolean) => service.save({ tenant: 'acme', document, actor: noActor, versions: undefined, dryRun: false, usesSecrets: () => maySecrets })
   await t.rejects(save({ credentials }, false), { code: 'TENANTRY_VERSION_CONFLICT' })
   t.equal((await save({ credentials }, true)).version, 3, 'an administrator')
   t.equal((await save({ settings: { a: 1 } }, false)).version, 3, 'a document that names none')
