@@ -16,6 +16,9 @@ import { signToken, testSecret, type TokenClaims } from '../../helpers/tokens.js
 import { caller, type Ask } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
 
+/** The platform's key. */
+export const testApiKey = secretText('a platform key of the tests'.replaceAll(' ', '-'), 'the platform key')
+
 export type Clock = ReturnType<typeof fakeClock>
 
 export interface Opened {
@@ -34,7 +37,7 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(auth, { jwt: { secret: testSecret }, apiKey: testApiKey })
   await app.register(tenancy)
   await app.register(mfa, { masterKey: testMasterKey, now: clock.now, ...options })
   await app.ready()
@@ -93,6 +96,6 @@ export function scan (dataUrl: string): string | undefined {
 
 /** What the audit log says of second factors: `action outcome user tenant`, in the order it was written. */
 export async function audited (app: FastifyInstance): Promise<string[]> {
-  const { rows } = await sql<{ line: string }>`select action || ' ' || outcome || ' ' || user_id || ' ' || tenant_id as line from tenantry.audit_log where action like 'mfa.%' order by id`.execute(app.db)
+  const { rows } = await sql<{ line: string }>`select action || ' ' || outcome || ' ' || coalesce(user_id, '?') || ' ' || tenant_id as line from tenantry.audit_log where action like 'mfa.%' order by id`.execute(app.db)
   return rows.map(({ line }) => line)
 }
