@@ -10,16 +10,12 @@ import { openapi } from './commands/openapi.js'
 import { rekey } from './commands/secrets.js'
 import { start } from './commands/start.js'
 import { token } from './commands/token.js'
+import { createUser } from './commands/user.js'
 import { validate } from './commands/validate.js'
 import { linesOf } from './failure.js'
 
 /** By name; one of two words is a command of a group. */
-const commands: Readonly<Record<string, Command>> = { start, validate, migrate, token, openapi, 'secrets rekey': rekey }
-
-/** Commands of later versions, and what they wait for. */
-const planned: Readonly<Record<string, string>> = {
-  user: 'users with passwords'
-}
+const commands: Readonly<Record<string, Command>> = { start, validate, migrate, token, openapi, 'user create': createUser, 'secrets rekey': rekey }
 
 /** Where lines go. */
 export type Output = Pick<Call, 'print' | 'note'>
@@ -78,7 +74,6 @@ function helpOf (name: string, { usage, summary, details }: Command): string {
 }
 
 function unknown (name: string): string {
-  if (Object.hasOwn(planned, name)) return `"tenantry ${name}" is not in this version yet: ${planned[name]}`
   const group = Object.keys(commands).filter((known) => known.startsWith(`${name} `))
   if (group.length > 0) return `"tenantry ${name}" needs another word; there is ${group.map((known) => `"tenantry ${known}"`).join(', ')}`
   const suggestion = nearest(name, Object.keys(commands))

@@ -81,7 +81,7 @@ export function createLogin ({ users, sessions, auth, mfa, tries, dbFor, now }: 
       })
       if (user === null) {
         await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'credentials' })
-        throw failure('credentialsInvalid')
+        throw credentialsInvalid()
       }
       await tries.succeeded(attempt)
       const mfaRequired = mfa !== null && await mfa.isEnabled(tenant, user.id)
@@ -101,7 +101,7 @@ export function createLogin ({ users, sessions, auth, mfa, tries, dbFor, now }: 
       })
       if (!isRight) {
         await told('failure', 'code')
-        throw failure('credentialsInvalid', { message: 'The code is not valid' })
+        throw credentialsInvalid('The code is not valid')
       }
       await told('success')
       return await opened(user, ['pwd', 'otp'])
@@ -112,6 +112,11 @@ export function createLogin ({ users, sessions, auth, mfa, tries, dbFor, now }: 
       return await opened(user, ['pwd'])
     }
   }
+}
+
+/** A 401 says how to be known (RFC 9110, 15.5.2): with the token that this is about. */
+function credentialsInvalid (message: string = catalogue.credentialsInvalid.message): TenantryError {
+  return failure('credentialsInvalid', { message, headers: { 'www-authenticate': 'Bearer' } })
 }
 
 function isError (error: unknown, code: string): boolean {

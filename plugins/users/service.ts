@@ -2,13 +2,13 @@
 import type { Actor } from '../../lib/audit.js'
 import type { Passwords } from '../../lib/passwords.js'
 import type { UserStore } from './store.js'
-import type { User } from './user.js'
+import type { ErrorDetail } from '../../lib/validation.js'
+import type { NewUser, User } from './user.js'
 import { randomUUID } from 'node:crypto'
 import { writeAudit } from '../../lib/audit.js'
-import { failure, type TenantryError } from '../../lib/errors.js'
+import { failure } from '../../lib/errors.js'
 import { isOutdated, passwordFault } from '../../lib/passwords.js'
-import { validatorCompiler } from '../../lib/validation.js'
-import { defaultRole, NewUser } from './user.js'
+import { defaultRole, identityFaults } from './user.js'
 
 export type { NewUser, User } from './user.js'
 
@@ -35,7 +35,6 @@ export interface UsersParts {
   readonly warn: (error: unknown, message: string) => void
 }
 
-const checkInput = validatorCompiler({ schema: NewUser })
 const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 
 export function createUsers ({ store, passwords, now, warn }: UsersParts): Users {
@@ -49,15 +48,16 @@ export function createUsers ({ store, passwords, now, warn }: UsersParts): Users
   }
 
   return {
-    async create ({ tenant, ...input }, actor, action = 'user.create') {
-      const checked = checkInput(input)
-      if ('error' in checked) throw checked.error
-      const { password, role = defaultRole } = input
+    async create ({ tenant, email: given, password, role = defaultRole }, actor, action = 'user.create') {
       const fault = passwordFault(password)
-      if (fault !== null) throw passwordRefused(fault)
+      const details: readonly ErrorDetail[] = [
+        ...identityFaults({ email: given, role }),
+        ...fault === null ? [] : [{ path: '/body/password', message: fault, keyword: 'format' }]
+      ]
+      if (details.length > 0) throw failure('validationFailed', { extras: { details } })
       const hash = await passwords.hash(tenant, password)
       const at = new Date(now())
-      const user: User = { id: randomUUID(), tenant, email: input.email.toLowerCase(), role, status: 'active', createdAt: at }
+      const user: User = { id: randomUUID(), tenant, email: given.toLowerCase(), role, status: 'active', createdAt: at }
       await store.transaction(tenant, async (writer) => {
         if (!await store.lockTenant(writer, tenant)) throw failure('tenantUnknown')
         if (!await store.insert(writer, user, hash)) throw failure('conflict', { message: 'There is a user of this e-mail address already' })
@@ -77,8 +77,4 @@ export function createUsers ({ store, passwords, now, warn }: UsersParts): Users
     // An id of an identity provider is none of ours, and no value of the column.
     find: async (tenant, id) => uuid.test(id) ? store.find(tenant, id) : null
   }
-}
-
-function passwordRefused (fault: string): TenantryError {
-  return failure('validationFailed', { extras: { details: [{ path: '/body/password', message: fault, keyword: 'format' }] } })
 }

@@ -1,6 +1,7 @@
 /** What a user is to the server, and what is accepted of a new one. */
 import { Type, type Static } from 'typebox'
 import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/passwords.js'
+import { compileValidator, errorDetails, type ErrorDetail } from '../../lib/validation.js'
 
 /** A user with a password: (tenant, id). */
 export interface User {
@@ -29,9 +30,17 @@ export const Password = Type.String({ maxLength: maxPasswordInput, description: 
 
 const Role = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$', description: '1 to 64 of `A-Z a-z 0-9 _ . -`.' })
 
-export const NewUser = Type.Object({ email: Email, password: Password, role: Type.Optional(Role) }, { additionalProperties: false })
+const Identity = Type.Object({ email: Email, role: Type.Optional(Role) }, { additionalProperties: false })
 
-export interface NewUser extends Static<typeof NewUser> {
+export interface NewUser extends Static<typeof Identity> {
   /** Empty for the platform. */
   readonly tenant: string
+  readonly password: string
+}
+
+const check = compileValidator(Identity, 'body')
+
+/** What is wrong with a new user, but for its password; nothing where all is right. */
+export function identityFaults (identity: Static<typeof Identity>): readonly ErrorDetail[] {
+  return errorDetails(check(identity) ?? [], 'body')
 }

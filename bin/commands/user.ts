@@ -1,0 +1,100 @@
+/** `tenantry user create`: a user with a password. */
+import type { FastifyInstance } from 'fastify'
+import type { Command } from '../command.js'
+import type { Config } from '../../lib/config/index.js'
+import { noActor } from '../../lib/audit.js'
+import { catalogue, TenantryError } from '../../lib/errors.js'
+import { isTenantId } from '../../lib/tenant-id.js'
+import { UsageError } from '../command.js'
+import { loadDocument } from '../document.js'
+import { CommandError } from '../failure.js'
+
+export const createUser: Command = {
+  summary: 'Makes a user, who logs in with a password.',
+  usage: '[document] --email E [--role R] [--tenant T]',
+  document: 'optional',
+  details: `Asks for the password at the terminal, twice and without showing it; where standard input is no terminal, it is
+the one line there. It has 8 to 256 characters. Prints the user's id, which is the sub of its tokens. Servers may serve
+meanwhile (of an embedded database the server is stopped first).
+
+  --email E    the address that the user logs in with
+  --role R     the role (default: user); admin without --tenant is the platform's administrator
+  --tenant T   the tenant that the user belongs to; where there is none it is made, unless tenancy.provisioning is
+               "explicit" (default: none, a user of the platform)`,
+  options: { email: { type: 'string' }, role: { type: 'string' }, tenant: { type: 'string' } },
+
+  async run (call) {
+    const [email, role, tenant = ''] = [call.text('email'), call.text('role'), call.text('tenant')]
+    if (email === undefined) throw new UsageError('--email is missing: it is what the user logs in with')
+    if (tenant !== '' && !isTenantId(tenant)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
+    const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([import('../../plugins/users/user.js'), import('../../lib/passwords.js'), import('../password.js')])
+    const [wrong] = identityFaults({ email, ...role !== undefined && { role } })
+    if (wrong !== undefined) throw new UsageError(`--${wrong.path.replace('/body/', '')} ${wrong.message}`)
+    const config = await loadDocument(call.document, call.env)
+    const app = await open(config)
+    try {
+      // Before the question: whoever types a password need not be told afterwards.
+      const isMissing = tenant !== '' && await isMissingTenant(app, config, tenant)
+      const password = await readPassword()
+      const fault = passwordFault(password)
+      if (fault !== null) throw new CommandError(`the password ${fault}`)
+      if (isMissing) await makeTenant(app, tenant)
+      const { id } = await app.users.create({ tenant, email, password, ...role !== undefined && { role } }, noActor)
+      call.print(id)
+      return 0
+    } catch (error) {
+      throw explained(error, email)
+    } finally {
+      await app.close()
+    }
+  }
+}
+
+/** The plugins that know users and tenants, and no server. */
+async function open ({ database, tables, migrate, tenancy, plans }: Config): Promise<FastifyInstance> {
+  if (database.provider === 'embedded' && database.embedded?.dbPath === undefined) throw new CommandError('the database is in memory, and ends with this command: name a folder with embedded.dbPath')
+  const [{ default: Fastify }, ...plugins] = await Promise.all([
+    import('fastify'), import('../../plugins/database.js'), import('../../plugins/plans/index.js'), import('../../plugins/auth/index.js'),
+    import('../../plugins/tenancy/index.js'), import('../../plugins/users/index.js')
+  ])
+  const [databasePlugin, plansPlugin, authPlugin, tenancyPlugin, usersPlugin] = plugins
+  const app = Fastify({ pluginTimeout: 0 })
+  app.register(databasePlugin.default, { ...database, tables, migrate })
+  app.register(plansPlugin.default, { plans })
+  app.register(authPlugin.default, {})
+  app.register(tenancyPlugin.default, tenancy)
+  app.register(usersPlugin.default)
+  try {
+    await app.ready()
+  } catch (error) {
+    await app.close()
+    throw error
+  }
+  return app
+}
+
+/** Whether the tenant is to be made; throws where it cannot have users. */
+async function isMissingTenant (app: FastifyInstance, { tenancy }: Config, id: string): Promise<boolean> {
+  const tenant = await app.tenants.get(id)
+  if (tenant?.status === 'deleting') throw new CommandError(`the tenant "${id}" is being deleted`)
+  if (tenant === null && tenancy.provisioning === 'explicit') throw new CommandError(`there is no tenant "${id}", and tenancy.provisioning is "explicit": make it with POST /tenants, then run this again`)
+  return tenant === null
+}
+
+/** Nothing where somebody else has made it meanwhile. */
+async function makeTenant ({ tenants }: FastifyInstance, id: string): Promise<void> {
+  try {
+    await tenants.create({ id, name: id })
+  } catch (error) {
+    if (!(error instanceof TenantryError) || error.code !== catalogue.conflict.code) throw error
+  }
+}
+
+function explained (error: unknown, email: string): unknown {
+  if (!(error instanceof TenantryError)) return error
+  switch (error.code) {
+    case catalogue.conflict.code: return new CommandError(`there is a user of the address ${email} already`)
+    case catalogue.schemaChanged.code: return new CommandError('the database is not migrated: run "tenantry migrate"')
+    default: return error
+  }
+}
