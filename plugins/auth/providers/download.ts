@@ -1,13 +1,16 @@
 /** Asks another server for a JSON document, of which little is expected: it may be slow, endless, or somebody else's. */
 
 const maxBytes = 1_048_576 // of the document, unpacked
-const timeLimit = 5_000 // ms for everything
+const standardLimit = 5_000 // ms for everything
 
 /**
  * The document at the address. Redirects are refused: the address was chosen, what it refers to was not. Rejects for
- * another status than 200, a document beyond 1 MB or 5 s, and text that is no JSON.
+ * another status than 200, a document beyond 1 MB, one that is not there within the limit, and text that is no JSON.
+ *
+ * @param stop ends it, by the caller or by the limit
+ * @param timeLimit milliseconds for everything. Default: 5000
  */
-export async function downloadJson (address: string, stop: AbortController): Promise<unknown> {
+export async function downloadJson (address: string, stop: AbortController, timeLimit = standardLimit): Promise<unknown> {
   const timer = setTimeout(() => stop.abort(new Error(`no whole answer within ${timeLimit / 1000} s`)), timeLimit)
   try {
     const { status, body } = await fetch(address, { redirect: 'error', headers: { accept: 'application/json' }, signal: stop.signal })

@@ -1,0 +1,335 @@
+import type { Claims } from '../../../lib/compiler/types.js'
+import type { AuthProvider } from '../../../lib/config/schema/auth-providers.js'
+import { createHmac, createPublicKey, generateKeyPairSync } from 'node:crypto'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import auth from '../../../plugins/auth/index.js'
+import { downloadJson } from '../../../plugins/auth/providers/download.js'
+import { signToken, testSecret } from '../../helpers/tokens.js'
+import { testKey, testProvider, type TestKey, type TestProvider } from './provider.js'
+
+const invalid = { code: 'TENANTRY_TOKEN_INVALID', statusCode: 401, headers: { 'www-authenticate': 'Bearer error="invalid_token"' } }
+const expired = { code: 'TENANTRY_TOKEN_EXPIRED', statusCode: 401 }
+const unavailable = { code: 'TENANTRY_IDENTITY_PROVIDER_UNAVAILABLE', statusCode: 503 }
+
+const [first, second, rsa] = await Promise.all([testKey('first'), testKey('second'), testKey('rsa', 'RS256')])
+const start = Date.now()
+const frozen = () => start
+
+/** An app that knows the provider as `idp`, with a clock of its own. */
+async function open (t: Test, provider: TestProvider, options: AuthProvider = {}) {
+  let time = start
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(auth, {
+    jwt: { secret: testSecret },
+    authProviders: { idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256', 'RS256'], ...options } },
+    now: () => time
+  })
+  await app.ready()
+  return { app, verify: async (token: string, name?: string) => app.auth.verify(token, name), pass: (seconds: number) => { time += seconds * 1000 } }
+}
+
+/** The token needs no look at the keys. */
+function remembers (app: FastifyInstance, token: string): boolean {
+  try {
+    return !(app.auth.verify(token) instanceof Promise)
+  } catch {
+    return false
+  }
+}
+
+/** Ends when the condition holds. */
+async function until (condition: () => boolean): Promise<void> {
+  for (const deadline = Date.now() + 10_000; !condition();) {
+    if (Date.now() > deadline) throw new Error('what was waited for did not happen')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+t.test('claims are a whitelist: nothing of the token is believed that the document does not name', async (t) => {
+  const provider = await testProvider(t, [first], frozen)
+  const { verify } = await open(t, provider, { roleClaim: 'realm.role', tenantClaim: 'https://idp.example/tenant' })
+  const claims = await verify(await provider.sign(first, {
+    role: 'admin', tenant_id: 'other', permissions: ['*'], api_key: 'k', email: 'a@b.c', email_verified: true, realm: { role: 'editor' }, 'https://idp.example/tenant': 'acme', nbf: 1
+  }))
+  t.same(Object.keys(claims).sort(), ['email', 'exp', 'iat', 'iss', 'nbf', 'provider', 'role', 'sub', 'tenant_id'])
+  t.match(claims, { sub: 'idp:u1', role: 'editor', tenant_id: 'acme', email: 'a@b.c', provider: 'idp', iss: provider.issuer })
+  t.ok(Object.isFrozen(claims))
+
+  const of = async (more: Record<string, unknown>): Promise<Claims> => verify(await provider.sign(first, more))
+  t.match(await of({ realm: { role: 'admin' }, 'https://idp.example/tenant': 'acme' }), { role: 'admin', tenant_id: 'acme' })
+  for (const realm of [{ role: 'admin' }, { role: ['admin'] }, { role: '' }, { role: 'x'.repeat(129) }, { role: 'a\u0000b' }, { role: 'a\ud800' }, null, [{ role: 'x' }], 'x']) {
+    t.equal((await of({ realm })).role, undefined, JSON.stringify(realm))
+  }
+  for (const tenant of ['', 'a b', 'a:b', null, 7, ['acme'], 'x'.repeat(65)]) await t.rejects(of({ 'https://idp.example/tenant': tenant }), invalid, JSON.stringify(tenant))
+  for (const sub of [undefined, '', 7, 'x'.repeat(256), 'a\u0000', 'a\ud800']) await t.rejects(of({ sub }), invalid, JSON.stringify(sub))
+  for (const verified of [false, 'false']) t.equal((await of({ email: 'a@b.c', email_verified: verified })).email, undefined)
+  for (const email of [7, 'x'.repeat(255), 'a\n@b.c']) t.equal((await of({ email })).email, undefined)
+
+  const inherited = await open(t, provider, { roleClaim: 'constructor.name', tenantClaim: '__proto__.name' })
+  const plain = await inherited.verify(await provider.sign(first))
+  t.same([plain.role, plain.tenant_id], [undefined, undefined])
+  const unnamed = await open(t, provider)
+  const user = await unnamed.verify(await provider.sign(first, { role: 'admin', tenant_id: 'acme' }))
+  t.same([user.role, user.tenant_id], [undefined, undefined])
+})
+
+t.test('every algorithm that may be named verifies what another library signed, and only where it is named', async (t) => {
+  const keys = await Promise.all(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'].map(async (alg) => {
+    const key = alg.startsWith('RS') || alg.startsWith('PS') ? { ...rsa, alg } : await testKey(alg, alg)
+    return { ...key, kid: alg, jwk: { ...key.jwk, kid: alg, alg } }
+  }))
+  const provider = await testProvider(t, keys, frozen)
+  for (const key of keys) {
+    const only = await open(t, provider, { algorithms: [key.alg as 'RS256'] })
+    for (const other of keys) {
+      const verdict = only.verify(await provider.sign(other))
+      if (other === key) t.match(await verdict, { sub: 'idp:u1' }, key.alg)
+      else await t.rejects(verdict, invalid, `${other.alg} where ${key.alg} is named`)
+    }
+  }
+})
+
+t.test('a token of another issuer or audience, before or after its time, without an end, or changed is refused', async (t) => {
+  const provider = await testProvider(t, [first], frozen)
+  const { verify } = await open(t, provider, { audience: ['api', 'other'] })
+  const now = Math.floor(start / 1000)
+  t.ok(await verify(await provider.sign(first, { aud: ['x', 'other'] })))
+  t.ok(await verify(await provider.sign(first, { iat: now + 4 })), 'within the tolerance of 5 s')
+  for (const claims of [
+    { aud: 'them' }, { aud: ['them'] }, { aud: undefined }, { aud: { 0: 'api' } }, { aud: [] }, { aud: 'ap' }, { iss: undefined }, { iss: `${provider.issuer}x` }, { iss: [provider.issuer] },
+    { exp: undefined }, { exp: '9999999999' }, { iat: now + 60 }, { iat: 'now' }, { nbf: now + 60 }
+  ]) await t.rejects(verify(await provider.sign(first, claims)), invalid, JSON.stringify(claims))
+  await t.rejects(verify(await provider.sign(first, { exp: now - 6 })), expired)
+  await t.rejects(verify(await provider.sign(second, { exp: now - 6 }, { kid: 'first' })), invalid, 'a forged one is not even expired')
+  const token = await provider.sign(first)
+  const [header, , signature] = token.split('.')
+  const payload = (claims: object) => Buffer.from(JSON.stringify({ iss: provider.issuer, aud: 'api', sub: 'root', exp: now + 60, ...claims })).toString('base64url')
+  for (const wrong of [`${header}.${payload({})}.${signature}`, `${token}x`, token.slice(0, -4), `${header}.${payload({})}.`, `.${payload({})}.${signature}`, `${token}.x`]) {
+    await t.rejects(verify(wrong), invalid, wrong.slice(-30))
+  }
+  await t.rejects(verify(await provider.sign(first, {}, { b64: true, crit: ['b64'] })), invalid, 'an extension that must be understood')
+})
+
+t.test('algorithm confusion: no key of a provider is ever a secret, and no token chooses its algorithm or its key', async (t) => {
+  const provider = await testProvider(t, [first, rsa], frozen)
+  const spki = createPublicKey(rsa.privateKey).export({ type: 'spki', format: 'pem' }).toString()
+  provider.keys = [...provider.keys, { kty: 'oct', k: Buffer.from(testSecret).toString('base64url'), kid: 'oct', alg: 'HS256' }]
+  const { verify } = await open(t, provider)
+  const mine = await testKey('first')
+  const forged = (header: object, sign: (input: string) => string) => {
+    const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+    const input = `${encode(header)}.${encode({ iss: provider.issuer, aud: 'api', sub: 'root', exp: Math.floor(start / 1000) + 60 })}`
+    return `${input}.${sign(input)}`
+  }
+  const hmac = (key: string) => (input: string) => createHmac('sha256', key).update(input).digest('base64url')
+  for (const [token, what] of [
+    [forged({ alg: 'none' }, () => ''), 'none'],
+    [forged({ alg: 'None', kid: 'first' }, () => 'AA'), 'None'],
+    [forged({ alg: 'HS256', kid: 'rsa' }, hmac(JSON.stringify(rsa.jwk))), 'HS256 with the published key'],
+    [forged({ alg: 'HS256', kid: 'rsa' }, hmac(spki)), 'HS256 with a PEM'],
+    [forged({ alg: 'HS256', kid: 'oct' }, hmac(testSecret)), 'HS256 with a secret in the set'],
+    [forged({ alg: 'HS256' }, hmac(testSecret)), 'the own secret in the name of the provider'],
+    [await provider.sign(mine, {}, { jwk: mine.jwk, jku: provider.jwksUri, kid: 'first' }), 'a key of its own'],
+    [await provider.sign({ ...rsa, alg: 'RS512' }), 'an algorithm that is not named'],
+    [await provider.sign({ ...first, kid: 'rsa' }), 'ES256 with the name of a key for RS256'],
+    [await provider.sign({ ...rsa, kid: 'first' }), 'RS256 with the name of a key for ES256'],
+    [signToken({ iss: provider.issuer, aud: 'api' }), 'a token of the own key in the name of the provider']
+  ] as const) await t.rejects(verify(token), invalid, what)
+})
+
+t.test('keys that are for encryption, too short, private or wrong are not used; of several without a name none is', async (t) => {
+  const provider = await testProvider(t, [], frozen)
+  const nameless = await testKey(undefined)
+  const { kid, alg, privateKey, jwk } = first
+  const own = await open(t, provider)
+  const verdicts = async (keys: readonly object[], key: TestKey = first) => {
+    provider.keys = keys
+    own.pass(60)
+    return (await open(t, provider)).verify(await provider.sign(key)).then(() => 'verified', ({ code }) => code)
+  }
+  t.equal(await verdicts([jwk]), 'verified')
+  t.equal(await verdicts([{ ...jwk, use: undefined, alg: undefined }]), 'verified')
+  t.equal(await verdicts([{ ...jwk, use: 'enc' }]), unavailable.code)
+  t.equal(await verdicts([{ ...jwk, key_ops: ['encrypt'] }]), unavailable.code)
+  t.equal(await verdicts([{ ...jwk, alg: 'ES384' }]), unavailable.code)
+  t.equal(await verdicts([{ ...jwk, x: 'AAAA' }]), unavailable.code)
+  t.equal(await verdicts([null, 7, 'x', [], {}, jwk].map((key) => Object(key) === key ? Object(key) : key)), 'verified')
+  t.equal(await verdicts([...Array.from({ length: 99 }, () => second.jwk), jwk]), 'verified')
+  t.equal(await verdicts([...Array.from({ length: 100 }, () => second.jwk), jwk]), unavailable.code)
+  t.equal(await verdicts([nameless.jwk], nameless), 'verified')
+  t.equal(await verdicts([jwk], { kid: undefined, alg, privateKey, jwk }), 'verified', 'there is one only')
+  t.equal(await verdicts([nameless.jwk, jwk], nameless), invalid.code)
+  t.equal(await verdicts([nameless.jwk], { ...nameless, kid: 'x' }), invalid.code)
+  t.equal(kid, 'first')
+  const short = generateKeyPairSync('rsa', { modulusLength: 1024 })
+  t.equal(await verdicts([{ ...short.publicKey.export({ format: 'jwk' }), kid: 'short' }, rsa.jwk], { ...rsa, kid: 'short' }), invalid.code)
+})
+
+t.test('a rotated key is read at once, and a flood of keys that nobody has costs one request in 30 s', async (t) => {
+  const provider = await testProvider(t, [first], frozen)
+  const { verify, pass } = await open(t, provider)
+  t.ok(await verify(await provider.sign(first)))
+  provider.keys = [first.jwk, second.jwk]
+  const tokens = await Promise.all(Array.from({ length: 5 }, () => provider.sign(second)))
+  await Promise.all(tokens.map((token) => verify(token)))
+  t.equal(provider.requests, 2, 'one for all that wait')
+
+  const flood = async () => {
+    const [header = '', payload = '', signature = ''] = (await provider.sign(first)).split('.')
+    const kids = ['../../etc/passwd', "' or 1=1 --", '__proto__', 'x'.repeat(3000), ...Array.from({ length: 60 }, (_, index) => `kid-${index}`)]
+    t.ok(header)
+    for (const kid of kids) {
+      const forged = Buffer.from(JSON.stringify({ alg: 'ES256', kid })).toString('base64url')
+      await t.rejects(verify(`${forged}.${payload}.${signature}`), invalid)
+    }
+  }
+  await flood()
+  t.equal(provider.requests, 3)
+  await flood()
+  pass(29)
+  await flood()
+  t.equal(provider.requests, 3)
+  pass(1)
+  await flood()
+  t.equal(provider.requests, 4)
+  t.ok(await verify(await provider.sign(second)), 'others go on')
+
+  const cold = await open(t, provider)
+  const before = provider.requests
+  await t.rejects(cold.verify(await provider.sign(first, {}, { kid: 'nobody' })), invalid)
+  await t.rejects(cold.verify(await provider.sign(first, {}, { kid: 'no one' })), invalid)
+  t.equal(provider.requests, before + 1, 'the first answer was the search')
+})
+
+t.test('a key that was withdrawn goes after 10 minutes, with what it verified, and the own tokens stay', async (t) => {
+  const provider = await testProvider(t, [first, second], frozen)
+  const { app, verify, pass } = await open(t, provider)
+  const lasting = { exp: Math.floor(start / 1000) + 36_000 }
+  const withdrawn = await provider.sign(first, lasting)
+  const kept = await provider.sign(second, lasting)
+  await verify(withdrawn)
+  const claims = await verify(kept)
+  t.equal(await verify(kept), claims, 'from memory')
+  provider.keys = [second.jwk]
+  pass(599)
+  await verify(await provider.sign(second, { ...lasting, sub: 'u2' }))
+  t.equal(provider.requests, 1)
+  pass(1)
+  t.ok(await verify(withdrawn), 'the old keys go on until the new ones are there')
+  await verify(await provider.sign(second, { ...lasting, sub: 'u3' }))
+  await until(() => provider.requests === 2)
+  await until(() => app.auth.verify(kept) !== claims)
+  await t.rejects(verify(withdrawn), invalid)
+  t.match(await verify(kept), { sub: 'idp:u1' })
+  const own = signToken({ exp: lasting.exp })
+  t.match(await verify(own), { sub: 'user-1' })
+  provider.keys = []
+  pass(600)
+  await verify(await provider.sign(second, { ...lasting, sub: 'u4' }))
+  await until(() => provider.requests === 3)
+  await until(() => !remembers(app, kept))
+  await t.rejects(verify(kept), unavailable, 'all of them are withdrawn')
+  t.match(await verify(own), { sub: 'user-1' })
+})
+
+t.test('while the provider is down known keys go on; without any it is 503, and asked again after 5 s', async (t) => {
+  const provider = await testProvider(t, [first], frozen)
+  const { verify, pass } = await open(t, provider)
+  const token = await provider.sign(first)
+  provider.answer = (_request, response) => { response.writeHead(500).end() }
+  const refused = await verify(token).catch((error: unknown) => error)
+  t.match(refused, { ...unavailable, headers: { 'retry-after': '5' } })
+  await t.rejects(verify(token), unavailable)
+  t.equal(provider.requests, 1)
+  pass(5)
+  provider.answer = null
+  t.ok(await verify(token))
+  provider.answer = (request) => { request.socket.destroy() }
+  pass(700)
+  t.ok(await verify(await provider.sign(first, { sub: 'u2' })))
+  await until(() => provider.requests === 3)
+  t.ok(await verify(await provider.sign(first, { sub: 'u3' })))
+  await t.rejects(verify(await provider.sign(first, {}, { kid: 'unknown' })), invalid)
+  t.ok(await verify(await provider.sign(first, { sub: 'u4' })))
+})
+
+t.test('answers that are too large, that refer elsewhere, that are no key set: refused, and nothing is kept of them', async (t) => {
+  const provider = await testProvider(t, [first], frozen)
+  const elsewhere = await testProvider(t, [first], frozen)
+  const { verify, pass } = await open(t, provider)
+  const token = await provider.sign(first)
+  let sent = 0
+  const answers: Record<string, NonNullable<TestProvider['answer']>> = {
+    '10 MB': (_request, response) => {
+      const set = Buffer.alloc(1024 * 1024, ' ')
+      response.write('{"keys":[')
+      const more = () => {
+        if (response.destroyed || sent++ === 10) return response.end(']}')
+        response.write(set, more)
+      }
+      more()
+    },
+    'a redirect': (_request, response) => { response.writeHead(302, { location: elsewhere.jwksUri }).end() },
+    'no JSON': (_request, response) => { response.end('<html>') },
+    'no set': (_request, response) => { response.end('{"keys":{}}') },
+    'a list': (_request, response) => { response.end('[]') },
+    'an empty answer': (_request, response) => { response.end() },
+    'another status': (_request, response) => { response.writeHead(203).end(JSON.stringify({ keys: [first.jwk] })) }
+  }
+  for (const [what, answer] of Object.entries(answers)) {
+    provider.answer = answer
+    await t.rejects(verify(token), unavailable, what)
+    pass(5)
+  }
+  t.ok(sent < 10, 'the rest of 10 MB was not read')
+  t.equal(elsewhere.requests, 0)
+  provider.answer = null
+  t.ok(await verify(token))
+})
+
+t.test('a provider that never answers holds nobody for longer than 5 s, and no server that stops', async (t) => {
+  const provider = await testProvider(t, [first], frozen)
+  provider.answer = () => {}
+  const { app, verify } = await open(t, provider)
+  const token = await provider.sign(first)
+  const waiting = verify(token).catch((error: unknown) => error)
+  await until(() => provider.requests === 1)
+  const others = Array.from({ length: 1100 }, () => verify(token).catch((error: unknown) => error))
+  const crowd = await Promise.race([Promise.all(others.slice(1000)), waiting.then(() => 'waited')])
+  t.match(crowd, Array.from({ length: 100 }, () => unavailable), 'no more than a thousand wait')
+  await app.close()
+  t.match(await waiting, unavailable)
+  t.match(await Promise.all(others), others.map(() => unavailable))
+  t.equal(provider.requests, 1)
+})
+
+t.test('a document that does not come, or not to its end, is waited for as long as was said', async (t) => {
+  const provider = await testProvider(t, [])
+  provider.answer = () => {}
+  await t.rejects(downloadJson(provider.jwksUri, new AbortController(), 50), /no whole answer within 0.05 s/)
+  provider.answer = (_request, response) => {
+    const timer = setInterval(() => response.write(' '), 5)
+    response.on('close', () => clearInterval(timer))
+  }
+  await t.rejects(downloadJson(provider.jwksUri, new AbortController(), 50), /no whole answer within 0.05 s/)
+})
+
+t.test('two providers and the own key: each token is taken where its issuer is asked for, and nowhere else', async (t) => {
+  const [one, two] = [await testProvider(t, [first], frozen), await testProvider(t, [first], frozen)]
+  const app = Fastify()
+  t.teardown(() => app.close())
+  const section = ({ issuer, jwksUri }: TestProvider) => ({ issuer, jwksUri, audience: 'api', algorithms: ['ES256' as const] })
+  await app.register(auth, { jwt: { secret: testSecret }, authProviders: { one: section(one), two: section(two) } })
+  t.same(app.auth.providers, ['one', 'two'])
+  const verify = async (token: string, provider?: string) => app.auth.verify(token, provider)
+  const tokens = { one: await one.sign(first), two: await two.sign(first), jwt: signToken({ sub: 'own' }) }
+  for (let round = 1; round <= 2; round++) {
+    for (const [name, token] of Object.entries(tokens)) {
+      t.match(await verify(token), { sub: name === 'jwt' ? 'own' : `${name}:u1` })
+      t.match(await verify(token, name), { sub: name === 'jwt' ? 'own' : `${name}:u1` })
+      for (const other of [...Object.keys(tokens), 'three'].filter((other) => other !== name)) await t.rejects(verify(token, other), invalid, `${name} where ${other} is asked for`)
+    }
+  }
+})
