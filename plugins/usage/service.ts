@@ -8,7 +8,7 @@ import { failure } from '../../lib/errors.js'
 import { add, createCounts } from './counts.js'
 import { createGauges } from './gauges.js'
 import { createLedger } from './ledger.js'
-import { refuseAmount, type Counted, type Gauge, type Reserved } from './metrics.js'
+import { refuseAmount, type Counted, type Counter, type Gauge, type Reserved } from './metrics.js'
 import { dayOf, daysOf, monthOf, total } from './periods.js'
 import { reportOf, type Report } from './report.js'
 import { createReservations, type Reservation } from './reservations.js'
@@ -128,14 +128,16 @@ export function createUsage ({ engine, tenants, plans, log, now = Date.now, stor
     async summary (tenant) {
       await ledger.flush()
       const month = monthOf(dayOf(now()))
-      const of = await store.amounts(tenant, ['api_calls', 'llm_tokens', 'storage_bytes', 'bandwidth_bytes'], [month, total])
+      const days = daysOf(month)
+      const of = await store.amounts(tenant, ['api_calls', 'llm_tokens', 'storage_bytes', 'bandwidth_bytes'], [...days, total])
+      const sumOf = (counter: Counter) => days.reduce((sum, day) => add(sum, of(counter, day)), 0)
       return {
         tenant_id: tenant,
         period: month,
-        api_calls: of('api_calls', month),
-        llm_tokens: of('llm_tokens', month),
+        api_calls: sumOf('api_calls'),
+        llm_tokens: sumOf('llm_tokens'),
         storage_bytes: of('storage_bytes', total),
-        bandwidth_bytes: of('bandwidth_bytes', month)
+        bandwidth_bytes: sumOf('bandwidth_bytes')
       }
     },
     async history (tenant, month) {

@@ -7,7 +7,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import type { Figure } from './counts.js'
 import { sql, type RawBuilder } from 'kysely'
 import { maxAmount, type Counter, type Gauge, type Reserved } from './metrics.js'
-import { monthOf, total } from './periods.js'
+import { daysOf, monthOf, total } from './periods.js'
 
 const silence = sql.lit('30 seconds') // after which an instance counts as gone
 const keptFor = sql.lit('1 day') // that what others resolved is kept, for its instance may come back
@@ -77,14 +77,12 @@ export type UsageStore = ReturnType<typeof createUsageStore>
 type Sql = RawBuilder<unknown>
 
 /**
- * Adds what the CTE `sums (tenant_id, counter, period, amount)` has, and for a day its month. Nothing falls below 0, and
- * nothing passes what JSON's numbers hold exactly.
+ * Adds what the CTE `sums (tenant_id, counter, period, amount)` has. Nothing falls below 0, and nothing passes what JSON's
+ * numbers hold exactly. A month has no row: it is the sum of its days, which is read far less often than days are written.
  */
 const book = (sums: Sql): Sql => sql`insert into tenantry.usage_counters as c (tenant_id, counter, period, amount)
   select b.tenant_id, b.counter, b.period, greatest(least(b.amount, ${sql.lit(maxAmount)}), ${sql.lit(-maxAmount)})::bigint from (
-    select s.tenant_id, s.counter, p.period, sum(s.amount) as amount from ${sums} s
-    cross join lateral (select s.period union all select left(s.period, 7) where s.period <> 'total') p (period)
-    group by s.tenant_id, s.counter, p.period
+    select tenant_id, counter, period, sum(amount) as amount from ${sums} group by tenant_id, counter, period
   ) b where b.amount > 0 or (b.amount < 0 and exists (
     select from tenantry.usage_counters e where e.tenant_id = b.tenant_id and e.counter = b.counter and e.period = b.period
   )) order by b.tenant_id, b.counter, b.period
@@ -103,8 +101,8 @@ const lockTenant = {
 const reserveStatement = {
   name: 'usage_reserve',
   text: `with taken as (
-    select coalesce((select amount from tenantry.usage_counters where tenant_id = $3 and counter = $4 and period = $7), 0)
-      + coalesce((select sum(amount) from tenantry.usage_reservations where tenant_id = $3 and counter = $4 and left(period, 7) = $7 and booked is null), 0) as amount
+    select coalesce((select sum(amount) from tenantry.usage_counters where tenant_id = $3 and counter = $4 and period = any($7::text[])), 0)
+      + coalesce((select sum(amount) from tenantry.usage_reservations where tenant_id = $3 and counter = $4 and period = any($7::text[]) and booked is null), 0) as amount
   ), placed as (
     insert into tenantry.usage_reservations (id, instance_id, tenant_id, counter, period, amount)
     select $1::uuid, $2::uuid, $3, $4, $5, $6::bigint from taken where $8::bigint is null or taken.amount + $6::bigint <= $8::bigint returning 1
@@ -161,7 +159,7 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
         const [locked] = await session.rows<{ plan: string }>(lockTenant, [tenant])
         if (locked === undefined) return null
         const { plan } = locked
-        const values = [id, instance, tenant, counter, period, amount, period === total ? total : monthOf(period), limitOf(plan)]
+        const values = [id, instance, tenant, counter, period, amount, period === total ? [total] : daysOf(monthOf(period)), limitOf(plan)]
         const [row] = await session.rows<{ taken: number, admitted: boolean }>(reserveStatement, values)
         return row === undefined ? null : { plan, ...row }
       })

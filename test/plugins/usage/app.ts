@@ -71,9 +71,10 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   return { app, as: (tenant) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada', role: 'user' }) }) }
 }
 
-/** The rows of the ledger: `tenant counter period`, and the amount. */
+/** The rows of the ledger, `tenant counter period`, and the amount; with each month, which is the sum of its days. */
 export async function ledgerOf (app: FastifyInstance): Promise<Record<string, number>> {
-  const { rows } = await sql<{ name: string, amount: number }>`select tenant_id || ' ' || counter || ' ' || period as name, amount::float8 as amount from tenantry.usage_counters order by 1`.execute(app.db)
+  const { rows } = await sql<{ name: string, amount: number }>`select tenant_id || ' ' || counter || ' ' || p.period as name, sum(amount)::float8 as amount
+    from tenantry.usage_counters cross join lateral (select period union select left(period, 7) where period <> 'total') p (period) group by 1 order by 1`.execute(app.db)
   return Object.fromEntries(rows.map(({ name, amount }) => [name, amount]))
 }
 

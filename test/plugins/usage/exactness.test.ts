@@ -23,11 +23,11 @@ test('a million increments over a thousand tenants are in the ledger to the last
   }
   await service.close()
   t.equal(service.waiting, 0)
-  const { rows } = await sql<{ tenant_id: string, month: number, day: number }>`select tenant_id, sum(amount) filter (where period = '2026-06')::float8 as month, sum(amount) filter (where period = '2026-06-01')::float8 as day
+  const { rows } = await sql<{ tenant_id: string, sum: number }>`select tenant_id, sum(amount)::float8 as sum
     from tenantry.usage_counters where counter = 'api_calls' group by 1`.execute(app.db)
   t.equal(rows.length, tenants)
-  t.equal(rows.filter(({ tenant_id: id, month, day }) => expected.get(id) === month && month === day).length, tenants, 'each is exact')
-  t.equal(rows.reduce((sum, { month }) => sum + month, 0), 1_400_000)
+  t.equal(rows.filter(({ tenant_id: id, sum }) => expected.get(id) === sum).length, tenants, 'each is exact')
+  t.equal(rows.reduce((all, { sum }) => all + sum, 0), 1_400_000)
 }))
 
 test('memory is that of what waits: ten thousand tenants leave nothing behind', async (t) => {
@@ -43,7 +43,7 @@ test('memory is that of what waits: ten thousand tenants leave nothing behind', 
     await service.flush()
     t.equal(service.waiting, 0)
   }
-  const { rows: [sum] } = await sql`select count(*)::int as rows, sum(amount)::float8 as sum from tenantry.usage_counters where counter = 'bandwidth_bytes' and period like '____-__'`.execute(app.db)
+  const { rows: [sum] } = await sql`select count(*)::int as rows, sum(amount)::float8 as sum from tenantry.usage_counters where counter = 'bandwidth_bytes'`.execute(app.db)
   t.same(sum, { rows: 10_000, sum: 300_000 })
   service.record('nobody', 'api_calls')
   t.equal(service.waiting, 0, 'an id that no tenant has takes no room')
