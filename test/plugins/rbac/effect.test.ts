@@ -140,6 +140,10 @@ test('a deleted tenant takes the roles of its users with it', async (t) => {
   await sql`insert into tenantry.earlier_user_roles select * from tenantry."order"`.execute(app.db)
   t.same(await what(ask, { sub: 'u', tenant_id: 'acme' }), mayRead)
 
+  // Deleted elsewhere, of which this server has not heard yet.
+  await sql`update tenantry.tenants set status = 'deleting' where id = 'acme'`.execute(app.db)
+  refused(t, await ask('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'late', roleId } }), 404, 'TENANT_UNKNOWN', 'nothing is written for a tenant that is being deleted')
+  await sql`update tenantry.tenants set status = 'active' where id = 'acme'`.execute(app.db)
   t.equal((await ask('DELETE /tenants/acme', platform)).status, 200)
   for (const table of ['order', 'earlier_user_roles']) {
     const { rows } = await sql<{ tenant: string }>`select tenant_id as tenant from tenantry.${sql.id(table)} order by 1`.execute(app.db)
