@@ -5,6 +5,7 @@ import { createEngine } from '../../../lib/database/index.js'
 import { planSql, recordSql } from '../../../lib/database/migrations/plan.js'
 import { tenantOwnedTables } from '../../../lib/database/system-tables.js'
 import { nobody, openEngine, rejection, run } from './open.js'
+import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 
 const authors: DeclaredTables[string] = {
@@ -34,10 +35,9 @@ const notes: DeclaredTables[string] = {
 }
 const tables = { authors, notes }
 
-const system = ['001_system_tables', '002_tenants', '003_tenant_configs', '004_secrets', '005_api_keys', '006_tenant_rbac', '007_resource_limits', '008_request_stats', '009_usage']
 const systemTables = [
   'tenantry.migrations', 'tenantry.documents', 'tenantry.tenants', 'tenantry.deleted_tenants', 'tenantry.tenant_configs',
-  'tenantry.secrets', 'tenantry.api_keys', 'tenantry.tenant_rbac', 'tenantry.tenant_roles',
+  'tenantry.secrets', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.users', 'tenantry.user_mfa', 'tenantry.revocations', 'tenantry.api_keys', 'tenantry.tenant_rbac', 'tenantry.tenant_roles',
   'tenantry.resource_usage', 'tenantry.resource_limits', 'tenantry.request_stats', 'tenantry.request_stats_writers',
   'tenantry.usage_instances', 'tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.usage_reservations'
 ]
@@ -45,16 +45,16 @@ const systemTables = [
 test('an empty database gets the server\'s tables and the declared ones; twice is a no-op', (t) => forEachEngine(t, async (t, database) => {
   const engine = await openEngine(t, { ...database, tables, migrate: 'manual' })
   const plan = await engine.migration.plan()
-  t.strictSame(plan.migrations.map(({ name }) => name), [...system, '010_create_authors_notes'])
-  t.strictSame(await engine.pendingMigrations(), [...system, '010_create_authors_notes'])
+  t.strictSame(plan.migrations.map(({ name }) => name), [...systemNames, nameAfterSystem('create_authors_notes')])
+  t.strictSame(await engine.pendingMigrations(), [...systemNames, nameAfterSystem('create_authors_notes')])
   t.strictSame(plan.tables, Object.fromEntries([...systemTables, 'authors', 'notes'].map((name) => [name, false])))
 
-  t.strictSame(await engine.migration.apply(), [...system, '010_create_authors_notes'])
+  t.strictSame(await engine.migration.apply(), [...systemNames, nameAfterSystem('create_authors_notes')])
   t.strictSame(await engine.migration.apply(), [])
   t.strictSame(await engine.pendingMigrations(), [])
   t.strictSame(await engine.migration.plan(), { migrations: [], warnings: [], tables: Object.fromEntries([...systemTables, 'authors', 'notes'].map((name) => [name, true])) })
   t.strictSame((await engine.kysely.selectFrom('tenantry.migrations').select(['name', 'kind']).orderBy('name').execute()),
-    [...system.map((name) => ({ name, kind: 'system' })), { name: '010_create_authors_notes', kind: 'tables' }])
+    [...systemNames.map((name) => ({ name, kind: 'system' })), { name: nameAfterSystem('create_authors_notes'), kind: 'tables' }])
 
   const found = engine.catalogue.tables.get('notes')
   t.match(found, { primaryKey: ['tenant_id', 'id'], uniqueKeys: [['tenant_id', 'title', 'day']], tenantScoped: true, softDelete: true })
@@ -123,7 +123,7 @@ test('later declarations add what is lacking and leave what is there', async (t)
   t.strictSame(await query('select email, name, born, deleted from authors'), [{ email: 'x@y', name: 'nobody', born: null, deleted: false }])
   t.match(engine.catalogue.tables.get('notes'), { foreignKeys: [{ columns: ['author_id'], referencedColumns: ['id'] }], tenantScoped: false })
   t.match(engine.catalogue.tables.get('authors')?.uniqueKeys.filter((key) => key.length === 1), [['id']], 'what a table without tenants refers to is unique over all')
-  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [...system, '010_create_authors', '011_create_notes'])
+  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [...systemNames, nameAfterSystem('create_authors'), nameAfterSystem('create_notes', 2)])
   const plan = await engine.migration.plan()
   t.strictSame(plan.migrations, [])
   t.match(plan.warnings, [/authors\.email is text in the database and declared as integer/, /authors\.born is declared notNull/])
@@ -138,12 +138,12 @@ test('a database of the version that had no tenants gets what it lacks, after wh
   const [first, last] = [migrations[0]!, migrations.at(-1)!]
   await run(old, ...first.statements, recordSql(first), ...last.statements, recordSql({ ...last, name: '002_create_authors' }))
   await run(old, "insert into authors (email, tenant_id) values ('x@y', 'a')", "insert into tenantry.documents (tenant_id, collection, id, data) values ('a', 'c', '1', '{}')")
-  const added = system.slice(1).map((name, index) => `${String(index + 3).padStart(3, '0')}_${name.slice(4)}`)
+  const added = systemNames.slice(1).map((name, index) => `${String(index + 3).padStart(3, '0')}_${name.slice(4)}`)
   t.strictSame(await old.pendingMigrations(), added)
   t.strictSame(await old.migration.apply(), added)
   const upgraded = await openEngine(t, { ...database, tables, migrate: 'auto' })
   t.strictSame((await upgraded.kysely.selectFrom('tenantry.migrations').select('name').orderBy('name').execute()).map(({ name }) => name),
-    ['001_system_tables', '002_create_authors', ...added, '011_create_notes'])
+    ['001_system_tables', '002_create_authors', ...added, nameAfterSystem('create_notes', 2)])
   t.strictSame(await upgraded.pendingMigrations(), [])
   t.equal(await upgraded.text({ text: 'select (select count(*) from authors) || (select id from tenantry.documents)' }, [], nobody), '11')
 }))
@@ -173,16 +173,16 @@ test('the script does by hand what apply does', async (t) => {
 test('twenty servers that start together on one empty database migrate it once', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const engines = await Promise.all(Array.from({ length: 20 }, () => openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2 } }, tables, migrate: 'auto' })))
-  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [...system, '010_create_authors_notes'])
+  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [...systemNames, nameAfterSystem('create_authors_notes')])
   for (const engine of engines) t.equal(engine.catalogue.tables.get('notes')?.columns.has('deleted_at'), true)
 })
 
 test('a database that is newer than the program is refused, and untouched', (t) => forEachEngine(t, async (t, database) => {
   if (database.provider !== 'postgres') return
   const engine = await openEngine(t, { ...database, migrate: 'auto' })
-  await engine.transaction(nobody, (session) => session.rows({ text: "insert into tenantry.migrations (name) values ('010_from_the_future')" }))
+  await engine.transaction(nobody, (session) => session.rows({ text: `insert into tenantry.migrations (name) values ('${nameAfterSystem('from_the_future')}')` }))
   for (const migrate of ['auto', 'manual'] as const) {
-    t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*010_from_the_future/ })
+    t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*_from_the_future/ })
   }
   t.strictSame([...(await engine.refresh()).tables.keys()], [])
 }))
@@ -194,9 +194,9 @@ test('a migration that the data forbids says why and changes nothing', async (t)
     postgres: { connectionString },
     tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text', unique: true }, more: { type: 'text' } } } }
   })
-  t.match(await rejection(engine.migration.apply()), { code: 'TENANTRY_CONFLICT', statusCode: 409, message: /010_alter_notes cannot be applied: could not create unique index "notes_title_key"/ })
+  t.match(await rejection(engine.migration.apply()), { code: 'TENANTRY_CONFLICT', statusCode: 409, message: new RegExp(`${nameAfterSystem('alter_notes')} cannot be applied: could not create unique index "notes_title_key"`) })
   t.strictSame((await query('select * from notes limit 1')), [{ id: 1, title: 'x' }])
-  t.strictSame(await engine.pendingMigrations(), ['010_alter_notes'])
+  t.strictSame(await engine.pendingMigrations(), [nameAfterSystem('alter_notes')])
 })
 
 test('a database that is not migrated can be opened, and says what it lacks', async (t) => {
@@ -209,7 +209,7 @@ test('a database that is not migrated can be opened, and says what it lacks', as
     migrate: 'manual',
     log: { info () {}, warn: (object) => said.push(object) }
   })
-  t.strictSame(said, [{ migrations: [...system, '010_create_authors_notes'] }])
+  t.strictSame(said, [{ migrations: [...systemNames, nameAfterSystem('create_authors_notes')] }])
   t.equal(engine.catalogue.tables.has('notes'), true)
 })
 
@@ -222,5 +222,5 @@ test('a table that a long statement holds does not stop the migration for ever',
   const applying = rejection(engine.migration.apply())
   t.match(await applying, { code: 'TENANTRY_DATABASE_BUSY' })
   await holder.end()
-  t.strictSame(await engine.migration.apply(), ['010_alter_notes'])
+  t.strictSame(await engine.migration.apply(), [nameAfterSystem('alter_notes')])
 })

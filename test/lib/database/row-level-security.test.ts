@@ -4,12 +4,12 @@ import type { Transaction } from 'kysely'
 import { createEngine, type EngineOptions } from '../../../lib/database/index.js'
 import { tenantOwnedTables, type SystemTables } from '../../../lib/database/system-tables.js'
 import { nobody, openEngine, rejection } from './open.js'
+import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 
 const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true } }, tenantScoped: true } } as const
 const rows = [1, 2, 3].map((id) => `insert into notes values (${id}, '${id === 3 ? 'b' : 'a'}')`).join(';')
 const seen = { name: 'seen', text: "select string_agg(id::text, ',' order by id) from notes" }
-const system = ['001_system_tables', '002_tenants', '003_tenant_configs', '004_secrets', '005_api_keys', '006_tenant_rbac', '007_resource_limits', '008_request_stats', '009_usage']
 const insert = { name: 'insert', text: 'insert into notes (id, tenant_id) values ($1, $2)' }
 
 test('each request sees and writes its tenant\'s rows and no others, on one connection', async (t) => {
@@ -83,7 +83,7 @@ test('tables that were found get policies too, beside those that they have', asy
     create table shared (id int);
     create view seen as select * from plain`)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, rowLevelSecurity: true } })
-  t.strictSame(await engine.pendingMigrations(), [...system, '010_isolate_guarded_plain_typed'])
+  t.strictSame(await engine.pendingMigrations(), [...systemNames, nameAfterSystem('isolate_guarded_plain_typed')])
   await engine.migration.apply()
   t.strictSame(await engine.pendingMigrations(), [])
   const uuid = '00000000-0000-4000-8000-000000000001'
