@@ -1,0 +1,181 @@
+/**
+ * What identity costs: requests that need a permission with the platform's roles on against off, failed logins of users
+ * that are there against users that are not, and logins a second. `node --import tsx bench/identity.ts` after a build. Options:
+ *   --rounds N         rounds of each case (default 5)
+ *   --seconds N        seconds of load in a round (default 4)
+ *   --connections N    connections of the load (default 32)
+ *   --tries N          failed logins of each kind (default 200)
+ *   --parts TEXT       which of roles,time,logins (default all)
+ */
+import type { BenchRequest } from './cases.js'
+import type { BenchUser, DelayReport, IdentitySettings } from './identity/server.js'
+import { randomBytes } from 'node:crypto'
+import { cpus } from 'node:os'
+import { parseArgs } from 'node:util'
+import { signToken, testSecret } from '../test/helpers/tokens.js'
+import { startDatabase, tenants } from './database.js'
+import { permission } from './identity/document.js'
+import { compare, type CompareOptions, type Spread } from './limits/compare.js'
+import { markdownTable, median } from './statistics.js'
+import { startLoad, startSubject, type Subject } from './subject.js'
+import { withClient } from './tenants/data.js'
+
+const { values: given } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '4' },
+    connections: { type: 'string', default: '32' },
+    tries: { type: 'string', default: '200' },
+    parts: { type: 'string', default: 'roles,time,logins' }
+  }
+})
+const parts = given.parts.split(',')
+const tries = Number(given.tries)
+const triesOfUser = 4 // fewer than lock an account
+const warmUp = 10 // failed logins of each kind that do not count
+const password = randomBytes(12).toString('base64url')
+let addresses = 0
+
+const database = await startDatabase()
+const load = startLoad()
+const options: CompareOptions = { load, rounds: Number(given.rounds), seconds: Number(given.seconds), connections: Number(given.connections) }
+const masterKey = randomBytes(32).toString('base64')
+const subjects: Subject[] = []
+try {
+  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${options.connections} connections, ${options.rounds} rounds of ${options.seconds} s\n`)
+  const off = await startServer(false)
+  await withClient(database.connectionString, async (client) => {
+    await client.query("insert into tenantry.tenants (id, name, plan) select id, id, 'enterprise' from unnest($1::text[]) as id", [tenants])
+  })
+  if (parts.includes('roles')) await compareRoles(off)
+  if (parts.includes('time')) await compareTimes(off)
+  if (parts.includes('logins')) await countLogins(off)
+} finally {
+  for (const process of [...subjects, load]) await process.stop()
+  await database.stop()
+}
+
+async function startServer (rbac: boolean): Promise<Subject> {
+  const settings: IdentitySettings = { connectionString: database.connectionString, jwtSecret: testSecret, masterKey, rbac }
+  const subject = await startSubject('identity', settings)
+  subjects.push(subject)
+  return subject
+}
+
+/** The permission stands in the token, or is that of a role that the platform has given. */
+async function compareRoles (off: Subject): Promise<void> {
+  const on = await startServer(true)
+  await giveRole(on)
+  const rows: string[][] = []
+  const own = { permissions: [permission] }
+  for (const [name, pathsOf] of [['no database', greetings], ['one row', articles]] as const) {
+    for (const [source, claims] of [['the token', own], ['a role', {}]] as const) {
+      const { base, other, ratio, cpu } = await compare({ server: off, requests: requestsOf(pathsOf, own) }, { server: on, requests: requestsOf(pathsOf, claims) }, options)
+      console.error(`${name}, ${source}: ${shown(ratio)}, CPU ${shown(cpu)}`)
+      rows.push([name, source, base.toFixed(0), other.toFixed(0), shown(ratio), '≥ 0.97', shown(cpu)])
+    }
+  }
+  console.log(`A request that needs a permission, the platform's roles on against off (where the token has it).\n\n${markdownTable(['route', 'on, the permission is from', 'off, requests/s', 'on, requests/s', 'ratio', 'asked ratio', 'CPU a request'], rows)}\n`)
+}
+
+async function giveRole (server: Subject): Promise<void> {
+  const headers = { authorization: `Bearer ${signToken({ sub: 'root', role: 'admin' })}` }
+  const { id } = await post(server, '/rbac/roles', { name: 'reader', permissions: [permission] }, headers)
+  for (const tenant of tenants) await post(server, '/rbac/assign', { userId: userOf(tenant), roleId: id }, { ...headers, 'x-tenant-id': tenant })
+}
+
+function userOf (tenant: string): string {
+  return `user-of-${tenant}`
+}
+
+function requestsOf (pathsOf: (tenant: string) => readonly string[], claims: object): BenchRequest[] {
+  return tenants.flatMap((tenant) => {
+    const headers = { authorization: `Bearer ${signToken({ sub: userOf(tenant), tenant_id: tenant, ...claims }, { expiresIn: 86_400 })}` }
+    return pathsOf(tenant).map((path): BenchRequest => ({ method: 'GET', path, headers }))
+  })
+}
+
+function greetings (): readonly string[] {
+  return Array.from({ length: 10 }, (_, index) => `/greetings/visitor-${index}`)
+}
+
+function articles (tenant: string): readonly string[] {
+  return (database.ids.get(tenant) ?? []).slice(0, 50).map((id) => `/articles/${id}`)
+}
+
+/** Failed logins of both kinds in turn, one at a time, each from an address of its own. */
+async function compareTimes (server: Subject): Promise<void> {
+  const count = Math.ceil((tries + warmUp) / triesOfUser)
+  // Of one length, so that nothing but the user is another one.
+  const [known, unknown] = ['known', 'never'].map((name) => users(count, name))
+  if (known === undefined || unknown === undefined) throw new Error('two kinds of users')
+  await post(server, '/-/users', known)
+  const times: Record<'known' | 'unknown', number[]> = { known: [], unknown: [] }
+  for (let index = 0; index < tries + warmUp; index++) {
+    const kinds = [['known', known], ['unknown', unknown]] as const
+    for (const [kind, list] of index % 2 === 0 ? kinds : [...kinds].reverse()) {
+      const user = list[Math.floor(index / triesOfUser)]
+      if (user === undefined) throw new Error('more tries than users')
+      const { method, path, headers, body } = login({ ...user, password: 'not the password' })
+      const start = performance.now()
+      const response = await fetch(server.url + path, { method, headers, body: body ?? null })
+      await response.arrayBuffer()
+      const time = performance.now() - start
+      if (response.status !== 401) throw new Error(`a failed login: ${response.status}`)
+      if (index >= warmUp) times[kind].push(time)
+    }
+  }
+  const [knownTime, unknownTime] = [median(times.known), median(times.unknown)]
+  const rows = [[String(tries), knownTime.toFixed(2), unknownTime.toFixed(2), (unknownTime / knownTime).toFixed(3), '0.9 to 1.1']]
+  console.log(`Failed logins in turn; medians.\n\n${markdownTable(['tries of each', 'known user, ms', 'unknown user, ms', 'ratio', 'asked ratio'], rows)}\n`)
+}
+
+/** As many logins as fit, of users of all tenants, and how late the event loop is meanwhile. */
+async function countLogins (server: Subject): Promise<void> {
+  const list = users(tenants.length * 4, 'login')
+  await post(server, '/-/users', list)
+  const rows: string[][] = []
+  for (const connections of [1, options.connections]) {
+    // More than there is time for.
+    const requests = Array.from({ length: 2000 }, (_, index) => login(list[index % list.length] ?? raise('no users')))
+    await delayOf(server)
+    const told = await load.run({ url: server.url, requests, connections, seconds: options.seconds })
+    const { p50, p99, max } = await delayOf(server)
+    rows.push([String(connections), told.requestsPerSecond.toFixed(1), told.p50.toFixed(0), told.p99.toFixed(0), String(told.refused + told.errors), p50.toFixed(1), p99.toFixed(1), max.toFixed(1)])
+  }
+  console.log(`Logins with the right password; the delay of the event loop, asked each millisecond.\n\n${markdownTable(['connections', 'logins/s', 'p50, ms', 'p99, ms', 'refused', 'delay p50, ms', 'p99, ms', 'longest, ms'], rows)}\n`)
+}
+
+function users (count: number, name: string): BenchUser[] {
+  return Array.from({ length: count }, (_, index) => ({ tenant: tenants[index % tenants.length] ?? '', email: `${name}-${index}@example.com`, password }))
+}
+
+function login ({ tenant, email, password }: BenchUser): BenchRequest {
+  return { method: 'POST', path: '/auth/login', headers: { 'content-type': 'application/json', 'x-tenant-id': tenant, 'x-forwarded-for': nextAddress() }, body: JSON.stringify({ email, password }) }
+}
+
+/** An address of a network that is nobody's, another one each time. */
+function nextAddress (): string {
+  const index = addresses++
+  return `10.${index >> 16 & 255}.${index >> 8 & 255}.${index & 255}`
+}
+
+async function delayOf ({ url }: Subject): Promise<DelayReport> {
+  const response = await fetch(`${url}/-/delay`)
+  return JSON.parse(await response.text())
+}
+
+async function post ({ url }: Subject, path: string, body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Record<string, unknown>> {
+  const response = await fetch(url + path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`)
+  return JSON.parse(text)
+}
+
+function shown ({ median, low, high }: Spread): string {
+  return `${median.toFixed(2)} (${low.toFixed(2)} to ${high.toFixed(2)})`
+}
+
+function raise (message: string): never {
+  throw new Error(message)
+}
