@@ -9,7 +9,8 @@
 export interface Party {
   readonly key: string | null | undefined
   held: number
-  readonly waiting: Set<Waiter>
+  /** null until somebody waits: most never do, and there are as many parties as tenants. */
+  waiting: Set<Waiter> | null
 }
 
 interface Waiter {
@@ -19,7 +20,7 @@ interface Waiter {
 }
 
 const heldPerFree = 4 // a tenant that is alone has four fifths of the pool
-const maxKept = 1000 // parties that neither hold nor wait; making one anew takes longer than all else here
+const maxKept = 10_000 // parties that neither hold nor wait; making one anew takes longer than all else here
 
 export class FairGate {
   private readonly max: number
@@ -52,9 +53,10 @@ export class FairGate {
    */
   enter (key: string | null | undefined, granted: (party: Party) => void, refused: () => void): void {
     let party = this.parties.get(key)
-    if (party === undefined) this.parties.set(key, party = { key, held: 0, waiting: new Set() })
-    if (party.waiting.size === 0 && this.mayTake(party)) return this.grant(party, granted)
+    if (party === undefined) this.parties.set(key, party = { key, held: 0, waiting: null })
+    if (!isWaiting(party) && this.mayTake(party)) return this.grant(party, granted)
     const waiter: Waiter = { granted, refused, timer: setTimeout(() => this.refuse(waiter, party), this.timeoutMs) }
+    party.waiting ??= new Set()
     party.waiting.add(waiter)
     this.turns.add(party)
     this.waiters++
@@ -70,7 +72,7 @@ export class FairGate {
   /** Nobody who waits gets one any more. */
   close (): void {
     for (const party of [...this.turns]) {
-      for (const waiter of [...party.waiting]) this.refuse(waiter, party)
+      for (const waiter of [...party.waiting ?? []]) this.refuse(waiter, party)
     }
   }
 
@@ -87,11 +89,11 @@ export class FairGate {
 
   private serve (): void {
     for (let party = this.next(); party !== undefined; party = this.next()) {
-      const [waiter] = party.waiting
+      const [waiter] = party.waiting ?? []
       if (waiter === undefined) return
       this.remove(waiter, party)
       // Its next turn comes after those of all others.
-      if (this.turns.delete(party) && party.waiting.size > 0) this.turns.add(party)
+      if (this.turns.delete(party) && isWaiting(party)) this.turns.add(party)
       this.grant(party, waiter.granted)
     }
   }
@@ -100,25 +102,29 @@ export class FairGate {
   private next (): Party | undefined {
     if (this.waiters === 0 || this.taken >= this.max) return undefined
     const own = this.parties.get(undefined)
-    if (own !== undefined && own.waiting.size > 0 && this.mayTake(own)) return own
+    if (own !== undefined && isWaiting(own) && this.mayTake(own)) return own
     for (const party of this.turns) if (this.mayTake(party)) return party
     return undefined
   }
 
   private refuse (waiter: Waiter, party: Party): void {
     this.remove(waiter, party)
-    if (party.waiting.size === 0) this.turns.delete(party)
+    if (!isWaiting(party)) this.turns.delete(party)
     this.forget(party)
     waiter.refused()
   }
 
   private remove (waiter: Waiter, party: Party): void {
     clearTimeout(waiter.timer)
-    party.waiting.delete(waiter)
+    party.waiting?.delete(waiter)
     this.waiters--
   }
 
   private forget (party: Party): void {
-    if (this.parties.size > maxKept && party.held === 0 && party.waiting.size === 0) this.parties.delete(party.key)
+    if (this.parties.size > maxKept && party.held === 0 && !isWaiting(party)) this.parties.delete(party.key)
   }
+}
+
+function isWaiting ({ waiting }: Party): boolean {
+  return waiting !== null && waiting.size > 0
 }
