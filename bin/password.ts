@@ -10,9 +10,14 @@ const maxInput = 4 * maxPasswordInput // bytes of UTF-8, of one line
 export async function readPassword (): Promise<string> {
   const { stdin } = process
   if (!stdin.isTTY) return await readLine(stdin)
-  const first = await ask(stdin, 'Password: ')
-  if (await ask(stdin, 'The same again: ') !== first) throw new CommandError('the two are not the same')
-  return first
+  const prompt = openPrompt(stdin)
+  try {
+    const first = await prompt.ask('Password: ')
+    if (await prompt.ask('The same again: ') !== first) throw new CommandError('the two are not the same')
+    return first
+  } finally {
+    prompt.close()
+  }
 }
 
 async function readLine (input: AsyncIterable<Buffer | string>): Promise<string> {
@@ -41,46 +46,64 @@ function utf8 (bytes: Buffer): string {
 
 const [interrupt, endOfInput, backspace, del, eraseLine] = ['\u0003', '\u0004', '\b', '\u007f', '\u0015']
 
-/** The terminal echoes nothing meanwhile; the question is on standard error, so that standard output can be kept. */
-function ask (terminal: ReadStream, question: string): Promise<string> {
-  process.stderr.write(question)
+interface Prompt {
+  /** The line that is typed, of which the terminal shows nothing. The question is on standard error: the output can be kept. */
+  ask (question: string): Promise<string>
+  close (): void
+}
+
+function openPrompt (terminal: ReadStream): Prompt {
   const decoder = new StringDecoder('utf8')
+  // What is pasted may hold the answers to both questions.
+  const typed: string[] = []
+  let ended = false
+  let wake = () => {}
+  const onData = (bytes: Buffer) => {
+    if (typed.length < maxInput) typed.push(...decoder.write(bytes))
+    wake()
+  }
+  const onEnd = () => {
+    ended = true
+    wake()
+  }
+  // Before the first question: whoever answers at once must not be shown.
   terminal.setRawMode(true)
+  terminal.on('data', onData)
+  terminal.on('end', onEnd)
   terminal.resume()
-  return new Promise((resolve, reject) => {
-    let characters: string[] = []
-    const end = () => {
+
+  /** undefined while it is being typed. */
+  function typedLine (line: string[]): string | undefined {
+    for (let character = typed.shift(); character !== undefined; character = typed.shift()) {
+      if (character === '\r' || character === '\n') return line.join('')
+      if (character === interrupt || character === endOfInput) throw new CommandError('no password was given')
+      if (character === eraseLine) line.length = 0
+      else if (character === backspace || character === del) line.pop()
+      else if (line.length < maxInput) line.push(character)
+    }
+    if (ended) throw new CommandError('no password was given')
+    return undefined
+  }
+
+  return {
+    async ask (question) {
+      process.stderr.write(question)
+      const line: string[] = []
+      try {
+        for (;;) {
+          const answer = typedLine(line)
+          if (answer !== undefined) return answer
+          await new Promise<void>((resolve) => { wake = resolve })
+        }
+      } finally {
+        process.stderr.write('\n')
+      }
+    },
+    close () {
       terminal.off('data', onData)
       terminal.off('end', onEnd)
       terminal.setRawMode(false)
       terminal.pause()
-      process.stderr.write('\n')
     }
-    const give = () => {
-      end()
-      resolve(characters.join(''))
-    }
-    const stop = () => {
-      end()
-      reject(new CommandError('no password was given'))
-    }
-    const onEnd = stop
-    const onData = (bytes: Buffer) => {
-      const typed = Array.from(decoder.write(bytes))
-      for (const [index, character] of typed.entries()) {
-        if (character === '\r' || character === '\n') {
-          // What was pasted behind the line is the answer to the next question.
-          const rest = typed.slice(index + 1).join('')
-          if (rest !== '') terminal.unshift(Buffer.from(rest))
-          return give()
-        }
-        if (character === interrupt || character === endOfInput) return stop()
-        if (character === eraseLine) characters = []
-        else if (character === backspace || character === del) characters.pop()
-        else if (characters.length < maxInput) characters.push(character)
-      }
-    }
-    terminal.on('data', onData)
-    terminal.on('end', onEnd)
-  })
+  }
 }
