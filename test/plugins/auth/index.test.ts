@@ -1,9 +1,12 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import Fastify from 'fastify'
 import t from 'tap'
+import { accessLevels } from '../../../plugins/auth/access.js'
 import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions.js'
+import { secretText, secretToken } from '../../helpers/log-scan.js'
 import { bearer, signToken, testSecret } from '../../helpers/tokens.js'
+import { testKey, testProvider } from './provider.js'
 
 function createApp (config: RouteOptions['config'], hooks: Partial<RouteOptions> = {}): FastifyInstance {
   const app = Fastify()
@@ -122,4 +125,59 @@ t.test('a route that declares access before the plugin is loaded is not served o
   t.equal((await app.inject({ url: '/early', headers: bearer() })).statusCode, 500)
   t.equal((await app.inject('/theirs')).statusCode, 200)
   t.equal((await app.inject('/late')).statusCode, 200)
+})
+
+t.test('a partial token opens what asks for one and nothing else; what asks for one takes nothing else', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  const apiKey = secretText('the-key-of-the-platform-of-this-test', 'API_KEY')
+  await app.register(conventions)
+  await app.register(auth, { jwt: { secret: testSecret }, apiKey })
+  for (const access of accessLevels) app.get(`/${access}`, { config: { access } }, async (request) => ({ auth: request.auth }))
+  const ask = async (url: string, headers: Record<string, string>) => {
+    const { statusCode, headers: { 'www-authenticate': challenge }, body } = await app.inject({ url, headers })
+    return { status: statusCode, challenge, ...JSON.parse(body) }
+  }
+  const partial = secretToken(app.auth.signPartial({ sub: 'u', tenant_id: 'acme' }))
+  const refused = { status: 401, code: 'TENANTRY_TOKEN_INVALID', challenge: 'Bearer error="invalid_token"' }
+  for (const access of accessLevels) {
+    const answer = await ask(`/${access}`, { authorization: `Bearer ${partial}` })
+    if (access === 'partial') t.match(answer, { status: 200, auth: { sub: 'u', tenant_id: 'acme', role: undefined } })
+    else t.match(answer, access === 'public' ? { status: 200, auth: null } : refused, access)
+    if (access !== 'public') t.match(await ask(`/${access}`, { authorization: `Bearer ${partial}x` }), refused, access)
+  }
+  t.match(await ask('/partial', {}), { status: 401, code: 'TENANTRY_TOKEN_MISSING', challenge: 'Bearer' })
+  t.match(await ask('/partial', { 'x-api-key': apiKey }), { status: 401, code: 'TENANTRY_TOKEN_MISSING' })
+  t.match(await ask('/partial', bearer({ role: 'admin' })), refused)
+  t.match(await ask('/partial', { authorization: 'Basic dTpw' }), { status: 401 })
+})
+
+t.test('a route that names a provider which nobody configured does not start', async (t) => {
+  const app = Fastify()
+  await app.register(auth, { jwt: { secret: testSecret } })
+  t.throws(() => app.get('/', { config: { access: 'user', authProvider: 'google' } }, async () => ({})), /"google" is no identity provider; there are jwt/)
+  t.equal((await createApp({ access: 'user', authProvider: 'jwt' }).inject({ url: '/', headers: bearer({ sub: 'u' }) })).statusCode, 200)
+})
+
+t.test('without keys of its own an app takes the tokens of its providers, and no other', async (t) => {
+  const key = await testKey('k')
+  const provider = await testProvider(t, [key])
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(conventions)
+  await app.register(auth, { authProviders: { idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256'] } } })
+  app.get('/', { config: { access: 'user', authProvider: 'idp' } }, async (request) => ({ auth: request.auth }))
+  const ask = (token: string) => app.inject({ url: '/', headers: { authorization: `Bearer ${token}` } })
+  t.match((await ask(await provider.sign(key))).json(), { auth: { sub: 'idp:u1', provider: 'idp' } })
+  t.equal((await ask(signToken())).statusCode, 401)
+  provider.answer = (request) => { request.socket.destroy() }
+  const other = Fastify()
+  t.teardown(() => other.close())
+  await other.register(conventions)
+  await other.register(auth, { authProviders: { idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256'] } } })
+  other.get('/', { config: { access: 'open' } }, async () => ({}))
+  const down = await other.inject({ url: '/', headers: { authorization: `Bearer ${await provider.sign(key)}` } })
+  t.match(down.json(), { error: 'Service Unavailable', code: 'TENANTRY_IDENTITY_PROVIDER_UNAVAILABLE' })
+  t.equal(down.headers['retry-after'], '5')
+  await t.rejects(async () => Fastify().register(auth, { authProviders: { 'a:b': {} } }), /\/authProviders\/a:b: expected a name/)
 })

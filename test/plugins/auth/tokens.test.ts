@@ -1,3 +1,4 @@
+import type { Claims } from '../../../lib/compiler/types.js'
 import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { createTokens } from '../../../plugins/auth/tokens.js'
@@ -108,6 +109,103 @@ t.test('a signed token lives as long as it was told to', async (t) => {
   t.match(tokens.verify(tokens.sign({ sub: 'u' }, { expiresIn: 5 })), { exp: 1005 })
   const standard = createTokens({ secret: testSecret }, () => 1_000_000)
   t.match(standard.verify(standard.sign({ sub: 'u' })), { exp: 4600 })
+})
+
+t.test('a token names its key, and whatever it names, only its signature counts', async (t) => {
+  const old = createTokens({ secret: other })
+  const tokens = createTokens({ secret: testSecret, previousSecrets: [other] })
+  const header = (token: string): unknown => JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString())
+  t.match(header(tokens.sign({ sub: 'u' })), { alg: 'HS256', typ: 'JWT', kid: /^[\w-]{11}$/ })
+  t.not(Object(header(old.sign({ sub: 'u' }))).kid, Object(header(tokens.sign({ sub: 'u' }))).kid)
+  t.match(await tokens.verify(old.sign({ sub: 'u' })), { sub: 'u' })
+  t.throws(() => old.verify(tokens.sign({ sub: 'u' })), invalid)
+  const [, payload, signature] = tokens.sign({ sub: 'root' }).split('.')
+  t.throws(() => tokens.verify(`${old.sign({ sub: 'u' }).split('.')[0]}.${payload}.${signature}`), invalid, 'the name of another key')
+  for (const kid of ['', '../../../../dev/null', "' or 1=1 --", '__proto__', 'x'.repeat(3000)]) {
+    t.match(await tokens.verify(signToken({ sub: 'u' }, { header: { kid } })), { sub: 'u' }, 'who shares the secret may name keys as he likes')
+    t.throws(() => tokens.verify(signToken({}, { header: { kid }, key: 'a third secret, that nobody ever knew of here' })), invalid)
+  }
+  const { publicKey, privateKey } = keyPair('ES256')
+  const pair = createTokens({ publicKey, privateKey })
+  t.match(header(pair.sign({ sub: 'u' })), { alg: 'ES256', kid: /^[\w-]{11}$/ })
+  t.match(header(createTokens({ publicKey: publicKey.replaceAll('\n', '\r\n'), privateKey }).sign({ sub: 'u' })), header(pair.sign({ sub: 'u' })), 'of the key, not of its text')
+})
+
+t.test('every token has an id of its own, unless it is given one', async (t) => {
+  const { sign, verify, lifetime, canSign } = createTokens({ secret: testSecret, expiresIn: 120 })
+  const ids = await Promise.all([1, 2].map(async () => (await verify(sign({ sub: 'u' }))).jti))
+  t.match(ids, [/^[\da-f-]{36}$/, /^[\da-f-]{36}$/])
+  t.not(ids[0], ids[1])
+  t.match(await verify(sign({ sub: 'u', jti: 'mine' })), { jti: 'mine' })
+  t.same([lifetime, canSign], [120, true])
+  t.same([createTokens(undefined).canSign, createTokens({ publicKey: keyPair('ES256').publicKey }).canSign], [false, false])
+})
+
+t.test('a partial token is none for anything else, no token is a partial one, and it lives 5 minutes', async (t) => {
+  const { publicKey, privateKey } = keyPair('ES256')
+  for (const jwt of [{ secret: testSecret, issuer: 'us', audience: 'api' }, { publicKey, privateKey }]) {
+    let time = 1_000_000_000
+    const tokens = createTokens(jwt, () => time)
+    const partial = tokens.signPartial({ sub: 'u', tenant_id: 'acme' })
+    t.match(tokens.verifyPartial(partial), { sub: 'u', tenant_id: 'acme', iat: 1_000_000, exp: 1_000_300, jti: String })
+    t.same(Object.keys(tokens.verifyPartial(tokens.signPartial(Object({ sub: 'u', role: 'admin', permissions: ['*'] })))).sort(), ['exp', 'iat', 'jti', 'sub'])
+    t.throws(() => tokens.verify(partial), invalid)
+    t.throws(() => tokens.verifyPartial(tokens.sign({ sub: 'u' })), invalid)
+    t.throws(() => tokens.verifyPartial('x'.repeat(9000)), invalid)
+    t.throws(() => createTokens({ secret: other }, () => time).verifyPartial(partial), invalid)
+    t.throws(() => tokens.signPartial({ sub: '' }), /wrong form/)
+    time += 304_000
+    t.ok(tokens.verifyPartial(partial))
+    time += 2_000
+    t.throws(() => tokens.verifyPartial(partial), expired)
+  }
+  const before = createTokens({ secret: other }).signPartial({ sub: 'u' })
+  t.match(createTokens({ secret: testSecret, previousSecrets: [other] }).verifyPartial(before), { sub: 'u' }, 'of the previous secret')
+  for (const tokens of [createTokens(undefined), createTokens({ publicKey })]) {
+    t.throws(() => tokens.signPartial({ sub: 'u' }), /no token can be signed/)
+    t.throws(() => tokens.verifyPartial(before), invalid)
+  }
+})
+
+t.test('revoked tokens are refused; the list is asked once for each token and version, and again for those it refused', async (t) => {
+  const tokens = createTokens({ secret: testSecret })
+  const [kept, ended] = [signToken({ sub: 'kept' }), signToken({ sub: 'ended' })]
+  await tokens.verify(ended)
+  const asked: string[] = []
+  const revoked = new Set<string>()
+  const list = {
+    version: 1,
+    refuses: ({ sub }: Claims, id: () => string): boolean | Promise<boolean> => {
+      asked.push(sub)
+      return revoked.has(id())
+    }
+  }
+  tokens.useRevocations(list)
+  const [one, two] = [tokens.verify(kept), tokens.verify(kept)]
+  t.equal(one, two)
+  t.same(asked, ['kept'])
+  t.ok(tokens.verify(ended))
+  revoked.add(tokens.tokenId(ended))
+  t.ok(tokens.verify(ended), 'nothing was heard of a change')
+  list.version = 2
+  for (let round = 0; round < 2; round++) t.throws(() => tokens.verify(ended), invalid)
+  t.equal(tokens.verify(kept), one)
+  t.equal(tokens.verify(kept), one)
+  t.same(asked, ['kept', 'ended', 'ended', 'ended', 'kept'])
+  t.equal(tokens.tokenId(`${ended}x`), tokens.tokenId(ended), 'another text of the same signature')
+  t.not(tokens.tokenId(kept), tokens.tokenId(ended))
+
+  list.version = 3
+  list.refuses = async ({ sub }) => {
+    list.version = 4
+    if (sub === 'lost') throw new Error('the database is gone')
+    return sub === 'ended'
+  }
+  t.equal(await tokens.verify(kept), one)
+  t.type(tokens.verify(kept), Promise, 'what changed while it was asked is asked for again')
+  await t.rejects(async () => tokens.verify(ended), invalid)
+  await t.rejects(async () => tokens.verify(signToken({ sub: 'lost' })), /the database is gone/)
+  t.throws(() => tokens.useRevocations(list), /one place/)
 })
 
 t.test('keys that cannot be used are refused at start, each by its pointer', async (t) => {
