@@ -54,7 +54,7 @@ t.test('a document names what it may not hold, with its place', async (t) => {
     ['the older form of it', { routes: [{ path: '/a', method: 'get', response: { a: '$' + '{JWT_SECRET}' } }] }, /^\/routes\/0\/response\/a: .*JWT_SECRET/],
     ['a default after it', { routes: [{ path: '/a', method: 'get', response: { a: '{{env.JWT_SECRET || 1}}' } }] }, /^\/routes\/0\/response\/a: .*JWT_SECRET/],
     ['a secret in an answer', { routes: [{ path: '/a', method: 'get', response: { a: '{{secret:a}}' } }] }, /^\/routes\/0\/response\/a: .*secret/],
-    ['another provider of tokens', { routes: [{ ...route, authProvider: 'firebase' }] }, /^\/routes\/0\/authProvider: expected "jwt"/],
+    ['another provider of tokens', { routes: [{ ...route, authProvider: 'firebase' }] }, /^\/routes\/0\/authProvider: no identity provider of that name: expected "jwt"$/],
     ['a table that there is not', { routes: [{ ...route, queries: [{ table: 'note', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: .*did you mean "notes"/],
     ['a table of the system', { routes: [{ ...route, queries: [{ table: 'tenantry.secrets', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: /],
     ['a table that is not shared', { routes: [{ ...route, queries: [{ table: 'ledgers', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: .*sharedTables/],
