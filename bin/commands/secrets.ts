@@ -31,7 +31,7 @@ can be repeated. Prints how many secrets it moved; ends with 1 where one could n
       })
       const { moved, unreadable, unfinished } = await rekeySecrets(engine.kysely, createSecretCipher(keys))
       call.print(`${moved} ${moved === 1 ? 'secret' : 'secrets'} moved to the master key ${keys.current.id}`)
-      for (const { tenant, key, reason } of unreadable) call.note(`the secret "${key}" of the tenant "${tenant}" was left as it is: ${reason}`)
+      for (const { tenant, key, reason } of unreadable) call.note(`the secret "${key}" of ${tenant === '' ? 'the platform' : `the tenant "${tenant}"`} was left as it is: ${reason}`)
       if (unfinished) call.note('servers are still storing secrets under another key: give them the new SECRETS_MASTER_KEY, then run this again')
       return unreadable.length > 0 || unfinished ? 1 : 0
     } catch (error) {
