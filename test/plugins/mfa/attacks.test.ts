@@ -2,6 +2,7 @@
 import type { Answer, Ask } from '../../http/caller.js'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
@@ -89,6 +90,24 @@ test('attacks', async (t) => {
     clock.forward(step)
     const valid = await Promise.all(phones.map((phone) => app.mfa.check('acme', 'cy', phone.code(), noActor)))
     t.same(valid.sort(), [false, true])
+  })
+
+  await t.test('a setup that began before the second factor was enabled is none without a code afterwards', async (t) => {
+    const [gil, gilElsewhere] = both('gil')
+    const phone = await setUp(t, gil, clock)
+    const late = await app.db.transaction().execute(async (transaction) => {
+      await sql`select 1 from tenantry.user_mfa where user_id = 'gil' for update`.execute(transaction)
+      const waiting = gilElsewhere('POST /mfa/setup')
+      await until(t, 'the setup waits for the row', async () => {
+        const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
+        return rows.length > 0
+      })
+      await sql`update tenantry.user_mfa set secret = pending_secret, version = pending_version, enabled = true where user_id = 'gil'`.execute(transaction)
+      return { waiting }
+    })
+    refused(t, await late.waiting, 409, 'CONFLICT')
+    clock.forward(step)
+    t.ok(await app.mfa.check('acme', 'gil', phone.code(), noActor))
   })
 
   await t.test('setups are limited, too', async (t) => {
