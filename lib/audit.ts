@@ -76,7 +76,7 @@ function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, ou
   return { tenant_id: tenant, action, user_id: userId, address, target, outcome, details: told, created_at: at }
 }
 
-/** A text as the log keeps it: callers send long ones, and such as PostgreSQL's text has not: NUL, and halves of surrogate pairs. */
+/** A text as the log keeps it: callers send long ones, and characters that PostgreSQL's text has not, NUL and halves of surrogate pairs. Another one stands for each, so that no user is told as one of another name. */
 export function keptText (text: string): string {
-  return (text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text).replace(/[\0\p{Surrogate}]/gu, '')
+  return (text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text).replace(/[\0\p{Surrogate}]/gu, '\uFFFD')
 }
