@@ -56,11 +56,17 @@ export function createCallers (apiKey?: string): Callers {
       const found = find === null ? null : find(key, admit)
       return found instanceof Promise ? found.then(known) : known(found)
     },
+    // Asked with every request: nothing is allocated unless two sources give something, or one is not at hand.
     permissionsOf (auth, tenant) {
-      const [first, ...others] = sources
-      if (first === undefined) return noPermissions
-      if (others.length === 0) return first(auth, tenant)
-      return together(sources.map((source) => source(auth, tenant)))
+      let held = noPermissions
+      let asked = 0
+      for (const source of sources) {
+        const given = source(auth, tenant)
+        asked++
+        if (given instanceof Promise) return allOf([held, given], sources.slice(asked), auth, tenant)
+        if (given !== noPermissions) held = held === noPermissions ? given : unionOf([held, given])
+      }
+      return held
     }
   }
 }
@@ -70,13 +76,9 @@ function known (claims: Claims | null): Claims {
   return claims
 }
 
-function together (given: readonly (PermissionSet | Promise<PermissionSet>)[]): PermissionSet | Promise<PermissionSet> {
-  const sets: PermissionSet[] = []
-  for (const set of given) {
-    if (set instanceof Promise) return Promise.all(given).then(unionOf)
-    sets.push(set)
-  }
-  return unionOf(sets)
+/** What is given already, and what the other sources give; they do not wait for each other. */
+async function allOf (given: readonly (PermissionSet | Promise<PermissionSet>)[], others: readonly PermissionsOf[], auth: Claims, tenant?: string): Promise<PermissionSet> {
+  return unionOf(await Promise.all([...given, ...others.map((source) => source(auth, tenant))]))
 }
 
 function digest (key: string): Buffer {

@@ -23,5 +23,12 @@ export function covers (held: PermissionSet, permission: string): boolean {
 
 /** What any of the sets holds. */
 export function unionOf (sets: readonly PermissionSet[]): PermissionSet {
-  return { has: (permission) => sets.some((set) => set.has(permission)) }
+  return {
+    has (permission) {
+      for (const set of sets) {
+        if (set.has(permission)) return true
+      }
+      return false
+    }
+  }
 }
