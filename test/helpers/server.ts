@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { ConfigInput } from '../../lib/config/index.js'
 import type { DatabaseSection } from './postgres.js'
+import { setTimeout } from 'node:timers/promises'
 import { createServer, type ServerOptions } from '../../lib/server.js'
 import { scanLog, secretsOfExchange, secretText, secretToken } from './log-scan.js'
 import { testSecret } from './tokens.js'
@@ -29,7 +30,7 @@ export type TestDocument = Partial<ConfigInput>
 /**
  * A server of the document, ready, and closed when the test ends (before the test's database is dropped, where that
  * was made first). Its environment is `testEnv` with what the options say on top. `app.inject` asks it without a port;
- * `listen` gives it one. It logs at `trace` into memory, and the test fails where a secret stands in that log; a test
+ * `listen` gives it one. It logs at `trace` into memory, and the test fails where a secret stands in that log or in the audit log; a test
  * that gives a `logger` reads its log itself.
  */
 export async function testServer (t: Test, document: TestDocument, { engine, tenants = [], env, logger }: TestServerOptions = {}): Promise<FastifyInstance> {
@@ -37,7 +38,11 @@ export async function testServer (t: Test, document: TestDocument, { engine, ten
     env: { ...testEnv, ...env },
     logger: logger ?? { level: 'trace', stream: scanLog(t, 'the log of the server') }
   })
-  t.teardown(() => app.close())
+  const entries = scanLog(t, 'the audit log')
+  t.teardown(async () => {
+    await Promise.race([auditOf(app).then(entries.write), setTimeout(1000, undefined, { ref: false })])
+    await app.close()
+  })
   rememberSecrets(app)
   await app.ready()
   for (const tenant of tenants) {
@@ -64,6 +69,15 @@ export function testDocument (document: TestDocument, engine: DatabaseSection = 
 /** Opens a port that is free; returns the origin, `http://127.0.0.1:<port>`. */
 export async function listen (app: FastifyInstance): Promise<string> {
   return await app.listen({ port: 0, host: '127.0.0.1' })
+}
+
+/** The audit log as it is when the test ends; nothing where the test has stopped the server, or the database. */
+async function auditOf (app: FastifyInstance): Promise<string> {
+  try {
+    return JSON.stringify(await app.db.selectFrom('tenantry.audit_log').selectAll().execute())
+  } catch {
+    return ''
+  }
 }
 
 /** Whoever asks, and however: tokens and keys that are sent, secrets that are stored, keys that are made. */
