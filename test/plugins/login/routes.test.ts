@@ -1,0 +1,190 @@
+import { hash } from '@node-rs/argon2'
+import { test, type Test } from 'tap'
+import Fastify from 'fastify'
+import { noActor } from '../../../lib/audit.js'
+import login from '../../../plugins/login/index.js'
+import users from '../../../plugins/users/index.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { caller, refused } from '../../http/caller.js'
+import { enrol } from '../mfa/app.js'
+import { addUser, audited, claimsOf, open, password, wrong, type Opened } from './app.js'
+
+const email = 'ada@example.com'
+
+async function postgres (t: Test): Promise<DatabaseSection> {
+  const { connectionString } = await postgresDatabase(t)
+  return { provider: 'postgres', postgres: { connectionString } }
+}
+
+test('users with passwords, of tenants and of the platform', (t) => forEachEngine(t, async (t, engine) => {
+  const opened = await open(t, engine, { tenants: ['acme', 'globex', 'initech'] })
+  await t.test('a user logs in with its password', (t) => logsIn(t, opened))
+  await t.test('a new user has an address that is free in its tenant, a password and a role that can be one; its tenant is there', (t) => creates(t, opened))
+  await t.test('a hash that was made with less work is renewed by the login', (t) => renews(t, opened))
+}))
+
+async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
+  const other = secretText('another password of ada', 'a password of another tenant')
+  const acme = await addUser(app, 'acme', 'Ada@Example.COM', 'editor')
+  const globex = await app.users.create({ tenant: 'globex', email, password: other }, noActor)
+  const platform = await addUser(app, '', email, 'admin')
+  t.equal(new Set([acme, globex.id, platform]).size, 3, 'one address is three users')
+
+  const answer = await logIn('acme', 'ADA@example.com', password)
+  t.match(answer, { status: 200, headers: { 'cache-control': 'no-store' }, body: { tokenType: 'Bearer', expiresIn: 3600, user: { id: acme, email, role: 'editor', tenantId: 'acme' } } })
+  t.match(claimsOf(answer.body['token']), { sub: acme, role: 'editor', tenant_id: 'acme', email, amr: ['pwd'], exp: Number, iat: Number, jti: String })
+  t.match(await app.auth.verify(String(answer.body['token'])), { sub: acme, tenant_id: 'acme' })
+  const ofPlatform = await logIn('', email, password)
+  t.match(ofPlatform.body, { user: { id: platform, role: 'admin', tenantId: null } })
+  t.notOk('tenant_id' in claimsOf(ofPlatform.body['token']), 'a user of the platform has no tenant')
+  t.match((await logIn('globex', email, other)).body, { user: { id: globex.id, role: 'user', tenantId: 'globex' } })
+  refused(t, await logIn('globex', email, password), 401, 'CREDENTIALS_INVALID', "another tenant's password")
+  refused(t, await logIn('', email, other), 401, 'CREDENTIALS_INVALID', "a tenant's password at the platform")
+
+  refused(t, await ask('POST /auth/login', { tenant: 'nobody', body: { email, password } }), 404, 'TENANT_UNKNOWN')
+  refused(t, await ask('POST /auth/login', { tenant: 'a b', body: { email, password } }), 400, 'TENANT_INVALID')
+  await app.tenants.update('globex', { status: 'suspended' })
+  refused(t, await logIn('globex', email, other), 403, 'TENANT_SUSPENDED')
+  t.same(await app.users.find('acme', acme), { id: acme, tenant: 'acme', email, role: 'editor', status: 'active', createdAt: new Date(Date.parse('2026-06-01T12:00:00Z')) })
+  for (const [tenant, id] of [['globex', acme], ['', acme], ['acme', globex.id], ['acme', 'idp:ada'], ['acme', '']] as const) t.equal(await app.users.find(tenant, id), null, `${id} in "${tenant}"`)
+  t.strictSame(await audited(app), [
+    `acme user.create success ${email}`, `globex user.create success ${email}`, ` user.create success ${email}`,
+    `acme auth.login success ${email} ${acme} 192.0.2.1`, ` auth.login success ${email} ${platform} 192.0.2.1`, `globex auth.login success ${email} ${globex.id} 192.0.2.1`,
+    `globex auth.login failure ${email} 192.0.2.1 credentials`, ` auth.login failure ${email} 192.0.2.1 credentials`
+  ])
+}
+
+async function creates (t: Test, { app }: Opened): Promise<void> {
+  const create = (given: object) => app.users.create({ tenant: 'initech', email, password, ...given }, noActor)
+  const results = await Promise.allSettled(Array.from({ length: 5 }, () => create({})))
+  t.equal(results.filter(({ status }) => status === 'fulfilled').length, 1, 'of several at once one')
+  await t.rejects(create({ email: 'ADA@example.com' }), { code: 'TENANTRY_CONFLICT' })
+  await t.rejects(create({ tenant: 'nobody' }), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  for (const wrongs of [{ email: 'ada' }, { email: `${'a'.repeat(250)}@b.cd` }, { email: 'a\0@example.com' }, { email: '' }, { password: 'short' }, { password: 'x'.repeat(257) }, { role: '' }, { role: 'a b' }, { role: 'r'.repeat(65) }]) {
+    await t.rejects(create({ email: 'bob@example.com', ...wrongs }), { code: 'TENANTRY_VALIDATION_FAILED' }, JSON.stringify(wrongs))
+  }
+  const longest = `${'a'.repeat(64)}@${'b'.repeat(63)}.${'c'.repeat(63)}.${'d'.repeat(57)}.ef`
+  t.match(await create({ email: longest }), { email: longest }, '254 characters')
+  await app.tenants.delete('initech')
+  await t.rejects(create({ email: 'eve@example.com' }), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  t.same(await app.db.selectFrom('tenantry.users').selectAll().where('tenant_id', '=', 'initech').execute(), [], 'users go with their tenant')
+}
+
+async function renews (t: Test, { app, logIn }: Opened): Promise<void> {
+  const ofRoot = app.db.selectFrom('tenantry.users').select('password_hash').where('tenant_id', '=', '')
+  const stored = async () => (await ofRoot.executeTakeFirstOrThrow()).password_hash
+  await app.db.updateTable('tenantry.users').set({ password_hash: await hash(password, { memoryCost: 4096, timeCost: 1 }) }).where('tenant_id', '=', '').execute()
+  const weak = await stored()
+  refused(t, await logIn('', email, wrong), 401, 'CREDENTIALS_INVALID')
+  t.equal(await stored(), weak, 'not by a try that fails')
+  t.equal((await logIn('', email, password)).status, 200)
+  const renewed = await stored()
+  t.match(renewed, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+  t.equal((await logIn('', email, password)).status, 200)
+  t.equal(await stored(), renewed, 'once')
+}
+
+test('whoever registers becomes a user, where the document opens it and the tenant does not close it', async (t) => {
+  const { app, ask } = await open(t, await postgres(t), { tenants: ['acme', 'closed'], registration: 'open' })
+  await app.db.insertInto('tenantry.tenant_configs').values({ tenant_id: 'closed', version: 1, document: JSON.stringify({ settings: { registration: 'closed' } }), created_by: 'x' }).execute()
+  await app.events.change({ topic: 'config', tenant: 'closed' }, async () => {})
+  const body = { email: 'New@Example.com', password }
+  const register = (request: object = {}) => ask('POST /auth/register', { tenant: 'acme', body, ...request })
+
+  const answer = await register()
+  t.match(answer, { status: 201, headers: { 'cache-control': 'no-store' }, body: { tokenType: 'Bearer', expiresIn: 3600, user: { email: 'new@example.com', role: 'user', tenantId: 'acme' } } })
+  t.match(claimsOf(answer.body['token']), { role: 'user', tenant_id: 'acme', amr: ['pwd'] })
+  t.match(await ask('POST /auth/login', { tenant: 'acme', body }), { status: 200, body: { user: { email: 'new@example.com' } } })
+  refused(t, await register(), 409, 'CONFLICT')
+  refused(t, await register({ tenant: 'closed' }), 403, 'FORBIDDEN', 'the tenant closes it')
+  refused(t, await register({ tenant: 'closed', body: {} }), 403, 'FORBIDDEN', 'before the body is judged')
+  refused(t, await register({ tenant: 'nobody' }), 404, 'TENANT_UNKNOWN')
+  refused(t, await register({ tenant: undefined, body: { ...body, email: 'root@example.com' } }), 400, 'TENANT_REQUIRED', 'nobody registers as a user of the platform')
+
+  // What would make more of the new user than it is.
+  const further = ['role', 'permissions', 'tenant', 'tenantId', 'tenant_id', 'id', 'sub', 'status', 'token', '__proto__', 'constructor']
+  for (const member of further) {
+    const raw = `{"email": "eve@example.com", "password": ${JSON.stringify(password)}, ${JSON.stringify(member)}: "admin"}`
+    t.equal((await register({ body: undefined, raw })).status, 400, member)
+  }
+  for (const raw of ['[]', 'null', '"x"', '', '{"email": ["a@example.com"], "password": "12345678"}', '{"email": "a@example.com", "password": 12345678}', '{"email": "a@example.com", "password": "1234567\\ud800"}']) {
+    t.equal((await register({ body: undefined, raw })).status, 400, raw)
+  }
+  refused(t, await register({ body: { email: 'a@example.com', password: 'x'.repeat(20_000) } }), 413, 'BODY_TOO_LARGE')
+  const fixed = signToken({ sub: 'root', role: 'admin' })
+  const taken = await register({ token: fixed, headers: { 'x-api-key': 'k'.repeat(40) }, body: { email: 'eve@example.com', password } })
+  t.match(taken, { status: 201, body: { user: { role: 'user' } } })
+  t.notMatch(taken.body['token'], fixed, 'a token that is sent is not looked at')
+  t.match(claimsOf(taken.body['token']), { sub: Object(taken.body['user']).id, role: 'user' })
+  t.same((await app.db.selectFrom('tenantry.users').select(['tenant_id', 'email', 'role']).orderBy('email').execute()), [
+    { tenant_id: 'acme', email: 'eve@example.com', role: 'user' }, { tenant_id: 'acme', email: 'new@example.com', role: 'user' }
+  ])
+  t.match(await audited(app), [/^acme auth.register success new@example.com 127.0.0.1$/, /auth.login/, /^acme auth.register success eve/])
+})
+
+test('whoever has a second factor is asked for it', async (t) => {
+  const { app, ask, clock, logIn } = await open(t, await postgres(t), { tenants: ['acme', 'globex'], mfa: true })
+  const id = await addUser(app, 'acme', email)
+  await addUser(app, 'globex', email)
+  const { body: { token } } = await logIn('acme', email, password)
+  const { phone, backupCodes } = await enrol(t, caller(t, app, { token: String(token) }), clock)
+  clock.forward(60_000)
+  const verify = (partialToken: unknown, code: unknown) => ask('POST /auth/mfa/verify', { token: String(partialToken), body: { code } })
+
+  const first = await logIn('acme', email, password)
+  t.strictSame(Object.keys(first.body).sort(), ['expiresIn', 'mfaRequired', 'partialToken'], 'no token, and nothing of the user')
+  t.match(first, { status: 200, headers: { 'cache-control': 'no-store' }, body: { mfaRequired: true, expiresIn: 300 } })
+  t.match((await logIn('globex', email, password)).body, { token: String }, 'another user')
+  const { partialToken } = first.body
+  const refusal = await verify(partialToken, phone.wrong())
+  refused(t, refusal, 401, 'CREDENTIALS_INVALID')
+  t.match(refusal, { body: { message: 'Invalid code' }, headers: { 'www-authenticate': 'Bearer' } })
+  for (const code of [undefined, '', '12345', 123456, 'x'.repeat(65)]) refused(t, await verify(partialToken, code), 400, 'VALIDATION_FAILED', String(code))
+  const whole = await verify(partialToken, phone.code())
+  t.match(whole, { status: 200, headers: { 'cache-control': 'no-store' }, body: { tokenType: 'Bearer', user: { id, email, role: 'user', tenantId: 'acme' } } })
+  t.match(claimsOf(whole.body['token']), { sub: id, tenant_id: 'acme', amr: ['pwd', 'otp'] })
+  refused(t, await verify(partialToken, phone.code()), 401, 'CREDENTIALS_INVALID', 'a code that was used')
+  t.match((await verify(partialToken, backupCodes[0])), { status: 200 }, 'a backup code')
+  refused(t, await verify(whole.body['token'], backupCodes[1]), 401, 'TOKEN_INVALID', 'a whole token is no partial one')
+  refused(t, await ask('POST /auth/mfa/verify', { body: { code: backupCodes[1] } }), 401, 'TOKEN_MISSING')
+
+  clock.forward(1000)
+  t.equal((await ask('POST /auth/logout-all', { token: String(whole.body['token']), raw: '', type: '' })).status, 200)
+  refused(t, await verify(partialToken, backupCodes[1]), 401, 'TOKEN_INVALID', 'after a logout of everywhere')
+  clock.forward(2000)
+  const { body: { partialToken: next } } = await logIn('acme', email, password)
+  await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('id', '=', id).execute()
+  refused(t, await verify(next, backupCodes[1]), 401, 'TOKEN_INVALID', 'of a user who is disabled')
+  await app.db.updateTable('tenantry.users').set({ status: 'active' }).execute()
+  for (let tries = 0; tries < 5; tries++) await verify(next, phone.wrong())
+  refused(t, await verify(next, backupCodes[1]), 429, 'TOO_MANY_ATTEMPTS')
+  clock.forward(400_000)
+  refused(t, await verify(next, backupCodes[1]), 401, 'TOKEN_EXPIRED')
+  const lines = await audited(app)
+  t.ok(lines.includes(`acme auth.mfa success ${email} ${id} 127.0.0.1`) && lines.includes(`acme auth.mfa failure ${email} ${id} 127.0.0.1 code`) && lines.includes(`acme auth.mfa failure ${email} ${id} 127.0.0.1 locked`), lines.join('\n'))
+})
+
+test('the whole server: an address may only ask so often, whatever it asks; registration is closed by default; plugins.login turns it all off', async (t) => {
+  const engine = await postgres(t)
+  const ask = caller(t, await testServer(t, {}, { engine, tenants: ['acme'] }))
+  refused(t, await ask('POST /auth/register', { tenant: 'acme', body: {} }), 403, 'FORBIDDEN')
+  t.match((await ask('POST /auth/register', { tenant: 'nobody' })).body, { message: 'Registration is closed' }, 'nothing is told of tenants')
+  const statuses = await Promise.all(Array.from({ length: 60 }, async () => (await ask('POST /auth/login', { body: {} })).status))
+  t.strictSame(new Set(statuses), new Set([400]))
+  const beyond = await ask('POST /auth/login', { body: { email, password } })
+  refused(t, beyond, 429, 'RATE_LIMITED')
+  t.match(beyond.headers, { 'retry-after': /^\d+$/ })
+  const off = caller(t, await testServer(t, { plugins: { login: false } }, { engine }))
+  for (const path of ['login', 'register', 'mfa/verify', 'logout', 'logout-all']) refused(t, await off(`POST /auth/${path}`, { body: {} }), 404, 'NOT_FOUND', path)
+})
+
+test('each plugin says what it needs', async (t) => {
+  for (const [plugin, needed] of [[users, 'database'], [login, 'database']] as const) {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    await t.rejects(Promise.resolve(app.register(plugin, {})), new RegExp(`register the plugin "tenantry/plugins/${needed}" before`))
+  }
+})
