@@ -39,7 +39,7 @@ export const Plan = Type.Object({
     tenantConfig: Type.Object({
       maxSecrets: limit('Secrets.'),
       rotation: Type.Boolean({ description: 'Whether secrets can be rotated.' }),
-      auditRetentionDays: limit('Days for which the audit of secrets is kept.')
+      auditRetentionDays: limit('Days for which audit entries are kept.')
     })
   })
 })

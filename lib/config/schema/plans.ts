@@ -45,7 +45,7 @@ export const PlanChanges = Section({
     tenantConfig: Type.Optional(Section({
       maxSecrets: limit('Secrets; no tenant has more than 10,000.', { maximum: maxSecretsOfAny }),
       rotation: Type.Optional(Type.Boolean({ description: 'Whether secrets can be rotated.' })),
-      auditRetentionDays: limit('For how long the audit of secrets is kept.', { maximum: 36_500, unit: 'days' })
+      auditRetentionDays: limit('For how long audit entries are kept.', { maximum: 36_500, unit: 'days' })
     }, { description: 'Secrets.' }))
   }, { description: 'What the plan includes.' }))
 }, { description: 'What a plan has in place of what is built in, or of what `free` has where the tier is added.' })
