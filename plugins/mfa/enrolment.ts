@@ -1,5 +1,4 @@
 /** What an authenticator app is told: the otpauth URI, and its QR code. */
-import QRCode from 'qrcode'
 import { grouped } from './codes.js'
 import { digits, stepSeconds } from './totp.js'
 
@@ -18,7 +17,9 @@ export interface Enrolment {
 
 /** @param account the name of the user that the app shows */
 export async function enrolmentOf (secret: string, issuer: string, account: string): Promise<Enrolment> {
-  const png = await QRCode.toBuffer(uriOf(secret, issuer, account), { type: 'png', errorCorrectionLevel: 'M', rendererOpts: { deflateLevel: 6 } })
+  // Few servers ever draw one, and each would take its time to start.
+  const { default: qr } = await import('qrcode')
+  const png = await qr.toBuffer(uriOf(secret, issuer, account), { type: 'png', errorCorrectionLevel: 'M', rendererOpts: { deflateLevel: 6 } })
   return { secret, qrCode: `data:image/png;base64,${png.toString('base64')}`, manualEntry: grouped(secret, ' ') }
 }
 

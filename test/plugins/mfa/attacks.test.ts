@@ -92,21 +92,28 @@ test('attacks', async (t) => {
     t.same(valid.sort(), [false, true])
   })
 
-  await t.test('a setup that began before the second factor was enabled is none without a code afterwards', async (t) => {
+  await t.test('what began before the second factor was changed by another request ends without effect', async (t) => {
     const [gil, gilElsewhere] = both('gil')
-    const phone = await setUp(t, gil, clock)
-    const late = await app.db.transaction().execute(async (transaction) => {
-      await sql`select 1 from tenantry.user_mfa where user_id = 'gil' for update`.execute(transaction)
-      const waiting = gilElsewhere('POST /mfa/setup')
-      await until(t, 'the setup waits for the row', async () => {
-        const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
-        return rows.length > 0
+    /** The answer to a request that has read the row of before, and waits for it while it is changed. */
+    const overtaken = async (request: () => Promise<Answer>, change: string): Promise<Answer> => {
+      const { waiting } = await app.db.transaction().execute(async (transaction) => {
+        await sql`select 1 from tenantry.user_mfa where user_id = 'gil' for update`.execute(transaction)
+        const waiting = request()
+        await until(t, 'it waits for the row', async () => {
+          const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
+          return rows.length > 0
+        })
+        await sql.raw(`update tenantry.user_mfa set ${change} where user_id = 'gil'`).execute(transaction)
+        return { waiting }
       })
-      await sql`update tenantry.user_mfa set secret = pending_secret, version = pending_version, enabled = true where user_id = 'gil'`.execute(transaction)
-      return { waiting }
-    })
-    refused(t, await late.waiting, 409, 'CONFLICT')
+      return await waiting
+    }
+    const phone = await setUp(t, gil, clock)
+    refused(t, await overtaken(() => gilElsewhere('POST /mfa/enable', { body: { code: phone.code() } }), 'pending_version = 9'), 400, 'CODE_INVALID', 'another setup')
+    refused(t, await overtaken(() => gilElsewhere('POST /mfa/setup'), 'secret = pending_secret, version = 1, enabled = true'), 409, 'CONFLICT', 'a setup without a code')
     clock.forward(step)
+    refused(t, await overtaken(() => gilElsewhere('POST /mfa/disable', { body: { code: phone.code() } }), 'version = 2'), 400, 'CODE_INVALID', 'another secret')
+    await sql`update tenantry.user_mfa set version = 1 where user_id = 'gil'`.execute(app.db)
     t.ok(await app.mfa.check('acme', 'gil', phone.code(), noActor))
   })
 
