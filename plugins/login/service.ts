@@ -101,7 +101,7 @@ export function createLogin ({ users, sessions, auth, mfa, tries, dbFor, now }: 
       })
       if (!isRight) {
         await told('failure', 'code')
-        throw credentialsInvalid('The code is not valid')
+        throw credentialsInvalid('Invalid code')
       }
       await told('success')
       return await opened(user, ['pwd', 'otp'])

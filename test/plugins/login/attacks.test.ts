@@ -1,0 +1,151 @@
+/** What somebody tries who has no password: many of them, at once, from many addresses, on several servers; and to learn who is there. */
+import type { KyselyPlugin, RootOperationNode } from 'kysely'
+import type { FastifyInstance } from 'fastify'
+import { test, type Test } from 'tap'
+import { failure } from '../../../lib/errors.js'
+import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { refused, type Answer } from '../../http/caller.js'
+import { addUser, audited, open, password, wrong, type Opened } from './app.js'
+
+const quarter = 900_000 // ms
+
+async function postgres (t: Test): Promise<DatabaseSection> {
+  const { connectionString } = await postgresDatabase(t)
+  return { provider: 'postgres', postgres: { connectionString } }
+}
+
+/** How many answers have each status. */
+async function statuses (answers: readonly Promise<Answer>[]): Promise<Record<number, number>> {
+  const counts: Record<number, number> = {}
+  for (const { status } of await Promise.all(answers)) counts[status] = (counts[status] ?? 0) + 1
+  return counts
+}
+
+test('guesses of one address end after ten, at once or not, on whichever server; and lock out nobody elsewhere', async (t) => {
+  const engine = await postgres(t)
+  const here = await open(t, engine, { tenants: ['acme', 'globex'] })
+  const there = await open(t, engine, { clock: here.clock })
+  for (const tenant of ['acme', 'globex', '']) await addUser(here.app, tenant, 'ada@example.com')
+  const guess = ({ logIn }: Opened, email: string, address?: string) => logIn('acme', email, wrong, address)
+
+  for (const email of ['ada@example.com', 'nobody@example.com']) {
+    const tries = Array.from({ length: 15 }, () => [guess(here, email), guess(there, email)]).flat()
+    t.same(await statuses(tries), { 401: 10, 429: 20 }, email)
+    const refusal = await here.logIn('acme', email, password)
+    refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS', 'with the password, too')
+    t.match(refusal, { headers: { 'retry-after': '900' }, body: { retryAfter: 900 } })
+  }
+  refused(t, await here.logIn('acme', 'ADA@Example.com', password), 429, 'TOO_MANY_ATTEMPTS', 'however it is written')
+  t.equal((await here.logIn('acme', 'ada@example.com', password, '198.51.100.7')).status, 200, 'the user elsewhere')
+  t.equal((await here.logIn('globex', 'ada@example.com', password)).status, 200, 'the same address in another tenant')
+  t.equal((await here.logIn('', 'ada@example.com', password)).status, 200, 'and at the platform')
+
+  // One caller has a whole network of IPv6.
+  const answers = Array.from({ length: 12 }, (_none, index) => guess(here, 'ada@example.com', `2001:db8:1:2::${index + 1}`))
+  t.same(await statuses(answers), { 401: 10, 429: 2 })
+  refused(t, await guess(here, 'ada@example.com', '2001:db8:1:3::1'), 401, 'CREDENTIALS_INVALID', 'the next network')
+
+  here.clock.forward(quarter - 1)
+  refused(t, await there.logIn('acme', 'ada@example.com', password), 429, 'TOO_MANY_ATTEMPTS')
+  here.clock.forward(1)
+  t.equal((await there.logIn('acme', 'ada@example.com', password)).status, 200, 'after a quarter of an hour')
+  for (let round = 0; round < 2; round++) {
+    t.same(await statuses(Array.from({ length: 9 }, () => guess(here, 'ada@example.com'))), { 401: 9 })
+    t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'a login forgives what its user mistyped before')
+  }
+  const lines = await audited(here.app)
+  t.equal(lines.filter((line) => line === 'acme auth.login failure nobody@example.com 192.0.2.1 credentials').length, 10)
+  t.equal(lines.filter((line) => line === 'acme auth.login failure nobody@example.com 192.0.2.1 locked').length, 21)
+})
+
+test('guesses from many addresses end after a hundred, and a login of the user gives them none back', async (t) => {
+  const { app, logIn, clock } = await open(t, await postgres(t), { tenants: ['acme'] })
+  await addUser(app, 'acme', 'ada@example.com')
+  const { authenticate } = app.users
+  async function guesses (from: number, to: number): Promise<Record<number, number>> {
+    // Counting is what this is about: a hundred hashes would take their time.
+    app.users.authenticate = async () => null
+    const counts = await statuses(Array.from({ length: to - from }, (_none, index) => logIn('acme', 'ada@example.com', wrong, `198.51.100.${from + index}`)))
+    app.users.authenticate = authenticate
+    return counts
+  }
+  t.same(await guesses(1, 91), { 401: 90 })
+  for (let login = 0; login < 12; login++) t.equal((await logIn('acme', 'ada@example.com', password)).status, 200, 'the user, as often as it likes')
+  t.same(await guesses(91, 131), { 401: 10, 429: 30 })
+  refused(t, await logIn('acme', 'ada@example.com', password), 429, 'TOO_MANY_ATTEMPTS')
+  clock.forward(quarter)
+  t.equal((await logIn('acme', 'ada@example.com', password)).status, 200)
+})
+
+/** The statements that the login of a tenant runs, without their values. */
+async function statementsOf (app: FastifyInstance, work: () => Promise<unknown>): Promise<string[]> {
+  const { engine } = app
+  const { kyselyFor } = engine
+  const seen: string[] = []
+  const recorder: KyselyPlugin = {
+    transformQuery ({ node }) {
+      seen.push(withoutValues(node))
+      return node
+    },
+    transformResult: async ({ result }) => result
+  }
+  engine.kyselyFor = (tenant) => kyselyFor(tenant).withPlugin(recorder)
+  await work()
+  engine.kyselyFor = kyselyFor
+  return seen
+}
+
+function withoutValues (node: RootOperationNode): string {
+  return JSON.stringify(node, (key, value: unknown) => key === 'value' || key === 'values' ? undefined : value)
+}
+
+test('nothing tells who is there: the answers, their headers and the statements are the same', async (t) => {
+  const { app, logIn } = await open(t, await postgres(t), { tenants: ['acme'], mfa: true })
+  await addUser(app, 'acme', 'known@example.com')
+  await addUser(app, 'acme', 'disabled@example.com')
+  await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('email', '=', 'disabled@example.com').execute()
+  const cases = [['known', wrong], ['unknown', wrong], ['disabled', wrong], ['disabled', password], ['unknown', ''], ['known', ''], ['known', 'x'.repeat(1024)]] as const
+  const told: unknown[] = []
+  const statements: string[][] = []
+  for (const [name, given] of cases) {
+    statements.push(await statementsOf(app, async () => {
+      const { status, headers: { date: _date, ...headers }, body: { requestId: _id, ...body } } = await logIn('acme', `${name}@example.com`, given)
+      told.push({ status, headers, body })
+    }))
+  }
+  t.match(told[0], { status: 401, body: { code: 'TENANTRY_CREDENTIALS_INVALID', message: 'The e-mail address or the password is wrong' }, headers: { 'www-authenticate': 'Bearer' } })
+  t.ok(statements[0] !== undefined && statements[0].length >= 3, 'two counts and the user')
+  for (const [index, [name, given]] of cases.entries()) {
+    t.same(told[index], told[0], `${name} ${given.slice(0, 10)}`)
+    t.strictSame(statements[index], statements[0], `${name} ${given.slice(0, 10)}: statements`)
+  }
+  const entries = (await audited(app)).filter((line) => line.includes('auth.login')).map((line) => line.replace(/\w+@/, '@'))
+  t.equal(new Set(entries).size, 1, 'the audit log tells no more')
+})
+
+test('strange addresses and passwords are judged by their form, and touch nothing else', async (t) => {
+  const { app, ask, logIn } = await open(t, await postgres(t), { tenants: ['acme'] })
+  await addUser(app, 'acme', 'ada@example.com')
+  const emails = ['', ' ', 'ada', 'ada@example.com ', ' ada@example.com', 'ada@example.com\n', 'ada@example.com\0', "ada@example.com' or '1'='1", 'ada@ex\u00e4mple.com', '\u212ada@example.com', `${'a'.repeat(300)}@example.com`, 'ada@example.com,eve@example.com', '%@example.com<b>']
+  for (const email of emails) refused(t, await logIn('acme', email, password), 400, 'VALIDATION_FAILED', JSON.stringify(email.slice(0, 40)))
+  for (const body of [{}, { email: 'ada@example.com' }, { password }, { email: 'ada@example.com', password: null }, { email: 'ada@example.com', password: { length: 9 } }, { email: 'ada@example.com', password, code: '123456' }, { email: 'ada@example.com', password: 'x'.repeat(1025) }]) {
+    const answer = await ask('POST /auth/login', { tenant: 'acme', body })
+    refused(t, answer, 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 60))
+    t.notMatch(answer.text, password, 'nothing of the password')
+  }
+  for (const email of ["'--@example.com", '%@example.com', '_da@example.com', '$1@example.com']) refused(t, await logIn('acme', email, password), 401, 'CREDENTIALS_INVALID', email)
+  for (const given of ['\0', `${password}\0`, `${password} `, '\ud800', '\ufeff' + password, "' or 1=1 --"]) refused(t, await ask('POST /auth/login', { tenant: 'acme', body: { email: 'ada@example.com', password: given }, headers: { 'x-forwarded-for': '203.0.113.9' } }), 401, 'CREDENTIALS_INVALID', JSON.stringify(given.slice(-8)))
+  t.equal((await logIn('acme', 'ada@example.com', password)).status, 200)
+})
+
+test('a server that is busy says so, and counts no try that was not made', async (t) => {
+  const { app, logIn } = await open(t, await postgres(t), { tenants: ['acme'] })
+  await addUser(app, 'acme', 'ada@example.com')
+  const { authenticate } = app.users
+  app.users.authenticate = async () => { throw failure('loginBusy', { headers: { 'retry-after': '1' } }) }
+  const answers = await Promise.all(Array.from({ length: 5 }, () => logIn('acme', 'ada@example.com', password)))
+  for (const answer of answers) refused(t, answer, 503, 'LOGIN_BUSY')
+  t.match(answers[0]?.headers, { 'retry-after': '1' })
+  app.users.authenticate = authenticate
+  t.same(await statuses(Array.from({ length: 12 }, () => logIn('acme', 'ada@example.com', wrong))), { 401: 10, 429: 2 }, 'all ten are left')
+})
