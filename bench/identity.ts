@@ -80,6 +80,7 @@ async function compareRoles (off: Subject): Promise<void> {
 
 async function giveRole (server: Subject): Promise<void> {
   const headers = { authorization: `Bearer ${signToken({ sub: 'root', role: 'admin' })}` }
+  await post(server, '/rbac/permissions', { name: permission }, headers)
   const { id } = await post(server, '/rbac/roles', { name: 'reader', permissions: [permission] }, headers)
   for (const tenant of tenants) await post(server, '/rbac/assign', { userId: userOf(tenant), roleId: id }, { ...headers, 'x-tenant-id': tenant })
 }

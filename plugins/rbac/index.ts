@@ -8,7 +8,7 @@ import type {} from '../database.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { TenantryError } from '../../lib/errors.js'
+import { catalogue, TenantryError } from '../../lib/errors.js'
 import { noPermissions } from '../auth/permissions.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
@@ -18,7 +18,7 @@ import { createPlatformRoles } from './service.js'
 import { createRoleStore } from './store.js'
 
 export interface RbacOptions {
-  /** The role of users who have none, by its name. Until there is one of that name they have none. Default: none. */
+  /** The role of users who have none, by its name; `ready` rejects where there is no such role. Default: none. */
   readonly defaultRole?: string | undefined
   /** The clock of what is written, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
@@ -28,7 +28,7 @@ export async function rbac (app: FastifyInstance, { defaultRole, now = Date.now 
   requireDecorator(app, 'events', 'database', 'rbac')
   requireDecorator(app, 'auth', 'auth', 'rbac')
   requireDecorator(app, 'tenancy', 'tenancy', 'rbac')
-  const { auth, db, engine, events, log } = app
+  const { auth, db, engine, events } = app
   if (engine.roleTables === null) throw new Error('rbac needs the tables of its roles: register the plugin "tenantry/plugins/database" with the option `roleTables`')
   const store = createRoleStore(engine.roleTables)
   const memory = createRoleMemory({ store, db, dbFor: (tenant) => engine.kyselyFor(tenant), defaultRole })
@@ -45,16 +45,16 @@ export async function rbac (app: FastifyInstance, { defaultRole, now = Date.now 
     events.onGap(() => memory.clear())
   ]
   app.addHook('onClose', async () => { for (const end of ends) end() })
-  app.addHook('onReady', async () => {
-    if (!await isThere()) log.warn(`there is no role "${defaultRole}" yet, which rbac.defaultRole names: users without roles have no permissions of it`)
-  })
+  if (!await isThere()) {
+    throw new Error(`there is no role "${defaultRole}", which rbac.defaultRole names: start without rbac.defaultRole, add the role with POST /rbac/roles, and name it then; or insert it into tenantry.${engine.roleTables.roles}`)
+  }
 
-  /** Where the tables are not there yet, the start has said so already. */
+  /** In a database that is not migrated yet nobody has a role, and the start goes on. */
   async function isThere (): Promise<boolean> {
     try {
       return await memory.hasDefaultRole()
     } catch (error) {
-      if (error instanceof TenantryError) return true
+      if (error instanceof TenantryError && error.code === catalogue.schemaChanged.code) return true
       throw error
     }
   }

@@ -19,7 +19,7 @@ const StringOrNull = Type.Union([Type.String(), Type.Null()])
 
 const Description = Type.Optional(Type.Union([Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), Type.Null()], { description: 'What it is for.' }))
 const RoleName = Type.String({ minLength: 1, maxLength: maxRoleName, pattern: roleNamePattern, description: `1 to ${maxRoleName} characters, none of them a control character, and no space at the ends.`, examples: ['editor'] })
-const Permissions = Type.Array(Permission, { maxItems: maxPermissionsOfRole, uniqueItems: true, description: 'What users of the role may do. Those that are no permission yet become one.' })
+const Permissions = Type.Array(Permission, { maxItems: maxPermissionsOfRole, uniqueItems: true, description: 'What users of the role may do: names of permissions that there are.' })
 
 const NewRole = Type.Object({ name: RoleName, description: Description, permissions: Type.Optional({ ...Permissions, default: [] }) }, closed)
 const RoleChanges = Type.Object({ name: Type.Optional(RoleName), description: Description, permissions: Type.Optional(Permissions) }, { ...closed, minProperties: 1, description: 'What is left out stays; null removes the description.' })
@@ -65,12 +65,12 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.put<{ Params: Static<typeof Params>, Body: Static<typeof RoleChanges> }>('/rbac/roles/:id', {
     config,
-    schema: { tags, summary: 'Change a role', params: Params, body: RoleChanges, response: { 200: Role, ...errorResponses(...refusals, 409) } }
+    schema: { tags, summary: 'Change a role', description: 'The default role keeps its name.', params: Params, body: RoleChanges, response: { 200: Role, ...errorResponses(...refusals, 409) } }
   }, async (request) => roleBody(await service.updateRole(request.params.id, request.body, actorOf(request))))
 
   app.delete<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
     config,
-    schema: { tags, summary: 'Delete a role', description: 'Whoever had it has it no longer.', params: Params, response: { 200: Done, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Delete a role', description: 'Whoever had it has it no longer. The default role stays.', params: Params, response: { 200: Done, ...errorResponses(...refusals, 409) } }
   }, async (request) => {
     await service.deleteRole(request.params.id, actorOf(request))
     return { success: true }

@@ -3,6 +3,7 @@ import type { Kysely, Transaction } from 'kysely'
 import type { Actor, AuditAction, AuditEntry } from '../../lib/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { ErrorDetail } from '../../lib/validation-detail.js'
 import type { Page, PermissionRow, RoleRow, RoleStore, UserKey } from './store.js'
 import { writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
@@ -11,11 +12,12 @@ export const maxRoles = 1000
 export const maxPermissions = 5000
 export const maxPermissionsOfRole = 200
 export const maxRolesOfUser = 100
+const maxDetails = 50 // of a refusal
 
 export interface NewRole {
   readonly name: string
   readonly description: string | null
-  /** Those that are no permission yet become one. */
+  /** Names of permissions that there are. */
   readonly permissions: readonly string[]
 }
 
@@ -32,11 +34,11 @@ export interface PlatformRoles {
   roles (page: PageRequest): Promise<Page<RoleRow>>
   /** `notFound`. */
   role (id: string): Promise<RoleRow>
-  /** `conflict` where there is one of the name, and past the bounds of roles and permissions. */
+  /** `validationFailed` for permissions that there are not; `conflict` where there is a role of the name, and past 1,000. */
   createRole (role: NewRole, by: Actor): Promise<RoleRow>
-  /** What the changes leave out stays. `notFound`, `conflict` as above. */
+  /** What the changes leave out stays. `notFound`; `validationFailed`, `conflict` as above; `roleInUse` for another name of the default role. */
   updateRole (id: string, changes: RoleChanges, by: Actor): Promise<RoleRow>
-  /** Whoever had it has it no longer. `notFound`. */
+  /** Whoever had it has it no longer. `notFound`; `roleInUse` for the default role. */
   deleteRole (id: string, by: Actor): Promise<void>
   /** By name. */
   permissions (page: PageRequest): Promise<Page<PermissionRow>>
@@ -78,12 +80,14 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     return { tenant, action, actor, target, details, at: new Date(now()) }
   }
 
-  /** Entries of the permissions that it added. */
-  async function hold (transaction: Transaction<SystemTables>, roleId: string, permissions: readonly string[], by: Actor): Promise<AuditEntry[]> {
-    const added = await store.addPermissions(transaction, permissions, new Date(now()))
-    if (added.length > 0 && await store.countPermissions(transaction) > maxPermissions) throw tooManyPermissions()
-    await store.setPermissions(transaction, roleId, permissions)
-    return added.map((name) => entry('rbac.permission.create', by, name, {}))
+  async function requireKnown (transaction: Transaction<SystemTables>, permissions: readonly string[]): Promise<void> {
+    const unknown = await store.unknownPermissions(transaction, permissions)
+    if (unknown.size === 0) return
+    const details: ErrorDetail[] = []
+    for (const [index, permission] of permissions.entries()) {
+      if (unknown.has(permission)) details.push({ path: `/body/permissions/${index}`, message: `there is no permission "${permission}": POST /rbac/permissions makes it`, keyword: 'enum' })
+    }
+    throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
   }
 
   async function found (reader: Kysely<SystemTables>, id: string): Promise<RoleRow> {
@@ -92,33 +96,44 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     return role
   }
 
+  /** Without it no server of the document would start. */
+  function refuseDefault ({ name }: RoleRow): void {
+    if (name === defaultRole) throw failure('roleInUse', { message: `"${name}" is the default role: name another one in the document first (rbac.defaultRole)` })
+  }
+
   return {
     roles: (page) => store.roles(db, page),
     role: (id) => found(db, id),
 
     createRole: ({ name, description, permissions }, by) => change(async (transaction) => {
+      await requireKnown(transaction, permissions)
       if (await store.isTaken(transaction, name)) throw nameTaken(name)
       if (await store.countRoles(transaction) >= maxRoles) throw failure('conflict', { message: `There are at most ${maxRoles} roles: delete one that is no longer used` })
       const id = await store.insertRole(transaction, { name, description, at: new Date(now()) })
-      const added = await hold(transaction, id, permissions, by)
-      await writeAudit(transaction, ...added, entry('rbac.role.create', by, name, { id, permissions }))
+      await store.setPermissions(transaction, id, permissions)
+      await writeAudit(transaction, entry('rbac.role.create', by, name, { id, permissions }))
       return found(transaction, id)
     }),
 
     updateRole: (id, changes, by) => change(async (transaction) => {
       const before = await found(transaction, id)
       const { name = before.name, description = before.description, permissions } = changes
-      if (name !== before.name && await store.isTaken(transaction, name, id)) throw nameTaken(name)
+      if (permissions !== undefined) await requireKnown(transaction, permissions)
+      if (name !== before.name) {
+        refuseDefault(before)
+        if (await store.isTaken(transaction, name, id)) throw nameTaken(name)
+      }
       await store.updateRole(transaction, id, { name, description })
-      const added = permissions === undefined ? [] : await hold(transaction, id, permissions, by)
-      await writeAudit(transaction, ...added, entry('rbac.role.update', by, before.name, { id, ...changes }))
+      if (permissions !== undefined) await store.setPermissions(transaction, id, permissions)
+      await writeAudit(transaction, entry('rbac.role.update', by, before.name, { id, ...changes }))
       return found(transaction, id)
     }),
 
     deleteRole: (id, by) => change(async (transaction) => {
-      const gone = await store.deleteRole(transaction, id)
-      if (gone === undefined) throw failure('notFound', { message: 'There is no such role' })
-      await writeAudit(transaction, entry('rbac.role.delete', by, gone.name, { id, users: gone.users }))
+      const role = await found(transaction, id)
+      refuseDefault(role)
+      const users = await store.deleteRole(transaction, id)
+      await writeAudit(transaction, entry('rbac.role.delete', by, role.name, { id, users }))
     }),
 
     permissions: (page) => store.permissions(db, page),
@@ -126,7 +141,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     createPermission: ({ name, description }, by) => change(async (transaction) => {
       const made = await store.insertPermission(transaction, { name, description, at: new Date(now()) })
       if (made === undefined) throw failure('conflict', { message: `There is a permission "${name}" already` })
-      if (await store.countPermissions(transaction) > maxPermissions) throw tooManyPermissions()
+      if (await store.countPermissions(transaction) > maxPermissions) throw failure('conflict', { message: `There are at most ${maxPermissions} permissions: delete those that are no longer used` })
       await writeAudit(transaction, entry('rbac.permission.create', by, name, { id: made.id }))
       return made
     }),
@@ -163,8 +178,4 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
 
 function nameTaken (name: string): Error {
   return failure('conflict', { message: `There is a role "${name}" already` })
-}
-
-function tooManyPermissions (): Error {
-  return failure('conflict', { message: `There are at most ${maxPermissions} permissions: delete those that are no longer used` })
 }

@@ -110,14 +110,14 @@ export function createRoleStore (names: RoleTables) {
       await sql`update ${roles} set name = ${name}, description = ${description} where id = ${id}`.execute(writer)
     },
 
-    /** How many users had it; undefined where there is no such role. */
-    async deleteRole (writer: Writer, id: string): Promise<{ name: string, users: number } | undefined> {
-      const { rows: [row] } = await sql<{ name: string, users: number }>`
-        with gone as (delete from ${roles} where id = ${id} returning id, name),
-          less as (delete from ${held} where role_id in (select id from gone)),
-          unassigned as (delete from ${userRoles} where role_id in (select id from gone) returning 1)
-        select name, (select count(*) from unassigned)::int as users from gone`.execute(writer)
-      return row
+    /** With what it holds, and from whoever has it; how many users had it. */
+    async deleteRole (writer: Writer, id: string): Promise<number> {
+      const { rows: [row] } = await sql<{ users: number }>`
+        with gone as (delete from ${roles} where id = ${id}),
+          less as (delete from ${held} where role_id = ${id}),
+          unassigned as (delete from ${userRoles} where role_id = ${id} returning 1)
+        select count(*)::int as users from unassigned`.execute(writer)
+      return row?.users ?? 0
     },
 
     /** What the role holds from now on; each name is a permission. */
@@ -126,12 +126,10 @@ export function createRoleStore (names: RoleTables) {
       await sql`insert into ${held} (role_id, permission_id) select ${roleId}, id from ${permissions} where name = any (${wanted}::text[])`.execute(writer)
     },
 
-    /** The names that were no permission yet. */
-    async addPermissions (writer: Writer, wanted: readonly string[], at: Date): Promise<string[]> {
-      const { rows } = await sql<{ name: string }>`
-        insert into ${permissions} (name, created_at) select name, ${at.toISOString()}::timestamptz from unnest(${wanted}::text[]) as wanted (name)
-        on conflict (name) do nothing returning name`.execute(writer)
-      return rows.map(({ name }) => name)
+    /** Those of the names that are no permission. */
+    async unknownPermissions (reader: Reader, wanted: readonly string[]): Promise<ReadonlySet<string>> {
+      const { rows } = await sql<{ name: string }>`select name from unnest(${wanted}::text[]) as wanted (name) where name not in (select name from ${permissions} where name = any (${wanted}::text[]))`.execute(reader)
+      return new Set(rows.map(({ name }) => name))
     },
 
     /** undefined where there is one of the name. */

@@ -22,7 +22,7 @@ export const Rbac = Section({
     maxLength: maxRoleName,
     pattern: roleNamePattern,
     expected: 'the name of a role',
-    description: 'The role of users who have none, by its name. Until there is one of that name they have none, and the start says so.'
+    description: 'The role of users who have none, by its name. The start fails where there is no such role: add it with `POST /rbac/roles` first, without this member.'
   })),
   rolesTable: TableName('roles', 'roles'),
   permissionsTable: TableName('permissions', 'permissions'),

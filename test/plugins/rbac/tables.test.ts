@@ -9,6 +9,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
+import { makeRole } from './roles.js'
 
 const faults = (rbac: unknown, more: object = {}) => faultsOf({ routes: [], rbac, ...more })
 
@@ -65,7 +66,7 @@ test('who has which role is kept apart by policies, as all that tenants own', as
   const postgres = { connectionString, rowLevelSecurity: true, pool: { max: 2 } }
   const app = await testServer(t, { rbac: { enabled: true, userRolesTable: 'user' }, routes: [{ method: 'get', path: '/read', requiredPermissions: ['a:b'], response: {} }] }, { engine: { provider: 'postgres', postgres }, tenants: ['a', 'b'] })
   const ask = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })
-  const { body: { id: roleId } } = await ask('POST /rbac/roles', { body: { name: 'r', permissions: ['a:b'] } })
+  const { id: roleId } = await makeRole(t, ask, { name: 'r', permissions: ['a:b'] })
   for (const tenant of ['a', 'b']) t.equal((await ask('POST /rbac/assign', { tenant, body: { userId: tenant, roleId } })).status, 201)
   for (const [sub, tenant, status] of [['a', 'a', 200], ['b', 'b', 200], ['a', 'b', 403]] as const) t.equal((await ask('GET /read', { token: signToken({ sub, tenant_id: tenant }) })).status, status, `${sub} of ${tenant}`)
   t.equal(await app.engine.text({ text: 'select string_agg(user_id, \',\') from tenantry."user"' }, [], { tenantId: 'a' }), 'a', "a tenant's session sees its own")
