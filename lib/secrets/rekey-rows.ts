@@ -1,0 +1,108 @@
+/** The rows with stored values, as `rekeySecrets` goes through them. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../database/system-tables.js'
+import { sql } from 'kysely'
+import { headerLength, type SecretCipher } from './cipher.js'
+import { mfaPlace } from './mfa-place.js'
+
+const batchSize = 100 // rows; at most 13 MB of values
+
+/** A row with a value that is under another master key than the current one. */
+export interface KeyedRow {
+  readonly tenant: string
+  readonly key: string
+  /** Writes its values anew; false where somebody else has changed the row meanwhile. Throws a SecretUnreadable. */
+  readonly move: () => Promise<boolean>
+}
+
+export interface KeyedRows {
+  /** In the order of their keys, a batch at a time. */
+  rows (): AsyncGenerator<KeyedRow>
+  count (): Promise<number>
+}
+
+/** Secrets of tenants. */
+export function secretRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
+  const isOther = (column: string) => sql`(${sql.ref(column)} is not null and substring(${sql.ref(column)} from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`
+  const others = db.selectFrom('tenantry.secrets').where(sql<boolean>`(value is not null and (${isOther('value')} or ${isOther('previous_value')}))`)
+
+  return {
+    rows: () => inBatches<KeyedRow>(async (after) => {
+      const rows = await others
+        .select(['tenant_id as tenant', 'key', 'version', sql<Buffer>`value`.as('value'), 'previous_value as previousValue', 'previous_version as previousVersion'])
+        .$if(after !== undefined, (query) => query.where(sql<boolean>`(tenant_id, key) > (${after?.tenant}, ${after?.key})`))
+        .orderBy('tenant_id').orderBy('key').limit(batchSize).execute()
+      return rows.map(({ tenant, key, version, value, previousValue, previousVersion }) => {
+        const renewed = (ciphertext: Buffer, version: number) => renew(cipher, { tenant, key, version }, ciphertext)
+        return {
+          tenant,
+          key,
+          async move () {
+            const { numUpdatedRows } = await db.updateTable('tenantry.secrets')
+              .set({ value: renewed(value, version), previous_value: previousValue === null || previousVersion === null ? null : renewed(previousValue, previousVersion) })
+              .where('tenant_id', '=', tenant).where('key', '=', key).where('value', '=', value)
+              .where(sql<boolean>`previous_value is not distinct from ${previousValue}`)
+              .executeTakeFirstOrThrow()
+            return numUpdatedRows > 0n
+          }
+        }
+      })
+    }),
+    async count () {
+      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
+      return count
+    }
+  }
+}
+
+/** Secrets of second factors; of the key `mfa/<user>`. */
+export function mfaRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
+  // Of nine bytes, which base64 ends with.
+  const header = cipher.header.toString('base64')
+  const isOther = (column: string) => sql`(${sql.ref(column)} is not null and left(${sql.ref(column)}, ${sql.lit(header.length)}) <> ${header})`
+  const others = db.selectFrom('tenantry.user_mfa').where(sql<boolean>`(${isOther('secret')} or ${isOther('pending_secret')})`)
+
+  return {
+    rows: () => inBatches<KeyedRow & { readonly user: string }>(async (after) => {
+      const rows = await others
+        .select(['tenant_id as tenant', 'user_id as user', 'secret', 'version', 'pending_secret as pendingSecret', 'pending_version as pendingVersion'])
+        .$if(after !== undefined, (query) => query.where(sql<boolean>`(tenant_id, user_id) > (${after?.tenant}, ${after?.user})`))
+        .orderBy('tenant_id').orderBy('user_id').limit(batchSize).execute()
+      return rows.map(({ tenant, user, secret, version, pendingSecret, pendingVersion }) => {
+        const renewed = (text: string | null, version: number) => text === null ? null : renew(cipher, mfaPlace(tenant, user, version), Buffer.from(text, 'base64')).toString('base64')
+        return {
+          tenant,
+          user,
+          key: mfaPlace(tenant, user, version).key,
+          async move () {
+            const { numUpdatedRows } = await db.updateTable('tenantry.user_mfa')
+              .set({ secret: renewed(secret, version), pending_secret: renewed(pendingSecret, pendingVersion) })
+              .where('tenant_id', '=', tenant).where('user_id', '=', user)
+              .where(sql<boolean>`secret is not distinct from ${secret} and pending_secret is not distinct from ${pendingSecret}`)
+              .executeTakeFirstOrThrow()
+            return numUpdatedRows > 0n
+          }
+        }
+      })
+    }),
+    async count () {
+      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
+      return count
+    }
+  }
+}
+
+async function * inBatches<Row extends KeyedRow> (read: (after: Row | undefined) => Promise<Row[]>): AsyncGenerator<KeyedRow> {
+  let last: Row | undefined
+  for (;;) {
+    const rows = await read(last)
+    yield * rows
+    last = rows.at(-1)
+    if (rows.length < batchSize) return
+  }
+}
+
+/** A row may have one value under the current key already. */
+function renew (cipher: SecretCipher, place: Parameters<SecretCipher['renew']>[0], ciphertext: Buffer): Buffer {
+  return ciphertext.subarray(0, headerLength).equals(cipher.header) ? ciphertext : cipher.renew(place, ciphertext)
+}
