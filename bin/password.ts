@@ -20,7 +20,8 @@ export async function readPassword (): Promise<string> {
   }
 }
 
-async function readLine (input: AsyncIterable<Buffer | string>): Promise<string> {
+/** Throws where it holds anything but one line of UTF-8. */
+export async function readLine (input: AsyncIterable<Buffer | string>): Promise<string> {
   const chunks: Buffer[] = []
   let length = 0
   for await (const chunk of input) {

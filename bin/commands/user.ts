@@ -66,6 +66,7 @@ async function open ({ database, tables, migrate, tenancy, plans }: Config): Pro
   app.register(usersPlugin.default)
   try {
     await app.ready()
+    if ((await app.engine.pendingMigrations()).length > 0) throw new CommandError('the database is not migrated: run "tenantry migrate"')
   } catch (error) {
     await app.close()
     throw error
@@ -91,10 +92,5 @@ async function makeTenant ({ tenants }: FastifyInstance, id: string): Promise<vo
 }
 
 function explained (error: unknown, email: string): unknown {
-  if (!(error instanceof TenantryError)) return error
-  switch (error.code) {
-    case catalogue.conflict.code: return new CommandError(`there is a user of the address ${email} already`)
-    case catalogue.schemaChanged.code: return new CommandError('the database is not migrated: run "tenantry migrate"')
-    default: return error
-  }
+  return error instanceof TenantryError && error.code === catalogue.conflict.code ? new CommandError(`there is a user of the address ${email} already`) : error
 }

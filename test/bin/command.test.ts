@@ -15,7 +15,7 @@ t.test('--version and --help', async (t) => {
   t.equal(code, 0)
   t.strictSame((await here(['help'])).output, (await here(['--help'])).output)
   t.strictSame((await here(['help', 'start'])).output, (await here(['start', '--help'])).output)
-  for (const name of ['start', 'validate', 'migrate', 'token', 'openapi', 'secrets rekey']) {
+  for (const name of ['start', 'validate', 'migrate', 'token', 'openapi', 'user create', 'secrets rekey']) {
     t.ok(output.some((line) => line.trim().startsWith(`${name} `)), name)
     t.match(await here([...name.split(' '), '--help']), { code: 0, output: [new RegExp(`^usage: tenantry ${name} `)], errors: [] })
   }
@@ -25,8 +25,13 @@ t.test('a call that is not understood is answered with what was meant, and 1', a
   const folder = t.testdir({ 'tenantry.json': '{"routes": []}' })
   const calls: [string[], RegExp][] = [
     [['strat'], /^there is no command "strat", did you mean "start"\?$/],
-    [['serve-everything'], /^there is no command "serve-everything"; there are start, validate, migrate, token, openapi, secrets rekey$/],
-    [['user', 'create', '--email', 'a@example.com'], /^"tenantry user" is not in this version yet: users with passwords$/],
+    [['serve-everything'], /^there is no command "serve-everything"; there are start, validate, migrate, token, openapi, user create, secrets rekey$/],
+    [['user'], /^"tenantry user" needs another word; there is "tenantry user create"$/],
+    [['user', 'create'], /^--email is missing/],
+    [['user', 'create', '--email', 'ada'], /^--email must be an e-mail address$/],
+    [['user', 'create', '--email', 'a@example.com', '--role', 'a b'], /^--role must match the pattern/],
+    [['user', 'create', '--email', 'a@example.com', '--tenant', 'a b'], /^--tenant takes 1 to 64 characters/],
+    [['user', 'create', '--email', 'a@example.com', '--password', 'x'], /^"tenantry user create" has no option "--password"/],
     [['help', 'strat'], /^there is no command "strat", did you mean "start"\?$/],
     [['start', '--prot', '1'], /^"tenantry start" has no option "--prot", did you mean "--port"\?$/],
     [['start', '--port', 'http'], /^the port "http" is no number from 0 to 65535$/],

@@ -35,13 +35,15 @@ export async function here (words: string[], env: Record<string, string> = {}): 
   return { code, output: linesOf(output.join('\n')), errors: linesOf(errors.join('\n')) }
 }
 
-/** Runs a command to its end. */
-export function tenantry (t: Test, folder: string, words: string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
-  return launch(t, folder, words, env).ended
+/** Runs a command to its end; `input` is what stands on its standard input, nothing without it. */
+export function tenantry (t: Test, folder: string, words: string[], env: NodeJS.ProcessEnv = {}, input?: string | Buffer): Promise<Ended> {
+  return launch(t, folder, words, env, input).ended
 }
 
-export function launch (t: Test, folder: string, words: string[], env: NodeJS.ProcessEnv = {}): Running {
-  const child = spawn(process.execPath, ['--import', tsx, command, ...words], { cwd: folder, env: { ...process.env, ...unset, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+export function launch (t: Test, folder: string, words: string[], env: NodeJS.ProcessEnv = {}, input?: string | Buffer): Running {
+  const child = spawn(process.execPath, ['--import', tsx, command, ...words], { cwd: folder, env: { ...process.env, ...unset, ...env }, stdio: ['pipe', 'pipe', 'pipe'] })
+  // A command that does not read it, and has ended, closes it.
+  child.stdin.on('error', () => {}).end(input)
   let output = ''
   let errors = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => { output += text })

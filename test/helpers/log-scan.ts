@@ -25,7 +25,7 @@ export function secretToken (token: string): string {
 }
 
 /**
- * Marks the secrets in what a server was asked and answered: those that are stored, and API keys, which the server makes.
+ * Marks the secrets in what a server was asked and answered: those that are stored, passwords, and what the server makes: API keys and tokens.
  *
  * @param path of the request; a query string does not matter
  * @param answer the body as it was sent
@@ -34,6 +34,10 @@ export function secretsOfExchange (method: string, path: string, body: unknown, 
   if (method !== 'POST') return
   if (path.startsWith('/tenant/secrets')) {
     for (const member of ['value', 'newValue']) rememberMember(body, member, 'a stored secret')
+  }
+  if (path.startsWith('/auth/')) {
+    rememberMember(body, 'password', 'a password')
+    if (typeof answer === 'string') for (const member of ['token', 'partialToken']) rememberToken(parsed(answer), member)
   }
   if (path.startsWith('/tenant/api-keys') && typeof answer === 'string') rememberMember(parsed(answer), 'key', 'an API key')
 }
@@ -49,6 +53,11 @@ function parsed (text: string): unknown {
 function rememberMember (from: unknown, member: string, name: string): void {
   const value: unknown = Object(from)[member]
   if (typeof value === 'string' && value.length >= shortest) secretText(value, name)
+}
+
+function rememberToken (from: unknown, member: string): void {
+  const value: unknown = Object(from)[member]
+  if (typeof value === 'string') secretToken(value)
 }
 
 export interface LogScan {

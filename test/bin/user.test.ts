@@ -1,0 +1,103 @@
+/** `tenantry user create`. */
+import type { Test } from 'tap'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { test } from 'tap'
+import { readLine } from '../../bin/password.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { secretText } from '../helpers/log-scan.js'
+import { testServer } from '../helpers/server.js'
+import { caller } from '../http/caller.js'
+import { here, tenantry } from './tenantry.js'
+
+const program = fileURLToPath(new URL('../programs/password.ts', import.meta.url))
+const password = secretText('a good pass w\u00f6rd', 'a password')
+const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
+
+async function folderOf (t: Test, further: object = {}) {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  return { engine, folder: t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [], ...further }) }) }
+}
+
+test('user create reads the password from standard input, and the user logs in with it', async (t) => {
+  const { engine, folder } = await folderOf(t)
+  const create = (words: string[], input: string) => tenantry(t, folder, ['user', 'create', ...words], {}, input)
+  const root = await create(['--email', 'Root@Example.com', '--role', 'admin'], `${password}\n`)
+  t.match(root, { code: 0, output: [uuid], errors: [] })
+  const ada = await create(['--email', 'ada@example.com', '--tenant', 'acme'], password)
+  t.match(ada, { code: 0, output: [uuid], errors: [] })
+
+  const app = await testServer(t, {}, { engine })
+  const ask = caller(t, app)
+  const login = (email: string, tenant?: string) => ask('POST /auth/login', { tenant, body: { email, password } })
+  t.match(await login('root@example.com'), { status: 200, body: { user: { id: root.output[0], role: 'admin', tenantId: null } } })
+  t.match(await login('ada@example.com', 'acme'), { status: 200, body: { user: { id: ada.output[0], role: 'user', tenantId: 'acme' } } }, 'its tenant was made')
+  const { body: { token } } = await login('root@example.com')
+  t.equal((await ask('GET /tenants', { token: String(token) })).status, 200, 'an administrator of the platform')
+  const audit = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'address', 'target']).where('action', '=', 'user.create').orderBy('id').execute()
+  t.same(audit, [{ tenant_id: '', user_id: null, address: null, target: 'root@example.com' }, { tenant_id: 'acme', user_id: null, address: null, target: 'ada@example.com' }])
+  const again = await create(['--email', 'ROOT@example.com'], `${password}\n`)
+  t.match(again, { code: 1, output: [], errors: [/^there is a user of the address ROOT@example.com already$/] })
+})
+
+test('standard input is one line', async (t) => {
+  const right: [input: string[], line: string][] = [[[`${password}\n`], password], [[`${password}\r\n`], password], [[password], password], [['a ', 'b c\n'], 'a b c'], [[' x \n'], ' x '], [['\ufeffx'], '\ufeffx']]
+  for (const [input, line] of right) t.equal(await readLine(Readable.from(input.map((part) => Buffer.from(part)))), line)
+  const refusals: [input: string | Buffer, message: RegExp][] = [
+    ['', /^there is no password on standard input/],
+    ['\n', /^there is no password on standard input/],
+    [`${password}\nsecond\n`, /^standard input holds more than one line/],
+    [`${password}\n\n`, /^standard input holds more than one line/],
+    [Buffer.from([0x61, 0x62, 0xff]), /^standard input is not UTF-8$/],
+    ['x'.repeat(10_000), /^standard input is longer than a password can be$/]
+  ]
+  for (const [input, message] of refusals) await t.rejects(readLine(Readable.from([Buffer.from(input)])), { message }, String(message))
+})
+
+test('user create says before it asks for a password why there can be no user', async (t) => {
+  const words = ['user', 'create', '--email', 'ada@example.com', '--tenant', 'acme']
+  const { folder } = await folderOf(t, { tenancy: { provisioning: 'explicit' } })
+  t.match(await here([...words, `${folder}/tenantry.json`]), { code: 1, output: [], errors: [/^there is no tenant "acme", and tenancy.provisioning is "explicit": make it with POST \/tenants/] })
+  const { folder: unmigrated } = await folderOf(t, { migrate: 'manual' })
+  t.match(await here([...words, `${unmigrated}/tenantry.json`]), { code: 1, output: [], errors: ['the database is not migrated: run "tenantry migrate"'] })
+  const memory = t.testdir({ 'memory.json': JSON.stringify({ routes: [] }) })
+  t.match(await here([...words, `${memory}/memory.json`]), { code: 1, output: [], errors: [/^the database is in memory, and ends with this command/] })
+})
+
+/** Reads a password at a terminal of its own, which util-linux's `script` makes; answers one question after the other. */
+async function atTerminal (t: Test, answers: readonly string[]): Promise<{ code: number | null, screen: string }> {
+  const line = [process.execPath, '--import', import.meta.resolve('tsx'), program].map((word) => `'${word}'`).join(' ')
+  const child = spawn('script', ['--quiet', '--return', '--command', line, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  let screen = ''
+  let answered = 0
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    screen += text
+    const asked = screen.match(/(?:Password|again): /g)?.length ?? 0
+    while (answered < asked && answered < answers.length) child.stdin.write(answers[answered++] ?? '')
+  })
+  const [code]: (number | null)[] = await once(child, 'close')
+  return { code: code ?? null, screen }
+}
+
+test('a terminal asks twice, and shows nothing of what is typed', { skip: withoutScript() }, async (t) => {
+  // What the program read comes back in hexadecimal.
+  const read = (text: string) => new RegExp(`^Password: \\r\\nThe same again: \\r\\nread ${Buffer.from(text).toString('hex')}\\r\\n$`)
+  const cases: [answers: string[], code: number, screen: RegExp][] = [
+    [[`x\u0015${password}!\u007f\r`, `${password}\r`], 0, read(password)],
+    [[`${password}\r${password}\r`], 0, read(password)],
+    [[`${password}\r`, `${password}!\r`], 1, /\r\nthe two are not the same\r\n$/],
+    [['a good\u0003'], 1, /^Password: \r\nno password was given\r\n$/]
+  ]
+  for (const [answers, code, screen] of cases) t.match(await atTerminal(t, answers), { code, screen }, String(screen))
+})
+
+function withoutScript (): string | false {
+  if (spawnSync('script', ['--version']).error === undefined) return false
+  const missing = 'the program `script` is missing: apt-get install bsdutils'
+  if (process.env.CI === 'true') throw new Error(missing)
+  return missing
+}
