@@ -18,11 +18,11 @@ import { createSecret, stepOf } from './totp.js'
 export type { Enrolment } from './enrolment.js'
 export type { User } from './store.js'
 
-const window = 900_000 // ms
+const window = 300_000 // ms
 /** Tries of codes by one user: over all endpoints, logins and servers together. */
 const codeRule: AttemptRule = { kind: 'mfa', max: 5, windowMs: window }
 /** QR codes take some milliseconds each. */
-const setupRule: AttemptRule = { kind: 'mfa-setup', max: 20, windowMs: window }
+const setupRule: AttemptRule = { kind: 'mfa-setup', max: 10, windowMs: window }
 const maxUserId = 512 // characters: what an index holds
 
 /** Codes are as they were typed: a one-time password or, where it says so, a backup code. Every method that is given one may throw `tooManyAttempts`. */
