@@ -4,8 +4,8 @@ import { Section } from './annotations.js'
 
 export const maxRoleName = 100 // characters
 
-/** A name of a role: no control characters, and no space at its ends. */
-export const roleNamePattern = '^(?! )[^\\u0000-\\u001f\\u007f]*[^\\u0000-\\u0020\\u007f]$'
+/** A name of a role: no control characters, no halves of characters, of which a database has none, and no space at its ends. */
+export const roleNamePattern = '^(?! )[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*[^\\u0000-\\u0020\\u007f\\ud800-\\udfff]$'
 
 /** A table of the schema `tenantry`. It becomes a part of a migration's name. */
 const TableName = (name: string, holds: string) => Type.Optional(Type.String({

@@ -36,6 +36,14 @@ test('who may call the built-in endpoints', async (t) => {
   const strong: Request[] = [{ token: tokenOf('attacker', { permissions: ['*'] }) }, { headers: { 'x-api-key': key } }, { token: tokenOf('attacker') }, { token: tokenOf('attacker', { role: 'admin', permissions: ['*', 'platform:admin'] }), tenant: 'attacker' }]
   const tenantless: Request[] = [{ token: signToken({ sub: 'x' }) }, { token: signToken({ sub: 'x', permissions: ['*'] }) }, { token: signToken({ sub: 'x', role: 'superuser' }) }]
 
+  // Users whom the platform has given everything.
+  const platform = caller(t, app, { token: platforms })
+  await platform('POST /rbac/permissions', { body: { name: '*' } })
+  const { body: { id: roleId } } = await platform('POST /rbac/roles', { body: { name: 'admin', permissions: ['*'] } })
+  for (const request of [{ tenant: 'attacker' }, {}]) t.equal((await platform('POST /rbac/assign', { ...request, body: { userId: 'given', roleId } })).status, 201)
+  strong.push({ token: tokenOf('attacker', { sub: 'given' }) })
+  tenantless.push({ token: signToken({ sub: 'given' }) })
+
   for (const [target, access] of served) {
     const [method = '', path = ''] = target.split(' ')
     const at = `${method} ${path.replace(/\{\w+\}/g, 'x')}`

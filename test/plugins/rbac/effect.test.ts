@@ -94,7 +94,7 @@ test('roles give what they hold, to the user that they were assigned to and nobo
 })
 
 test('no role makes an administrator of the platform, and only those reach the roles', async (t) => {
-  const app = await testServer(t, { ...document, rbac: { enabled: true } }, { engine: await postgresSection(t), tenants: ['acme', 'globex'] })
+  const app = await testServer(t, { rbac: { enabled: true }, cache: { enabled: true, provider: 'memory' }, routes: [...document.routes, { method: 'get', path: '/cached', requiredPermissions: ['notes:read'], cache: { enabled: true, ttl: 60 }, response: {} }] }, { engine: await postgresSection(t), tenants: ['acme', 'globex'] })
   const ask = caller(t, app)
   const all = await make(t, ask, 'admin', ['*', 'rbac:write', 'platform:admin', 'admin:*'])
   for (const request of [{ tenant: 'acme' }, {}]) t.equal((await ask('POST /rbac/assign', { ...platform, ...request, body: { userId: 'eve', roleId: all } })).status, 201)
@@ -119,7 +119,9 @@ test('no role makes an administrator of the platform, and only those reach the r
   refused(t, await ask('GET /rbac/roles'), 401, 'TOKEN_MISSING')
 
   // Every change is in the log, of the tenant that it is about.
+  for (let times = 0; times < 2; times++) t.equal((await ask('GET /cached', { token: ofTenant })).status, 200)
   await ask('DELETE /rbac/unassign', { ...platform, tenant: 'acme', body: pair })
+  refused(t, await ask('GET /cached', { token: ofTenant }), 403, 'FORBIDDEN', 'an answer that is kept is for those who may')
   await ask(`PUT /rbac/roles/${all}`, { ...platform, body: { name: 'all', permissions: ['*'] } })
   const { body: permission } = await ask('POST /rbac/permissions', { ...platform, body: { name: 'c:d' } })
   await ask(`DELETE /rbac/permissions/${String(permission['id'])}`, platform)

@@ -96,7 +96,12 @@ async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
     ['two users', `DELETE /rbac/unassign?userId=other&roleId=${a.id}`, { body: pair }],
     ['two roles', `DELETE /rbac/unassign?roleId=${b.id}`, { body: pair }],
     ['an id that is none', 'DELETE /rbac/unassign?userId=u&roleId=x', {}],
-    ['another member', 'DELETE /rbac/unassign', { body: { ...pair, tenant: 'globex' } }]
+    ['another member', 'DELETE /rbac/unassign', { body: { ...pair, tenant: 'globex' } }],
+    ['a list of users', `DELETE /rbac/unassign?userId=${encodeURIComponent(pair.userId)}&userId=other&roleId=${a.id}`, {}],
+    ['an empty user beside one', 'DELETE /rbac/unassign?userId=', { body: pair }],
+    ['a prototype', `DELETE /rbac/unassign?__proto__=x&roleId=${a.id}`, { body: { userId: pair.userId } }],
+    ['a body that is a list', `DELETE /rbac/unassign?userId=u&roleId=${a.id}`, { body: [] }],
+    ['null as a user', 'DELETE /rbac/unassign', { body: { ...pair, userId: null } }]
   ] as const) refused(t, await ask(target, { tenant: 'acme', ...request }), 400, 'VALIDATION_FAILED', what)
   refused(t, await ask('DELETE /rbac/unassign', { body: pair }), 404, 'NOT_FOUND', "the platform's user of the same sub")
   refused(t, await ask('DELETE /rbac/unassign', { body: pair, tenant: 'globex' }), 404, 'NOT_FOUND', "another tenant's")
@@ -117,7 +122,7 @@ test('what is no role, no permission and no user is refused, and what looks like
   t.match((await ask('GET /rbac/roles')).body.pagination, { total: 5 })
 
   for (const body of [
-    {}, [], { permissions: [] }, { name: '' }, { name: ' x' }, { name: 'x ' }, { name: 'a\u0000' }, { name: 'a\nb' }, { name: 'x'.repeat(101) }, { name: 1 }, { name: null },
+    {}, [], { permissions: [] }, { name: '' }, { name: ' x' }, { name: 'x ' }, { name: 'a\u0000' }, { name: 'a\nb' }, { name: '\ud800' }, { name: 'a\udfffb' }, { name: 'x'.repeat(101) }, { name: 1 }, { name: null },
     { name: 'x', permissions: ['read'] }, { name: 'x', permissions: ['*:read'] }, { name: 'x', permissions: ['a:'] }, { name: 'x', permissions: ['a:b c'] }, { name: 'x', permissions: [`a:${'b'.repeat(127)}`] },
     { name: 'x', permissions: ['a:b', 'a:b'] }, { name: 'x', permissions: Array.from({ length: 201 }, (_, n) => `a:${n}`) }, { name: 'x', permissions: 'a:b' }, { name: 'x', permissions: [null] },
     { name: 'x', description: 'x'.repeat(501) }, { name: 'x', id: randomUUID() }, { name: 'x', users: ['me'] }, { name: 'x', parentRole: 'editor' }
@@ -133,6 +138,18 @@ test('what is no role, no permission and no user is refused, and what looks like
   t.match((await ask('GET /rbac/users/%27%20or%20true--/permissions')).body, { permissions: [] })
   t.ok((await app.inject({ method: 'POST', url: '/rbac/roles', headers: { authorization: `Bearer ${platform}`, 'content-type': 'application/json' }, payload: '{"name": "x", "__proto__": {"permissions": ["*"]}}' })).statusCode === 400, 'a prototype in the body')
 
+  // Whatever comes first, nobody has a role that is gone, and of two of a name there is one.
+  const race = await makeRole(t, ask, { name: 'race', permissions: ['a:b'] })
+  const given = Array.from({ length: 12 }, (_, n) => ({ tenant: n % 2 === 0 ? 'acme' : 'globex', body: { userId: `u${n}`, roleId: race.id } }))
+  const assigned = given.map(async (request) => ask('POST /rbac/assign', request))
+  await Promise.race(assigned)
+  const answers = await Promise.all([...assigned, ask(`DELETE /rbac/roles/${race.id}`), ask(`PUT /rbac/roles/${race.id}`, { body: { permissions: ['constructor:__proto__'] } }), ...given.map(async (request) => ask('DELETE /rbac/unassign', request))])
+  t.ok(answers.every(({ status }) => [200, 201, 404].includes(status)), answers.map(({ status }) => status).join(' '))
+  const { rows } = await sql<{ left: number }>`select (select count(*) from tenantry.user_roles where role_id = ${race.id})::int + (select count(*) from tenantry.role_permissions where role_id = ${race.id})::int as left`.execute(app.db)
+  t.same(rows, [{ left: 0 }])
+  const twice = await Promise.all(['POST /rbac/roles', 'POST /rbac/roles', `PUT /rbac/roles/${role.id}`].map((target) => ask(target, { body: { name: 'race' } })))
+  t.equal(twice.filter(({ status }) => status === 409).length, 2, 'two of a name')
+
   // A list that is as long as a list may be, and the bounds of all of them.
   const many = Array.from({ length: 200 }, (_, n) => `many:${n}`.padEnd(128, 'x'))
   const { body: { details } } = await ask('POST /rbac/roles', { body: { name: 'many', permissions: many } })
@@ -140,7 +157,7 @@ test('what is no role, no permission and no user is refused, and what looks like
   await sql`insert into tenantry.permissions (name) select rpad('many:' || n, 128, 'x') from generate_series(0, 4997) n`.execute(app.db)
   t.match(await ask('POST /rbac/roles', { body: { name: 'many', permissions: many } }), { status: 201, body: { permissions: [...many].sort() } })
   refused(t, await ask('POST /rbac/permissions', { body: { name: 'one:more' } }), 409, 'CONFLICT', '5,000 permissions')
-  await sql`insert into tenantry.roles (name) select 'filler' || n from generate_series(1, 994) n`.execute(app.db)
+  await sql`insert into tenantry.roles (name) select 'filler' || n from generate_series(1, (select 1000 - count(*)::int from tenantry.roles)) n`.execute(app.db)
   refused(t, await ask('POST /rbac/roles', { body: { name: 'more' } }), 409, 'CONFLICT', '1,000 roles')
   await sql`insert into tenantry.user_roles (tenant_id, user_id, role_id) select '', 'u', id from tenantry.roles where name like 'filler%' limit 99`.execute(app.db)
   const both = await Promise.all([0, 1].map(async (n) => ask('POST /rbac/assign', { body: { userId: 'u', roleId: String((await sql<{ id: string }>`select id from tenantry.roles where name = ${['many', 'constructor'][n]}`.execute(app.db)).rows[0]?.id) } })))
