@@ -81,6 +81,25 @@ test('roles give what they hold, to the user that they were assigned to and nobo
   t.match(await ask(`PUT /rbac/roles/${reader}`, { ...platform, body: { name: 'reader', description: 'Everybody' } }), { status: 200, body: { permissions: ['notes:read'] } })
   await becomes(u, mayRead, 'without roles the default one again')
 
+  // On two servers at once, whichever comes first: nobody has a role that is gone, of two of a name there is one, and no user has 101.
+  const both = (target: string, body: object, tenant = 'acme') => Promise.all([ask, elsewhere].map((server) => server(target, { ...platform, tenant, body })))
+  for (let round = 0; round < 4; round++) {
+    const made = await both('POST /rbac/roles', { name: `race${round}`, permissions: ['notes:read'] })
+    t.same(made.map(({ status }) => status).sort(), [201, 409])
+    const roleId = String(made.find(({ status }) => status === 201)?.body['id'])
+    const answers = (await Promise.all([
+      ...Array.from({ length: 4 }, (_, user) => both('POST /rbac/assign', { userId: `u${user}`, roleId })), both(`DELETE /rbac/roles/${roleId}`, {}), both(`PUT /rbac/roles/${roleId}`, { permissions: ['files:read'] }), both('DELETE /rbac/unassign', { userId: 'u0', roleId })
+    ])).flat().map(({ status }) => status)
+    t.ok(answers.every((status) => [200, 201, 404].includes(status)), answers.join(' '))
+    const { rows } = await sql<{ left: number }>`select (select count(*) from tenantry.user_roles where role_id = ${roleId})::int + (select count(*) from tenantry.role_permissions where role_id = ${roleId})::int as left`.execute(here.db)
+    t.same(rows, [{ left: 0 }], 'nothing is left of a role that was given while it was deleted')
+  }
+  await sql`insert into tenantry.user_roles (tenant_id, user_id, role_id) select 'acme', 'full', gen_random_uuid() from generate_series(1, 99)`.execute(here.db)
+  const last = await make(t, ask, 'last', [])
+  const hundredth = await Promise.all(([[ask, reader], [elsewhere, last]] as const).map(([server, roleId]) => server('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'full', roleId } })))
+  t.same(hundredth.map(({ status }) => status).sort(), [201, 409], 'of two at a time, one is the hundredth')
+  await becomes(u, mayRead, 'all of which is nothing to others')
+
   const { body: { key } } = await ask('POST /tenant/api-keys', { token: signToken({ sub: 'a', role: 'admin', tenant_id: 'acme' }), body: { name: 'k' } })
   t.equal((await ask('GET /read', { headers: { 'x-api-key': String(key) } })).status, 403, 'a key has no role, not even the default one')
   for (const sub of ['x'.repeat(600), 'a\u0000b', '\ud800', '__proto__', "' or true --"]) t.same(await what(ask, { ...u, sub }), mayRead, 'whoever no role can be assigned to has the default one')
