@@ -297,6 +297,19 @@ t.test('the default of a column is a literal that its type takes, or a function'
   t.strictSame(faults('integer[]', ['a']), ['expected an array (integer[])'])
 })
 
+t.test('registration is open only where there are logins', async (t) => {
+  const open = { registration: 'open' }
+  const unsigned = ['/auth/registration: is `open` without a key in the section `jwt` to sign tokens with']
+  const { publicKey, privateKey } = keyPair('ES256')
+  t.strictSame(faultsOf({ jwt: { secret }, auth: open }), [])
+  t.strictSame(faultsOf({ jwt: { publicKey, privateKey }, auth: open }), [])
+  t.strictSame(faultsOf({ auth: open }), unsigned)
+  t.strictSame(faultsOf({ jwt: { publicKey }, auth: open }), unsigned)
+  t.strictSame(faultsOf({ jwt: { secret }, auth: open, plugins: { login: false } }), ['/auth/registration: is `open`, and `plugins.login` is false: expected one of them'])
+  t.strictSame(faultsOf({ auth: { registration: 'closed' } }), [])
+  t.strictSame(faultsOf({ auth: {}, plugins: { login: false } }), [])
+})
+
 t.test('tables that tenants share are tables of the platform', async (t) => {
   const tables = {
     plans: { columns: { id: { type: 'text', primaryKey: true } } },
