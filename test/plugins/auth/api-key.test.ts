@@ -2,6 +2,7 @@ import type { Claims } from '../../../lib/compiler/types.js'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import auth, { type AuthOptions } from '../../../plugins/auth/index.js'
+import { noPermissions } from '../../../plugins/auth/permissions.js'
 import conventions from '../../../plugins/conventions.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
@@ -71,14 +72,16 @@ t.test('what several plugins say of roles adds up', async (t) => {
   await app.ready()
   const caller: Claims = { sub: 'u', role: 'editor' }
   t.notOk((await app.auth.permissionsOf(caller)).has('a:b'))
+  app.auth.useRoles(() => noPermissions)
   app.auth.useRoles(() => new Set(['a:b']))
   app.auth.useRoles(({ role = '' }) => new Set([`${role}:x`]))
   const sync = app.auth.permissionsOf(caller)
   t.notOk(sync instanceof Promise)
   t.same(['a:b', 'editor:x', 'c:d'].map((permission) => 'has' in sync && sync.has(permission)), [true, true, false])
   app.auth.useRoles(async () => new Set(['c:d']))
+  app.auth.useRoles(({ role = '' }) => new Set([`${role}:y`]))
   const late = await app.auth.permissionsOf(caller)
-  t.same(['a:b', 'editor:x', 'c:d', 'e:f'].map((permission) => late.has(permission)), [true, true, true, false])
+  t.same(['a:b', 'editor:x', 'c:d', 'editor:y', 'e:f'].map((permission) => late.has(permission)), [true, true, true, true, false])
 })
 
 t.test('a key of the platform that can be guessed, or that no header can hold, fails at start', async (t) => {
