@@ -21,6 +21,7 @@ t.test('the smallest document has every default', async (t) => {
     plugins: {},
     auth: { registration: 'closed' },
     authProviders: {},
+    mfa: {},
     rbac: { enabled: false, rolesTable: 'roles', permissionsTable: 'permissions', userRolesTable: 'user_roles' },
     analytics: { enabled: false, excludePaths: [], serviceName: '', retentionDays: 30, buffer: { enabled: true, flushInterval: 10_000, maxSize: 1000 } }
   })

@@ -68,6 +68,7 @@ const complete = {
   rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } }, redis: { url: 'redis://localhost:6379' } },
   authProviders: { idp: { issuer: 'i', jwksUri: 'https://a/b', audience: ['a'], projectId: 'p', tenantClaim: 't', roleClaim: 'a.b', algorithms: ['ES256', 'EdDSA'] } },
   auth: { registration: 'closed' },
+  mfa: { enabled: false, issuer: 'i' },
   rbac: { enabled: true, defaultRole: 'reader', rolesTable: 'platform_roles', permissionsTable: 'platform_permissions', userRolesTable: 'platform_user_roles' },
   analytics: { enabled: true, excludePaths: ['/health', '/own/*'], serviceName: 's', retentionDays: 1, buffer: { enabled: false, flushInterval: 2, maxSize: 3 } },
   server: { bodyLimit: 1, trustProxy: ['10.0.0.1'] },
