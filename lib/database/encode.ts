@@ -25,13 +25,21 @@ export function encodeValues (values: readonly unknown[]): Parameter[] {
 }
 
 function encodeArray (items: readonly unknown[]): string {
-  return `{${items.map(encodeItem).join(',')}}`
+  let text = '{'
+  for (let index = 0; index < items.length; index++) {
+    if (index > 0) text += ','
+    text += encodeItem(items[index])
+  }
+  return `${text}}`
 }
 
+const escaped = /["\\]/
+
 function encodeItem (item: unknown): string {
+  if (typeof item === 'number') return String(item)
   if (Array.isArray(item)) return encodeArray(item)
   const encoded = encodeValue(item)
   if (encoded === null) return 'NULL'
   const text = typeof encoded === 'string' ? encoded : `\\x${encoded.toString('hex')}`
-  return `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
+  return escaped.test(text) ? `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"` : `"${text}"`
 }

@@ -89,7 +89,7 @@ const book = (sums: Sql): Sql => sql`insert into tenantry.usage_counters as c (t
   on conflict (tenant_id, counter, period) do update set amount = least(greatest(c.amount + excluded.amount, 0), ${sql.lit(maxAmount)})`
 
 /** Tenants in the place of what was counted for them: not of those that are being deleted, nor of others of the same id. */
-const present = (since: Sql): Sql => sql`t.status <> 'deleting' and (${since} is null or (t.created_at >= ${since} and t.created_at < ${since} + interval '1 millisecond'))`
+const present = (since: Sql): Sql => sql`t.status <> 'deleting' and (${since} is null or floor(extract(epoch from t.created_at) * 1000) = ${since})`
 
 const gone = sql`not exists (select from tenantry.usage_instances i where i.id = r.instance_id and i.seen_at > clock_timestamp() - interval ${silence})`
 
@@ -137,12 +137,12 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
         on conflict (id) do update set seen_at = clock_timestamp(), last_batch = excluded.last_batch where i.last_batch < excluded.last_batch returning 1
       ), sums as (
         select f.tenant_id, f.counter, f.period, f.amount
-        from unnest(${figure('tenant')}::text[], ${times(figure('since'))}::timestamptz[], ${figure('counter')}::text[], ${figure('period')}::text[], ${figure('amount')}::bigint[]) as f (tenant_id, since, counter, period, amount)
+        from unnest(${figure('tenant')}::text[], ${figure('since')}::bigint[], ${figure('counter')}::text[], ${figure('period')}::text[], ${figure('amount')}::bigint[]) as f (tenant_id, since, counter, period, amount)
         join tenantry.tenants t on t.id = f.tenant_id and ${present(sql`f.since`)} where exists (select from heard)
       ), counted as (${book(sql`sums`)}), gauged as (
         insert into tenantry.usage_gauges as g (instance_id, tenant_id, gauge, value, written)
         select ${instance}::uuid, v.tenant_id, v.gauge, v.value, v.written
-        from unnest(${value('tenant')}::text[], ${times(value('since'))}::timestamptz[], ${value('gauge')}::text[], ${value('value')}::bigint[], ${value('written')}::bigint[]) as v (tenant_id, since, gauge, value, written)
+        from unnest(${value('tenant')}::text[], ${value('since')}::bigint[], ${value('gauge')}::text[], ${value('value')}::bigint[], ${value('written')}::bigint[]) as v (tenant_id, since, gauge, value, written)
         join tenantry.tenants t on t.id = v.tenant_id and ${present(sql`v.since`)} where exists (select from heard)
         on conflict (tenant_id, gauge, instance_id) do update set value = excluded.value, written = excluded.written, written_at = clock_timestamp() where g.written < excluded.written
       ) select exists (select from heard) as heard`.execute(db)
@@ -243,8 +243,4 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
       return { plan, storage, secrets, gauges }
     }
   }
-}
-
-function times (since: readonly (number | null)[]): (Date | null)[] {
-  return since.map((at) => at === null ? null : new Date(at))
 }
