@@ -33,7 +33,8 @@ const Status = Type.Object({ enabled: Type.Boolean(), backupCodesRemaining: Rema
 const Renewed = Type.Object({ backupCodes: BackupCodes })
 const BackupCodeUsed = Type.Object({ valid: Type.Boolean(), backupCodesRemaining: Remaining })
 
-const tags = ['Multi-factor authentication']
+/** A key is no person, and has no phone. */
+const told = { tags: ['Multi-factor authentication'], security: [{ bearer: [] }] }
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const uncached = { 'cache-control': 'no-store' }
@@ -44,7 +45,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.post<{ Body: Static<typeof SetupBody> }>('/mfa/setup', {
     config,
     onRequest,
-    schema: { tags, summary: 'Set up a second factor', description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.', body: SetupBody, response: { 200: Enrolment, ...errorResponses(...refusals, 409) } },
+    schema: { ...told, summary: 'Set up a second factor', description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.', body: SetupBody, bodyOptional: true, response: { 200: Enrolment, ...errorResponses(...refusals, 409) } },
     // Nothing has to be said: a request without a body is one of an empty object.
     preValidation (request, _reply, done) {
       request.body ??= {}
@@ -58,13 +59,13 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.post<{ Body: Static<typeof TotpBody> }>('/mfa/verify', {
     config,
     onRequest,
-    schema: { tags, summary: 'Check a one-time password', description: 'Where the second factor is enabled the code is used up; before, it is one of what was set up.', body: TotpBody, response: { 200: Valid, ...errorResponses(...refusals) } }
+    schema: { ...told, summary: 'Check a one-time password', description: 'Where the second factor is enabled the code is used up; before, it is one of what was set up.', body: TotpBody, response: { 200: Valid, ...errorResponses(...refusals) } }
   }, async (request) => ({ valid: await mfa.verify(userOf(request), request.body.code, actorIn(request)) }))
 
   app.post<{ Body: Static<typeof TotpBody> }>('/mfa/enable', {
     config,
     onRequest,
-    schema: { tags, summary: 'Enable the second factor that was set up', body: TotpBody, response: { 200: Enabled, ...errorResponses(...refusals, 409) } }
+    schema: { ...told, summary: 'Enable the second factor that was set up', body: TotpBody, response: { 200: Enabled, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const backupCodes = await mfa.enable(userOf(request), request.body.code, actorIn(request))
     return reply.headers(uncached).send({ enabled: true, backupCodes })
@@ -73,7 +74,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.post<{ Body: Static<typeof AnyCodeBody> }>('/mfa/disable', {
     config,
     onRequest,
-    schema: { tags, summary: 'Remove the second factor', body: AnyCodeBody, response: { 200: Disabled, ...errorResponses(...refusals, 409) } }
+    schema: { ...told, summary: 'Remove the second factor', body: AnyCodeBody, response: { 200: Disabled, ...errorResponses(...refusals, 409) } }
   }, async (request) => {
     await mfa.disable(userOf(request), request.body.code, actorIn(request))
     return { enabled: false }
@@ -82,7 +83,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.get('/mfa/status', {
     config,
     onRequest,
-    schema: { tags, summary: 'Whether the caller has a second factor', response: { 200: Status, ...errorResponses(...refusals) } }
+    schema: { ...told, summary: 'Whether the caller has a second factor', response: { 200: Status, ...errorResponses(...refusals) } }
   }, (request) => mfa.status(userOf(request)))
 
   app.get<{ Querystring: Static<typeof CodeQuery> }>('/mfa/backup-codes', {
@@ -90,7 +91,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     onRequest,
     // It changes what there is.
     exposeHeadRoute: false,
-    schema: { tags, summary: 'Make new backup codes', description: 'Those of before end.', querystring: CodeQuery, response: { 200: Renewed, ...errorResponses(...refusals, 409) } }
+    schema: { ...told, summary: 'Make new backup codes', description: 'Those of before end.', querystring: CodeQuery, response: { 200: Renewed, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const backupCodes = await mfa.renewBackupCodes(userOf(request), request.query.code, actorIn(request))
     return reply.headers(uncached).send({ backupCodes })
@@ -99,11 +100,10 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.post<{ Body: Static<typeof BackupCodeBody> }>('/mfa/backup-codes/verify', {
     config,
     onRequest,
-    schema: { tags, summary: 'Use up a backup code', body: BackupCodeBody, response: { 200: BackupCodeUsed, ...errorResponses(...refusals) } }
+    schema: { ...told, summary: 'Use up a backup code', body: BackupCodeBody, response: { 200: BackupCodeUsed, ...errorResponses(...refusals) } }
   }, (request) => mfa.useBackupCode(userOf(request), request.body.code, actorIn(request)))
 }
 
-/** A key is no person, and has no phone. */
 async function refuseApiKeys ({ headers }: FastifyRequest): Promise<void> {
   if (headers['x-api-key'] !== undefined) throw failure('forbidden', { message: 'An API key has no second factor: send the token of a user' })
 }

@@ -29,6 +29,8 @@ export interface DocumentParts {
 
 const bearer = { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }
 
+const partialToken = { type: 'http', scheme: 'bearer', description: 'The `partialToken` of a login; a token does not do.' }
+
 const apiKey = { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'A key of a tenant, or of the platform; not together with a token.' }
 
 const tenantParameter = {
@@ -50,6 +52,7 @@ export interface ComposedDocument {
 }
 
 export function composeDocument ({ info, routes, schemas: own, tenancy }: DocumentParts): ComposedDocument {
+  const partial = routes.some(({ config }) => config?.access === 'partial')
   const schemas: JsonSchema = { ...own, ...Object.fromEntries(errorSchemas.map((schema) => [schema.$id, schema])) }
   const names = new Map(Object.keys(schemas).map((id) => [id, errorComponents.get(id) ?? id.replace(/[^\w.-]+/g, '_')]))
   const context: OperationContext = { names, tenancy }
@@ -57,7 +60,7 @@ export function composeDocument ({ info, routes, schemas: own, tenancy }: Docume
     schemas: Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [names.get(id), toSchemaObject(schema, names)])),
     ...sharedComponents,
     ...(tenancy && { parameters: { TenantId: tenantParameter } }),
-    securitySchemes: { bearer, apiKey }
+    securitySchemes: { bearer, apiKey, ...(partial && { partialToken }) }
   })
   const base = createPathItems(context)
   for (const route of routes) base.add(route)

@@ -14,6 +14,7 @@ declare module 'fastify' {
     produces?: readonly string[]
     security?: ReadonlyArray<{ [securityLabel: string]: readonly string[] }>
     operationId?: string
+    bodyOptional?: boolean
   }
   interface FastifyContextConfig {
     /**
@@ -39,6 +40,8 @@ export interface Documentation {
   readonly querystring?: unknown
   readonly headers?: unknown
   readonly body?: unknown
+  /** A request without a body is one of an empty object. Default: the body has to be sent. */
+  readonly bodyOptional?: boolean
   /** Schemas by status (`200`, `2xx`, `default`); a `description` in one describes the answer. */
   readonly response?: unknown
   /** Errors, beyond those that `access` implies: a status, or a name of the catalogue where the body says more. */

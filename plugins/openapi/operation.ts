@@ -21,12 +21,13 @@ const defaultMedia = ['application/json']
  * @param template the path in the document: the route's, where the parameters may have other names
  */
 export function toOperation (route: DocumentedRoute, documentation: Documentation, template: string, context: OperationContext): JsonSchema {
-  const { summary, description, tags, deprecated, body } = documentation
+  const { summary, tags, deprecated, body } = documentation
+  const description = [documentation.description, callersOf(route)].filter((text) => text !== undefined).join('\n\n')
   const parameters = parameterObjects(route, documentation, template, context)
   const security = documentation.security ?? impliedSecurity(route)
   return {
     ...(summary !== undefined && { summary }),
-    ...(description !== undefined && { description }),
+    ...(description !== '' && { description }),
     ...(tags !== undefined && tags.length > 0 && { tags }),
     ...(deprecated === true && { deprecated }),
     ...(parameters.length > 0 && { parameters }),
@@ -71,8 +72,8 @@ function requiredOf (schema: unknown): readonly unknown[] {
   return isSchema(schema) && Array.isArray(schema['required']) ? schema['required'] : []
 }
 
-function requestBody (body: unknown, { consumes = defaultMedia }: Documentation, { names }: OperationContext): JsonSchema {
-  return { required: true, content: contentOf(consumes, toSchemaObject(body, names)) }
+function requestBody (body: unknown, { consumes = defaultMedia, bodyOptional }: Documentation, { names }: OperationContext): JsonSchema {
+  return { required: bodyOptional !== true, content: contentOf(consumes, toSchemaObject(body, names)) }
 }
 
 function contentOf (media: readonly string[], schema: unknown): JsonSchema {
@@ -117,6 +118,16 @@ function impliedErrors ({ config }: DocumentedRoute, { params, querystring, body
   ]
 }
 
+/** Who may call, where `security` does not say all of it. */
+function callersOf ({ config }: DocumentedRoute): string | undefined {
+  const { access, permission, permissions = [] } = config ?? {}
+  const texts: string[] = []
+  if (access === 'platform-admin') texts.push('For platform administrators.')
+  if (access === 'tenant-admin') texts.push(permission === undefined ? 'For administrators of the tenant.' : `For administrators of the tenant, and whoever holds \`${permission}\` there.`)
+  if (permissions.length > 0) texts.push(`Needs ${permissions.map((name) => `\`${name}\``).join(' and ')}.`)
+  return texts.length === 0 ? undefined : texts.join(' ')
+}
+
 const credentials: readonly JsonSchema[] = [{ bearer: [] }, { apiKey: [] }]
 
 /** undefined leaves it to the reader, for routes that are none of ours. */
@@ -125,6 +136,7 @@ function impliedSecurity ({ config }: DocumentedRoute): readonly JsonSchema[] | 
     case undefined: return undefined
     case 'public': return []
     case 'open': return [{}, ...credentials]
+    case 'partial': return [{ partialToken: [] }]
     default: return credentials
   }
 }

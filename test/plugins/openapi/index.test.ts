@@ -1,5 +1,5 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyContextConfig, type FastifyInstance } from 'fastify'
 import t from 'tap'
 import auth from '../../../plugins/auth/index.js'
 import conventions, { errorResponses } from '../../../plugins/conventions.js'
@@ -109,6 +109,34 @@ t.test('errors and security follow from the access that a route declares', async
   t.same(paths['/articles/{id}'].put.responses['404'], { description: 'Not Found', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } })
   t.same(paths['/articles/{id}'].put.responses['204'], { description: 'No Content', headers })
   t.same(paths['/articles/{id}'].put.responses['429'], { $ref: '#/components/responses/RateLimited' })
+})
+
+t.test('who may call is told, where it is more than to have a token', async (t) => {
+  const app = createApp()
+  app.register(async (group) => {
+    await group.register(conventions)
+    const route = (url: string, config: FastifyContextConfig, told: object = {}) => group.post(url, { config, schema: { body: { type: 'object' }, ...told } }, async () => ({}))
+    route('/second-factor', { access: 'partial' })
+    route('/settings', { access: 'tenant-admin', permission: 'settings:write' }, { description: 'All of them.', bodyOptional: true })
+    route('/tenant', { access: 'tenant-admin' })
+    route('/reports', { access: 'user', permissions: ['reports:read', 'reports:write'] })
+  })
+  const document = await documentOf(app)
+  const { valid, errors } = await new Validator().validate(structuredClone(document))
+  t.ok(valid, JSON.stringify(errors))
+  const { paths, components } = document
+  t.same(['/second-factor', '/settings', '/tenant', '/reports'].map((path) => paths[path].post.description), [
+    undefined,
+    'All of them.\n\nFor administrators of the tenant, and whoever holds `settings:write` there.',
+    'For administrators of the tenant.',
+    'Needs `reports:read` and `reports:write`.'
+  ])
+  t.equal(paths['/articles/{id}/reviews/{review}'].delete.description, 'For platform administrators.')
+  t.same(paths['/second-factor'].post.security, [{ partialToken: [] }])
+  t.match(components.securitySchemes.partialToken, { type: 'http', scheme: 'bearer' })
+  t.equal(paths['/settings'].post.requestBody.required, false)
+  t.equal(paths['/tenant'].post.requestBody.required, true)
+  t.notOk((await documentOf(createApp())).components.securitySchemes.partialToken, 'where nothing takes partial tokens')
 })
 
 t.test('the document is composed once, and anew after it was invalidated', async (t) => {
