@@ -9,6 +9,7 @@
  *   --tenants LIST     the numbers of tenants that are visited (default 1000,10000)
  */
 import type { BenchRequest } from './cases.js'
+import type { HandWrittenSettings } from './tenants/hand-written/server.js'
 import type { ProcessReport, TenantsSettings } from './tenants/server.js'
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -202,6 +203,7 @@ async function manyTenants (server: Subject): Promise<void> {
     }
   }
   console.log(`Tenants of 10 routes each, all at hand (maxLoadedTenants ${settings.maxLoadedTenants}).\n\n${markdownTable(head, rows)}\n`)
+  await manyTenantsByHand()
 
   const small = await startServer({ maxLoadedTenants: 100 })
   const bounded: string[][] = []
@@ -215,6 +217,23 @@ async function manyTenants (server: Subject): Promise<void> {
   }
   await stopServer(small)
   console.log(`The same where 100 are kept at hand: memory is bounded by that, and every request makes a tenant's routes anew.\n\n${markdownTable(['tenants', 'visited', 'requests/s', ...head.slice(-3)], bounded)}\n`)
+}
+
+/** What of it the database and the tokens cost a server that knows its routes by heart. */
+async function manyTenantsByHand (): Promise<void> {
+  const given: HandWrittenSettings = { ...settings, lists }
+  const server = await startSubject('tenants/hand-written', given)
+  subjects.push(server)
+  const rows: string[][] = []
+  for (const count of counts) {
+    for (const law of ['evenly', 'by a Zipf law'] as const) {
+      const [requests, ofOne] = [visits(count, law), visits(count, law, 'one')]
+      for (const visited of [requests, ofOne]) await visitAll(server, visited)
+      rows.push([String(count), law, ...await compare({ name: 'one tenant', server, requests: ofOne }, { name: `${count} tenants ${law}, by hand`, server, requests })])
+    }
+  }
+  await stopServer(server)
+  console.log(`The same routes of a server that was written by hand.\n\n${markdownTable(['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio', 'CPU a request'], rows)}\n`)
 }
 
 /** Each of the requests once, so that all are warm. */

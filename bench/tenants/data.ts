@@ -9,6 +9,10 @@ export function tenantId (index: number): string {
   return `bench-${index}`
 }
 
+export function numberOfTenant (id: string): number {
+  return Number(id.slice('bench-'.length))
+}
+
 /** Makes the tenants and their documents, where they are not there yet. */
 export async function insertTenants (connectionString: string, count: number, documentOf: (index: number) => TenantDocument): Promise<void> {
   await withClient(connectionString, async (client) => {

@@ -64,7 +64,7 @@ export function platformDocument (maxLoadedTenants: number): ConfigInput {
  */
 export function routesOfTenant (index: number, count: number, lists: number): Route[] {
   return Array.from({ length: count }, (_, number) => {
-    const selected = columnsOf((index * count + number) % lists)
+    const selected = columnsOfRoute(index, count, number, lists)
     return {
       path: routePath(index, number).replace('/1', '/:page'),
       method: 'get' as const,
@@ -78,6 +78,11 @@ export function routesOfTenant (index: number, count: number, lists: number): Ro
 /** A path that meets the route with this number. */
 export function routePath (index: number, number: number): string {
   return `/list-${index % 89}-of-${number}/1`
+}
+
+/** What one of so many routes of the tenant reads. */
+export function columnsOfRoute (index: number, count: number, number: number, lists: number): string[] {
+  return columnsOf((index * count + number) % lists)
 }
 
 /** Some of the columns in some order, by the number: there are 13,699 such lists. */
