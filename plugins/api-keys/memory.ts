@@ -10,6 +10,7 @@ import type { KeyUses } from './uses.js'
 import { timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createLoadCache } from '../../lib/load-cache.js'
+import { claimsOfKey } from '../auth/callers.js'
 import { hashOf, idOf } from './key-text.js'
 
 const maxIds = 100_000
@@ -111,7 +112,7 @@ function liveKey (tenant: string, { id, hash, previous_hash: previousHash, previ
     previous: previousHash === null || until === null ? null : { hash: previousHash, until: until.getTime() },
     expires: expires?.getTime() ?? Infinity,
     // Requests share them.
-    claims: Object.freeze({ sub: `api-key:${id}`, tenant_id: tenant, permissions: Object.freeze(scopes), api_key: id })
+    claims: claimsOfKey(id, { sub: `api-key:${id}`, tenant_id: tenant, permissions: Object.freeze(scopes) })
   }
 }
 

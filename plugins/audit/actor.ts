@@ -2,6 +2,7 @@
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Actor } from '../../lib/audit.js'
 import { isPlatformAdmin } from '../auth/access.js'
+import { keyOf } from '../auth/callers.js'
 
 /** What is looked at of a request. */
 export interface ActingRequest {
@@ -16,6 +17,6 @@ export function actorOf ({ auth, ip, tenant }: ActingRequest): Actor {
   const caller = auth ?? null
   if (caller === null) return { userId: null, address: ip }
   const hidden = (tenant ?? null) !== null && isPlatformAdmin(caller)
-  const apiKey = caller['api_key']
-  return { userId: caller.sub, address: hidden ? null : ip, ...typeof apiKey === 'string' && { apiKey } }
+  const apiKey = keyOf(caller)
+  return { userId: caller.sub, address: hidden ? null : ip, ...apiKey !== undefined && { apiKey } }
 }

@@ -8,6 +8,19 @@ const maxKeyLength = 256 // characters; longer ones are not looked at
 const platformKey = /^[\x21-\x7e]{16,256}$/
 const platformClaims: Claims = Object.freeze({ sub: 'api-key', role: 'admin' })
 
+/** Marks the claims of the owner of a tenant's key; nobody can claim it in a token, whoever has signed that. */
+const keyId = Symbol('tenantry.auth.key')
+
+/** The claims of the owner of a tenant's key: those, and `api_key`, its id. */
+export function claimsOfKey (id: string, claims: Claims): Claims {
+  return Object.freeze({ ...claims, api_key: id, [keyId]: id })
+}
+
+/** The id of the tenant's key that was sent in place of a token; undefined for the owner of a token. */
+export function keyOf (claims: Claims): string | undefined {
+  return keyId in claims ? String(claims[keyId]) : undefined
+}
+
 /** Throws, or rejects with, `rateLimited` where the sender has asked for too many keys that are nobody's. */
 export type Admit = () => void | Promise<void>
 

@@ -3,7 +3,7 @@ import type { Jwt } from '../../lib/config/schema/jwt.js'
 import { createHmac, createPublicKey } from 'node:crypto'
 import { FaultList } from '../../lib/config/faults.js'
 import { checkJwt } from '../../lib/config/meaning/jwt.js'
-import { minSecretLength } from '../../lib/config/schema/jwt.js'
+import { maxPreviousSecrets, minSecretLength } from '../../lib/config/schema/jwt.js'
 
 /** The document's `jwt` section. */
 export type JwtOptions = Readonly<Partial<Jwt>>
@@ -27,6 +27,7 @@ export function keysOf (jwt: JwtOptions): Keys {
   }
   if (secret !== undefined) refuseShort(secret, '/jwt/secret')
   for (const [index, text] of previousSecrets.entries()) refuseShort(text, `/jwt/previousSecrets/${index}`)
+  if (previousSecrets.length > maxPreviousSecrets) faults.add('/jwt/previousSecrets', `expected at most ${maxPreviousSecrets} secrets`)
   if (!(expiresIn > 0)) faults.add('/jwt/expiresIn', 'expected a number of seconds above 0')
   faults.throwIfAny()
   return publicKey === undefined

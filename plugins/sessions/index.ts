@@ -12,6 +12,7 @@ import { everyHour } from '../../lib/database/sweeping.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
 import { createRevocations } from './list.js'
+import { createOwners } from './owner.js'
 import { sessionRoutes } from './routes.js'
 import { createSessions, type Sessions } from './service.js'
 import { createRevocationStore } from './store.js'
@@ -36,9 +37,10 @@ export async function sessions (app: FastifyInstance, { now = Date.now }: Sessio
   requireDecorator(app, 'auth', 'auth', 'sessions')
   const { auth, db, engine, events, log } = app
   const store = createRevocationStore(db)
-  const revocations = createRevocations({ maxTenants: app.hasDecorator('tenancy') ? app.tenancy.maxRemembered : maxTenants, store, now })
+  const owners = createOwners(auth.providers)
+  const revocations = createRevocations({ maxTenants: app.hasDecorator('tenancy') ? app.tenancy.maxRemembered : maxTenants, store, owners, now })
   auth.useRevocations(revocations)
-  const service = createSessions({ store, events, auth, dbFor: (tenant) => engine.kyselyFor(tenant), log, now })
+  const service = createSessions({ store, owners, events, auth, dbFor: (tenant) => engine.kyselyFor(tenant), log, now })
   app.decorate('sessions', service)
 
   const ends = [

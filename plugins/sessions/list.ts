@@ -4,6 +4,7 @@
  */
 import type { Claims } from '../../lib/compiler/types.js'
 import type { RevocationList } from '../auth/revocations.js'
+import type { Owners } from './owner.js'
 import type { ReadRevocations, RevocationStore } from './store.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
 import { createLoadCache } from '../../lib/load-cache.js'
@@ -12,15 +13,15 @@ import { isAfter, subjectOf } from './sequence.js'
 const maxWeight = 67_108_864 // bytes, about, of all lists that are remembered
 const [bytesPerTenant, bytesPerToken, bytesPerEnd] = [400, 120, 300] // measured
 
-/** What of a tenant was ended. */
-interface TenantList {
+/** What was ended, of whom one list is. */
+interface OwnedList {
   readonly tokens: ReadonlySet<string>
   /** By the subject; that of all users is empty. What it says is read when it is asked for: there may be thousands. */
   readonly ends: ReadonlyMap<string, string>
 }
 
 export interface Revocations extends RevocationList {
-  /** Something of the tenant was ended. */
+  /** Something of the tenant was ended; of the empty one, of a user who has none. */
   changed (tenant: string): void
   /** Anything may have been ended. */
   missed (): void
@@ -30,19 +31,20 @@ export interface RevocationsParts {
   /** Tenants whose lists are remembered at most. */
   readonly maxTenants: number
   readonly store: Pick<RevocationStore, 'read'>
+  readonly owners: Owners
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
 }
 
-export function createRevocations ({ maxTenants, store, now }: RevocationsParts): Revocations {
+export function createRevocations ({ maxTenants, store, owners, now }: RevocationsParts): Revocations {
   let version = 1
-  const lists = createLoadCache<TenantList>({
+  const lists = createLoadCache<OwnedList>({
     max: maxTenants,
     weight: { max: maxWeight, of: ({ tokens, ends }) => bytesPerTenant + tokens.size * bytesPerToken + ends.size * bytesPerEnd },
-    load: async (tenant) => listOf(await store.read(tenant, new Date(now())).catch(unmigrated))
+    load: async (owner) => listOf(await store.read(owner, new Date(now())).catch(unmigrated))
   })
 
-  function judge ({ tokens, ends }: TenantList, claims: Claims, id: () => string): boolean {
+  function judge ({ tokens, ends }: OwnedList, claims: Claims, id: () => string): boolean {
     if (tokens.size > 0 && tokens.has(id())) return true
     if (ends.size === 0) return false
     const time = now()
@@ -53,11 +55,11 @@ export function createRevocations ({ maxTenants, store, now }: RevocationsParts)
   return {
     get version () { return version },
     refuses (claims, id) {
-      const list = lists.get(claims.tenant_id ?? '')
+      const list = lists.get(owners.of(claims))
       return list instanceof Promise ? list.then((read) => judge(read, claims, id)) : judge(list, claims, id)
     },
     changed (tenant) {
-      lists.forget(tenant)
+      for (const owner of owners.toldOf(tenant)) lists.forget(owner)
       version++
     },
     missed () {
@@ -74,7 +76,7 @@ function sequenceIn (end: string | undefined, time: number): number | null {
   return time < Number(until) ? Number(sequence) : null
 }
 
-function listOf ({ tokens, ends }: ReadRevocations): TenantList {
+function listOf ({ tokens, ends }: ReadRevocations): OwnedList {
   const bySubject = new Map<string, string>()
   for (const text of ends?.split(',') ?? []) {
     const space = text.indexOf(' ')

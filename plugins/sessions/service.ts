@@ -6,6 +6,7 @@ import type { Claims } from '../../lib/compiler/types.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Auth } from '../auth/index.js'
+import type { Owners } from './owner.js'
 import type { RevocationStore } from './store.js'
 import { noActor, writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
@@ -50,6 +51,7 @@ export interface Sessions {
 
 export interface SessionsParts {
   readonly store: RevocationStore
+  readonly owners: Owners
   readonly events: Events
   readonly auth: Pick<Auth, 'sign' | 'tokenId' | 'lifetime'>
   /** For what a tenant's endpoints read. */
@@ -59,35 +61,35 @@ export interface SessionsParts {
   readonly now: () => number
 }
 
-export function createSessions ({ store, events, auth, dbFor, log, now }: SessionsParts): Sessions {
+export function createSessions ({ store, owners, events, auth, dbFor, log, now }: SessionsParts): Sessions {
   /** What the user has now and what it is given in this moment, which no clock of the servers of one platform is behind. */
   function lifeOf (at: Date): Date {
     return new Date(at.getTime() + Math.max(leastLife, auth.lifetime * 1000) + tolerance)
   }
 
-  async function change (tenant: string, work: (writer: Transaction<SystemTables>, at: Date) => Promise<void>): Promise<void> {
+  async function change (tenant: string, owner: string, work: (writer: Transaction<SystemTables>, at: Date) => Promise<void>): Promise<void> {
     await events.change({ topic: 'sessions', tenant }, async (writer) => {
-      if (!await store.lock(writer, tenant)) throw failure('tenantUnknown')
+      if (!await store.lock(writer, tenant, owner)) throw failure('tenantUnknown')
       await work(writer, new Date(now()))
     })
   }
 
   /** Holds the bounds: more rows become one, which ends more than was asked for rather than less. */
-  async function bound (writer: Transaction<SystemTables>, tenant: string, subject: Buffer, at: Date, actor: Actor, userId: string): Promise<void> {
-    const { tokens, rows } = await store.counts(writer, tenant, subject, at)
+  async function bound (writer: Transaction<SystemTables>, tenant: string, owner: string, subject: Buffer, at: Date, actor: Actor, userId: string): Promise<void> {
+    const { tokens, rows } = await store.counts(writer, owner, subject, at)
     if (tokens > maxTokens) {
-      await store.end(writer, tenant, { subject, at, until: lifeOf(at) })
+      await store.end(writer, owner, { subject, at, until: lifeOf(at) })
       await writeAudit(writer, { tenant, action: 'auth.logout_all', actor, target: userId, details: { reason: `more than ${maxTokens} tokens were ended one by one` }, at })
       return
     }
-    if (rows <= maxRows || rows - await store.removeOver(writer, tenant, at) <= maxRows) return
-    await store.end(writer, tenant, { subject: everybody, at, until: lifeOf(at) })
-    await writeAudit(writer, { tenant, action: 'auth.logout_all', actor: noActor, details: { reason: `more than ${maxRows} logouts were in force`, users: 'all' }, at })
-    log.warn({ tenant }, `more than ${maxRows} logouts of one tenant were in force: all of its tokens are ended`)
+    if (rows <= maxRows || rows - await store.removeOver(writer, owner, at) <= maxRows) return
+    await store.end(writer, owner, { subject: everybody, at, until: lifeOf(at) })
+    await writeAudit(writer, { tenant, action: 'auth.logout_all', actor: noActor, details: { reason: `more than ${maxRows} logouts were in force`, users: owner === tenant ? 'all' : `${owner.slice(1)}:*` }, at })
+    log.warn({ owner }, `more than ${maxRows} logouts of one tenant, or of one provider's users without a tenant, were in force: all of their tokens are ended`)
   }
 
   function sequenceOf ({ sub, tenant_id: tenant = '' }: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<number> {
-    return store.sequence(dbFor(tenant), tenant, subjectOf(sub, 'buffer'))
+    return store.sequence(dbFor(tenant), owners.of({ sub, tenant_id: tenant }), subjectOf(sub, 'buffer'))
   }
 
   return {
@@ -106,23 +108,25 @@ export function createSessions ({ store, events, auth, dbFor, log, now }: Sessio
 
     async close (claims, token, actor) {
       const tenant = claims.tenant_id ?? ''
+      const owner = owners.of(claims)
       const subject = subjectOf(claims.sub, 'buffer')
-      await change(tenant, async (writer, at) => {
+      await change(tenant, owner, async (writer, at) => {
         const ended = { subject, token: Buffer.from(auth.tokenId(token), 'base64url'), issued: futureIssue(claims, at), until: endOf(claims, at) }
         // Of two requests with one token at a time the second has nothing to do.
-        if (!await store.endToken(writer, tenant, ended)) return
+        if (!await store.endToken(writer, owner, ended)) return
         await writeAudit(writer, { tenant, action: 'auth.logout', actor, target: claims.sub, at })
-        await bound(writer, tenant, subject, at, actor, claims.sub)
+        await bound(writer, tenant, owner, subject, at, actor, claims.sub)
       })
     },
 
     async closeAll (tenant, userId, actor, caller) {
+      const owner = owners.of({ sub: userId, tenant_id: tenant })
       const subject = subjectOf(userId, 'buffer')
-      await change(tenant, async (writer, at) => {
+      await change(tenant, owner, async (writer, at) => {
         const until = caller === undefined ? lifeOf(at) : later(lifeOf(at), endOf(caller, at))
-        await store.end(writer, tenant, { subject, at: later(at, caller === undefined ? null : futureIssue(caller, at)), until })
+        await store.end(writer, owner, { subject, at: later(at, caller === undefined ? null : futureIssue(caller, at)), until })
         await writeAudit(writer, { tenant, action: 'auth.logout_all', actor, target: userId, at })
-        await bound(writer, tenant, subject, at, actor, userId)
+        await bound(writer, tenant, owner, subject, at, actor, userId)
       })
     },
 

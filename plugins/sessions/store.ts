@@ -1,6 +1,6 @@
 /**
  * The SQL of tokens that were ended before their time. A row ends one token, or with an empty `token` all that a user had
- * until then, or with an empty `subject` besides all that the tenant's users had. The empty tenant is the platform.
+ * until then, or with an empty `subject` besides all that the tenant's users had. The column `tenant_id` says whose list a row is in: see `Owners`.
  */
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -40,62 +40,62 @@ export type RevocationStore = ReturnType<typeof createRevocationStore>
 export function createRevocationStore (db: Kysely<SystemTables>) {
   return {
     /** What is in force at the time. */
-    async read (tenant: string, at: Date): Promise<ReadRevocations> {
+    async read (owner: string, at: Date): Promise<ReadRevocations> {
       const { rows: [row] } = await sql<ReadRevocations>`select
-        (select string_agg(${base64url(sql`token`)}, ' ') from tenantry.revocations where tenant_id = ${tenant} and token <> '' and expires_at > ${at}) as tokens,
+        (select string_agg(${base64url(sql`token`)}, ' ') from tenantry.revocations where tenant_id = ${owner} and token <> '' and expires_at > ${at}) as tokens,
         (select string_agg(concat_ws(' ', ${base64url(sql`subject`)}, ${milliseconds(sql`revoked_before`)}, ${milliseconds(sql`expires_at`)}), ',')
-          from tenantry.revocations where tenant_id = ${tenant} and token = '' and expires_at > ${at}) as ends`.execute(db)
+          from tenantry.revocations where tenant_id = ${owner} and token = '' and expires_at > ${at}) as ends`.execute(db)
       return row ?? { tokens: null, ends: null }
     },
 
     /** The session sequence of the user, in milliseconds since 1970: when all that it had was ended last; 0 where it was not. */
-    async sequence (reader: Kysely<SystemTables>, tenant: string, subject: Buffer): Promise<number> {
+    async sequence (reader: Kysely<SystemTables>, owner: string, subject: Buffer): Promise<number> {
       const { rows: [row] } = await sql<{ ended: Date | null }>`select max(revoked_before) as ended from tenantry.revocations
-        where tenant_id = ${tenant} and subject in (${subject}, '') and token = ''`.execute(reader)
+        where tenant_id = ${owner} and subject in (${subject}, '') and token = ''`.execute(reader)
       return row?.ended?.getTime() ?? 0
     },
 
-    /** Until the transaction ends nobody else writes rows of the tenant; false where there is no such tenant. */
-    async lock (writer: Writer, tenant: string): Promise<boolean> {
-      await sql`select pg_advisory_xact_lock(hashtextextended(${`tenantry.revocations:${tenant}`}, 0))`.execute(writer)
+    /** Until the transaction ends nobody else writes rows of the owner; false where there is no such tenant. */
+    async lock (writer: Writer, tenant: string, owner: string): Promise<boolean> {
+      await sql`select pg_advisory_xact_lock(hashtextextended(${`tenantry.revocations:${owner}`}, 0))`.execute(writer)
       if (tenant === '') return true
       const found = await writer.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting').forShare().executeTakeFirst()
       return found !== undefined
     },
 
     /** false where it was ended already. */
-    async endToken (writer: Writer, tenant: string, { subject, token, issued, until }: EndedToken): Promise<boolean> {
+    async endToken (writer: Writer, owner: string, { subject, token, issued, until }: EndedToken): Promise<boolean> {
       const { numInsertedOrUpdatedRows = 0n } = await writer.insertInto('tenantry.revocations')
-        .values({ tenant_id: tenant, subject, token, revoked_before: issued, expires_at: until })
+        .values({ tenant_id: owner, subject, token, revoked_before: issued, expires_at: until })
         .onConflict((conflict) => conflict.doNothing()).executeTakeFirst()
       return numInsertedOrUpdatedRows > 0n
     },
 
     /** One row in the place of those of the user, or of the tenant. Its time is later than that of any end before it, whatever the clocks say. */
-    async end (writer: Writer, tenant: string, { subject, at, until }: End): Promise<void> {
+    async end (writer: Writer, owner: string, { subject, at, until }: End): Promise<void> {
       await sql`with gone as (
-          delete from tenantry.revocations where tenant_id = ${tenant} and (subject = ${subject} or ${subject}::bytea = '') and not (subject = ${subject} and token = '')
+          delete from tenantry.revocations where tenant_id = ${owner} and (subject = ${subject} or ${subject}::bytea = '') and not (subject = ${subject} and token = '')
           returning revoked_before, expires_at
         ), before as (
           select revoked_before, expires_at from gone union all
-          select revoked_before, expires_at from tenantry.revocations where tenant_id = ${tenant} and subject in (${subject}, '') and token = ''
+          select revoked_before, expires_at from tenantry.revocations where tenant_id = ${owner} and subject in (${subject}, '') and token = ''
         )
         insert into tenantry.revocations (tenant_id, subject, token, revoked_before, expires_at)
-        select ${tenant}, ${subject}, '', greatest(${at}::timestamptz, max(revoked_before) + interval '1 millisecond'), greatest(${until}::timestamptz, max(expires_at)) from before
+        select ${owner}, ${subject}, '', greatest(${at}::timestamptz, max(revoked_before) + interval '1 millisecond'), greatest(${until}::timestamptz, max(expires_at)) from before
         on conflict (tenant_id, subject, token) do update set revoked_before = excluded.revoked_before, expires_at = excluded.expires_at`.execute(writer)
     },
 
     /** The tokens of the user that were ended one by one and can be alive at the time, and all rows of the tenant. */
-    async counts (writer: Writer, tenant: string, subject: Buffer, at: Date): Promise<{ tokens: number, rows: number }> {
+    async counts (writer: Writer, owner: string, subject: Buffer, at: Date): Promise<{ tokens: number, rows: number }> {
       const { rows: [row] } = await sql<{ tokens: number, rows: number }>`select
         count(*) filter (where subject = ${subject} and token <> '' and expires_at > ${at})::integer as tokens, count(*)::integer as rows
-        from tenantry.revocations where tenant_id = ${tenant}`.execute(writer)
+        from tenantry.revocations where tenant_id = ${owner}`.execute(writer)
       return row ?? { tokens: 0, rows: 0 }
     },
 
     /** Removes the rows of the tenant whose time is over; returns how many. */
-    async removeOver (writer: Writer, tenant: string, at: Date): Promise<number> {
-      const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', tenant).where('expires_at', '<=', swept(at)).executeTakeFirst()
+    async removeOver (writer: Writer, owner: string, at: Date): Promise<number> {
+      const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', owner).where('expires_at', '<=', swept(at)).executeTakeFirst()
       return Number(numDeletedRows)
     },
 

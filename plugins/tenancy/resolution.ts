@@ -6,6 +6,7 @@ import type { Tenant } from './tenant.js'
 import { failure } from '../../lib/errors.js'
 import { isTenantId } from '../../lib/tenant-id.js'
 import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
+import { keyOf } from '../auth/callers.js'
 
 export interface ResolutionOptions {
   /** For ids that somebody vouches for: a token, a key, or the gateway that `trustHeader` speaks of. */
@@ -22,7 +23,7 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
     const header = request.headers['x-tenant-id']
     // Node joins several headers with a comma, which no id has.
     if (header !== undefined && !isTenantId(header)) throw failure('tenantInvalid')
-    if (claimed !== undefined) {
+    if (auth !== null && claimed !== undefined) {
       if (header !== undefined && header !== claimed) throw failure('tenantMismatch')
       return enter(request, provision(claimed, issuedAt(auth), request), done)
     }
@@ -65,7 +66,7 @@ function admit (request: FastifyRequest, tenant: Tenant | null): void {
 }
 
 /** Milliseconds since 1970; a token that does not say is older than any deletion. A key ends with its tenant. */
-function issuedAt (auth: Claims | null): number | null {
-  if (auth?.['api_key'] !== undefined) return null
-  return typeof auth?.['iat'] === 'number' ? auth['iat'] * 1000 : -Infinity
+function issuedAt (auth: Claims): number | null {
+  if (keyOf(auth) !== undefined) return null
+  return typeof auth['iat'] === 'number' ? auth['iat'] * 1000 : -Infinity
 }

@@ -5,11 +5,14 @@ import { Section, type Filled } from './annotations.js'
 /** Characters: HS256 wants a key no shorter than its 256-bit hash (RFC 7518, 3.2). */
 export const minSecretLength = 32
 
+/** A token that no key has signed is tried with each of them. */
+export const maxPreviousSecrets = 10
+
 const Secret = (description: string) => Type.String({ minLength: minSecretLength, description })
 
 export const Jwt = Section({
   secret: Type.Optional(Secret('Signs and verifies HS256 tokens. Default: the setting JWT_SECRET, where there is no `publicKey`.')),
-  previousSecrets: Type.Optional(Type.Array(Secret('An earlier secret.'), { description: 'Earlier secrets: what they signed is accepted until it expires.' })),
+  previousSecrets: Type.Optional(Type.Array(Secret('An earlier secret.'), { maxItems: maxPreviousSecrets, description: 'Earlier secrets: what they signed is accepted until it expires.' })),
   expiresIn: Type.Optional(Type.Integer({ minimum: 1, maximum: 31_536_000, default: 3600, unit: 's', description: 'How long a token lives.' })),
   issuer: Type.Optional(Type.String({ minLength: 1, description: 'The `iss` that tokens must carry. Default: any.' })),
   audience: Type.Optional(Type.Union([Type.String({ minLength: 1 }), Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })], { description: 'The `aud` that tokens must carry, one of them where there are several. Default: any.' })),

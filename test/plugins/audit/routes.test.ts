@@ -18,7 +18,7 @@ function lines ({ body }: Answer): string[] {
 test('who did what, of each tenant its own, and of the platform', (t) => forEachEngine(t, async (t, engine) => {
   const app = await testServer(t, {}, { engine, tenants })
   const as = (claims: Parameters<typeof signToken>[0]): Ask => caller(t, app, { token: signToken(claims) })
-  const [ada, gus, ops] = [as({ sub: 'ada', role: 'admin', tenant_id: 'acme' }), as({ sub: 'gus', role: 'admin', tenant_id: 'globex' }), as({ sub: 'ops', role: 'admin' })]
+  const [ada, gus, ops] = [as({ sub: 'ada', role: 'admin', tenant_id: 'acme' }), as({ sub: 'gus', role: 'admin', tenant_id: 'globex', api_key: 'forged', provider: 'idp' }), as({ sub: 'ops', role: 'admin' })]
 
   await ada('POST /tenant/secrets', { body: { key: 'K', value } })
   await ada('POST /tenant/secrets/K/rotate', { body: { newValue: value } })
@@ -56,7 +56,9 @@ test('who did what, of each tenant its own, and of the platform', (t) => forEach
   ])
   t.notOk(own.text.includes(String(key)), 'of a key its id, never the key')
 
-  t.strictSame(lines(await gus('GET /audit')), ['secret.create G gus'])
+  const theirs = await gus('GET /audit')
+  t.strictSame(lines(theirs), ['secret.create G gus'])
+  t.notMatch(theirs.text, 'forged', 'a token is no key, whatever it claims')
   t.strictSame(lines(await ops('GET /audit?limit=2', { tenant: 'acme' })), lines(own).slice(0, 2))
   const all = await ops('GET /audit?limit=100')
   t.equal(all.body.data?.length, 12 + 1 + 4, "with the test's own two tenants, which the server itself made")

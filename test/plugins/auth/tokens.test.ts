@@ -217,6 +217,7 @@ t.test('keys that cannot be used are refused at start, each by its pointer', asy
     [{}, /\/jwt\/secret: missing: expected a `secret` .* or a `publicKey`/],
     [{ secret: 'x'.repeat(31) }, /\/jwt\/secret: expected at least 32 characters/],
     [{ secret: testSecret, previousSecrets: [testSecret, 'short'] }, /\/jwt\/previousSecrets\/1: expected at least 32/],
+    [{ secret: testSecret, previousSecrets: Array.from({ length: 11 }, () => other) }, /\/jwt\/previousSecrets: expected at most 10/],
     [{ secret: testSecret, publicKey: rsa.publicKey }, /\/jwt\/secret: .*keep one/],
     [{ publicKey: 'no PEM' }, /\/jwt\/publicKey: expected a public key in PEM/],
     [{ publicKey: rsa.publicKey, algorithm: 'ES256' }, /\/jwt\/algorithm: the public key is one for RS256/],

@@ -37,7 +37,9 @@ export async function open (t: Test, engine: DatabaseSection, { tenants = [], no
   const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret }, apiKey: platformKey, now })
+  // Nobody asks it for anything: its users have tokens of the own key here.
+  const authProviders = { idp: { issuer: 'https://idp.example', jwksUri: 'https://idp.example/keys', audience: 'api' } }
+  await app.register(auth, { jwt: { secret: testSecret }, authProviders, apiKey: platformKey, now })
   if (withTenancy) await app.register(tenancy)
   await app.register(sessions, { now })
   await app.register(async (group) => {

@@ -49,9 +49,9 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
   })
 
   await t.test('of a tenant', async (t) => {
-    const fill = async (until: Date) => {
+    const fill = async (until: Date, owner = 'acme') => {
       await sql`delete from tenantry.revocations`.execute(app.db)
-      await sql`insert into tenantry.revocations (tenant_id, subject, token, expires_at) select 'acme', sha256(n::text::bytea), sha256(n::text::bytea), ${until} from generate_series(1, ${maxRows}::integer) n`.execute(app.db)
+      await sql`insert into tenantry.revocations (tenant_id, subject, token, expires_at) select ${owner}, sha256(n::text::bytea), sha256(n::text::bytea), ${until} from generate_series(1, ${maxRows}::integer) n`.execute(app.db)
       await app.events.change({ topic: 'sessions', tenant: 'acme' }, async () => {})
     }
     const [bob, other, platform] = [await enter({ sub: 'bob' }), await enter({ tenant_id: 'globex' }), await enter({ tenant_id: undefined })]
@@ -76,5 +76,16 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
     const [again, bobAgain] = [await enter(), await enter({ sub: 'bob' })]
     await ask('POST /auth/logout-all', again)
     t.same([await status(again), await status(bobAgain), await status(await enter())], [401, 200, 200])
+
+    // Whoever has accounts of a provider, as many as it likes, and no tenant, ends nothing of the platform's.
+    const of = (sub: string) => mint({ sub, tenant_id: undefined })
+    const [operator, stranger] = [of('ops'), of('idp:stranger')]
+    await fill(new Date(clock.now() + 3_600_000), ':idp')
+    t.equal((await ask('POST /auth/logout', of('idp:one-more'))).status, 200)
+    t.same([await count(':idp'), await count('')], [1, 0])
+    t.same(await Promise.all([operator, stranger, bobAgain].map(status)), [200, 401, 200])
+    const [told] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'details']).where('tenant_id', '=', '').orderBy('id', 'desc').limit(1).execute()
+    t.match(told, { action: 'auth.logout_all', details: { users: 'idp:*' } })
+    t.equal(await status(await enter({ sub: 'idp:stranger', tenant_id: undefined })), 200, 'and a session of theirs is one of afterwards')
   })
 })

@@ -2,10 +2,12 @@
 import type { ReadRevocations } from '../../../plugins/sessions/store.js'
 import { test } from 'tap'
 import { createRevocations } from '../../../plugins/sessions/list.js'
+import { createOwners } from '../../../plugins/sessions/owner.js'
 import { subjectOf } from '../../../plugins/sessions/sequence.js'
 
 const never = () => { throw new Error('nobody asked for the id') }
 const later = Date.now() + 1e6
+const owners = createOwners(['idp'])
 
 /** Lists that are read when the test says so. */
 function open (maxTenants = 10) {
@@ -15,6 +17,7 @@ function open (maxTenants = 10) {
   let held = false
   const list = createRevocations({
     maxTenants,
+    owners,
     now: Date.now,
     store: {
       async read (tenant) {
@@ -89,7 +92,7 @@ test('a list that made room for another is read again, and lacks nothing', async
 
 test('a list that cannot be read refuses nobody and admits nobody', async (t) => {
   let fault: Error | null = new Error('gone')
-  const list = createRevocations({ maxTenants: 1, now: Date.now, store: { read: async () => { if (fault !== null) throw fault; return { tokens: 'one', ends: null } } } })
+  const list = createRevocations({ maxTenants: 1, owners, now: Date.now, store: { read: async () => { if (fault !== null) throw fault; return { tokens: 'one', ends: null } } } })
   await t.rejects(async () => list.refuses({ sub: 'ada' }, () => 'one'), /gone/)
   fault = null
   t.equal(await list.refuses({ sub: 'ada' }, () => 'one'), true, 'and is read at the next request')
@@ -105,4 +108,19 @@ test('the end of all that a user had goes before that of the tenant, while each 
   t.same(await Promise.all([{ session_seq: 5000 }, { session_seq: 9000 }, { iat: 5 }, { iat: 6 }].map((claims) => refuses('bob', claims))), [false, true, true, false], 'an end that is over is none')
   t.equal(await refuses('eve', { session_seq: 5000 }), false)
   t.equal(await refuses('eve', { session_seq: 0 }), true)
+})
+
+test("users of no tenant are the platform's, or their provider's", async (t) => {
+  const { list, rows } = open()
+  const end = `${subjectOf('idp:ada', 'base64url')} 9000 ${later}`
+  rows.set(':idp', { tokens: null, ends: ` 9000 ${later}` })
+  rows.set('', { tokens: null, ends: end })
+  const refuses = async (sub: string, tenant?: string) => await list.refuses({ sub, session_seq: 0, ...tenant !== undefined && { tenant_id: tenant } }, never)
+  t.same(await Promise.all(['idp:ada', 'ada', 'idp', ':idp', 'other:ada', 'idp:ada:x', 'idp:'].map((sub) => refuses(sub))), [true, false, false, false, false, true, true])
+  t.equal(await refuses('idp:ada', 'acme'), false)
+  rows.set(':idp', { tokens: null, ends: null })
+  list.changed('acme')
+  t.equal(await refuses('idp:ada'), true, 'not told of')
+  list.changed('')
+  t.equal(await refuses('idp:ada'), false, 'the empty tenant tells of all of them')
 })

@@ -235,6 +235,7 @@ test('tenants that nobody has made', async (t) => {
     await app.tenants.delete('gone')
     await app.tenants.create({ id: 'gone', name: 'Again' })
     t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0 }), unknown, 'likewise where the platform made it')
+    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0, api_key: 'k' }), unknown, 'a token is no key, whatever it claims')
     t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: Math.floor(Number(await deletedAt())) + 1 }), 'gone')
 
     const explicit = await appWith(t, { engine, provisioning: 'explicit', tenants: [] })
