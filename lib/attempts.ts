@@ -12,10 +12,12 @@ import { failure } from './errors.js'
 export interface AttemptRule {
   /** What is tried, such as `password`: kinds have counts of their own. */
   readonly kind: string
-  /** Tries in a window. */
+  /** Tries within any window. */
   readonly max: number
-  /** The window, in milliseconds from the first try. */
+  /** The window, in milliseconds. */
   readonly windowMs: number
+  /** How long after so many tries the next one is refused, in milliseconds: then there is one, until there were fewer within a window. Default: a window, after which all are there again. */
+  readonly pauseMs?: number
 }
 
 export interface Attempts {
@@ -23,7 +25,7 @@ export interface Attempts {
   take (rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** The subject has proven itself: its tries are forgotten. */
   forgive (rule: AttemptRule, tenant: string, subject: string): Promise<void>
-  /** That try proved itself, or was not made: what others have failed still counts. */
+  /** That try proved itself, or was not made: what others have failed still counts. After all tries of a rule with a pause of its own nothing is given back: there would be more of them than one in each. */
   giveBack (rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** Removes what has ended; false where another server does so now. */
   sweep (): Promise<boolean>
@@ -32,17 +34,22 @@ export interface Attempts {
 /** @param now the clock, in milliseconds since 1970 */
 export function createAttempts (db: Kysely<SystemTables>, now: () => number = Date.now): Attempts {
   return {
-    async take ({ kind, max, windowMs }, tenant, subject) {
-      const at = new Date(now())
-      const ends = new Date(at.getTime() + windowMs)
-      const { rows: [row] } = await sql<{ count: number, ends: Date }>`
-        insert into tenantry.attempts as a (tenant_id, kind, subject, count, ends_at) values (${tenant}, ${kind}, ${digest(subject)}, 1, ${ends})
+    async take ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+      const time = now()
+      const [at, paused] = [new Date(time), new Date(time - pauseMs)]
+      // The last tries that were admitted come first; one that is refused writes nothing.
+      const { rows } = await sql`
+        insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
+        values (${tenant}, ${kind}, ${digest(subject)}, array[${at}]::timestamptz[], ${new Date(time + windowMs)})
         on conflict (tenant_id, kind, subject) do update set
-          count = case when a.ends_at <= ${at} then 1 else least(a.count, ${max}::int) + 1 end,
-          ends_at = case when a.ends_at <= ${at} then excluded.ends_at else a.ends_at end
-        returning count, ends_at as ends`.execute(db)
-      if (row === undefined || row.count <= max) return
-      const retryAfter = Math.max(1, Math.ceil((row.ends.getTime() - at.getTime()) / 1000))
+          tries = excluded.tries || array(select made from unnest(a.tries) as made where made > ${new Date(time - windowMs)} order by made desc limit ${max - 1}),
+          ends_at = excluded.ends_at
+        where cardinality(a.tries) < ${max} or a.tries[1] <= ${paused}
+        returning true`.execute(db)
+      if (rows.length > 0) return
+      const { rows: [row] } = await sql<{ last: Date | null }>`select tries[1] as last
+        from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)}`.execute(db)
+      const retryAfter = Math.max(1, Math.ceil(((row?.last?.getTime() ?? 0) - paused.getTime()) / 1000))
       throw failure('tooManyAttempts', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
     },
 
@@ -50,9 +57,10 @@ export function createAttempts (db: Kysely<SystemTables>, now: () => number = Da
       await db.deleteFrom('tenantry.attempts').where('tenant_id', '=', tenant).where('kind', '=', kind).where('subject', '=', digest(subject)).execute()
     },
 
-    async giveBack ({ kind }, tenant, subject) {
-      await sql`update tenantry.attempts set count = count - 1
-        where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and count > 0 and ends_at > ${new Date(now())}`.execute(db)
+    async giveBack ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+      const most = pauseMs < windowMs ? max - 1 : max
+      await sql`update tenantry.attempts set tries = tries[2:]
+        where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and cardinality(tries) between 1 and ${most}`.execute(db)
     },
 
     sweep: () => sweep(db, 'tenantry.attempts.sweep', [async (transaction) => {

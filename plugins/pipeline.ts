@@ -1,8 +1,9 @@
 /**
  * The way of a request before its body is read: address limit (where a route has one) -> identity -> tenant ->
  * rate limit -> permission. The tenant that a stranger names is looked up after the rate limit, since nobody vouches
- * for it. Each of these plugins adds its steps to the routes that ask for them; they keep this order whatever the order
- * of registration.
+ * for it. Whoever may send a token in the body (`access: 'partial'`) is identified, with its tenant, once that is read
+ * and before it is judged. Each of these plugins adds its steps to the routes that ask for them; they keep this order
+ * whatever the order of registration.
  */
 import type { onRequestHookHandler, RouteOptions } from 'fastify'
 
@@ -12,13 +13,14 @@ export type Step = typeof steps[number]
 /** The hooks that are steps. A route's other hooks run after them. */
 const rankOf = new WeakMap<onRequestHookHandler, number>()
 
-/** Adds a step to a route's `onRequest` hooks, unless the route has that step already (as an automatic HEAD route may). */
+/** Adds a step to a route's hooks, unless the route has that step already (as an automatic HEAD route may). */
 export function addStep (route: RouteOptions, step: Step, hook: onRequestHookHandler): void {
   const rank = steps.indexOf(step)
-  const hooks = route.onRequest === undefined ? [] : [route.onRequest].flat()
+  const moment = route.config?.access === 'partial' && (step === 'identity' || step === 'tenant') ? 'preValidation' : 'onRequest'
+  const hooks = [route[moment] ?? []].flat()
   if (hooks.some((other) => rankOf.get(other) === rank)) return
   rankOf.set(hook, rank)
   const place = hooks.findIndex((other) => (rankOf.get(other) ?? steps.length) > rank)
   hooks.splice(place === -1 ? hooks.length : place, 0, hook)
-  route.onRequest = hooks
+  route[moment] = hooks
 }

@@ -101,7 +101,9 @@ export interface AttemptsTable {
   kind: string
   /** SHA-256 of what was tried for. */
   subject: Buffer
-  count: number
+  /** The last ones, the newest first; no more than the rule allows. */
+  tries: Date[]
+  /** The window of the last one. */
   ends_at: ColumnType<Date, Date, Date>
 }
 

@@ -11,7 +11,7 @@ import { ownProvider, providerOf } from './providers/claims.js'
  * What a route asks of its caller:
  * - `public`: nothing; a token or key is not looked at
  * - `open`: nothing; a token or key that is sent must be valid
- * - `partial`: a partial token, and nothing else
+ * - `partial`: a partial token, as bearer or as `partialToken` in the body, and nothing else
  * - `user`: a valid token or key
  * - `tenant-admin`: the role `admin`, of the tenant or of the platform, or the route's `permission`
  * - `platform-admin`: the role `admin` in a token of no tenant, or the platform's API key; no permission replaces it

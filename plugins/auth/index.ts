@@ -11,6 +11,7 @@ import fp from 'fastify-plugin'
 import { FaultList } from '../../lib/config/faults.js'
 import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/config/meaning/auth-providers.js'
 import { failure } from '../../lib/errors.js'
+import { isRecord } from '../../lib/plain-value.js'
 import { addStep } from '../pipeline.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
@@ -125,11 +126,16 @@ function createIdentification (auth: Auth, required: boolean, provider: string |
   }
 }
 
+/** The token is sent like any other, or as `partialToken` in the body; the same one where it is sent twice. */
 function createPartialIdentification (auth: Auth): onRequestHookHandler {
   return (request, _reply, done) => {
     const token = bearerToken(request)
-    if (token === null) throw tokenMissing()
-    identified(auth.verifyPartial(token), request, done)
+    const { body } = request
+    const inBody = isRecord(body) && Object.hasOwn(body, 'partialToken') ? body['partialToken'] : undefined
+    const given = token ?? inBody
+    if (typeof given !== 'string') throw tokenMissing()
+    if (inBody !== undefined && inBody !== given) throw failure('credentialsAmbiguous', { message: 'The partial token of the body is another one than that of the Authorization header: send one' })
+    identified(auth.verifyPartial(given), request, done)
   }
 }
 

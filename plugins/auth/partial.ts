@@ -19,6 +19,8 @@ const keyUse = 'tenantry partial tokens' // HKDF's info: no other key is derived
 export interface PartialClaims {
   readonly sub: string
   readonly tenant_id?: string | undefined
+  /** The user's session sequence when the password was given: see plugins/sessions/sequence.ts. */
+  readonly session_seq?: number | undefined
 }
 
 export interface PartialTokens {
@@ -46,9 +48,9 @@ export function createPartialTokens ({ algorithm: own, verifying, signing }: Key
   }
 
   return {
-    sign ({ sub, tenant_id: tenantId }) {
+    sign ({ sub, tenant_id: tenantId, session_seq: sequence }) {
       const iat = Math.floor(now() / 1000)
-      const payload = { sub, ...tenantId !== undefined && { tenant_id: tenantId }, jti: randomUUID(), iat, exp: iat + partialLifetime }
+      const payload = { sub, ...tenantId !== undefined && { tenant_id: tenantId }, ...sequence !== undefined && { session_seq: sequence }, jti: randomUUID(), iat, exp: iat + partialLifetime }
       if (claimsOf({ ...payload }) === null) throw new Error('a claim has a wrong form: see `Claims`')
       return sign(payload)
     },

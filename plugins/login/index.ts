@@ -32,7 +32,7 @@ export async function login (app: FastifyInstance, { registration = 'closed', no
   requireDecorator(app, 'tenants', 'tenancy', 'login')
   requireDecorator(app, 'sessions', 'sessions', 'login')
   requireDecorator(app, 'users', 'users', 'login')
-  const { auth, db, engine, log, sessions, users } = app
+  const { db, engine, log, sessions, users } = app
   const mfa = app.hasDecorator('mfa') ? app.mfa : null
   const dbFor = (tenant: string) => engine.kyselyFor(tenant)
   const tries = createTries((tenant) => createAttempts(dbFor(tenant), now))
@@ -40,7 +40,7 @@ export async function login (app: FastifyInstance, { registration = 'closed', no
   app.addHook('onClose', stopSweeping)
 
   await app.register(conventions)
-  loginRoutes(app, createLogin({ users, sessions, auth, mfa, tries, dbFor, now }), { isOpen: registration === 'open', hasMfa: mfa !== null })
+  loginRoutes(app, createLogin({ users, sessions, mfa, tries, dbFor, now }), { isOpen: registration === 'open', hasMfa: mfa !== null })
 }
 
 export default fp(login, { name: 'tenantry-login', fastify: '5.x', encapsulate: true })

@@ -1,18 +1,18 @@
 /** The endpoints of logins and their schemas (SPEC "Multi-factor authentication", DESIGN 5 "Login"). */
 import type {} from '../rate-limit/index.js'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { LoggedIn, Login } from './service.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { errorResponses } from '../conventions.js'
 import { Email, Password } from '../users/user.js'
-import { namedTenant } from './tenant.js'
+import { existingTenant, namedTenant, type NamedTenant } from './tenant.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The tenant that a login or a registration names; empty for the platform. */
-    loginTenant: string
+    /** The tenant that a login or a registration names; null on other routes. */
+    loginTenant: NamedTenant | null
   }
 }
 
@@ -27,6 +27,7 @@ const bodyLimit = 16_384 // bytes: the longest password as `\uXXXX`, and an addr
 
 const Credentials = Type.Object({ email: Email, password: Password }, { additionalProperties: false })
 const Code = Type.Object({
+  partialToken: Type.Optional(Type.String({ description: 'That of the login, unless it is sent as `Authorization: Bearer <partialToken>`.' })),
   code: Type.String({ minLength: 6, maxLength: 64, description: 'A code of 6 digits of the authenticator app, or a backup code.' })
 }, { additionalProperties: false })
 
@@ -44,19 +45,19 @@ const Session = Type.Object({
 })
 const Partial = Type.Object({
   mfaRequired: Type.Boolean({ description: 'The user has a second factor.' }),
-  partialToken: Type.String({ description: 'Opens `POST /auth/mfa/verify`, as a token would, and nothing else.' }),
+  partialToken: Type.String({ description: 'Opens `POST /auth/mfa/verify`, as a token would or in the body, and nothing else.' }),
   expiresIn: ExpiresIn
 })
 
 const tags = ['Login']
-const refusals = [400, 403, 404, 429, 500, 503] as const
+const refusals = [400, 403, 429, 500, 503] as const
 const minute = 60_000 // ms
 /** For each address, whatever becomes of them: what is asked for takes a core some 20 ms. */
 const tryLimit = { max: 60, windowMs: minute }
 const registrationLimit = { max: 60, windowMs: 60 * minute }
 
 export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMfa }: LoginRouteOptions): void {
-  app.decorateRequest('loginTenant', '')
+  app.decorateRequest('loginTenant', null)
 
   app.post<{ Body: Static<typeof Credentials> }>('/auth/login', {
     config: { access: 'public', addressLimit: tryLimit },
@@ -64,13 +65,13 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     schema: {
       tags,
       summary: 'A token for an e-mail address and a password',
-      description: 'Of a user of the tenant that `X-Tenant-ID` names; without the header of the platform.',
+      description: 'Of a user of the tenant that `X-Tenant-ID` names; without the header of the platform. Whether there is such a tenant and user is not told.',
       body: Credentials,
       response: { 200: Type.Union([Session, Partial]), ...errorResponses(...refusals, 401) }
     },
-    async onRequest (request) { request.loginTenant = (await namedTenant(request))?.id ?? '' }
+    async onRequest (request) { request.loginTenant = await namedTenant(request) }
   }, async (request, reply) => {
-    const answer = await login.logIn(request.loginTenant, request.body, request.ip)
+    const answer = await login.logIn(tenantOf(request), request.body, request.ip)
     if ('token' in answer) return sendSession(reply, answer)
     return uncached(reply).send({ mfaRequired: true, ...answer })
   })
@@ -83,16 +84,16 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       summary: 'Become a user of the tenant that `X-Tenant-ID` names',
       description: 'Where the document has `"auth": { "registration": "open" }`. The role is `user`.',
       body: Credentials,
-      response: { 201: Session, ...errorResponses(...refusals, 409) }
+      response: { 201: Session, ...errorResponses(...refusals, 404, 409) }
     },
     async onRequest (request) {
       if (!isOpen) throw registrationClosed()
-      const tenant = await namedTenant(request)
-      if (tenant === null) throw failure('tenantRequired', { message: 'Whoever registers becomes a user of a tenant: send the X-Tenant-ID header' })
+      const tenant = await existingTenant(request)
+      if (tenant === undefined) throw failure('tenantRequired', { message: 'Whoever registers becomes a user of a tenant: send the X-Tenant-ID header' })
       if (tenant.config['registration'] === 'closed') throw registrationClosed()
-      request.loginTenant = tenant.id
+      request.loginTenant = { id: tenant.id, exists: true }
     }
-  }, async (request, reply) => sendSession(reply.code(201), await login.register(request.loginTenant, request.body, request.ip)))
+  }, async (request, reply) => sendSession(reply.code(201), await login.register(tenantOf(request).id, request.body, request.ip)))
 
   if (!hasMfa) return
   app.post<{ Body: Static<typeof Code> }>('/auth/mfa/verify', {
@@ -102,12 +103,17 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       tags,
       summary: 'A token for a partial token and the second factor',
       body: Code,
-      response: { 200: Session, ...errorResponses(...refusals, 401) }
+      response: { 200: Session, ...errorResponses(...refusals, 401, 404) }
     }
   }, async (request, reply) => {
     if (request.auth === null) throw failure('tokenMissing')
     return sendSession(reply, await login.verifyCode(request.auth, request.body.code, actorOf(request)))
   })
+}
+
+function tenantOf ({ loginTenant }: FastifyRequest): NamedTenant {
+  if (loginTenant === null) throw new Error('the request was not asked for its tenant')
+  return loginTenant
 }
 
 function sendSession (reply: FastifyReply, { token, expiresIn, user: { id, email, role, tenant } }: LoggedIn): FastifyReply {

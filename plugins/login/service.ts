@@ -3,14 +3,13 @@ import type { Kysely } from 'kysely'
 import type { Actor, AuditAction } from '../../lib/audit.js'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Auth } from '../auth/index.js'
 import type { Mfa } from '../mfa/index.js'
 import type { Sessions } from '../sessions/index.js'
 import type { User, Users } from '../users/index.js'
+import type { NamedTenant } from './tenant.js'
 import type { Tries } from './tries.js'
 import { writeAudit } from '../../lib/audit.js'
 import { catalogue, failure, TenantryError } from '../../lib/errors.js'
-import { partialLifetime } from '../auth/partial.js'
 import { tokenInvalid } from '../auth/errors.js'
 
 export interface Credentials {
@@ -33,10 +32,9 @@ export interface MfaRequired {
   readonly expiresIn: number
 }
 
-/** `tenant` is empty for the platform. */
 export interface Login {
-  /** Throws `credentialsInvalid`, `tooManyAttempts`, `loginBusy`. */
-  logIn (tenant: string, credentials: Credentials, address: string): Promise<LoggedIn | MfaRequired>
+  /** Throws `credentialsInvalid`, where there is no such tenant too, `tooManyAttempts`, `loginBusy`. */
+  logIn (named: NamedTenant, credentials: Credentials, address: string): Promise<LoggedIn | MfaRequired>
   /** The second factor of whoever has a partial token with these claims. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid` where there is no such user or it has logged out everywhere since. */
   verifyCode (claims: Claims, code: string, actor: Actor): Promise<LoggedIn>
   /** A new user with the role `user`. Throws `validationFailed`, `conflict`, `tenantUnknown`, `loginBusy`. */
@@ -45,8 +43,7 @@ export interface Login {
 
 export interface LoginParts {
   readonly users: Users
-  readonly sessions: Pick<Sessions, 'open' | 'isClosed'>
-  readonly auth: Pick<Auth, 'signPartial'>
+  readonly sessions: Pick<Sessions, 'open' | 'openPartial' | 'isClosed'>
   /** null: there are no second factors. */
   readonly mfa: Pick<Mfa, 'isEnabled' | 'check'> | null
   readonly tries: Tries
@@ -54,21 +51,28 @@ export interface LoginParts {
   readonly now: () => number
 }
 
-export function createLogin ({ users, sessions, auth, mfa, tries, dbFor, now }: LoginParts): Login {
+/**
+ * In the place of every tenant that is not there, and of none that is: their logins take the same way, wait in one turn
+ * together however many ids somebody thinks of, and find no user; the audit log has no such tenant.
+ */
+const nobody = '?'
+
+export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginParts): Login {
   async function audit (tenant: string, action: AuditAction, actor: Actor, target: string, outcome: 'success' | 'failure', details?: Readonly<Record<string, unknown>>): Promise<void> {
     await writeAudit(dbFor(tenant), { tenant, action, actor, target, outcome, details, at: new Date(now()) })
   }
 
-  async function opened (user: User, amr: readonly string[]): Promise<LoggedIn> {
+  async function opened (user: User, amr: readonly string[], partial?: Claims): Promise<LoggedIn> {
     const { id: sub, role, tenant, email } = user
-    return { ...await sessions.open({ sub, role, email, amr, ...tenant !== '' && { tenant_id: tenant } }), user }
+    return { ...await sessions.open({ sub, role, email, amr, ...tenant !== '' && { tenant_id: tenant } }, partial), user }
   }
 
   return {
-    async logIn (tenant, { email: given, password }, address) {
+    async logIn ({ id, exists }, { email: given, password }, address) {
+      const tenant = exists ? id : nobody
       const email = given.toLowerCase()
       const stranger: Actor = { userId: null, address }
-      const attempt = { tenant, email, address }
+      const attempt = { tenant, account: exists ? email : `${id} ${email}`, address }
       try {
         await tries.take(attempt)
       } catch (error) {
@@ -87,7 +91,7 @@ export function createLogin ({ users, sessions, auth, mfa, tries, dbFor, now }: 
       const mfaRequired = mfa !== null && await mfa.isEnabled(tenant, user.id)
       await audit(tenant, 'auth.login', { userId: user.id, address }, email, 'success', mfaRequired ? { mfaRequired } : undefined)
       if (!mfaRequired) return await opened(user, ['pwd'])
-      return { partialToken: auth.signPartial({ sub: user.id, ...tenant !== '' && { tenant_id: tenant } }), expiresIn: partialLifetime }
+      return await sessions.openPartial({ sub: user.id, ...tenant !== '' && { tenant_id: tenant } })
     },
 
     async verifyCode (claims, code, actor) {
@@ -104,7 +108,7 @@ export function createLogin ({ users, sessions, auth, mfa, tries, dbFor, now }: 
         throw credentialsInvalid('Invalid code')
       }
       await told('success')
-      return await opened(user, ['pwd', 'otp'])
+      return await opened(user, ['pwd', 'otp'], claims)
     },
 
     async register (tenant, credentials, address) {

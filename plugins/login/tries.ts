@@ -8,14 +8,14 @@ import { addressKey } from '../rate-limit/client.js'
 const windowMs = 900_000 // 15 minutes
 
 /** From one address: whoever guesses elsewhere locks nobody out with it. */
-const fromAddress: AttemptRule = { kind: 'password.address', max: 10, windowMs }
-/** From all addresses together. */
-const fromAnywhere: AttemptRule = { kind: 'password', max: 100, windowMs }
+const fromAddress: AttemptRule = { kind: 'password.address', max: 5, windowMs }
+/** From all addresses together: guesses are slow then, and the user still gets in. */
+const fromAnywhere: AttemptRule = { kind: 'password', max: 50, windowMs, pauseMs: 60_000 }
 
-/** What is tried: an e-mail address in lower case, from an address of the network. */
+/** What is tried: the password of an account, by whatever text there is one of it, from an address of the network. */
 export interface Try {
   readonly tenant: string
-  readonly email: string
+  readonly account: string
   readonly address: string
 }
 
@@ -30,30 +30,36 @@ export interface Tries {
 
 /** @param attemptsOf those of a tenant, on its own turn of the database */
 export function createTries (attemptsOf: (tenant: string) => Attempts): Tries {
-  const subjectOf = ({ email, address }: Try) => `${email} ${addressKey(address)}`
+  const subjectOf = ({ account, address }: Try) => `${account} ${addressKey(address)}`
 
   return {
     async take (given) {
-      const { tenant, email } = given
+      const { tenant, account } = given
       const attempts = attemptsOf(tenant)
       // In this order one address takes no more than its own tries of those that all have together.
       await attempts.take(fromAddress, tenant, subjectOf(given))
-      await attempts.take(fromAnywhere, tenant, email)
+      try {
+        await attempts.take(fromAnywhere, tenant, account)
+      } catch (error) {
+        // What others have tried must not lock this address.
+        await attempts.giveBack(fromAddress, tenant, subjectOf(given))
+        throw error
+      }
     },
 
     async succeeded (given) {
-      const { tenant, email } = given
+      const { tenant, account } = given
       const attempts = attemptsOf(tenant)
       await attempts.forgive(fromAddress, tenant, subjectOf(given))
       // Only this one: whoever guesses from many addresses would else have all tries again with each login of the user.
-      await attempts.giveBack(fromAnywhere, tenant, email)
+      await attempts.giveBack(fromAnywhere, tenant, account)
     },
 
     async notMade (given) {
-      const { tenant, email } = given
+      const { tenant, account } = given
       const attempts = attemptsOf(tenant)
       await attempts.giveBack(fromAddress, tenant, subjectOf(given))
-      await attempts.giveBack(fromAnywhere, tenant, email)
+      await attempts.giveBack(fromAnywhere, tenant, account)
     }
   }
 }

@@ -17,7 +17,7 @@ const SetupBody = Type.Object({ code: Type.Optional(AnyCode) }, { ...closed, des
 const TotpBody = Type.Object({ code: Totp }, closed)
 const BackupCodeBody = Type.Object({ code: BackupCode }, closed)
 const AnyCodeBody = Type.Object({ code: AnyCode }, closed)
-const CodeQuery = Type.Object({ code: AnyCode }, closed)
+const CodeQuery = Type.Object({ code: Type.Optional(AnyCode) }, { ...closed, description: '`code` is demanded where the second factor is enabled.' })
 
 const BackupCodes = Type.Array(Type.String(), { description: `${backupCodeCount} codes, each of which can be used once. They are told this once.` })
 const Enrolment = Type.Object({

@@ -45,8 +45,8 @@ export interface Mfa {
   enable (user: User, code: string, actor: Actor): Promise<string[]>
   /** Removes the second factor. Takes backup codes too. `codeInvalid`; `conflict` where it is not enabled. */
   disable (user: User, code: string, actor: Actor): Promise<void>
-  /** New backup codes, in place of all before. Takes backup codes too. `codeInvalid`; `conflict` where it is not enabled. */
-  renewBackupCodes (user: User, code: string, actor: Actor): Promise<string[]>
+  /** New backup codes, in place of all before. Takes backup codes too. `codeInvalid`, `validationFailed` without a code; `conflict` where it is not enabled. */
+  renewBackupCodes (user: User, code: string | undefined, actor: Actor): Promise<string[]>
   /** Whether the backup code is one of the user's, which is used up, and how many are left. */
   useBackupCode (user: User, code: string, actor: Actor): Promise<{ valid: boolean, backupCodesRemaining: number }>
 }
@@ -154,7 +154,7 @@ export function createMfa ({ db, dbFor, cipher, issuer, log, now }: MfaParts): M
       const secret = createSecret()
       const action = 'mfa.setup'
       if (row.enabled) {
-        if (typed === undefined) throw codeRequired()
+        if (typed === undefined) throw codeRequired('/body/code')
         if (await prove({ user, row, code: readCode(typed), actor, action }, (writer, at) => begin(writer, user, true, secret, at)) === null) throw failure('codeInvalid')
       } else {
         await dbOf(user).transaction().execute(async (writer) => {
@@ -201,6 +201,7 @@ export function createMfa ({ db, dbFor, cipher, issuer, log, now }: MfaParts): M
       requireStorable(user)
       const row = await read(user)
       if (!row.enabled) throw notEnabled()
+      if (typed === undefined) throw codeRequired('/query/code')
       const backupCodes = createBackupCodes()
       const renewed = await prove({ user, row, code: readCode(typed), actor, action: 'mfa.backup_codes' }, async (writer, at) => {
         await createMfaStore(writer).setBackupCodes(user, hashesOf(user, backupCodes), at)
@@ -236,8 +237,8 @@ function requireStorable ({ id }: User): void {
   if (!isStorable(id)) throw failure('badRequest', { message: `The \`sub\` of the token has more than ${maxUserId} characters, or characters that cannot be stored: such a user has no second factor` })
 }
 
-function codeRequired (): TenantryError {
-  return failure('validationFailed', { extras: { details: [{ path: '/body/code', message: 'is required where the second factor is enabled', keyword: 'required' }] } })
+function codeRequired (path: string): TenantryError {
+  return failure('validationFailed', { extras: { details: [{ path, message: 'is required where the second factor is enabled', keyword: 'required' }] } })
 }
 
 function notEnabled (): TenantryError {

@@ -10,6 +10,7 @@ import type { Owners } from './owner.js'
 import type { RevocationStore } from './store.js'
 import { noActor, writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
+import { partialLifetime } from '../auth/partial.js'
 import { isAfter, sequenceClaim, subjectOf } from './sequence.js'
 
 export const maxTokens = 50 // of one user that end one by one; with one more all that the user has end
@@ -31,8 +32,14 @@ export interface SessionClaims {
 
 /** What `app.sessions` is. */
 export interface Sessions {
-  /** A token that no earlier logout ends, not even one of the same second; `expiresIn` is in seconds. Throws where there is no key to sign with. */
-  open (claims: SessionClaims): Promise<{ token: string, expiresIn: number }>
+  /**
+   * A token that no earlier logout ends, not even one of the same second; `expiresIn` is in seconds. Throws where there is no key to sign with.
+   *
+   * @param partial the claims of the partial token that it is given for: a logout of everywhere that has ended that ends this one, too
+   */
+  open (claims: SessionClaims, partial?: Claims): Promise<{ token: string, expiresIn: number }>
+  /** A partial token that every later logout of everywhere ends, and no earlier one; `expiresIn` is in seconds. */
+  openPartial (claims: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<{ partialToken: string, expiresIn: number }>
   /** Ends the token whose verified claims these are, on every server within a second. `tenantUnknown`. */
   close (claims: Claims, token: string, actor: Actor): Promise<void>
   /**
@@ -53,7 +60,7 @@ export interface SessionsParts {
   readonly store: RevocationStore
   readonly owners: Owners
   readonly events: Events
-  readonly auth: Pick<Auth, 'sign' | 'tokenId' | 'lifetime'>
+  readonly auth: Pick<Auth, 'sign' | 'signPartial' | 'tokenId' | 'lifetime'>
   /** For what a tenant's endpoints read. */
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
   readonly log: FastifyBaseLogger
@@ -93,8 +100,8 @@ export function createSessions ({ store, owners, events, auth, dbFor, log, now }
   }
 
   return {
-    async open ({ sub, role, tenant_id: tenantId, email, amr }) {
-      const sequence = await sequenceOf({ sub, tenant_id: tenantId })
+    async open ({ sub, role, tenant_id: tenantId, email, amr }, partial) {
+      const sequence = partial?.[sequenceClaim] ?? await sequenceOf({ sub, tenant_id: tenantId })
       const token = auth.sign({
         sub,
         role,
@@ -104,6 +111,12 @@ export function createSessions ({ store, owners, events, auth, dbFor, log, now }
         [sequenceClaim]: sequence
       })
       return { token, expiresIn: Math.ceil(auth.lifetime) }
+    },
+
+    async openPartial ({ sub, tenant_id: tenantId }) {
+      const sequence = await sequenceOf({ sub, tenant_id: tenantId })
+      const partialToken = auth.signPartial({ sub, ...tenantId !== undefined && { tenant_id: tenantId }, [sequenceClaim]: sequence })
+      return { partialToken, expiresIn: partialLifetime }
     },
 
     async close (claims, token, actor) {

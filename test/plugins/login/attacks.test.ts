@@ -21,60 +21,97 @@ async function statuses (answers: readonly Promise<Answer>[]): Promise<Record<nu
   return counts
 }
 
-test('guesses of one address end after ten, at once or not, on whichever server; and lock out nobody elsewhere', async (t) => {
+test('guesses', async (t) => {
   const engine = await postgres(t)
   const here = await open(t, engine, { tenants: ['acme', 'globex'] })
   const there = await open(t, engine, { clock: here.clock })
-  for (const tenant of ['acme', 'globex', '']) await addUser(here.app, tenant, 'ada@example.com')
-  const guess = ({ logIn }: Opened, email: string, address?: string) => logIn('acme', email, wrong, address)
-
-  for (const email of ['ada@example.com', 'nobody@example.com']) {
-    const tries = Array.from({ length: 15 }, () => [guess(here, email), guess(there, email)]).flat()
-    t.same(await statuses(tries), { 401: 10, 429: 20 }, email)
-    const refusal = await here.logIn('acme', email, password)
-    refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS', 'with the password, too')
-    t.match(refusal, { headers: { 'retry-after': '900' }, body: { retryAfter: 900 } })
-  }
-  refused(t, await here.logIn('acme', 'ADA@Example.com', password), 429, 'TOO_MANY_ATTEMPTS', 'however it is written')
-  t.equal((await here.logIn('acme', 'ada@example.com', password, '198.51.100.7')).status, 200, 'the user elsewhere')
-  t.equal((await here.logIn('globex', 'ada@example.com', password)).status, 200, 'the same address in another tenant')
-  t.equal((await here.logIn('', 'ada@example.com', password)).status, 200, 'and at the platform')
-
-  // One caller has a whole network of IPv6.
-  const answers = Array.from({ length: 12 }, (_none, index) => guess(here, 'ada@example.com', `2001:db8:1:2::${index + 1}`))
-  t.same(await statuses(answers), { 401: 10, 429: 2 })
-  refused(t, await guess(here, 'ada@example.com', '2001:db8:1:3::1'), 401, 'CREDENTIALS_INVALID', 'the next network')
-
-  here.clock.forward(quarter - 1)
-  refused(t, await there.logIn('acme', 'ada@example.com', password), 429, 'TOO_MANY_ATTEMPTS')
-  here.clock.forward(1)
-  t.equal((await there.logIn('acme', 'ada@example.com', password)).status, 200, 'after a quarter of an hour')
-  for (let round = 0; round < 2; round++) {
-    t.same(await statuses(Array.from({ length: 9 }, () => guess(here, 'ada@example.com'))), { 401: 9 })
-    t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'a login forgives what its user mistyped before')
-  }
-  const lines = await audited(here.app)
-  t.equal(lines.filter((line) => line === 'acme auth.login failure nobody@example.com 192.0.2.1 credentials').length, 10)
-  t.equal(lines.filter((line) => line === 'acme auth.login failure nobody@example.com 192.0.2.1 locked').length, 21)
-})
-
-test('guesses from many addresses end after a hundred, and a login of the user gives them none back', async (t) => {
-  const { app, logIn, clock } = await open(t, await postgres(t), { tenants: ['acme'] })
-  await addUser(app, 'acme', 'ada@example.com')
+  const { app, clock } = here
+  for (const tenant of ['acme', 'globex', '']) await addUser(app, tenant, 'ada@example.com')
   const { authenticate } = app.users
-  async function guesses (from: number, to: number): Promise<Record<number, number>> {
-    // Counting is what this is about: a hundred hashes would take their time.
-    app.users.authenticate = async () => null
-    const counts = await statuses(Array.from({ length: to - from }, (_none, index) => logIn('acme', 'ada@example.com', wrong, `198.51.100.${from + index}`)))
-    app.users.authenticate = authenticate
+  /** The statuses of wrong passwords. Counting is what this is about: hashes would take their time. */
+  async function guesses (tries: () => Promise<Answer>[]): Promise<Record<number, number>> {
+    for (const { app } of [here, there]) app.users.authenticate = async () => null
+    const counts = await statuses(tries())
+    for (const { app } of [here, there]) app.users.authenticate = authenticate
     return counts
   }
-  t.same(await guesses(1, 91), { 401: 90 })
-  for (let login = 0; login < 12; login++) t.equal((await logIn('acme', 'ada@example.com', password)).status, 200, 'the user, as often as it likes')
-  t.same(await guesses(91, 131), { 401: 10, 429: 30 })
-  refused(t, await logIn('acme', 'ada@example.com', password), 429, 'TOO_MANY_ATTEMPTS')
-  clock.forward(quarter)
-  t.equal((await logIn('acme', 'ada@example.com', password)).status, 200)
+  const guess = ({ logIn }: Opened, email: string, address?: string, tenant = 'acme') => logIn(tenant, email, wrong, address)
+
+  await t.test('of one address end after five, at once or not, on whichever server; and lock out nobody elsewhere', async (t) => {
+    // The last one is the text by which the one before it might be counted.
+    for (const [tenant, email] of [['acme', 'ada@example.com'], ['acme', 'nobody@example.com'], ['nobody', 'ada@example.com'], ['nobody2', 'ada@example.com'], ['', 'ada@example.com']] as const) {
+      const tries = () => Array.from({ length: 15 }, () => [guess(here, email, undefined, tenant), guess(there, email, undefined, tenant)]).flat()
+      t.same(await guesses(tries), { 401: 5, 429: 25 }, `${tenant} ${email}`)
+      const refusal = await here.logIn(tenant, email, password)
+      refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS', 'with the password, too')
+      t.match(refusal, { headers: { 'retry-after': '900' }, body: { retryAfter: 900 } })
+    }
+    refused(t, await here.logIn('acme', 'ADA@Example.com', password), 429, 'TOO_MANY_ATTEMPTS', 'however it is written')
+    t.equal((await here.logIn('acme', 'ada@example.com', password, '198.51.100.7')).status, 200, 'the user elsewhere')
+    t.equal((await here.logIn('globex', 'ada@example.com', password)).status, 200, 'the same address in another tenant')
+    t.same(await guesses(() => Array.from({ length: 7 }, (_none, index) => guess(here, 'ada@example.com', `2001:db8:1:2::${index + 1}`))), { 401: 5, 429: 2 }, 'one caller has a whole network of IPv6')
+    refused(t, await guess(here, 'ada@example.com', '2001:db8:1:3::1'), 401, 'CREDENTIALS_INVALID', 'the next network')
+
+    clock.forward(quarter - 1)
+    refused(t, await there.logIn('acme', 'ada@example.com', password), 429, 'TOO_MANY_ATTEMPTS')
+    clock.forward(1)
+    t.equal((await there.logIn('acme', 'ada@example.com', password)).status, 200, 'after a quarter of an hour')
+    for (let round = 0; round < 2; round++) {
+      t.same(await guesses(() => Array.from({ length: 4 }, () => guess(here, 'ada@example.com'))), { 401: 4 })
+      t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'a login forgives what its user mistyped before')
+    }
+    const lines = await audited(app)
+    t.equal(lines.filter((line) => line === 'acme auth.login failure nobody@example.com 192.0.2.1 credentials').length, 5)
+    t.equal(lines.filter((line) => line === 'acme auth.login failure nobody@example.com 192.0.2.1 locked').length, 26)
+    t.notMatch(lines.join('\n'), /nobody2? auth/, 'the log of a tenant that is not there')
+  })
+
+  await t.test('within any fifteen minutes count, and the lock lasts as long from the last of them', async (t) => {
+    const once = async () => Number(Object.keys(await guesses(() => [guess(here, 'spaced@example.com')]))[0])
+    for (let tries = 0; tries < 7; tries++) {
+      t.equal(await once(), 401, 'four in any fifteen minutes')
+      clock.forward(quarter / 4 + 1)
+    }
+    clock.forward(quarter)
+    t.equal(await once(), 401)
+    clock.forward(quarter - 2000)
+    for (let tries = 0; tries < 3; tries++) t.equal(await once(), 401)
+    clock.forward(3000)
+    t.same([await once(), await once()], [401, 401], 'the first one is over')
+    t.equal(await once(), 429, 'five within a few seconds')
+    clock.forward(quarter - 1)
+    t.equal(await once(), 429)
+    clock.forward(1)
+    t.same([await once(), await once(), await once(), await once(), await once(), await once()], [401, 401, 401, 401, 401, 429], 'all of them are there again')
+  })
+
+  await t.test('from many addresses are fifty, then one a minute, at once or not; the user gets in, and a login gives none back', async (t) => {
+    let address = 0
+    clock.forward(quarter)
+    const many = (count: number) => guesses(() => Array.from({ length: count }, () => guess(++address % 2 === 0 ? here : there, 'ada@example.com', `10.0.${address >> 8}.${address & 255}`)))
+    t.same(await many(45), { 401: 45 })
+    for (let login = 0; login < 7; login++) t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'the user, as often as it likes')
+    t.same(await many(30), { 401: 5, 429: 25 })
+    const refusal = await here.logIn('acme', 'ada@example.com', password)
+    refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS')
+    t.match(refusal, { headers: { 'retry-after': '60' }, body: { retryAfter: 60 } })
+    t.equal((await here.logIn('globex', 'ada@example.com', password)).status, 200, 'of another tenant')
+    for (let minutes = 0; minutes < 2; minutes++) {
+      clock.forward(59_999)
+      t.same(await many(1), { 429: 1 })
+      clock.forward(1)
+      t.same(await many(100), { 401: 1, 429: 99 }, 'of a hundred at once')
+    }
+    // More than an address has, none of which was looked at.
+    for (let tries = 0; tries < 6; tries++) refused(t, await there.logIn('acme', 'ada@example.com', password), 429, 'TOO_MANY_ATTEMPTS')
+    clock.forward(60_000)
+    t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'the user, within a minute')
+    t.same(await many(3), { 429: 3 }, 'that was the one of this minute')
+    clock.forward(quarter)
+    t.same(await many(51), { 401: 50, 429: 1 }, 'a quarter of an hour later')
+    t.same(await guesses(() => Array.from({ length: 60 }, (_none, index) => guess(here, 'ada@example.com', `10.1.0.${index}`, 'nobody'))), { 401: 50, 429: 10 }, 'of a tenant that is not there')
+    await app.db.deleteFrom('tenantry.attempts').execute()
+  })
 })
 
 /** The statements that the login of a tenant runs, without their values. */
@@ -104,12 +141,12 @@ test('nothing tells who is there: the answers, their headers and the statements 
   await addUser(app, 'acme', 'known@example.com')
   await addUser(app, 'acme', 'disabled@example.com')
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('email', '=', 'disabled@example.com').execute()
-  const cases = [['known', wrong], ['unknown', wrong], ['disabled', wrong], ['disabled', password], ['unknown', ''], ['known', ''], ['known', 'x'.repeat(1024)]] as const
+  const cases = [['known', wrong], ['unknown', wrong], ['disabled', wrong], ['disabled', password], ['unknown', ''], ['known', ''], ['known', 'x'.repeat(1024)], ['known', wrong, 'nobody'], ['unknown', password, 'nobody']] as const
   const told: unknown[] = []
   const statements: string[][] = []
-  for (const [name, given] of cases) {
+  for (const [name, given, tenant = 'acme'] of cases) {
     statements.push(await statementsOf(app, async () => {
-      const { status, headers: { date: _date, ...headers }, body: { requestId: _id, ...body } } = await logIn('acme', `${name}@example.com`, given)
+      const { status, headers: { date: _date, ...headers }, body: { requestId: _id, ...body } } = await logIn(tenant, `${name}@example.com`, given)
       told.push({ status, headers, body })
     }))
   }
@@ -134,7 +171,7 @@ test('strange addresses and passwords are judged by their form, and touch nothin
     t.notMatch(answer.text, password, 'nothing of the password')
   }
   for (const email of ["'--@example.com", '%@example.com', '_da@example.com', '$1@example.com']) refused(t, await logIn('acme', email, password), 401, 'CREDENTIALS_INVALID', email)
-  for (const given of ['\0', `${password}\0`, `${password} `, '\ud800', '\ufeff' + password, "' or 1=1 --"]) refused(t, await ask('POST /auth/login', { tenant: 'acme', body: { email: 'ada@example.com', password: given }, headers: { 'x-forwarded-for': '203.0.113.9' } }), 401, 'CREDENTIALS_INVALID', JSON.stringify(given.slice(-8)))
+  for (const given of ['\0', `${password}\0`, `${password} `, '\ud800', '\ufeff' + password, "' or 1=1 --"]) refused(t, await ask('POST /auth/login', { tenant: 'acme', body: { email: 'ada@example.com', password: given }, headers: { 'x-forwarded-for': `203.0.113.${given.length}` } }), 401, 'CREDENTIALS_INVALID', JSON.stringify(given.slice(-8)))
   t.equal((await logIn('acme', 'ada@example.com', password)).status, 200)
 })
 
@@ -147,5 +184,5 @@ test('a server that is busy says so, and counts no try that was not made', async
   for (const answer of answers) refused(t, answer, 503, 'LOGIN_BUSY')
   t.match(answers[0]?.headers, { 'retry-after': '1' })
   app.users.authenticate = authenticate
-  t.same(await statuses(Array.from({ length: 12 }, () => logIn('acme', 'ada@example.com', wrong))), { 401: 10, 429: 2 }, 'all ten are left')
+  t.same(await statuses(Array.from({ length: 6 }, () => logIn('acme', 'ada@example.com', wrong))), { 401: 5, 429: 1 }, 'all five are left')
 })

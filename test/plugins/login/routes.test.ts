@@ -44,7 +44,7 @@ async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
   refused(t, await logIn('globex', email, password), 401, 'CREDENTIALS_INVALID', "another tenant's password")
   refused(t, await logIn('', email, other), 401, 'CREDENTIALS_INVALID', "a tenant's password at the platform")
 
-  refused(t, await ask('POST /auth/login', { tenant: 'nobody', body: { email, password } }), 404, 'TENANT_UNKNOWN')
+  refused(t, await ask('POST /auth/login', { tenant: 'nobody', body: { email, password } }), 401, 'CREDENTIALS_INVALID')
   refused(t, await ask('POST /auth/login', { tenant: 'a b', body: { email, password } }), 400, 'TENANT_INVALID')
   await app.tenants.update('globex', { status: 'suspended' })
   refused(t, await logIn('globex', email, other), 403, 'TENANT_SUSPENDED')

@@ -65,7 +65,7 @@ insert into tenantry.tenant_configs (tenant_id, version, document, created_by) v
 insert into tenantry.secrets (tenant_id, key, version, value) values (${own}, 'K', 1, '\\x00');
 insert into tenantry.audit_log (tenant_id, target, action) values (${own}, 'K', 'secret.create');
 insert into tenantry.revocations values (${own}, 'u', '', now(), now());
-insert into tenantry.attempts values (${own}, 'password', 'x', 1, now());
+insert into tenantry.attempts values (${own}, 'password', 'x', array[now()], now());
 insert into tenantry.users (tenant_id, id, email, password_hash, role) values (${own}, gen_random_uuid(), 'a@example.com', '$argon2id$', 'user');
 insert into tenantry.user_mfa (tenant_id, user_id) values (${own}, 'u');
 insert into tenantry.api_keys (tenant_id, name, hash, scopes, created_by) values (${own}, 'k', decode(md5(${own}), 'hex'), '{}', 'x');

@@ -11,7 +11,7 @@ export const attempts: SystemMigration = {
   tenant_id text not null,
   kind text not null,
   subject bytea not null,
-  count integer not null,
+  tries timestamptz[] not null,
   ends_at timestamptz not null,
   primary key (tenant_id, kind, subject)
 )`,
