@@ -25,7 +25,8 @@ async function start (): Promise<void> {
   const env = {
     ...process.env,
     JWT_SECRET: jwtSecret(`${folder}/jwt-secret`, process.env),
-    DATA_FOLDER: `${folder}/database`
+    DATA_FOLDER: `${folder}/database`,
+    REGISTRATION: production ? 'closed' : 'open' // who registers may read its drafts
   }
   const document = await loadConfig(fileURLToPath(new URL('tenantry.json', import.meta.url)), { env })
   const app = createServer(document, { env, logger: { level: process.env.LOG_LEVEL ?? 'warn' } })
@@ -53,6 +54,10 @@ ${settings}
 Try:
 
 curl -H 'X-Tenant-ID: harbour' ${address}/published
+
+Become a user of "harbour" with a password of your own; POST /auth/login takes the same body afterwards:
+
+curl -H 'X-Tenant-ID: harbour' -H 'Content-Type: application/json' -d '{"email": "you@example.com", "password": "…"}' ${address}/auth/register
 `
 }
 

@@ -29,7 +29,7 @@ export interface DocumentParts {
 
 const bearer = { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }
 
-const partialToken = { type: 'http', scheme: 'bearer', description: 'The `partialToken` of a login; a token does not do.' }
+const partialToken = { type: 'http', scheme: 'bearer', description: 'The `partialToken` of a login, unless the body has it. A token does not do.' }
 
 const apiKey = { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'A key of a tenant, or of the platform; not together with a token.' }
 

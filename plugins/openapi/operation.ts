@@ -136,7 +136,8 @@ function impliedSecurity ({ config }: DocumentedRoute): readonly JsonSchema[] | 
     case undefined: return undefined
     case 'public': return []
     case 'open': return [{}, ...credentials]
-    case 'partial': return [{ partialToken: [] }]
+    // It may stand in the body.
+    case 'partial': return [{ partialToken: [] }, {}]
     default: return credentials
   }
 }

@@ -158,6 +158,16 @@ t.test('who sends no token is told so', async (t) => {
   t.match(await anybody('GET', '/published/00000000-0000-4000-8000-000000000000'), { status: 400, body: { code: 'TENANTRY_TENANT_REQUIRED' } })
 })
 
+t.test('whoever tries it can register and log in', async (t) => {
+  t.match(program.output(), `${program.address}/auth/register`)
+  const credentials = { email: 'you@example.com', password: 'a staple of my own' }
+  const harbour = { 'x-tenant-id': 'harbour' }
+  t.equal((await anybody('POST', '/auth/register', credentials, harbour)).status, 201)
+  const { status, body } = await anybody('POST', '/auth/login', credentials, harbour)
+  t.equal(status, 200)
+  t.equal((await callerOf(program.address, String(body.token))('GET', '/articles')).status, 200)
+})
+
 t.test('its secret and its tokens are the owner\'s alone, and outlive a restart', async (t) => {
   for (const name of ['jwt-secret', 'tokens.env']) t.equal(statSync(`${folder}/${name}`).mode & 0o777, 0o600, name)
   const { body: { pagination: { total } } } = await editor('GET', '/articles')
