@@ -132,7 +132,10 @@ test('whoever has a second factor is asked for it', async (t) => {
   const { body: { token } } = await logIn('acme', email, password)
   const { phone, backupCodes } = await enrol(t, caller(t, app, { token: String(token) }), clock)
   clock.forward(60_000)
-  const verify = (partialToken: unknown, code: unknown) => ask('POST /auth/mfa/verify', { token: String(partialToken), body: { code } })
+  const asBearer = (partialToken: unknown, code: unknown) => ask('POST /auth/mfa/verify', { token: String(partialToken), body: { code } })
+  const inBody = (partialToken: unknown, code: unknown, request: object = {}) => ask('POST /auth/mfa/verify', { body: { partialToken, code }, ...request })
+  let calls = 0
+  const verify = (partialToken: unknown, code: unknown) => [asBearer, inBody][calls++ % 2]?.(partialToken, code) ?? asBearer(partialToken, code)
 
   const first = await logIn('acme', email, password)
   t.strictSame(Object.keys(first.body).sort(), ['expiresIn', 'mfaRequired', 'partialToken'], 'no token, and nothing of the user')
@@ -142,27 +145,62 @@ test('whoever has a second factor is asked for it', async (t) => {
   const refusal = await verify(partialToken, phone.wrong())
   refused(t, refusal, 401, 'CREDENTIALS_INVALID')
   t.match(refusal, { body: { message: 'Invalid code' }, headers: { 'www-authenticate': 'Bearer' } })
-  for (const code of [undefined, '', '12345', 123456, 'x'.repeat(65)]) refused(t, await verify(partialToken, code), 400, 'VALIDATION_FAILED', String(code))
+  for (const code of [undefined, undefined, '', '', '12345', 123456, 'x'.repeat(65)]) refused(t, await verify(partialToken, code), 400, 'VALIDATION_FAILED', String(code))
   const whole = await verify(partialToken, phone.code())
   t.match(whole, { status: 200, headers: { 'cache-control': 'no-store' }, body: { tokenType: 'Bearer', user: { id, email, role: 'user', tenantId: 'acme' } } })
   t.match(claimsOf(whole.body['token']), { sub: id, tenant_id: 'acme', amr: ['pwd', 'otp'] })
   refused(t, await verify(partialToken, phone.code()), 401, 'CREDENTIALS_INVALID', 'a code that was used')
   t.match((await verify(partialToken, backupCodes[0])), { status: 200 }, 'a backup code')
-  refused(t, await verify(whole.body['token'], backupCodes[1]), 401, 'TOKEN_INVALID', 'a whole token is no partial one')
-  refused(t, await ask('POST /auth/mfa/verify', { body: { code: backupCodes[1] } }), 401, 'TOKEN_MISSING')
 
-  clock.forward(1000)
-  t.equal((await ask('POST /auth/logout-all', { token: String(whole.body['token']), raw: '', type: '' })).status, 200)
-  refused(t, await verify(partialToken, backupCodes[1]), 401, 'TOKEN_INVALID', 'after a logout of everywhere')
-  clock.forward(2000)
+  for (const send of [asBearer, inBody]) {
+    refused(t, await send(whole.body['token'], backupCodes[1]), 401, 'TOKEN_INVALID', 'a whole token is no partial one')
+    refused(t, await send('x'.repeat(9000), backupCodes[1]), 401, 'TOKEN_INVALID')
+    refused(t, await send(`${String(partialToken).slice(0, -3)}abc`, undefined), 401, 'TOKEN_INVALID', 'before the body is judged')
+  }
+  const [token1, token2] = [String(partialToken), app.auth.signPartial({ sub: id, tenant_id: 'acme' })]
+  refused(t, await inBody(token1, backupCodes[1], { token: token2 }), 400, 'CREDENTIALS_AMBIGUOUS')
+  refused(t, await inBody(token1, phone.wrong(), { token: token1 }), 401, 'CREDENTIALS_INVALID', 'the same one twice')
+  for (const body of [{ code: backupCodes[1] }, {}, { partialToken: null, code: backupCodes[1] }, { partialToken: [token1] }, [], 'x']) {
+    const missing = await ask('POST /auth/mfa/verify', { body })
+    refused(t, missing, 401, 'TOKEN_MISSING', JSON.stringify(body).slice(0, 30))
+    t.equal(missing.headers['www-authenticate'], 'Bearer')
+  }
+  refused(t, await ask('POST /auth/mfa/verify', { raw: `{"__proto__": {"partialToken": "${token1}"}, "code": "123456"}` }), 400, 'BAD_REQUEST')
+  for (const tenant of ['globex', 'nobody']) {
+    refused(t, await inBody(token1, backupCodes[1], { tenant }), 403, 'TENANT_MISMATCH', tenant)
+    refused(t, await ask('POST /auth/mfa/verify', { token: token1, tenant, body: { code: backupCodes[1] } }), 403, 'TENANT_MISMATCH', tenant)
+  }
+  await app.tenants.update('acme', { status: 'suspended' })
+  for (const send of [asBearer, inBody]) refused(t, await send(token1, backupCodes[1]), 403, 'TENANT_SUSPENDED')
+  await app.tenants.update('acme', { status: 'active' })
+
+  await app.sessions.closeAll('acme', id, { userId: id, address: null })
+  for (const send of [asBearer, inBody]) refused(t, await send(partialToken, backupCodes[1]), 401, 'TOKEN_INVALID', 'after a logout of everywhere')
   const { body: { partialToken: next } } = await logIn('acme', email, password)
+  t.equal((await inBody(next, backupCodes[1], { tenant: 'acme' })).status, 200, 'a partial token of the same second, after the logout')
+  const { isClosed } = app.sessions
+  app.sessions.isClosed = async (claims) => {
+    const closed = await isClosed(claims)
+    await app.sessions.closeAll('acme', id, { userId: id, address: null })
+    return closed
+  }
+  const { body: { token: late } } = await asBearer(next, backupCodes[2])
+  app.sessions.isClosed = isClosed
+  refused(t, await ask('GET /mfa/status', { token: String(late) }), 401, 'TOKEN_INVALID', 'a session of before the logout that was made meanwhile')
+
+  const { body: { partialToken: last } } = await logIn('acme', email, password)
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('id', '=', id).execute()
-  refused(t, await verify(next, backupCodes[1]), 401, 'TOKEN_INVALID', 'of a user who is disabled')
+  refused(t, await verify(last, backupCodes[3]), 401, 'TOKEN_INVALID', 'of a user who is disabled')
   await app.db.updateTable('tenantry.users').set({ status: 'active' }).execute()
-  for (let tries = 0; tries < 5; tries++) await verify(next, phone.wrong())
-  refused(t, await verify(next, backupCodes[1]), 429, 'TOO_MANY_ATTEMPTS')
+  for (let tries = 0; tries < 5; tries++) await verify(last, phone.wrong())
+  refused(t, await verify(last, backupCodes[3]), 429, 'TOO_MANY_ATTEMPTS')
+  refused(t, await verify((await logIn('acme', email, password)).body['partialToken'], backupCodes[3]), 429, 'TOO_MANY_ATTEMPTS', 'a new login gives no new tries')
   clock.forward(400_000)
-  refused(t, await verify(next, backupCodes[1]), 401, 'TOKEN_EXPIRED')
+  refused(t, await verify(last, backupCodes[3]), 401, 'TOKEN_EXPIRED')
+  const { body: { partialToken: over } } = await logIn('acme', email, password)
+  await app.db.deleteFrom('tenantry.user_mfa').execute()
+  refused(t, await verify(over, backupCodes[3]), 401, 'CREDENTIALS_INVALID', 'of a second factor that was removed: whoever has none logs in anew')
+  t.match((await logIn('acme', email, password)).body, { token: String })
   const lines = await audited(app)
   t.ok(lines.includes(`acme auth.mfa success ${email} ${id} 127.0.0.1`) && lines.includes(`acme auth.mfa failure ${email} ${id} 127.0.0.1 code`) && lines.includes(`acme auth.mfa failure ${email} ${id} 127.0.0.1 locked`), lines.join('\n'))
 })

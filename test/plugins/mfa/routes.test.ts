@@ -13,7 +13,7 @@ test('a second factor is set up, enabled, used, replaced and disabled; of each u
   t.same((await ada('GET /mfa/status')).body, { enabled: false, backupCodesRemaining: 0 })
   refused(t, await ada('POST /mfa/enable', { body: { code: '123456' } }), 409, 'CONFLICT')
   refused(t, await ada('POST /mfa/disable', { body: { code: '123456' } }), 409, 'CONFLICT')
-  refused(t, await ada('GET /mfa/backup-codes?code=123456'), 409, 'CONFLICT')
+  for (const query of ['', '?code=123456']) refused(t, await ada(`GET /mfa/backup-codes${query}`), 409, 'CONFLICT')
 
   const first = await ada('POST /mfa/setup')
   t.match(first, { status: 200, headers: { 'cache-control': 'no-store' }, body: { secret: /^[A-Z2-7]{32}$/, qrCode: /^data:image\/png;base64,/, manualEntry: /^(?:[A-Z2-7]{4} ){7}[A-Z2-7]{4}$/ } })
@@ -66,7 +66,9 @@ test('a second factor is set up, enabled, used, replaced and disabled; of each u
   t.same((await ada('POST /mfa/verify', { body: { code: phone.code() } })).body, { valid: false }, 'then it ends')
   t.same((await ada('POST /mfa/backup-codes/verify', { body: { code: codes[3] } })).body, { valid: false, backupCodesRemaining: 10 }, 'and its backup codes')
 
-  refused(t, await ada('GET /mfa/backup-codes'), 400, 'VALIDATION_FAILED')
+  const withoutCode = await ada('GET /mfa/backup-codes')
+  refused(t, withoutCode, 400, 'VALIDATION_FAILED')
+  t.match(withoutCode.body['details'], [{ path: '/query/code', keyword: 'required' }])
   refused(t, await ada(`GET /mfa/backup-codes?code=${next.wrong()}`), 400, invalid)
   const renewed = await ada(`GET /mfa/backup-codes?code=${next.code()}`)
   t.match(renewed, { status: 200, headers: { 'cache-control': 'no-store' } })
