@@ -12,6 +12,7 @@ const rule = (limit: number) => ({ ...tokens, period: 'total', limit, gateAction
 
 const app = await testServer(t, {
   rateLimit: { enabled: true },
+  rbac: { enabled: true },
   plans: { free: { limits: { tenantConfig: { maxSecrets: 0 } } } },
   routes: [
     { path: '/tea', method: 'get', rateLimit: { max: 1, windowMs: 60_000, statusCode: 418 }, response: { tea: true } },
@@ -54,6 +55,29 @@ t.test('refusals have bodies of their own, one component each, and the answers h
   const tea = await admin('GET /tea')
   t.match(tea, { status: 418, body: { retryAfter: Number } })
   t.strictSame(Object.keys(tea.body).sort(), [...schemas.RateLimitError.required].sort())
+})
+
+t.test('the endpoints of identity tell what they take and how they refuse', async (t) => {
+  const { document: { paths } } = await documentOf()
+  const bearer = [{ bearer: [] }]
+  const withKeys = [{ bearer: [] }, { apiKey: [] }]
+  const told: ReadonlyArray<readonly [string, string, readonly object[], string]> = [
+    ['post', '/auth/login', [], '401 403 429 503'],
+    ['post', '/auth/register', [], '403 404 409 429 503'],
+    ['post', '/auth/mfa/verify', [{ partialToken: [] }, {}], '401 403 404 429 503'],
+    ['post', '/mfa/setup', bearer, '401 403 404 409 429 503'],
+    ['post', '/mfa/enable', bearer, '401 403 404 409 429 503'],
+    ['get', '/mfa/backup-codes', bearer, '401 403 404 409 429 503'],
+    ['post', '/rbac/roles', withKeys, '401 403 404 409 429 503'],
+    ['delete', '/rbac/unassign', withKeys, '401 403 404 429 503'],
+    ['get', '/audit', withKeys, '401 403 404 429 503']
+  ]
+  for (const [method, path, security, statuses] of told) {
+    const operation = paths[path][method]
+    t.same(operation.security, security, path)
+    t.same(statuses.split(' ').filter((status) => operation.responses[status] === undefined), [], path)
+  }
+  t.equal(paths['/mfa/setup'].post.requestBody.required, false)
 })
 
 t.test('an upgrade that there is none to is null', async (t) => {
