@@ -67,31 +67,31 @@ export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginP
     return { ...await sessions.open({ sub, role, email, amr, ...tenant !== '' && { tenant_id: tenant } }, partial), user }
   }
 
+  /** What the right password gives. */
+  async function entered (user: User): Promise<LoggedIn | MfaRequired> {
+    const { id: sub, tenant } = user
+    if (mfa === null || !await mfa.isEnabled(tenant, sub)) return await opened(user, ['pwd'])
+    return await sessions.openPartial({ sub, ...tenant !== '' && { tenant_id: tenant } })
+  }
+
   return {
     async logIn ({ id, exists }, { email: given, password }, address) {
       const tenant = exists ? id : nobody
       const email = given.toLowerCase()
       const stranger: Actor = { userId: null, address }
       const attempt = { tenant, account: exists ? email : `${id} ${email}`, address }
-      try {
-        await tries.take(attempt)
-      } catch (error) {
+      const user = await tries.make(attempt, () => users.authenticate(tenant, email, password)).catch(async (error: unknown) => {
         if (isError(error, catalogue.tooManyAttempts.code)) await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'locked' })
         throw error
-      }
-      const user = await users.authenticate(tenant, email, password).catch(async (error: unknown) => {
-        if (isError(error, catalogue.loginBusy.code)) await tries.notMade(attempt)
-        throw error
       })
-      if (user === null) {
+      const answer = user === null ? null : await entered(user)
+      // A password waits for its turn: whoever was disabled meanwhile, and logged out everywhere, must not come in after that.
+      if (user === null || answer === null || !await users.isUnchanged(user, password)) {
         await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'credentials' })
         throw credentialsInvalid()
       }
-      await tries.succeeded(attempt)
-      const mfaRequired = mfa !== null && await mfa.isEnabled(tenant, user.id)
-      await audit(tenant, 'auth.login', { userId: user.id, address }, email, 'success', mfaRequired ? { mfaRequired } : undefined)
-      if (!mfaRequired) return await opened(user, ['pwd'])
-      return await sessions.openPartial({ sub: user.id, ...tenant !== '' && { tenant_id: tenant } })
+      await audit(tenant, 'auth.login', { userId: user.id, address }, email, 'success', 'partialToken' in answer ? { mfaRequired: true } : undefined)
+      return answer
     },
 
     async verifyCode (claims, code, actor) {

@@ -20,46 +20,57 @@ export interface Try {
 }
 
 export interface Tries {
-  /** Throws `tooManyAttempts`. */
-  take (given: Try): Promise<void>
-  /** It was the password. */
-  succeeded (given: Try): Promise<void>
-  /** Nobody looked at the password. */
-  notMade (given: Try): Promise<void>
+  /**
+   * What the check finds; null where the password is wrong, which counts. A check that rejects has looked at no password, and
+   * does not count. Those of one account and address take turns, so that none is refused for others that turn out right.
+   * Throws `tooManyAttempts`.
+   */
+  make<Found> (given: Try, check: () => Promise<Found | null>): Promise<Found | null>
 }
 
 /** @param attemptsOf those of a tenant, on its own turn of the database */
 export function createTries (attemptsOf: (tenant: string) => Attempts): Tries {
-  const subjectOf = ({ account, address }: Try) => `${account} ${addressKey(address)}`
+  const last = new Map<string, Promise<unknown>>()
+
+  async function make<Found> ({ tenant, account }: Try, subject: string, check: () => Promise<Found | null>): Promise<Found | null> {
+    const attempts = attemptsOf(tenant)
+    // In this order one address takes no more than its own tries of those that all have together.
+    await attempts.take(fromAddress, tenant, subject)
+    try {
+      await attempts.take(fromAnywhere, tenant, account)
+    } catch (error) {
+      // What others have tried must not lock this address.
+      await attempts.giveBack(fromAddress, tenant, subject)
+      throw error
+    }
+    let found: Found | null
+    try {
+      found = await check()
+    } catch (error) {
+      await attempts.giveBack(fromAddress, tenant, subject)
+      await attempts.giveBack(fromAnywhere, tenant, account)
+      throw error
+    }
+    if (found === null) return null
+    await attempts.forgive(fromAddress, tenant, subject)
+    // Only this one: whoever guesses from many addresses would else have all tries again with each login of the user.
+    await attempts.giveBack(fromAnywhere, tenant, account)
+    return found
+  }
 
   return {
-    async take (given) {
-      const { tenant, account } = given
-      const attempts = attemptsOf(tenant)
-      // In this order one address takes no more than its own tries of those that all have together.
-      await attempts.take(fromAddress, tenant, subjectOf(given))
+    async make (given, check) {
+      const subject = `${given.account} ${addressKey(given.address)}`
+      const key = `${given.tenant} ${subject}`
+      const before = last.get(key)
+      const run = () => make(given, subject, check)
+      const own = before === undefined ? run() : before.then(run, run)
+      last.set(key, own)
       try {
-        await attempts.take(fromAnywhere, tenant, account)
-      } catch (error) {
-        // What others have tried must not lock this address.
-        await attempts.giveBack(fromAddress, tenant, subjectOf(given))
-        throw error
+        return await own
+      } finally {
+        if (last.get(key) === own) last.delete(key)
       }
-    },
-
-    async succeeded (given) {
-      const { tenant, account } = given
-      const attempts = attemptsOf(tenant)
-      await attempts.forgive(fromAddress, tenant, subjectOf(given))
-      // Only this one: whoever guesses from many addresses would else have all tries again with each login of the user.
-      await attempts.giveBack(fromAnywhere, tenant, account)
-    },
-
-    async notMade (given) {
-      const { tenant, account } = given
-      const attempts = attemptsOf(tenant)
-      await attempts.giveBack(fromAddress, tenant, subjectOf(given))
-      await attempts.giveBack(fromAnywhere, tenant, account)
     }
   }
 }

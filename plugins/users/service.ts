@@ -23,6 +23,8 @@ export interface Users {
   create (user: NewUser, actor: Actor, action?: 'user.create' | 'auth.register'): Promise<User>
   /** The user whose address and password these are; null where there is none, or one that is disabled, which takes as long. Throws `loginBusy`. */
   authenticate (tenant: string, email: string, password: string): Promise<User | null>
+  /** Whether a user whom `authenticate` has given is still there with that password and role, and not disabled. */
+  isUnchanged (user: User, password: string): Promise<boolean>
   /** Also one that is disabled. */
   find (tenant: string, id: string): Promise<User | null>
 }
@@ -38,6 +40,9 @@ export interface UsersParts {
 const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 
 export function createUsers ({ store, passwords, now, warn }: UsersParts): Users {
+  /** What the password of a user was checked against. */
+  const checked = new WeakMap<User, string>()
+
   async function renewHash (user: User, before: string, password: string): Promise<void> {
     try {
       await store.replaceHash(user, before, await passwords.hash(user.tenant, password), new Date(now()))
@@ -71,7 +76,15 @@ export function createUsers ({ store, passwords, now, warn }: UsersParts): Users
       const isIt = await passwords.verify(tenant, found?.hash ?? null, password)
       if (found === null || !isIt || found.user.status !== 'active') return null
       if (isOutdated(found.hash)) await renewHash(found.user, found.hash, password)
+      checked.set(found.user, found.hash)
       return found.user
+    },
+
+    async isUnchanged (user, password) {
+      const found = await store.findByEmail(user.tenant, user.email)
+      if (found === null || found.user.id !== user.id || found.user.role !== user.role || found.user.status !== 'active') return false
+      // It may be another hash of the same password.
+      return found.hash === checked.get(user) || await passwords.verify(user.tenant, found.hash, password)
     },
 
     // An id of an identity provider is none of ours, and no value of the column.

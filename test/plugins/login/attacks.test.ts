@@ -186,3 +186,47 @@ test('a server that is busy says so, and counts no try that was not made', async
   app.users.authenticate = authenticate
   t.same(await statuses(Array.from({ length: 6 }, () => logIn('acme', 'ada@example.com', wrong))), { 401: 5, 429: 1 }, 'all five are left')
 })
+
+test('what happens while a password is checked', async (t) => {
+  const { app, ask, logIn } = await open(t, await postgres(t), { tenants: ['acme'], mfa: true })
+  const id = await addUser(app, 'acme', 'ada@example.com', 'admin')
+  t.same(await statuses(Array.from({ length: 7 }, () => logIn('acme', 'ada@example.com', password))), { 200: 7 }, 'logins at once do not lock each other out')
+  const { authenticate } = app.users
+  const setUser = (values: object) => app.db.updateTable('tenantry.users').set(values).where('id', '=', id).execute()
+  const hashOf = async (user: string) => (await app.db.selectFrom('tenantry.users').select('password_hash').where('id', '=', user).executeTakeFirstOrThrow()).password_hash
+  const hash = await hashOf(id)
+  for (const change of [{ status: 'disabled' }, { role: 'user' }, { password_hash: hash.replace(/.{8}$/, 'AAAAAAAA') }]) {
+    app.users.authenticate = async (...given) => {
+      const user = await authenticate(...given)
+      await setUser(change)
+      await app.sessions.closeAll('acme', id, { userId: null, address: null })
+      return user
+    }
+    refused(t, await logIn('acme', 'ada@example.com', password), 401, 'CREDENTIALS_INVALID', Object.keys(change)[0])
+    await setUser({ status: 'active', role: 'admin', password_hash: hash })
+  }
+  const other = await hashOf(await addUser(app, 'acme', 'same@example.com'))
+  app.users.authenticate = async (...given) => {
+    const user = await authenticate(...given)
+    await setUser({ password_hash: other })
+    return user
+  }
+  t.equal((await logIn('acme', 'ada@example.com', password)).status, 200, 'another hash of the same password')
+
+  // Whoever thinks of many tenants has one turn.
+  const turns: string[] = []
+  app.users.authenticate = async (tenant) => {
+    turns.push(tenant)
+    return null
+  }
+  for (const tenant of ['a', 'b', 'c']) refused(t, await logIn(tenant, 'ada@example.com', password), 401, 'CREDENTIALS_INVALID')
+  t.equal(new Set(turns).size, 1)
+  for (const tenant of ['acme, globex', 'acme,acme', ' ', '?', 'a/b', 'x'.repeat(65)]) refused(t, await ask('POST /auth/login', { tenant, body: { email: 'ada@example.com', password } }), 400, 'TENANT_INVALID', tenant)
+  app.users.authenticate = authenticate
+  const { body: { token } } = await logIn('acme', 'ada@example.com', password)
+  await app.tenants.delete('acme')
+  refused(t, await logIn('acme', 'ada@example.com', password), 401, 'CREDENTIALS_INVALID', 'a tenant that is gone')
+  await app.tenants.create({ id: 'acme', name: 'acme' })
+  refused(t, await logIn('acme', 'ada@example.com', password), 401, 'CREDENTIALS_INVALID', 'its users are gone with it')
+  t.not((await ask('GET /mfa/status', { token: String(token) })).status, 200, 'and what they had')
+})

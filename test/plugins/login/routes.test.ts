@@ -8,7 +8,7 @@ import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused } from '../../http/caller.js'
+import { caller, refused, type Answer } from '../../http/caller.js'
 import { enrol } from '../mfa/app.js'
 import { addUser, audited, claimsOf, open, password, wrong, type Opened } from './app.js'
 
@@ -210,9 +210,15 @@ test('the whole server: an address may only ask so often, whatever it asks; regi
   const ask = caller(t, await testServer(t, {}, { engine, tenants: ['acme'] }))
   refused(t, await ask('POST /auth/register', { tenant: 'acme', body: {} }), 403, 'FORBIDDEN')
   t.match((await ask('POST /auth/register', { tenant: 'nobody' })).body, { message: 'Registration is closed' }, 'nothing is told of tenants')
-  const statuses = await Promise.all(Array.from({ length: 60 }, async () => (await ask('POST /auth/login', { body: {} })).status))
+  const answers: Answer[] = []
+  for (const tenant of ['acme', 'nobody']) answers.push(await ask('POST /auth/login', { tenant, body: { email, password } }))
+  const [headers, others] = answers.map(({ status, headers: { date: _date, 'x-ratelimit-remaining': _remaining, 'x-ratelimit-reset': _reset, ...headers } }) => ({ status, ...headers }))
+  t.same(headers, others, 'no header tells whether there is a tenant')
+  t.match(headers, { status: 401, 'x-ratelimit-limit': '60' })
+  // What the caller says of its address counts for nothing: server.trustProxy is false.
+  const statuses = await Promise.all(Array.from({ length: 58 }, async (_none, index) => (await ask('POST /auth/login', { body: {}, headers: { 'x-forwarded-for': `192.0.2.${index}` } })).status))
   t.strictSame(new Set(statuses), new Set([400]))
-  const beyond = await ask('POST /auth/login', { body: { email, password } })
+  const beyond = await ask('POST /auth/login', { body: { email, password }, headers: { 'x-forwarded-for': '198.51.100.1' } })
   refused(t, beyond, 429, 'RATE_LIMITED')
   t.match(beyond.headers, { 'retry-after': /^\d+$/ })
   const off = caller(t, await testServer(t, { plugins: { login: false } }, { engine }))
