@@ -44,6 +44,8 @@ export interface AuditPage {
 }
 
 const order = sql`order by entry.created_at desc, entry.id desc`
+/** The same, since neither is null, and only indexes have it that begin with a tenant, a user or target, and an action: of none in common no entry is looked at. */
+const orderOfBoth = sql`order by entry.created_at desc nulls last, entry.id desc nulls last`
 
 /** The newest first. */
 export async function readAudit (db: Kysely<SystemTables>, { tenant, actions, userId, target, from, until }: AuditFilter, { limit, offset }: { limit: number, offset: number }): Promise<AuditPage> {
@@ -55,17 +57,21 @@ export async function readAudit (db: Kysely<SystemTables>, { tenant, actions, us
     ...from === undefined ? [] : [sql`created_at >= ${from}`],
     ...until === undefined ? [] : [sql`created_at < ${until}`]
   ], sql` and `)
-  // Of several actions each gives its newest, out of an index: of one that is rare not the whole log is looked through.
+  const isBoth = tenant !== undefined && (userId !== undefined || target !== undefined)
+  // Of several actions each gives its own, out of an index: of one that is rare not the whole log is looked through.
+  const ofActions = (columns: ReturnType<typeof sql>, limit: number) => sql`select own.* from unnest(${actions}::text[]) as asked (name) cross join lateral (
+        select ${columns} from tenantry.audit_log entry where action = asked.name and ${conditions} ${isBoth ? orderOfBoth : order} limit ${limit}) own`
   const entries = actions === undefined
     ? sql`select * from tenantry.audit_log where ${conditions}`
-    : sql`select newest.* from unnest(${actions}::text[]) as asked (name) cross join lateral (
-        select * from tenantry.audit_log entry where action = asked.name and ${conditions} ${order} limit ${offset + limit}) newest`
-  const counted = actions === undefined ? conditions : sql`action = any(${actions}::text[]) and ${conditions}`
+    : ofActions(sql`*`, offset + limit)
+  const counted = actions === undefined
+    ? sql`select from tenantry.audit_log where ${conditions}`
+    : ofActions(sql``, maxCounted)
 
   const [{ rows }, { rows: [count] }] = await Promise.all([
     sql<AuditRow>`select uuid as id, created_at as timestamp, action, user_id as "userId", tenant_id as tenant, target, address, outcome, count::float8 as count, details
       from (${entries}) entry ${order} limit ${limit} offset ${offset}`.execute(db),
-    sql<{ total: number }>`select count(*)::int as total from (select from tenantry.audit_log where ${counted} limit ${maxCounted}) counted`.execute(db)
+    sql<{ total: number }>`select count(*)::int as total from (${counted} limit ${maxCounted}) counted`.execute(db)
   ])
   return { data: rows, total: count?.total ?? 0 }
 }
