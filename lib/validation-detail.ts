@@ -52,7 +52,7 @@ function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>
     case 'enum': return `must be one of ${valuesOf(params['allowedValues'])}`
     case 'const': return `must be ${valuesOf([params['allowedValue']])}`
     case 'format': return formatTexts[String(params['format'])] ?? `must be of the format ${String(params['format'])}`
-    case 'pattern': return `must match the pattern ${String(params['pattern'])}`
+    case 'pattern': return patternText(error.parentSchema?.['expected'], params['pattern'])
     case 'minLength': return `must have at least ${count(params['limit'], 'character')}`
     case 'maxLength': return `must have at most ${count(params['limit'], 'character')}`
     case 'minItems': return `must have at least ${count(params['limit'], 'item')}`
@@ -67,6 +67,10 @@ function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>
     case 'false schema': case 'not': return 'is not accepted'
     default: return error.message ?? 'is not valid'
   }
+}
+
+function patternText (expected: unknown, pattern: unknown): string {
+  return typeof expected === 'string' ? `must be ${expected}` : `must match the pattern ${String(pattern)}`
 }
 
 function unknownField (error: ErrorObject, path: string, name: string): ErrorDetail {

@@ -34,7 +34,8 @@ const shared: Options = {
   addUsedSchema: false,
   useDefaults: true,
   verbose: true,
-  keywords: ['example']
+  // `expected` says in words what a `pattern` accepts.
+  keywords: ['example', { keyword: 'expected', schemaType: 'string' }]
 }
 
 /** How a schema is read. */

@@ -5,6 +5,7 @@ import { Type } from 'typebox'
 export const Permission = Type.String({
   maxLength: 128,
   pattern: '^(?:\\*|[A-Za-z0-9_.-]+:(?:\\*|[A-Za-z0-9_.:-]+))$',
+  expected: '`resource:action`, `resource:*` or `*`',
   description: '`resource:action`, `resource:*` or `*`.'
 })
 

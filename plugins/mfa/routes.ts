@@ -8,9 +8,9 @@ import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
 import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
 
-const Totp = Type.String({ pattern: totpPattern, description: 'The six digits that the app shows.', examples: ['123456'] })
-const BackupCode = Type.String({ pattern: backupCodePattern, description: 'One of the backup codes. Case and dashes do not matter.', examples: ['0123-ABCD-WXYZ'] })
-const AnyCode = Type.String({ pattern: codePattern, description: 'The six digits that the app shows, or one of the backup codes.', examples: ['123456'] })
+const Totp = Type.String({ pattern: totpPattern, expected: 'six digits', description: 'The six digits that the app shows.', examples: ['123456'] })
+const BackupCode = Type.String({ pattern: backupCodePattern, expected: 'a backup code such as 0123-ABCD-WXYZ', description: 'One of the backup codes. Case and dashes do not matter.', examples: ['0123-ABCD-WXYZ'] })
+const AnyCode = Type.String({ pattern: codePattern, expected: 'six digits, or a backup code such as 0123-ABCD-WXYZ', description: 'The six digits that the app shows, or one of the backup codes.', examples: ['123456'] })
 const closed = { additionalProperties: false } as const
 
 const SetupBody = Type.Object({ code: Type.Optional(AnyCode) }, { ...closed, description: '`code` is demanded where the second factor is enabled.' })

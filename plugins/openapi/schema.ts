@@ -11,6 +11,8 @@ export function isSchema (value: unknown): value is JsonSchema {
 /** The members of a schema whose value maps names to schemas, and those whose value is data. */
 const schemaMaps = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
 const data = new Set(['enum', 'const', 'default', 'example', 'examples', 'required'])
+/** What the document says in another way, or leaves out. */
+const left = new Set(['$id', '$schema', 'nullable', 'expected'])
 
 /** A copy in which references to shared schemas lead to components, and `nullable` is a type. */
 export function toSchemaObject (schema: unknown, names: ComponentNames): unknown {
@@ -18,7 +20,7 @@ export function toSchemaObject (schema: unknown, names: ComponentNames): unknown
   if (!isSchema(schema)) return schema
   const copy: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(schema)) {
-    if (key === '$id' || key === '$schema' || key === 'nullable') continue
+    if (left.has(key)) continue
     if (key === '$ref' && typeof value === 'string') copy[key] = referenceTo(value, names)
     else if (data.has(key)) copy[key] = value
     else if (schemaMaps.has(key) && isSchema(value)) copy[key] = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, toSchemaObject(member, names)]))
