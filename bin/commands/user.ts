@@ -24,9 +24,10 @@ meanwhile (of an embedded database the server is stopped first).
   options: { email: { type: 'string' }, role: { type: 'string' }, tenant: { type: 'string' } },
 
   async run (call) {
-    const [email, role, tenant = ''] = [call.text('email'), call.text('role'), call.text('tenant')]
+    const [email, role, named] = [call.text('email'), call.text('role'), call.text('tenant')]
     if (email === undefined) throw new UsageError('--email is missing: it is what the user logs in with')
-    if (tenant !== '' && !isTenantId(tenant)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
+    // Empty, as a shell variable that is not set: a user of the platform is nobody's slip.
+    if (named !== undefined && !isTenantId(named)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
     const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([import('../../plugins/users/user.js'), import('../../lib/passwords.js'), import('../password.js')])
     const [wrong] = identityFaults({ email, ...role !== undefined && { role } })
     if (wrong !== undefined) throw new UsageError(`--${wrong.path.replace('/body/', '')} ${wrong.message}`)
@@ -34,12 +35,12 @@ meanwhile (of an embedded database the server is stopped first).
     const app = await open(config)
     try {
       // Before the question: whoever types a password need not be told afterwards.
-      const isMissing = tenant !== '' && await isMissingTenant(app, config, tenant)
+      const isMissing = named !== undefined && await isMissingTenant(app, config, named)
       const password = await readPassword()
       const fault = passwordFault(password)
       if (fault !== null) throw new CommandError(`the password ${fault}`)
-      if (isMissing) await makeTenant(app, tenant)
-      const { id } = await app.users.create({ tenant, email, password, ...role !== undefined && { role } }, noActor)
+      if (isMissing) await makeTenant(app, named)
+      const { id } = await app.users.create({ tenant: named ?? '', email, password, ...role !== undefined && { role } }, noActor)
       call.print(id)
       return 0
     } catch (error) {

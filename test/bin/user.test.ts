@@ -62,6 +62,7 @@ test('standard input is one line', async (t) => {
 })
 
 test('user create says before it asks for a password why there can be no user', async (t) => {
+  for (const tenant of ['', ' ', 'a b', '*']) t.match(await here(['user', 'create', '--email', 'root@example.com', '--role', 'admin', '--tenant', tenant]), { code: 1, output: [], errors: [/--tenant takes 1 to 64 characters/] }, `no user of the platform by the tenant "${tenant}"`)
   const words = ['user', 'create', '--email', 'ada@example.com', '--tenant', 'acme']
   const { folder } = await folderOf(t, { tenancy: { provisioning: 'explicit' } })
   t.match(await here([...words, `${folder}/tenantry.json`]), { code: 1, output: [], errors: [/^there is no tenant "acme", and tenancy.provisioning is "explicit": make it with POST \/tenants/] })
