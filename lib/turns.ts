@@ -4,7 +4,7 @@ import { FairGate, type Party } from './database/fair-gate.js'
 export interface TurnsOptions {
   /** Pieces of work at once. */
   readonly max: number
-  /** Pieces that wait, of all tenants, */
+  /** Pieces that wait, of all tenants; the first of a tenant always may, so that others keep nobody from a turn, */
   readonly maxWaiting: number
   /** and of one. */
   readonly maxWaitingOfTenant: number
@@ -27,7 +27,7 @@ export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, b
 
   function enter (tenant: string): Promise<Party> {
     const ahead = waiting.get(tenant) ?? 0
-    if (ahead >= maxWaitingOfTenant || gate.waiting >= maxWaiting) throw busy()
+    if (ahead >= maxWaitingOfTenant || (ahead > 0 && gate.waiting >= maxWaiting)) throw busy()
     waiting.set(tenant, ahead + 1)
     return new Promise((resolve, reject) => {
       gate.enter(tenant, (party) => {
