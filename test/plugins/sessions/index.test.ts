@@ -5,6 +5,7 @@ import Fastify from 'fastify'
 import type { FastifyInstance } from 'fastify'
 import sessions from '../../../plugins/sessions/index.js'
 import { forEachEngine } from '../../helpers/postgres.js'
+import { secretToken } from '../../helpers/log-scan.js'
 import { signToken } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
 import { platformKey, postgresSection } from '../auth/app.js'
@@ -69,6 +70,12 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
     t.equal(await app.sessions.isClosed(partial), true)
     t.same(await Promise.all(others.map(status)), [200, 200, 200])
     t.equal(await status(afterwards), 200, 'a token that is opened in the same second')
+    const { partialToken, expiresIn } = await app.sessions.openPartial({ sub: 'ada', tenant_id: 'acme' })
+    const owed = app.auth.verifyPartial(secretToken(partialToken))
+    t.equal(expiresIn, 300)
+    t.equal(await app.sessions.isClosed(owed), false, 'a partial one, too')
+    const exchanged = async () => secretToken((await app.sessions.open({ sub: 'ada', role: 'user', tenant_id: 'acme' }, owed)).token)
+    t.equal(await status(await exchanged()), 200)
     t.equal(await status(mint()), 401, 'of the same second, and nobody knows whether it is later')
     clock.forward(1000)
     t.equal(await status(mint()), 200)
@@ -77,6 +84,7 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
     t.equal((await ask('POST /auth/logout-all', afterwards)).status, 200)
     const last = await enter()
     t.same([await status(afterwards), await status(last)], [401, 200])
+    t.same([await app.sessions.isClosed(owed), await status(await exchanged())], [true, 401], 'what a partial token of before is exchanged for')
     await app.sessions.closeAll('acme', 'ada', actor)
     await app.sessions.closeAll('acme', 'ada', actor)
     t.equal(await status(last), 401)
