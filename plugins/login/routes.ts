@@ -49,6 +49,9 @@ const Partial = Type.Object({
   expiresIn: ExpiresIn
 })
 
+/** For `/doc`: it is judged before anything else. */
+const TenantHeader = Type.Object({ 'X-Tenant-ID': Type.Optional(Type.String({ description: 'The tenant; without it the platform, which nobody registers at.' })) })
+
 const tags = ['Login']
 const refusals = [400, 403, 429, 500, 503] as const
 const minute = 60_000 // ms
@@ -66,6 +69,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       tags,
       summary: 'A token for an e-mail address and a password',
       description: 'Of a user of the tenant that `X-Tenant-ID` names; without the header of the platform. Whether there is such a tenant and user is not told.',
+      headers: TenantHeader,
       body: Credentials,
       response: { 200: Type.Union([Session, Partial]), ...errorResponses(...refusals, 401) }
     },
@@ -83,6 +87,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       tags,
       summary: 'Become a user of the tenant that `X-Tenant-ID` names',
       description: 'Where the document has `"auth": { "registration": "open" }`. The role is `user`.',
+      headers: TenantHeader,
       body: Credentials,
       response: { 201: Session, ...errorResponses(...refusals, 404, 409) }
     },

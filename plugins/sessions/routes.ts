@@ -12,7 +12,8 @@ import { createJsonParser } from '../conventions/json-body.js'
 const Nothing = Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' })
 const Done = Type.Object({ success: Type.Boolean() })
 
-const tags = ['Sessions']
+/** A key has no session, and there is nothing to say. */
+const told = { tags: ['Sessions'], security: [{ bearer: [] }], body: Nothing, bodyOptional: true }
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
@@ -27,7 +28,7 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
 
   app.post('/auth/logout', {
     config,
-    schema: { tags, summary: 'End the session of this token', description: 'The token is refused from now on, within a second by every server.', body: Nothing, response: { 200: Done, ...errorResponses(...refusals) } },
+    schema: { ...told, summary: 'End the session of this token', description: 'The token is refused from now on, within a second by every server.', response: { 200: Done, ...errorResponses(...refusals) } },
     preValidation: allowNoBody
   }, async (request) => {
     const { claims, token } = sessionOf(request)
@@ -37,7 +38,7 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
 
   app.post('/auth/logout-all', {
     config,
-    schema: { tags, summary: 'End all sessions of the user', description: 'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.', body: Nothing, response: { 200: Done, ...errorResponses(...refusals) } },
+    schema: { ...told, summary: 'End all sessions of the user', description: 'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.', response: { 200: Done, ...errorResponses(...refusals) } },
     preValidation: allowNoBody
   }, async (request) => {
     const { claims } = sessionOf(request)

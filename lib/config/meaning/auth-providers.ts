@@ -35,6 +35,10 @@ export function checkAuthProviders (providers: AuthProviders, ownIssuer: string 
     }
     if (!providerName.test(name)) faults.add(at, 'expected a name of 1 to 32 characters of `A-Z a-z 0-9 _ -`')
     const { issuer, jwksUri, audience, tenantClaim, roleClaim, algorithms = ['RS256'] } = withProject(name, provider, at, faults)
+    if (name === firebase && issuer === undefined && jwksUri === undefined && audience === undefined) {
+      faults.add(`${at}/projectId`, 'missing: expected the id of the Firebase project')
+      continue
+    }
     const missing = (member: string) => faults.add(`${at}/${member}`, `missing: expected the \`${member}\` of the provider${name === firebase ? ', or its `projectId`' : ''}`)
     if (issuer === undefined) missing('issuer')
     if (jwksUri === undefined) missing('jwksUri')

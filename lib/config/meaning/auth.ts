@@ -14,6 +14,6 @@ export function canSign ({ secret, privateKey }: Pick<Jwt, 'secret' | 'privateKe
  */
 export function checkAuth ({ registration }: Auth, { signs, off }: { readonly signs: boolean, readonly off: ReadonlySet<string> }, faults: FaultList): void {
   if (registration === 'closed') return
-  if (!signs) faults.add('/auth/registration', 'is `open` without a key in the section `jwt` to sign tokens with')
+  if (!signs) faults.add('/auth/registration', 'is `open` without a key to sign tokens with: expected one in the section `jwt`, or the setting JWT_SECRET')
   if (off.has('login')) faults.add('/auth/registration', 'is `open`, and `plugins.login` is false: expected one of them')
 }

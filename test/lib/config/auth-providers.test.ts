@@ -33,7 +33,7 @@ t.test('what a provider lacks or says wrong is told', async (t) => {
     [of({ algorithms: [] }), /^\/authProviders\/idp\/algorithms: /],
     [of({ roleClaim: '' }), /^\/authProviders\/idp\/roleClaim: /],
     [of({ secret: 'x' }), /^\/authProviders\/idp\/secret: unknown member/],
-    [{ authProviders: { firebase: {} } }, /^\/authProviders\/firebase\/issuer: missing: .*, or its `projectId`$/],
+    [{ authProviders: { firebase: {} } }, /^\/authProviders\/firebase\/projectId: missing: expected the id of the Firebase project$/],
     [{ authProviders: { firebase: { projectId: 'a/b' } } }, /^\/authProviders\/firebase\/projectId: expected/],
     [{ authProviders: { 'a b': idp } }, /^\/authProviders\/a b: .*1 to 32 characters/],
     [{ authProviders: { ['x'.repeat(33)]: idp } }, /1 to 32 characters/],

@@ -299,7 +299,7 @@ t.test('the default of a column is a literal that its type takes, or a function'
 
 t.test('registration is open only where there are logins', async (t) => {
   const open = { registration: 'open' }
-  const unsigned = ['/auth/registration: is `open` without a key in the section `jwt` to sign tokens with']
+  const unsigned = ['/auth/registration: is `open` without a key to sign tokens with: expected one in the section `jwt`, or the setting JWT_SECRET']
   const { publicKey, privateKey } = keyPair('ES256')
   t.strictSame(faultsOf({ jwt: { secret }, auth: open }), [])
   t.strictSame(faultsOf({ jwt: { publicKey, privateKey }, auth: open }), [])

@@ -65,6 +65,8 @@ t.test('the endpoints of identity tell what they take and how they refuse', asyn
     ['post', '/auth/login', [], '401 403 429 503'],
     ['post', '/auth/register', [], '403 404 409 429 503'],
     ['post', '/auth/mfa/verify', [{ partialToken: [] }, {}], '401 403 404 429 503'],
+    ['post', '/auth/logout', bearer, '400 401 403 404 429 503'],
+    ['post', '/auth/logout-all', bearer, '400 401 403 404 429 503'],
     ['post', '/mfa/setup', bearer, '401 403 404 409 429 503'],
     ['post', '/mfa/enable', bearer, '401 403 404 409 429 503'],
     ['get', '/mfa/backup-codes', bearer, '401 403 404 409 429 503'],
@@ -77,7 +79,10 @@ t.test('the endpoints of identity tell what they take and how they refuse', asyn
     t.same(operation.security, security, path)
     t.same(statuses.split(' ').filter((status) => operation.responses[status] === undefined), [], path)
   }
-  t.equal(paths['/mfa/setup'].post.requestBody.required, false)
+  for (const [method, path] of [['post', '/auth/logout'], ['post', '/auth/logout-all'], ['post', '/mfa/setup'], ['delete', '/rbac/unassign']] as const) {
+    t.equal(paths[path][method].requestBody.required, false, path)
+  }
+  for (const path of ['/auth/login', '/auth/register']) t.match(paths[path].post.parameters, [{ in: 'header', name: 'X-Tenant-ID', required: false }], path)
 })
 
 t.test('an upgrade that there is none to is null', async (t) => {

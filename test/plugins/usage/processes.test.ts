@@ -17,7 +17,7 @@ test('two processes admit together what the plan has room for; one that is kille
   const tokenOf = (tenant: string) => signToken({ tenant_id: tenant, sub: 'ada' })
   const callerOf = (program: Program, tenant: string) => remoteCaller(t, program.address, { token: tokenOf(tenant) })
   const amount = async (tenant: string, counter: string) => {
-    const [row] = await query("select sum(amount)::float8 as amount from tenantry.usage_counters where tenant_id = $1 and counter = $2", [tenant, counter])
+    const [row] = await query('select sum(amount)::float8 as amount from tenantry.usage_counters where tenant_id = $1 and counter = $2', [tenant, counter])
     return Number(row?.['amount'] ?? 0)
   }
   async function load (program: Program, tenant: string, requests: number): Promise<number> {
