@@ -16,7 +16,7 @@ export interface AttemptRule {
   readonly max: number
   /** The window, in milliseconds. */
   readonly windowMs: number
-  /** How long after so many tries the next one is refused, in milliseconds: then there is one, until there were fewer within a window. Default: a window, after which all are there again. */
+  /** How long after so many tries the next one is refused, in milliseconds; then there is one, and the next pause, until fewer were within a window. Default: a window, after which all are there again. */
   readonly pauseMs?: number
 }
 
@@ -25,7 +25,7 @@ export interface Attempts {
   take (rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** The subject has proven itself: its tries are forgotten. */
   forgive (rule: AttemptRule, tenant: string, subject: string): Promise<void>
-  /** That try proved itself, or was not made: what others have failed still counts. After all tries of a rule with a pause of its own nothing is given back: there would be more of them than one in each. */
+  /** That try proved itself, or was not made: what others have failed still counts. Where a rule has come to its pause nothing is given back: each success would be another try for whoever guesses. */
   giveBack (rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** Removes what has ended; false where another server does so now. */
   sweep (): Promise<boolean>
