@@ -48,8 +48,8 @@ export function createRevocations ({ maxTenants, store, owners, now }: Revocatio
     if (tokens.size > 0 && tokens.has(id())) return true
     if (ends.size === 0) return false
     const time = now()
-    const sequence = sequenceIn(ends.get(subjectOf(claims.sub, 'base64url')), time) ?? sequenceIn(ends.get(''), time)
-    return sequence !== null && !isAfter(claims, sequence)
+    const sequence = sequenceIn(ends.get(subjectOf(claims.sub, 'base64')), time) ?? sequenceIn(ends.get(''), time)
+    return sequence !== null && !isAfter(claims, sequence, time)
   }
 
   return {

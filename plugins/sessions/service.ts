@@ -145,7 +145,7 @@ export function createSessions ({ store, owners, events, auth, dbFor, log, now }
 
     async isClosed (claims) {
       const sequence = await sequenceOf(claims)
-      return sequence !== 0 && !isAfter(claims, sequence)
+      return sequence !== 0 && !isAfter(claims, sequence, now())
     }
   }
 }
