@@ -21,9 +21,9 @@ export function isAfter ({ iat, [sequenceClaim]: own }: Claims, sequence: number
   return typeof iat === 'number' && iat * 1000 > sequence
 }
 
-/** What a user is known by in the table and in memory, of one length whatever the `sub` is. */
+/** What a user is known by in the table and in memory, of one length whatever the `sub` is. As UTF-8 halves of characters would all be one. */
 export function subjectOf (sub: string, form: 'base64'): string
 export function subjectOf (sub: string, form: 'buffer'): Buffer
 export function subjectOf (sub: string, form: 'base64' | 'buffer'): string | Buffer {
-  return hash('sha256', sub, form)
+  return hash('sha256', Buffer.from(sub, 'utf16le'), form)
 }

@@ -108,6 +108,7 @@ test('the end of all that a user had goes before that of the tenant, while each 
   t.same(await Promise.all([{ session_seq: 5000 }, { session_seq: 9000 }, { iat: 5 }, { iat: 6 }].map((claims) => refuses('bob', claims))), [false, false, true, false], 'an end that is over is none')
   t.equal(await refuses('eve', { session_seq: 5000 }), false)
   t.equal(await refuses('eve', { session_seq: 0 }), true)
+  t.not(subjectOf('ada\ud800', 'base64'), subjectOf('ada\ud801', 'base64'), 'users whose names end in halves of characters are two')
 })
 
 test("users of no tenant are the platform's, or their provider's", async (t) => {
