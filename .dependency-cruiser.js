@@ -41,10 +41,10 @@ export default {
     },
     {
       name: 'command-on-lib',
-      comment: 'The command is a user of the library.',
+      comment: 'The command is a user of the library: of plugins it takes what anybody can import.',
       severity: 'error',
       from: { path: '^bin/' },
-      to: { path: '^plugins/' }
+      to: { path: '^plugins/', pathNot: '^plugins/([^/]+|[^/]+/index)\\.ts$' }
     },
     {
       name: 'source-without-programs',

@@ -28,7 +28,7 @@ meanwhile (of an embedded database the server is stopped first).
     if (email === undefined) throw new UsageError('--email is missing: it is what the user logs in with')
     // Empty, as a shell variable that is not set: a user of the platform is nobody's slip.
     if (named !== undefined && !isTenantId(named)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
-    const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([import('../../plugins/users/user.js'), import('../../lib/passwords.js'), import('../password.js')])
+    const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([import('../../plugins/users/index.js'), import('../../lib/passwords.js'), import('../password.js')])
     const [wrong] = identityFaults({ email, ...role !== undefined && { role } })
     if (wrong !== undefined) throw new UsageError(`--${wrong.path.replace('/body/', '')} ${wrong.message}`)
     const config = await loadDocument(call.document, call.env)

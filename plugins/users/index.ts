@@ -7,6 +7,7 @@ import { requireDecorator } from '../requirement.js'
 import { createUsers, type Users } from './service.js'
 import { createUserStore } from './store.js'
 
+export { identityFaults } from './user.js'
 export type { NewUser, User, Users } from './service.js'
 
 declare module 'fastify' {
