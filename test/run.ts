@@ -1,5 +1,5 @@
 /**
- * `npm test`: runs every test file (or those named) in a process of its own, one more at a time than there are cores; prints a
+ * `npm test`: runs every test file (or those named) in a process of its own, as many at a time as there are cores; prints a
  * line for each file and the whole of what failed, then the line that continuous integration reads, `N passed, N failed`
  * (and `, N skipped`), from tap's own figures. Fails where something failed, where nothing ran, and with CI=true where
  * something was skipped.
@@ -39,9 +39,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-// Tests wait for servers, databases and each other a fifth of their time.
-const parallel = availableParallelism() + 1
-await Promise.all(Array.from({ length: parallel }, async () => {
+await Promise.all(Array.from({ length: Math.max(2, availableParallelism()) }, async () => {
   for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
     const start = performance.now()
     report(file, await run(file), Math.round(performance.now() - start))
