@@ -78,7 +78,10 @@ export function requireCaller (request: CallerRequest, access: Access, permissio
  */
 export function requirePermissions (request: CallerRequest, permissions: readonly string[]): void | Promise<void> {
   if (permissions.length === 0) return
-  if (!isKnown(request.auth)) throw tokenMissing()
+  const { auth } = request
+  if (!isKnown(auth)) throw tokenMissing()
+  // What the token itself gives need not be looked for among roles.
+  if (auth.permissions !== undefined && coversAll(ownSet(auth.permissions), permissions)) return
   const held = holdings(request)
   return held instanceof Promise ? held.then((set) => requireAll(set, permissions)) : requireAll(held, permissions)
 }
@@ -112,14 +115,23 @@ export function isPlatformAdmin (auth: Claims): boolean {
 const nothing: PermissionSet = { has: () => false }
 const everything: PermissionSet = { has: () => true }
 
+function ownSet (permissions: readonly string[]): PermissionSet {
+  return { has: (permission) => permissions.includes(permission) }
+}
+
 function withOwn (permissions: readonly string[], given: PermissionSet): PermissionSet {
   return { has: (permission) => permissions.includes(permission) || given.has(permission) }
 }
 
 function requireAll (held: PermissionSet, permissions: readonly string[]): void {
+  if (!coversAll(held, permissions)) throw insufficientPermissions()
+}
+
+function coversAll (held: PermissionSet, permissions: readonly string[]): boolean {
   for (const permission of permissions) {
-    if (!covers(held, permission)) throw insufficientPermissions()
+    if (!covers(held, permission)) return false
   }
+  return true
 }
 
 function isKnown (auth: Claims | null | undefined): auth is Claims {

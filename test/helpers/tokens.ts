@@ -32,8 +32,8 @@ export function signToken (claims: TokenClaims = {}, { key = testSecret, algorit
   const now = Math.floor(Date.now() / 1000)
   const payload = { sub: 'user-1', iat: Math.min(now, now + expiresIn), exp: now + expiresIn, ...claims }
   if (algorithm === 'none') return `${encode({ alg: 'none', typ: 'JWT' })}.${encode(payload)}.`
-  // It would add `iat` by itself where the claims leave it out on purpose.
-  const sign = createSigner({ algorithm, key, noTimestamp: true, ...(header === undefined ? {} : { header: { alg: algorithm, ...header } }) })
+  // It would add `iat` by itself where the claims leave it out on purpose; told not to, it drops one that is there.
+  const sign = createSigner({ algorithm, key, noTimestamp: payload.iat === undefined, ...(header === undefined ? {} : { header: { alg: algorithm, ...header } }) })
   return secretToken(sign(payload))
 }
 
