@@ -3,7 +3,8 @@
  * sets the error handler, the validator and the body parser of the context that registers it and of nothing above it,
  * so that a group can be registered in any app. Registering it twice in one context is harmless.
  */
-import type { FastifyInstance } from 'fastify'
+import type {} from './openapi/documentation.js'
+import type { FastifyInstance, preValidationHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { failure } from '../lib/errors.js'
 import { validatorCompiler } from '../lib/validation.js'
@@ -27,8 +28,17 @@ export async function conventions (app: FastifyInstance, options: ConventionsOpt
   app.setValidatorCompiler(validatorCompiler)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, createJsonParser(app))
+  app.addHook('onRoute', (route) => {
+    if (route.schema?.bodyOptional === true) route.preValidation = [route.preValidation ?? [], fillBody].flat()
+  })
   for (const schema of errorSchemas) if (app.getSchema(schema.$id) === undefined) app.addSchema(schema)
   if (options.root === true) app.setNotFoundHandler(() => { throw failure('notFound') })
+}
+
+/** Nothing has to be said: a request without a body is one of an empty object. */
+const fillBody: preValidationHookHandler = (request, _reply, done) => {
+  request.body ??= {}
+  done()
 }
 
 export default fp(conventions, { name: 'tenantry-conventions', fastify: '5.x' })

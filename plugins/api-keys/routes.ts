@@ -72,12 +72,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
 
   app.post<{ Params: Static<typeof Params>, Body: Static<typeof Rotation> }>('/tenant/api-keys/:id/rotate', {
     config,
-    schema: { tags, summary: 'Replace an API key by another one of the same id and scopes', description: 'A caller who is no administrator must hold all of its scopes.', params: Params, body: Rotation, bodyOptional: true, response: { 200: Rotated, ...errorResponses(...refusals, 409) } },
-    // Nothing has to be said: a request without a body is one of an empty object.
-    preValidation (request, _reply, done) {
-      request.body ??= {}
-      done()
-    }
+    schema: { tags, summary: 'Replace an API key by another one of the same id and scopes', description: 'A caller who is no administrator must hold all of its scopes.', params: Params, body: Rotation, bodyOptional: true, response: { 200: Rotated, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { id } = request.params
     const { key, oldKeyValidUntil } = await service.rotate(tenantOf(request), id, request.body.gracePeriodDays ?? 0, await grantorOf(request))

@@ -12,8 +12,8 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
   const parse = app.getDefaultJsonParser('error', 'error')
   return (request, bytes, done) => {
     if (bytes.length === 0) {
-      // A DELETE without a body often carries the content type that the client sends with everything.
-      if (request.method === 'DELETE') done(null, undefined)
+      // A request that says nothing often carries the content type that the client sends with everything.
+      if (request.method === 'DELETE' || request.routeOptions.schema?.bodyOptional === true) done(null, undefined)
       else done(failure('badRequest', { message: 'The body is empty: send JSON, or leave out the Content-Type header' }))
       return
     }

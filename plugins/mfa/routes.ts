@@ -45,12 +45,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.post<{ Body: Static<typeof SetupBody> }>('/mfa/setup', {
     config,
     onRequest,
-    schema: { ...told, summary: 'Set up a second factor', description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.', body: SetupBody, bodyOptional: true, response: { 200: Enrolment, ...errorResponses(...refusals, 409) } },
-    // Nothing has to be said: a request without a body is one of an empty object.
-    preValidation (request, _reply, done) {
-      request.body ??= {}
-      done()
-    }
+    schema: { ...told, summary: 'Set up a second factor', description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.', body: SetupBody, bodyOptional: true, response: { 200: Enrolment, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { email, sub } = claimsOf(request)
     return reply.headers(uncached).send(await mfa.setup(userOf(request), email ?? sub, request.body.code, actorIn(request)))

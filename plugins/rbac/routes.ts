@@ -112,12 +112,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.delete<{ Body: Static<typeof PartOfAssignment>, Querystring: Static<typeof PartOfAssignment> }>('/rbac/unassign', {
     config,
-    schema: { tags, summary: 'Take a role from a user', description: 'The user and the role stand in the body or in the query string.', body: PartOfAssignment, bodyOptional: true, querystring: PartOfAssignment, response: { 200: Assigned, ...errorResponses(...refusals) } },
-    // It may all stand in the query string.
-    preValidation (request, _reply, done) {
-      request.body ??= {}
-      done()
-    }
+    schema: { tags, summary: 'Take a role from a user', description: 'The user and the role stand in the body or in the query string.', body: PartOfAssignment, bodyOptional: true, querystring: PartOfAssignment, response: { 200: Assigned, ...errorResponses(...refusals) } }
   }, async (request) => {
     const userId = oneOf(request, 'userId')
     const roleId = oneOf(request, 'roleId')

@@ -1,5 +1,5 @@
 /** The endpoints that end sessions, and their schemas (DESIGN 5). */
-import type { FastifyInstance, FastifyRequest, preValidationHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Sessions } from './service.js'
 import { Type } from 'typebox'
@@ -7,7 +7,6 @@ import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { tokenMissing } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
-import { createJsonParser } from '../conventions/json-body.js'
 
 const Nothing = Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' })
 const Done = Type.Object({ success: Type.Boolean() })
@@ -18,18 +17,9 @@ const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
-  const parse = createJsonParser(app)
-  app.removeContentTypeParser('application/json')
-  app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
-    // A request that says nothing often carries the content type that the client sends with everything.
-    if (bytes.length === 0) done(null, undefined)
-    else return parse(request, bytes, done)
-  })
-
   app.post('/auth/logout', {
     config,
-    schema: { ...told, summary: 'End the session of this token', description: 'The token is refused from now on, within a second by every server.', response: { 200: Done, ...errorResponses(...refusals) } },
-    preValidation: allowNoBody
+    schema: { ...told, summary: 'End the session of this token', description: 'The token is refused from now on, within a second by every server.', response: { 200: Done, ...errorResponses(...refusals) } }
   }, async (request) => {
     const { claims, token } = sessionOf(request)
     await sessions.close(claims, token, actorOf(request))
@@ -38,18 +28,12 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
 
   app.post('/auth/logout-all', {
     config,
-    schema: { ...told, summary: 'End all sessions of the user', description: 'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.', response: { 200: Done, ...errorResponses(...refusals) } },
-    preValidation: allowNoBody
+    schema: { ...told, summary: 'End all sessions of the user', description: 'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.', response: { 200: Done, ...errorResponses(...refusals) } }
   }, async (request) => {
     const { claims } = sessionOf(request)
     await sessions.closeAll(claims.tenant_id ?? '', claims.sub, actorOf(request), claims)
     return { success: true }
   })
-}
-
-const allowNoBody: preValidationHookHandler = (request, _reply, done) => {
-  request.body ??= {}
-  done()
 }
 
 /** The token of the request, which the plugin auth has accepted, and its claims. */
