@@ -2,6 +2,7 @@
 import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { ApiKeysTable, SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
 
 export type KeyRow = Omit<Selectable<ApiKeysTable>, 'tenant_id'>
 type Writer = Transaction<SystemTables>
@@ -30,8 +31,7 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
 
     /** How many keys the tenant has, which nobody else changes until the transaction ends; null where there is no such tenant. */
     async lockedCount (writer: Writer, tenant: string): Promise<number | null> {
-      const locked = await writer.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting').forNoKeyUpdate().executeTakeFirst()
-      if (locked === undefined) return null
+      if (!await holdTenant(writer, tenant, 'alone')) return null
       const { count } = await writer.selectFrom('tenantry.api_keys').select(sql<number>`count(*)::integer`.as('count')).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
       return count
     },

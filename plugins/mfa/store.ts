@@ -2,6 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { maxSweptRows } from '../../lib/database/sweeping.js'
 
 /** A user is one of a tenant, or with the empty tenant of the platform: the same `sub` in two tenants is two users. */
@@ -59,10 +60,7 @@ export function createMfaStore (db: Kysely<SystemTables>) {
      * enabled, and the number that its next secret has. undefined where there is no such tenant.
      */
     async lock ({ tenant, id }: User, at: Date): Promise<{ enabled: boolean, nextVersion: number } | undefined> {
-      if (tenant !== '') {
-        const locked = await db.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting').forShare().executeTakeFirst()
-        if (locked === undefined) return undefined
-      }
+      if (!await holdTenant(db, tenant, 'shared')) return undefined
       await db.insertInto('tenantry.user_mfa').values({ tenant_id: tenant, user_id: id, created_at: at, updated_at: at }).onConflict((conflict) => conflict.doNothing()).execute()
       return await db.selectFrom('tenantry.user_mfa').select(['enabled', sql<number>`greatest(version, pending_version) + 1`.as('nextVersion')])
         .where('tenant_id', '=', tenant).where('user_id', '=', id).forUpdate().executeTakeFirstOrThrow()

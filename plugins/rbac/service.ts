@@ -6,6 +6,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { ErrorDetail } from '../../lib/validation-detail.js'
 import type { Page, PermissionRow, RoleRow, RoleStore, UserKey } from './store.js'
 import { writeAudit } from '../../lib/audit.js'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { failure } from '../../lib/errors.js'
 
 export const maxRoles = 1000
@@ -70,7 +71,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
   /** One change at a time; everybody forgets what the roles gave. In no tenant's turn: taking a role from a user must not wait for its tenant. */
   function change<T> (work: (transaction: Transaction<SystemTables>) => Promise<T>, user?: UserKey): Promise<T> {
     return events.change({ topic: 'rbac', tenant: '' }, async (transaction) => {
-      if (user !== undefined && user.tenant !== '' && !await store.holdTenant(transaction, user.tenant)) throw failure('tenantUnknown')
+      if (user !== undefined && !await holdTenant(transaction, user.tenant, 'shared')) throw failure('tenantUnknown')
       await store.lock(transaction)
       return work(transaction)
     })

@@ -55,12 +55,6 @@ export function createRoleStore (names: RoleTables) {
       await sql`lock table ${held} in share row exclusive mode`.execute(writer)
     },
 
-    /** The tenant stays until the transaction ends; false where there is none, or it is being deleted. */
-    async holdTenant (writer: Writer, tenant: string): Promise<boolean> {
-      const { rows } = await sql`select from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share`.execute(writer)
-      return rows.length > 0
-    },
-
     async roles (reader: Reader, { limit, offset }: { limit: number, offset: number }): Promise<Page<RoleRow>> {
       const { rows } = await sql<RoleRow>`select ${roleColumns} from ${roles} r order by r.${byName} limit ${limit} offset ${offset}`.execute(reader)
       return { rows, total: await count(reader, roles) }

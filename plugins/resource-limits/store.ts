@@ -9,6 +9,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { LimitedUser, Rule } from './rules.js'
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { endOf, periods, startOf, type Period } from './periods.js'
 import { clockTolerance, slotsOf, type Slots } from './usage.js'
 
@@ -95,8 +96,7 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
 
     /** Waits for whoever else changes what the tenant owns; false where there is no such tenant. */
     async lock (writer: Transaction<SystemTables>, tenant: string): Promise<boolean> {
-      const row = await writer.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting').forNoKeyUpdate().executeTakeFirst()
-      return row !== undefined
+      return await holdTenant(writer, tenant, 'alone')
     },
 
     /** Replaces the rules; what was counted of a resource and metric that none of them names is forgotten. */

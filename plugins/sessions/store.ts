@@ -5,6 +5,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
 
 const sweptAfter = 60_000 // ms past their time that rows stay: servers whose clocks differ still agree on the sequence
@@ -58,9 +59,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     /** Until the transaction ends nobody else writes rows of the owner; false where there is no such tenant. */
     async lock (writer: Writer, tenant: string, owner: string): Promise<boolean> {
       await sql`select pg_advisory_xact_lock(hashtextextended(${`tenantry.revocations:${owner}`}, 0))`.execute(writer)
-      if (tenant === '') return true
-      const found = await writer.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting').forShare().executeTakeFirst()
-      return found !== undefined
+      return await holdTenant(writer, tenant, 'shared')
     },
 
     /** false where it was ended already. */

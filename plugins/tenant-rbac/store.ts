@@ -2,6 +2,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { RbacConfig, Role } from './roles.js'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { noRbac } from './roles.js'
 
 type Reader = Kysely<SystemTables>
@@ -31,8 +32,7 @@ export function createRbacStore (db: Reader) {
 
     /** The roles of the tenant, which nobody else changes until the transaction ends; null where there is no such tenant. */
     async locked (writer: Writer, tenant: string): Promise<RbacConfig | null> {
-      const locked = await writer.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting').forNoKeyUpdate().executeTakeFirst()
-      return locked === undefined ? null : read(tenant, writer)
+      return await holdTenant(writer, tenant, 'alone') ? read(tenant, writer) : null
     },
 
     /** Writes what is another in `after` than in `before`. */

@@ -6,6 +6,7 @@ import type { ErrorDetail } from '../../lib/validation.js'
 import type { NewUser, User } from './user.js'
 import { randomUUID } from 'node:crypto'
 import { writeAudit } from '../../lib/audit.js'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { failure } from '../../lib/errors.js'
 import { isOutdated, passwordFault } from '../../lib/passwords.js'
 import { defaultRole, identityFaults } from './user.js'
@@ -64,7 +65,7 @@ export function createUsers ({ store, passwords, now, warn }: UsersParts): Users
       const at = new Date(now())
       const user: User = { id: randomUUID(), tenant, email: given.toLowerCase(), role, status: 'active', createdAt: at }
       await store.transaction(tenant, async (writer) => {
-        if (!await store.lockTenant(writer, tenant)) throw failure('tenantUnknown')
+        if (!await holdTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
         if (!await store.insert(writer, user, hash)) throw failure('conflict', { message: 'There is a user of this e-mail address already' })
         await writeAudit(writer, { tenant, action, actor, target: user.email, details: { id: user.id, role }, at })
       })

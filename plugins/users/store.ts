@@ -29,13 +29,6 @@ export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>
       return row === undefined ? null : { user: userOf(row), hash: row.password_hash }
     },
 
-    /** The tenant is there, and will be until the transaction ends. The platform always is. */
-    async lockTenant (writer: Writer, tenant: string): Promise<boolean> {
-      if (tenant === '') return true
-      const row = await writer.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '<>', 'deleting').forShare().executeTakeFirst()
-      return row !== undefined
-    },
-
     /** false where the tenant has a user of this address. */
     async insert (writer: Writer, { id, tenant, email, role, status, createdAt }: User, hash: string): Promise<boolean> {
       const { numInsertedOrUpdatedRows = 0n } = await writer.insertInto('tenantry.users')

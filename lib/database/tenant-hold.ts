@@ -1,0 +1,15 @@
+/** What a tenant owns is written while the tenant is there, and is not being deleted: a write that is late must not outlive it. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from './system-tables.js'
+
+/**
+ * Holds the tenant until the transaction ends; false where there is none, or it is being deleted. The platform, the empty
+ * tenant, always is there.
+ *
+ * @param how `shared`: beside others who hold it so; `alone`: whoever holds it alone writes what it owns one after the other
+ */
+export async function holdTenant (transaction: Kysely<SystemTables>, tenant: string, how: 'shared' | 'alone'): Promise<boolean> {
+  if (tenant === '') return true
+  const present = transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting')
+  return await (how === 'shared' ? present.forShare() : present.forNoKeyUpdate()).executeTakeFirst() !== undefined
+}
