@@ -71,12 +71,14 @@ export const catalogue = {
   credentialsAmbiguous: entry('TENANTRY_CREDENTIALS_AMBIGUOUS', 400, 'Bad Request', 'Send either a token or an API key'),
   configInvalid: entry('TENANTRY_CONFIG_INVALID', 400, 'Bad Request', 'The configuration has faults'),
   codeInvalid: entry('TENANTRY_CODE_INVALID', 400, 'Bad Request', 'Invalid code'),
+  providerRefused: entry('TENANTRY_PROVIDER_REFUSED', 400, 'Bad Request', 'The provider does not accept these values'),
   roleInvalid: entry('TENANTRY_ROLE_INVALID', 400, 'Bad Request', 'The role cannot be saved'),
   answerTooLarge: entry('TENANTRY_ANSWER_TOO_LARGE', 400, 'Bad Request', 'The answer would be larger than this server makes: ask for fewer records or fields'),
   tokenMissing: entry('TENANTRY_TOKEN_MISSING', 401, 'Unauthorized', 'No authorization token provided'),
   tokenInvalid: entry('TENANTRY_TOKEN_INVALID', 401, 'Unauthorized', 'Invalid or expired token'),
   tokenExpired: entry('TENANTRY_TOKEN_EXPIRED', 401, 'Unauthorized', 'Token expired'),
   credentialsInvalid: entry('TENANTRY_CREDENTIALS_INVALID', 401, 'Unauthorized', 'The e-mail address or the password is wrong'),
+  signatureInvalid: entry('TENANTRY_SIGNATURE_INVALID', 401, 'Unauthorized', 'The signature of the webhook is not valid'),
   planLimit: entry('TENANTRY_PLAN_LIMIT', 402, 'Usage limit exceeded', 'The plan of this tenant does not include it'),
   resourceLimit: entry('TENANTRY_RESOURCE_LIMIT', 402, 'Usage limit exceeded', 'The limit of a resource is reached'),
   forbidden: entry('TENANTRY_FORBIDDEN', 403, 'Forbidden', 'Insufficient permissions'),
@@ -91,16 +93,21 @@ export const catalogue = {
   roleInUse: entry('TENANTRY_ROLE_IN_USE', 409, 'Conflict', 'Other roles inherit from this role'),
   bodyTooLarge: entry('TENANTRY_BODY_TOO_LARGE', 413, 'Payload Too Large', 'The request body is larger than this server accepts'),
   mediaTypeUnsupported: entry('TENANTRY_MEDIA_TYPE_UNSUPPORTED', 415, 'Unsupported Media Type', 'Send the body as application/json'),
+  providerKeyRefused: entry('TENANTRY_PROVIDER_KEY_REFUSED', 424, 'Failed Dependency', "The provider refuses the tenant's key"),
   rateLimited: entry('TENANTRY_RATE_LIMITED', 429, 'Too Many Requests', 'Rate limit exceeded'),
   tooManyAttempts: entry('TENANTRY_TOO_MANY_ATTEMPTS', 429, 'Too Many Requests', 'Too many attempts: wait before the next one'),
   internal: entry('TENANTRY_INTERNAL', 500, 'Internal Server Error', 'An unexpected error occurred'),
+  providerFailed: entry('TENANTRY_PROVIDER_FAILED', 502, 'Bad Gateway', 'The provider failed; try again'),
+  billingNotConfigured: entry('TENANTRY_BILLING_NOT_CONFIGURED', 503, 'Service Unavailable', 'Billing provider not configured'),
+  providerBusy: entry('TENANTRY_PROVIDER_BUSY', 503, 'Service Unavailable', 'The provider limits the rate of calls; try again'),
   identityProviderUnavailable: entry('TENANTRY_IDENTITY_PROVIDER_UNAVAILABLE', 503, 'Service Unavailable', 'The keys of the identity provider cannot be had; try again'),
   loginBusy: entry('TENANTRY_LOGIN_BUSY', 503, 'Service Unavailable', 'Too many passwords are being checked; try again'),
   schemaChanged: entry('TENANTRY_SCHEMA_CHANGED', 503, 'Service Unavailable', 'The database no longer has what this route needs'),
   databaseUnavailable: entry('TENANTRY_DATABASE_UNAVAILABLE', 503, 'Service Unavailable', 'The database cannot be reached; try again'),
   databaseBusy: entry('TENANTRY_DATABASE_BUSY', 503, 'Service Unavailable', 'The database is busy; try again'),
   migrationPending: entry('TENANTRY_MIGRATION_PENDING', 503, 'Service Unavailable', 'The database is not migrated: run "tenantry migrate"'),
-  stopping: entry('TENANTRY_STOPPING', 503, 'Service Unavailable', 'The server is stopping; try again elsewhere')
+  stopping: entry('TENANTRY_STOPPING', 503, 'Service Unavailable', 'The server is stopping; try again elsewhere'),
+  providerTimeout: entry('TENANTRY_PROVIDER_TIMEOUT', 504, 'Gateway Timeout', 'The provider did not answer in time; try again')
 } as const satisfies Record<string, CatalogueEntry>
 
 /** The name of a catalogue entry. */

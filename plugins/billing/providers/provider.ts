@@ -1,0 +1,123 @@
+/**
+ * What the platform needs of a payment provider (DESIGN 8): the one interface of `payprov` (Polar's API) and `altprov`
+ * (Stripe's). An adapter speaks the provider's protocol and knows nothing of tenants' plans; what it answers is in these
+ * terms, whatever the provider calls it.
+ */
+import type { IncomingHttpHeaders } from 'node:http'
+
+export const providerNames = ['payprov', 'altprov'] as const
+export type ProviderName = typeof providerNames[number]
+
+export const cycles = ['monthly', 'yearly'] as const
+export type Cycle = typeof cycles[number]
+
+/** `incomplete`: never paid; `unpaid`: the provider has given up; `canceled`: it has ended, or will not be renewed. */
+export const statuses = ['active', 'trialing', 'past_due', 'canceled', 'unpaid', 'incomplete'] as const
+export type SubscriptionStatus = typeof statuses[number]
+
+/** A subscription as the provider had it at one moment. */
+export interface Snapshot {
+  readonly id: string
+  /** The provider's external customer id or the metadata; null where neither names one. */
+  readonly tenant: string | null
+  readonly customerId: string
+  /** The ids of its product and of its prices: the product map may name any of them. */
+  readonly productIds: readonly string[]
+  /** `canceled` only once it has ended: until then `cancelAtPeriodEnd` says that it will. */
+  readonly status: SubscriptionStatus
+  readonly startedAt: Date
+  readonly periodStart: Date
+  readonly periodEnd: Date
+  readonly cancelAtPeriodEnd: boolean
+  /** When it ended, which may be before the period's end. */
+  readonly endedAt: Date | null
+  /** Since when a payment is missing: as the provider says, else the period's start. null unless `past_due`. */
+  readonly pastDueSince: Date | null
+  /** The kind of the payment method, such as `card`; null where the provider does not say. */
+  readonly paymentMethod: string | null
+  /** By the provider's clock: of two snapshots of a subscription the one with the later time is right. */
+  readonly asOf: Date
+}
+
+/** A payment that an event tells of. */
+export interface Payment {
+  readonly id: string
+  readonly outcome: 'paid' | 'failed' | 'refunded'
+  /** In minor units of the currency. */
+  readonly amount: number
+  /** In lower case, such as `usd`. */
+  readonly currency: string
+}
+
+/** A webhook event whose signature was right. */
+export interface ProviderEvent {
+  /** The provider's id of the event; of `payprov` the `webhook-id`. */
+  readonly id: string
+  /** The provider's name of its kind, such as `subscription.updated`. */
+  readonly type: string
+  /** The event's own time. */
+  readonly at: Date
+  /** The tenant that it names; null where it names none. */
+  readonly tenant: string | null
+  readonly subscriptionId: string | null
+  /** null for kinds that do not carry a whole subscription. */
+  readonly snapshot: Snapshot | null
+  readonly payment: Payment | null
+}
+
+export interface CheckoutInput {
+  readonly tenant: string
+  /** The e-mail address of who pays, where it is known. */
+  readonly email: string | undefined
+  /** As the product map has it: an id of a product, or of a price. */
+  readonly product: string
+  /** Where the provider sends the browser afterwards; absolute. */
+  readonly successUrl: string
+  readonly cancelUrl: string
+  /** The same for tries of the same: the provider then makes one checkout. */
+  readonly idempotencyKey: string
+}
+
+export interface Checkout {
+  readonly id: string
+  readonly url: string
+  /** In minor units of the currency. */
+  readonly amount: number
+  /** In lower case. */
+  readonly currency: string
+}
+
+/**
+ * Every call ends within its time-out, retries included, and fails as `providerFailed`, `providerTimeout`, `providerBusy`
+ * (with `retryAfter`) or, for what the provider does not have, `notFound`.
+ */
+export interface PaymentProvider {
+  readonly name: ProviderName
+  checkout (input: CheckoutInput): Promise<Checkout>
+  /** The tenant's subscriptions, ended ones too, the newest first: 100 at most. None where it is no customer yet. */
+  subscriptions (tenant: string): Promise<Snapshot[]>
+  /** `now` charges or credits the difference; `period_end` lets the paid period run out first. */
+  changeProduct (subscriptionId: string, product: string, when: 'now' | 'period_end', idempotencyKey: string): Promise<Snapshot>
+  /** At the period's end. */
+  cancel (subscriptionId: string, idempotencyKey: string): Promise<Snapshot>
+  /** Takes back a cancellation, or a change of product, at the period's end. */
+  resume (subscriptionId: string, idempotencyKey: string): Promise<Snapshot>
+  /**
+   * The event of a webhook's raw body. `signatureInvalid` where the signature, or its time by `now` (ms), is not right;
+   * null for kinds that are not handled; `badRequest` for what is signed and not what the provider documents.
+   */
+  readWebhook (body: Buffer, headers: IncomingHttpHeaders, now: number): ProviderEvent | null
+}
+
+/** What an adapter is made of. */
+export interface ProviderSettings {
+  readonly apiKey: string
+  /** The secrets that sign webhooks: the current one, and those that it replaced. */
+  readonly webhookSecrets: readonly string[]
+  /** Default: the provider's own address. */
+  readonly baseUrl: string | undefined
+  /** `payprov` only. */
+  readonly organizationId: string | undefined
+  /** Milliseconds that one call may take with its retries. Default: 10,000. */
+  readonly timeoutMs?: number | undefined
+}
