@@ -117,3 +117,8 @@ export type ErrorName = keyof typeof catalogue
 export function failure (name: ErrorName, details?: ErrorDetails): TenantryError {
   return new TenantryError(catalogue[name], details)
 }
+
+/** What was thrown is the error of that name. */
+export function isFailure (error: unknown, name: ErrorName): error is TenantryError {
+  return error instanceof TenantryError && error.code === catalogue[name].code
+}

@@ -2,7 +2,7 @@
 import type { Command } from '../command.js'
 import { environmentOf } from '../../lib/config/index.js'
 import { setting } from '../../lib/config/environment.js'
-import { catalogue, TenantryError } from '../../lib/errors.js'
+import { isFailure } from '../../lib/errors.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
@@ -35,7 +35,7 @@ can be repeated. Prints how many secrets it moved; ends with 1 where one could n
       if (unfinished) call.note('servers are still storing secrets under another key: give them the new SECRETS_MASTER_KEY, then run this again')
       return unreadable.length > 0 || unfinished ? 1 : 0
     } catch (error) {
-      throw error instanceof TenantryError && error.code === catalogue.schemaChanged.code ? new CommandError('the database is not migrated: run "tenantry migrate"') : error
+      throw isFailure(error, 'schemaChanged') ? new CommandError('the database is not migrated: run "tenantry migrate"') : error
     } finally {
       await engine.close()
     }

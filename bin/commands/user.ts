@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Command } from '../command.js'
 import type { Config } from '../../lib/config/index.js'
 import { noActor } from '../../lib/audit.js'
-import { catalogue, TenantryError } from '../../lib/errors.js'
+import { isFailure } from '../../lib/errors.js'
 import { isTenantId } from '../../lib/tenant-id.js'
 import { UsageError } from '../command.js'
 import { loadDocument } from '../document.js'
@@ -88,10 +88,10 @@ async function makeTenant ({ tenants }: FastifyInstance, id: string): Promise<vo
   try {
     await tenants.create({ id, name: id })
   } catch (error) {
-    if (!(error instanceof TenantryError) || error.code !== catalogue.conflict.code) throw error
+    if (!isFailure(error, 'conflict')) throw error
   }
 }
 
 function explained (error: unknown, email: string): unknown {
-  return error instanceof TenantryError && error.code === catalogue.conflict.code ? new CommandError(`there is a user of the address ${email} already`) : error
+  return isFailure(error, 'conflict') ? new CommandError(`there is a user of the address ${email} already`) : error
 }

@@ -6,6 +6,7 @@ import type { RoleTables } from './role-tables.js'
 import type { Engine, EngineLog, EngineStatus, Session, SessionOptions, Statement } from './engine.js'
 import type { SystemTables } from './system-tables.js'
 import { Kysely } from 'kysely'
+import { isFailure } from '../errors.js'
 import { readCatalogue, type Reading } from './catalogue-reader.js'
 import { withDeclared, type WantedTable } from './declared-tables.js'
 import { TextExchange } from './exchange.js'
@@ -53,7 +54,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   /** The error for the caller; a statement that the tables no longer fit starts a refresh. */
   function fail (error: unknown): unknown {
     const translated = translate(error, reading.constraints)
-    if (translated instanceof Error && 'code' in translated && translated.code === 'TENANTRY_SCHEMA_CHANGED') askForRefresh()
+    if (isFailure(translated, 'schemaChanged')) askForRefresh()
     return translated
   }
 

@@ -5,7 +5,7 @@ import type { Engine, Session } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
 import { maxAnswerBytes } from '../../lib/compiler/answer.js'
 import { ColumnsError } from '../../lib/database/failures.js'
-import { catalogue, failure, TenantryError } from '../../lib/errors.js'
+import { failure, isFailure } from '../../lib/errors.js'
 
 type Run = (bound: BoundQuery) => Promise<string | null>
 
@@ -20,7 +20,7 @@ export async function runRoute (route: CompiledRoute, engine: Engine, cache: Cac
     return await run(route, engine, scope, written)
   } catch (error) {
     // The connection was lost: the database may have committed all the same.
-    if (error instanceof TenantryError && error.code === catalogue.databaseUnavailable.code) await written()
+    if (isFailure(error, 'databaseUnavailable')) await written()
     throw error
   }
 }

@@ -9,7 +9,7 @@ import type { User, Users } from '../users/index.js'
 import type { NamedTenant } from './tenant.js'
 import type { Tries } from './tries.js'
 import { writeAudit } from '../../lib/audit.js'
-import { catalogue, failure, TenantryError } from '../../lib/errors.js'
+import { catalogue, failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { tokenInvalid } from '../auth/errors.js'
 
 export interface Credentials {
@@ -81,7 +81,7 @@ export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginP
       const stranger: Actor = { userId: null, address }
       const attempt = { tenant, account: exists ? email : `${id} ${email}`, address }
       const user = await tries.make(attempt, () => users.authenticate(tenant, email, password)).catch(async (error: unknown) => {
-        if (isError(error, catalogue.tooManyAttempts.code)) await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'locked' })
+        if (isFailure(error, 'tooManyAttempts')) await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'locked' })
         throw error
       })
       const answer = user === null ? null : await entered(user)
@@ -100,7 +100,7 @@ export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginP
       if (mfa === null || user === null || user.status !== 'active' || await sessions.isClosed(claims)) throw tokenInvalid()
       const told = (outcome: 'success' | 'failure', reason?: string) => audit(tenant, 'auth.mfa', actor, user.email, outcome, reason === undefined ? undefined : { reason })
       const isRight = await mfa.check(tenant, sub, code, actor).catch(async (error: unknown) => {
-        if (isError(error, catalogue.tooManyAttempts.code)) await told('failure', 'locked')
+        if (isFailure(error, 'tooManyAttempts')) await told('failure', 'locked')
         throw error
       })
       if (!isRight) {
@@ -121,8 +121,4 @@ export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginP
 /** A 401 says how to be known (RFC 9110, 15.5.2): with the token that this is about. */
 function credentialsInvalid (message: string = catalogue.credentialsInvalid.message): TenantryError {
   return failure('credentialsInvalid', { message, headers: { 'www-authenticate': 'Bearer' } })
-}
-
-function isError (error: unknown, code: string): boolean {
-  return error instanceof TenantryError && error.code === code
 }

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import type { MfaStore } from './store.js'
-import { catalogue, TenantryError } from '../../lib/errors.js'
+import { isFailure } from '../../lib/errors.js'
 import { createSecretCipher, headerLength, keyIdOf, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake } from '../../lib/secrets/master-key.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
@@ -34,7 +34,7 @@ async function migrated<Found> (work: () => Promise<Found>, otherwise: Found): P
   try {
     return await work()
   } catch (error) {
-    if (error instanceof TenantryError && error.code === catalogue.schemaChanged.code) return otherwise
+    if (isFailure(error, 'schemaChanged')) return otherwise
     throw error
   }
 }

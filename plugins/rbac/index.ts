@@ -8,7 +8,7 @@ import type {} from '../database.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { catalogue, TenantryError } from '../../lib/errors.js'
+import { isFailure } from '../../lib/errors.js'
 import { noPermissions } from '../auth/permissions.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
@@ -54,7 +54,7 @@ export async function rbac (app: FastifyInstance, { defaultRole, now = Date.now 
     try {
       return await memory.hasDefaultRole()
     } catch (error) {
-      if (error instanceof TenantryError && error.code === catalogue.schemaChanged.code) return true
+      if (isFailure(error, 'schemaChanged')) return true
       throw error
     }
   }

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { MasterKeys } from '../../lib/secrets/master-key.js'
 import { sql } from 'kysely'
-import { catalogue, TenantryError } from '../../lib/errors.js'
+import { isFailure } from '../../lib/errors.js'
 import { headerLength, keyIdOf } from '../../lib/secrets/cipher.js'
 
 /** Throws where no secret of the database can be read with these keys; logs where some cannot. */
@@ -33,7 +33,7 @@ async function keyIds (db: Kysely<SystemTables>): Promise<string[]> {
     return [...new Set(rows.map(({ header }) => keyIdOf(header)))]
   } catch (error) {
     // The database is not migrated yet, and has no secrets.
-    if (error instanceof TenantryError && error.code === catalogue.schemaChanged.code) return []
+    if (isFailure(error, 'schemaChanged')) return []
     throw error
   }
 }

@@ -7,7 +7,7 @@ import { sql } from 'kysely'
 import { topics } from '../../lib/database/events.js'
 import { identifier } from '../../lib/database/sql.js'
 import { tenantOwnedTables, type SystemTables } from '../../lib/database/system-tables.js'
-import { failure, TenantryError } from '../../lib/errors.js'
+import { failure, isFailure } from '../../lib/errors.js'
 import { deletionOrder, referrersOf, type Referrer } from './deletion-order.js'
 
 const batchSize = 1000 // rows a statement; fewer where that takes too long
@@ -56,7 +56,7 @@ export function createErasure (engine: Engine, db: Kysely<SystemTables>, events:
         if (count === 0) return removed
       } catch (error) {
         // It ran into the time-out: of a table that lacks an index on a foreign key, say.
-        if (!isError(error, 'TENANTRY_DATABASE_BUSY') || size === 1) throw error
+        if (!isFailure(error, 'databaseBusy') || size === 1) throw error
         size = Math.ceil(size / 10)
       }
     }
@@ -138,11 +138,7 @@ async function removable (table: string, work: () => Promise<number>): Promise<n
   try {
     return await work()
   } catch (error) {
-    if (!isError(error, 'TENANTRY_CONSTRAINT_VIOLATED')) throw error
+    if (!isFailure(error, 'constraintViolated')) throw error
     throw failure('conflict', { message: `Rows of the tenant in "${table}" cannot be removed: others refer to them, or a trigger keeps them. The tenant stays closed; remove those and delete it again`, cause: error })
   }
-}
-
-function isError (error: unknown, code: string): boolean {
-  return error instanceof TenantryError && error.code === code
 }

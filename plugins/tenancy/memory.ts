@@ -3,7 +3,7 @@
  * sends many of them pushes out nothing but each other.
  */
 import type { Found } from './tenant.js'
-import { failure, TenantryError } from '../../lib/errors.js'
+import { failure, isFailure } from '../../lib/errors.js'
 import { createLoadCache } from '../../lib/load-cache.js'
 
 const maxLookups = 1000
@@ -63,6 +63,6 @@ function weigh ({ characters }: Found): number {
 
 /** The table of tenants is made by a migration. */
 function unmigrated (error: unknown): never {
-  if (error instanceof TenantryError && error.code === 'TENANTRY_SCHEMA_CHANGED') throw failure('migrationPending', { headers: retryAfter, cause: error })
+  if (isFailure(error, 'schemaChanged')) throw failure('migrationPending', { headers: retryAfter, cause: error })
   throw error
 }

@@ -6,7 +6,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { WaitingCounts } from './counts.js'
 import type { Gauges } from './gauges.js'
 import type { Batch, UsageStore } from './store.js'
-import { TenantryError } from '../../lib/errors.js'
+import { isFailure } from '../../lib/errors.js'
 
 const every = 1000 // ms; others count this instance as gone after thirty of them
 const resolveEvery = 3 // beats
@@ -75,7 +75,7 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
     try {
       const isNew = await store.write(instance, batch, values).catch((error: unknown) => {
         // A tenant was deleted while the statement ran. Now it sees that there is none.
-        if (error instanceof TenantryError && error.code === 'TENANTRY_CONSTRAINT_VIOLATED') return store.write(instance, batch, values)
+        if (isFailure(error, 'constraintViolated')) return store.write(instance, batch, values)
         throw error
       })
       if (isNew) gauges.written()
