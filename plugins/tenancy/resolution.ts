@@ -2,11 +2,11 @@
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Provision } from './provisioning.js'
-import type { Tenant } from './tenant.js'
 import { failure } from '../../lib/errors.js'
 import { isTenantId } from '../../lib/tenant-id.js'
 import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
 import { keyOf } from '../auth/callers.js'
+import { requireActive, type Tenant } from './tenant.js'
 
 export interface ResolutionOptions {
   /** For ids that somebody vouches for: a token, a key, or the gateway that `trustHeader` speaks of. */
@@ -15,14 +15,20 @@ export interface ResolutionOptions {
   readonly trustHeader: boolean
 }
 
+/** The id in `X-Tenant-ID`; undefined without it. Throws `tenantInvalid`. */
+export function tenantHeader ({ headers }: FastifyRequest): string | undefined {
+  const id = headers['x-tenant-id']
+  // Node joins several headers with a comma, which no id has.
+  if (id !== undefined && !isTenantId(id)) throw failure('tenantInvalid')
+  return id
+}
+
 /** The tenant that a known caller or a gateway names. What a stranger names is judged here, and looked up later. */
 export function createCallerStep ({ provision, lookup, trustHeader }: ResolutionOptions, publicTenant: boolean): onRequestHookHandler {
   return (request, _reply, done) => {
     const { auth } = request
     const claimed = auth?.tenant_id
-    const header = request.headers['x-tenant-id']
-    // Node joins several headers with a comma, which no id has.
-    if (header !== undefined && !isTenantId(header)) throw failure('tenantInvalid')
+    const header = tenantHeader(request)
     if (auth !== null && claimed !== undefined) {
       if (header !== undefined && header !== claimed) throw failure('tenantMismatch')
       return enter(request, provision(claimed, issuedAt(auth), request), done)
@@ -60,8 +66,7 @@ function enter (request: FastifyRequest, found: Tenant | null | Promise<Tenant |
 
 function admit (request: FastifyRequest, tenant: Tenant | null): void {
   if (tenant === null) throw failure('tenantUnknown')
-  if (tenant.status === 'suspended') throw failure('tenantSuspended')
-  if (tenant.status === 'deleting') throw failure('tenantSuspended', { message: 'The tenant is being deleted' })
+  requireActive(tenant)
   request.tenant = tenant
 }
 

@@ -1,5 +1,6 @@
 /** What a tenant is to the server. */
 import type { ScopeTenant } from '../../lib/compiler/types.js'
+import { failure } from '../../lib/errors.js'
 
 /** `deleting`: what it owns is being removed, or was until the server stopped. */
 export type TenantStatus = 'active' | 'suspended' | 'deleting'
@@ -27,4 +28,10 @@ export interface Found {
   readonly deletedAt: Date | null
   /** Of the JSON of its settings: what it takes to remember it. */
   readonly characters: number
+}
+
+/** Throws `tenantSuspended` for a tenant that nobody is let in to: one that is suspended, or is being deleted. */
+export function requireActive ({ status }: TenantRecord): void {
+  if (status === 'suspended') throw failure('tenantSuspended')
+  if (status === 'deleting') throw failure('tenantSuspended', { message: 'The tenant is being deleted' })
 }
