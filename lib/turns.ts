@@ -1,12 +1,12 @@
 /** Work that takes a while and may come in floods: so much of it at once, the rest in turns, one for each tenant. */
-import { FairGate, type Party } from './database/fair-gate.js'
+import { FairGate, type Party } from './fair-gate.js'
 
 export interface TurnsOptions {
   /** Pieces of work at once. */
   readonly max: number
-  /** Pieces that wait, of all tenants; the first of a tenant always may, so that others keep nobody from a turn, */
+  /** Pieces that wait, of all tenants; the first of a tenant always may, so that others keep nobody from a turn. */
   readonly maxWaiting: number
-  /** and of one. */
+  /** Pieces of one tenant that wait. */
   readonly maxWaitingOfTenant: number
   /** How long one waits. */
   readonly timeoutMs: number

@@ -1,8 +1,10 @@
 /**
- * Who gets the connections of the pool. First come, first served would let one tenant's slow statements keep everybody
- * waiting (DESIGN 1: nothing that a tenant sends may slow another), so:
- * - who holds connections gets another only while a quarter as many stay free for the others; who holds none gets the last
- * - who waits is served in turn, one for each tenant, and the server's own statements before all of them
+ * Who gets the places of which there are only so many: connections of a pool, passwords that are checked at once. First
+ * come, first served would let one tenant's slow work keep everybody waiting (DESIGN 1: nothing that a tenant sends may slow
+ * another), so:
+ * - who waits is served in turn, one for each tenant, and the server's own work before all of them
+ * - where places are held for long, who holds some gets another only while a quarter as many stay free for the others; who
+ *   holds none gets the last
  */
 
 /** One of those who share: a tenant, callers without a tenant, or the server itself. */
@@ -19,7 +21,7 @@ interface Waiter {
   readonly timer: NodeJS.Timeout
 }
 
-const heldPerFree = 4 // a tenant that is alone has four fifths of the pool
+const heldPerFree = 4 // a tenant that is alone has four fifths of the places
 const maxKept = 10_000 // parties that neither hold nor wait; making one anew takes longer than all else here
 
 export class FairGate {
@@ -33,8 +35,8 @@ export class FairGate {
   private waiters = 0
 
   /**
-   * `max`: connections; `timeoutMs`: how long one waits for one; `keepsFree`: some stay free for others, which matters
-   * where they are held for long. Without it the turns alone are fair.
+   * `max`: places; `timeoutMs`: how long one waits for one; `keepsFree`: some stay free for others, which matters where
+   * they are held for long. Without it the turns alone are fair.
    */
   constructor (max: number, timeoutMs: number, keepsFree = true) {
     this.max = max
@@ -48,7 +50,7 @@ export class FairGate {
   }
 
   /**
-   * Calls `granted` when there is a connection for the tenant (null: none; undefined: the server itself), at once where
+   * Calls `granted` when there is a place for the tenant (null: none; undefined: the server itself), at once where
    * one is free, or `refused` when it took too long. Whoever was granted one calls `leave`.
    */
   enter (key: string | null | undefined, granted: (party: Party) => void, refused: () => void): void {
@@ -98,7 +100,7 @@ export class FairGate {
     }
   }
 
-  /** Those who are passed over hold connections, so that they are never more than the pool has. */
+  /** Those who are passed over hold places, so that they are never more than there are places. */
   private next (): Party | undefined {
     if (this.waiters === 0 || this.taken >= this.max) return undefined
     const own = this.parties.get(undefined)

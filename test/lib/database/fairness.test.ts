@@ -1,0 +1,48 @@
+import type { SystemTables } from '../../../lib/database/system-tables.js'
+import { sql, type Kysely } from 'kysely'
+import pg from 'pg'
+import { test } from 'tap'
+import { nobody, openEngine } from './open.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+
+test('a tenant with slow statements keeps no other waiting', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 4 } } })
+  const lock = new pg.Client({ connectionString })
+  await lock.connect()
+  await lock.query('select pg_advisory_lock(1)')
+  let done = 0
+  const slow = Array.from({ length: 40 }, () => engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenantId: 'a' }).then(() => { done++ }))
+  for (let round = 0; round < 3; round++) {
+    t.equal(await engine.text({ text: "select 'b'" }, [], { tenantId: 'b' }), 'b')
+    t.equal(await engine.text({ text: "select 'nobody'" }, [], nobody), 'nobody')
+    t.same(await engine.kysely.selectNoFrom(({ val }) => val(1).as('n')).execute(), [{ n: 1 }])
+  }
+  t.equal(done, 0, 'before any of them is done')
+  t.equal(engine.status().waiting, 37)
+  await lock.end()
+  await Promise.all(slow)
+  t.equal(engine.status().waiting, 0)
+})
+
+test('what a tenant reads and writes of the system tables keeps nobody else waiting', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 4 } } })
+  const lock = new pg.Client({ connectionString })
+  await lock.connect()
+  await lock.query('select pg_advisory_lock(1)')
+  let done = 0
+  const wait = async (db: Kysely<SystemTables>) => { await sql`select pg_advisory_xact_lock_shared(1)::text`.execute(db) }
+  const slow = Array.from({ length: 40 }, (_, index) => (index % 2 === 0
+    ? wait(engine.kyselyFor('a'))
+    : engine.events.change({ topic: 'config', tenant: 'a' }, wait)).then(() => { done++ }))
+  const one = engine.kysely.selectNoFrom(({ val }) => val(1).as('n'))
+  for (let round = 0; round < 3; round++) {
+    t.same(await one.execute(), [{ n: 1 }], 'the look-ups of others')
+    t.equal(await engine.events.change({ topic: 'config', tenant: 'b' }, async () => 'b'), 'b')
+    t.equal(await engine.events.change({ topic: 'tenant', tenant: 'a' }, async () => 'a'), 'a', 'the platform closes the tenant')
+  }
+  t.equal(done, 0, 'before any of them is done')
+  await lock.end()
+  await Promise.all(slow)
+})
