@@ -2,11 +2,10 @@
 import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import { run } from '../../bin/program.js'
+import { programArguments } from '../helpers/typescript.js'
 
-const command = fileURLToPath(new URL('../../bin/tenantry.ts', import.meta.url))
-const tsx = import.meta.resolve('tsx')
+const command = programArguments('bin/tenantry.ts')
 
 /** Settings that a developer's shell may hold and that no test wants. */
 const unset = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, HOST: undefined, PORT: undefined, LOG_LEVEL: 'warn' }
@@ -41,7 +40,7 @@ export function tenantry (t: Test, folder: string, words: string[], env: NodeJS.
 }
 
 export function launch (t: Test, folder: string, words: string[], env: NodeJS.ProcessEnv = {}, input?: string | Buffer): Running {
-  const child = spawn(process.execPath, ['--import', tsx, command, ...words], { cwd: folder, env: { ...process.env, ...unset, ...env }, stdio: ['pipe', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [...command, ...words], { cwd: folder, env: { ...process.env, ...unset, ...env }, stdio: ['pipe', 'pipe', 'pipe'] })
   // A command that does not read it, and has ended, closes it.
   child.stdin.on('error', () => {}).end(input)
   let output = ''

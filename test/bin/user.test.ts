@@ -3,16 +3,16 @@ import type { Test } from 'tap'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { Readable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import { test } from 'tap'
 import { readLine } from '../../bin/password.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { secretText } from '../helpers/log-scan.js'
 import { testServer } from '../helpers/server.js'
+import { programArguments } from '../helpers/typescript.js'
 import { caller } from '../http/caller.js'
 import { here, tenantry } from './tenantry.js'
 
-const program = fileURLToPath(new URL('../programs/password.ts', import.meta.url))
+const program = programArguments('test/programs/password.ts')
 const password = secretText('a good pass w\u00f6rd', 'a password')
 const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
 
@@ -74,7 +74,7 @@ test('user create says before it asks for a password why there can be no user', 
 
 /** What a terminal shows, which util-linux's `script` makes: several passwords are read, and one question after the other is answered. */
 async function atTerminal (t: Test, passwords: number, answers: readonly string[]): Promise<string> {
-  const line = [process.execPath, '--import', import.meta.resolve('tsx'), program, passwords].map((word) => `'${word}'`).join(' ')
+  const line = [process.execPath, ...program, passwords].map((word) => `'${word}'`).join(' ')
   const child = spawn('script', ['--quiet', '--return', '--command', line, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] })
   t.teardown(() => child.kill('SIGKILL'))
   let screen = ''

@@ -5,10 +5,10 @@ import { once } from 'node:events'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { programArguments } from '../helpers/typescript.js'
 
-const command = fileURLToPath(new URL('../../bin/tenantry.ts', import.meta.url))
+const command = [process.execPath, ...programArguments('bin/tenantry.ts')].map((word) => `"${word}"`).join(' ')
 const curl = fileURLToPath(new URL('./curl.js', import.meta.url))
-const tsx = import.meta.resolve('tsx')
 
 /** The address in the documentation; the server of a test takes a free port instead. */
 const documented = 'http://127.0.0.1:3000'
@@ -28,7 +28,7 @@ export async function openShell (t: Test, folder: string): Promise<Shell> {
     writeFileSync(`${bin}/${name}`, `#!/bin/sh\n${script}\n`)
     chmodSync(`${bin}/${name}`, 0o755)
   }
-  program('npx', `shift\nexec "${process.execPath}" --import "${tsx}" "${command}" "$@"`)
+  program('npx', `shift\nexec ${command} "$@"`)
   program('curl', `exec "${process.execPath}" "${curl}" "$@"`)
   program('openssl', `exec "${process.execPath}" -e "console.log(require('crypto').randomBytes(48).toString('base64'))"`)
 

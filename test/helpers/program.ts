@@ -1,14 +1,12 @@
 /**
  * Programs that tests start as a user would, each in a process of its own. The package that they import by its name is
- * the source: the "paths" of the root's tsconfig.json say so.
+ * the source: the "paths" of the root's tsconfig.json say so, or `dist` in its compiled copy.
  */
 import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import { scanLog } from './log-scan.js'
-
-const root = fileURLToPath(new URL('../../', import.meta.url))
+import { programArguments, root } from './typescript.js'
 
 /** Settings that a developer's shell may hold and that no test wants; a program logs all it can, and none of it may be a secret. */
 const settings = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, DATA_FOLDER: undefined, HOST: undefined, SECRETS_MASTER_KEY: undefined, SECRETS_PREVIOUS_KEYS: undefined, API_KEY: undefined, LOG_LEVEL: 'trace' }
@@ -55,7 +53,7 @@ export async function runProgram (t: Test, file: string, env: NodeJS.ProcessEnv 
 
 function launch (t: Test, file: string, env: NodeJS.ProcessEnv) {
   const scan = scanLog(t, `the output of ${file}`)
-  const child = spawn(process.execPath, ['--import', 'tsx', file], {
+  const child = spawn(process.execPath, programArguments(file), {
     cwd: root,
     env: { ...process.env, ...settings, PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe']

@@ -1,11 +1,11 @@
 /** A PostgreSQL server of one test's own, to stop, start and crash at will. */
 import type { ClusterOptions, StopMode } from './cluster.js'
 import type { Order, Report } from './keeper.js'
-import { fork } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import { findNativeFolder } from './binaries.js'
-import { keeperEnvironment } from './shared.js'
+import { programArguments } from '../typescript.js'
+import { keeperEnvironment, keeperProgram } from './shared.js'
 
 type OrderBody = { order: 'start' } | { order: 'stop', mode: StopMode }
 
@@ -22,8 +22,7 @@ export interface PrivateServer {
 /** Starts a server that lives no longer than this process. */
 export async function startPrivateServer (options: ClusterOptions = {}): Promise<PrivateServer> {
   await findNativeFolder()
-  const keeper = fork(fileURLToPath(new URL('keeper.ts', import.meta.url)), ['private', JSON.stringify(options)], {
-    execArgv: ['--import', import.meta.resolve('tsx')],
+  const keeper = spawn(process.execPath, [...programArguments(keeperProgram), 'private', JSON.stringify(options)], {
     env: keeperEnvironment(),
     stdio: ['ignore', 'ignore', 'inherit', 'ipc']
   })

@@ -5,26 +5,29 @@
 import type { Socket } from 'node:net'
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { openSync, closeSync } from 'node:fs'
+import { openSync, closeSync, realpathSync } from 'node:fs'
 import { mkdir, readFile, rm, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
+import { programArguments, root } from '../typescript.js'
 import { findNativeFolder } from './binaries.js'
 
 /** How long to wait for a server that this or another process starts. */
 const startTimeoutMs = 90_000
 const pollMs = 50
 
-const here = fileURLToPath(new URL('.', import.meta.url))
-// One server a working copy and user: two clones on one machine do not meet.
+// One server a working copy (which its compiled copies link to) and user: two clones on one machine do not meet.
+const here = realpathSync(join(root, 'package.json'))
 const identity = createHash('sha256').update(`${here}\0${process.getuid?.() ?? ''}`).digest('hex').slice(0, 12)
 const folder = join(tmpdir(), `tenantry-test-${identity}`)
 const stateFile = join(folder, 'state.json')
 const logFile = join(folder, 'keeper.log')
 const lockFolder = join(folder, 'starting')
+
+/** For `programArguments`. */
+export const keeperProgram = 'test/helpers/postgres/keeper.ts'
 
 let shared: Promise<number> | undefined
 
@@ -89,7 +92,7 @@ async function takeLock (): Promise<boolean> {
 async function startKeeper (): Promise<void> {
   await rm(stateFile, { force: true })
   const log = openSync(logFile, 'w')
-  const keeper = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), join(here, 'keeper.ts'), 'shared', stateFile], {
+  const keeper = spawn(process.execPath, [...programArguments(keeperProgram), 'shared', stateFile], {
     cwd: folder,
     detached: true,
     stdio: ['ignore', log, log],

@@ -1,4 +1,5 @@
 /** Documents from files, with the settings beside them. */
+import 'tsx' // Node 20 imports no TypeScript without it
 import t from 'tap'
 import { defineConfig, environmentOf, loadConfig, type ConfigInput } from '../../../lib/config/index.js'
 import { ConfigError, formatFault } from '../../../lib/config/faults.js'

@@ -54,7 +54,7 @@ t.test('the path of a group that is turned off is free', async (t) => {
 })
 
 t.test('every endpoint that is listed is reserved', async (t) => {
-  const list = new URL('../../../../shared/endpoints.json', import.meta.url)
+  const list = '../shared/endpoints.json'
   let endpoints: { path: string }[]
   try {
     endpoints = JSON.parse(readFileSync(list, 'utf8'))

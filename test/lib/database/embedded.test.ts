@@ -6,18 +6,18 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { createEngine } from '../../../lib/database/index.js'
 import { takeLock } from '../../../lib/database/embedded-lock.js'
 import { pgliteVersion } from '../../../lib/database/embedded-prepared.js'
+import { programArguments } from '../../helpers/typescript.js'
 import { nobody, openEngine, rejection } from './open.js'
 
 const count = { text: 'select count(*)::text from notes' }
-const writer = fileURLToPath(new URL('embedded-writer.ts', import.meta.url))
+const writer = programArguments('test/lib/database/embedded-writer.ts')
 
 /** Another process that opens the folder, and then writes rows until it is ended; each line that it prints is an acknowledged row. */
 async function startWriter (t: Test, folder: string): Promise<{ child: ChildProcess, lines: string[], line: (text: string) => Promise<void> }> {
-  const child = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), writer, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [...writer, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => child.kill('SIGKILL'))
   const lines: string[] = []
   const waiting: { text: string, resolve: () => void }[] = []

@@ -5,6 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, wri
 import { join } from 'node:path'
 import { test, type Test } from 'tap'
 import { createLmdbCache, type LmdbCacheOptions } from '../../../plugins/cache/lmdb.js'
+import { programArguments } from '../../helpers/typescript.js'
 import { found, stampOf, testCacheStore } from './conformance.js'
 
 const long = 60_000 // ms
@@ -25,7 +26,7 @@ function fileIn (dbPath: string): string {
 
 /** A process that writes to the cache below the folder; it has begun. */
 async function spawnWriter (t: Test, dbPath: string): Promise<ChildProcess> {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'test/programs/lmdb-writer.ts', dbPath], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [...programArguments('test/programs/lmdb-writer.ts'), dbPath], { stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => child.kill('SIGKILL'))
   await Promise.race([once(child.stdout, 'data'), once(child, 'exit').then(([code, signal]) => { throw new Error(`the writer ended with ${String(code ?? signal)}`) })])
   return child

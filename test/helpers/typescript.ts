@@ -1,0 +1,22 @@
+/**
+ * How tests start the TypeScript programs of the project: as they themselves run, which is compiled where `npm test` runs
+ * them (test/compile.ts), and else by tsx, which takes each process a second.
+ */
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** The folder of the project: where this run of the tests is compiled, that of its compiled copy. */
+export const root = fileURLToPath(new URL('../../', import.meta.url))
+
+const isCompiled = import.meta.url.endsWith('.js')
+
+/** What Node is told to run a program, for `spawn`. `file` is its path in the project. */
+export function programArguments (file: string): string[] {
+  return isCompiled ? compiledArguments(root, file) : ['--import', import.meta.resolve('tsx'), join(root, file)]
+}
+
+/** The same for a program in the folder that `compileProject` has made. */
+export function compiledArguments (folder: string, file: string): string[] {
+  // The embedded engine is some megabytes of WebAssembly: a test ends before optimised code pays for its compilation.
+  return ['--enable-source-maps', '--liftoff-only', join(folder, file.replace(/\.ts$/, '.js'))]
+}
