@@ -1,40 +1,23 @@
 /** Tokens of the platform's own key, the section `jwt` (DESIGN 5): made and read; what they claim is judged elsewhere. */
 import type { JwtOptions, Keys } from './keys.js'
-import { createSigner, createVerifier } from 'fast-jwt'
-import { tokenInvalid } from './errors.js'
+import { createSigner } from 'fast-jwt'
 import { keyIdOf } from './keys.js'
-
-/** The payload of a token that one of the keys signed with the configured algorithm; throws `tokenInvalid`. Times are judged by the caller. */
-export type Decode = (token: string) => unknown
+import { verifierOf, verifyWithAny, type Verify } from './verifiers.js'
 
 /**
- * A token whose header is one of ours is verified with the key that it names. Any other, whatever `kid` it has, is tried
- * with each key: whoever shares the secret may sign tokens as well.
+ * Takes tokens that one of the keys signed with the configured algorithm. One whose header is one of ours is verified with
+ * the key that it names. Any other, whatever `kid` it has, is tried with each key: whoever shares the secret may sign tokens
+ * as well.
  */
-export function createDecoder ({ issuer, audience }: JwtOptions, { algorithm, verifying }: Keys): Decode {
-  const verifiers = verifying.map((key) => createVerifier({
-    key,
-    algorithms: [algorithm],
-    cache: false,
-    ignoreExpiration: true,
-    ignoreNotBefore: true,
+export function createDecoder ({ issuer, audience }: JwtOptions, { algorithm, verifying }: Keys): Verify {
+  const verifiers = verifying.map((key) => verifierOf(key, algorithm, {
     // A claim that is absent would pass the check of its value.
     requiredClaims: [...issuer === undefined ? [] : ['iss'], ...audience === undefined ? [] : ['aud']],
     ...(issuer !== undefined && { allowedIss: issuer }),
     ...(audience !== undefined && { allowedAud: typeof audience === 'string' ? audience : [...audience] })
   }))
   const byHeader = new Map(verifying.map((key, index) => [headerOf(algorithm, key), verifiers.slice(index, index + 1)]))
-  return (token) => {
-    let cause: unknown
-    for (const verify of byHeader.get(token.slice(0, token.indexOf('.'))) ?? verifiers) {
-      try {
-        return verify(token)
-      } catch (error) {
-        cause = error
-      }
-    }
-    throw tokenInvalid(cause)
-  }
+  return (token) => verifyWithAny(byHeader.get(token.slice(0, token.indexOf('.'))) ?? verifiers, token)
 }
 
 /** Signs a payload as it is; undefined where there is no key to sign with. */

@@ -5,9 +5,9 @@
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Keys } from './keys.js'
 import { createPrivateKey, hkdfSync, randomUUID } from 'node:crypto'
-import { createSigner, createVerifier } from 'fast-jwt'
+import { createSigner } from 'fast-jwt'
 import { claimsOf, heldAt } from './claims.js'
-import { tokenInvalid } from './errors.js'
+import { verifierOf, verifyWithAny } from './verifiers.js'
 
 /** Seconds that a partial token lives. */
 export const partialLifetime = 300
@@ -31,21 +31,8 @@ export interface PartialTokens {
 /** undefined where there is no key to sign with. Tokens of a previous secret hold until they expire. */
 export function createPartialTokens ({ algorithm: own, verifying, signing }: Keys, now: () => number): PartialTokens | undefined {
   if (signing === undefined) return undefined
-  const keys = (own === 'HS256' ? verifying : [signing]).map((key) => derive(own, key))
   const sign = createSigner({ key: derive(own, signing), algorithm })
-  const verifiers = keys.map((key) => createVerifier({ key, algorithms: [algorithm], cache: false, ignoreExpiration: true, ignoreNotBefore: true }))
-
-  function decode (token: string): unknown {
-    let cause: unknown
-    for (const verify of verifiers) {
-      try {
-        return verify(token)
-      } catch (error) {
-        cause = error
-      }
-    }
-    throw tokenInvalid(cause)
-  }
+  const verifiers = (own === 'HS256' ? verifying : [signing]).map((key) => verifierOf(derive(own, key), algorithm))
 
   return {
     sign ({ sub, tenant_id: tenantId, session_seq: sequence }) {
@@ -54,7 +41,7 @@ export function createPartialTokens ({ algorithm: own, verifying, signing }: Key
       if (claimsOf({ ...payload }) === null) throw new Error('a claim has a wrong form: see `Claims`')
       return sign(payload)
     },
-    verify: (token) => heldAt(now(), decode(token)).claims
+    verify: (token) => heldAt(now(), verifyWithAny(verifiers, token)).claims
   }
 }
 
