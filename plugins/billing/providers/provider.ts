@@ -60,6 +60,8 @@ export interface ProviderEvent {
   /** The tenant that it names; null where it names none. */
   readonly tenant: string | null
   readonly subscriptionId: string | null
+  /** The customer that it names: of some kinds (altprov's `charge.refunded`) this is all that tells whose it is. */
+  readonly customerId?: string | null
   /** null for kinds that do not carry a whole subscription. */
   readonly snapshot: Snapshot | null
   readonly payment: Payment | null
@@ -71,7 +73,7 @@ export interface CheckoutInput {
   readonly email: string | undefined
   /** As the product map has it: an id of a product, or of a price. */
   readonly product: string
-  /** Where the provider sends the browser afterwards; absolute. */
+  /** Where the provider sends the browser afterwards; absolute. The provider writes the checkout's id over `{CHECKOUT_ID}` in it. */
   readonly successUrl: string
   readonly cancelUrl: string
   /** The same for tries of the same: the provider then makes one checkout. */
@@ -94,8 +96,12 @@ export interface Checkout {
 export interface PaymentProvider {
   readonly name: ProviderName
   checkout (input: CheckoutInput): Promise<Checkout>
-  /** The tenant's subscriptions, ended ones too, the newest first: 100 at most. None where it is no customer yet. */
-  subscriptions (tenant: string): Promise<Snapshot[]>
+  /**
+   * The tenant's subscriptions, ended ones too, the newest first: 100 at most. None where it is no customer yet.
+   * `customers`: ids that earlier snapshots of the tenant named. altprov's search by tenant may lag by a minute behind what
+   * was made; what it knows of a customer by its id never does. The adapter looks at ten of them at most.
+   */
+  subscriptions (tenant: string, customers?: readonly string[]): Promise<Snapshot[]>
   /** `now` charges or credits the difference; `period_end` lets the paid period run out first. */
   changeProduct (subscriptionId: string, product: string, when: 'now' | 'period_end', idempotencyKey: string): Promise<Snapshot>
   /** At the period's end. */
