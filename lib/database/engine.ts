@@ -75,8 +75,9 @@ export interface Engine {
   readonly kysely: Kysely<SystemTables>
   /**
    * The same for what a tenant asks of the system tables: its statements wait in the tenant's turn for a connection, as
-   * those of its routes do, and not as the server's own. They see what `kysely` sees. For look-ups that requests of any
-   * tenant wait for, `kysely` is.
+   * those of its routes do, and not as the server's own. They see what `kysely` sees. The empty tenant is for users of none,
+   * who wait in a turn of theirs: anybody may be one, with an account of an identity provider. For look-ups that requests of
+   * any tenant wait for, `kysely` is.
    */
   kyselyFor (tenantId: string): Kysely<SystemTables>
   /** Changes of what tenants own; what `app.events` is. */

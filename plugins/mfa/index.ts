@@ -45,7 +45,7 @@ export async function mfa (app: FastifyInstance, { enabled, issuer = 'API', now 
   const cipher = await openCipher(app, createMfaStore(db), settings, enabled === true)
   if (cipher === null) return
 
-  const service = createMfa({ db, dbFor: (tenant) => engine.kyselyFor(tenant), cipher, issuer, log, now })
+  const service = createMfa({ dbFor: (tenant) => engine.kyselyFor(tenant), cipher, issuer, log, now })
   const attempts = createAttempts(db, now)
   const stopSweeping = everyHour(async () => {
     await attempts.sweep()

@@ -52,8 +52,7 @@ export interface Mfa {
 }
 
 export interface MfaParts {
-  readonly db: Kysely<SystemTables>
-  /** For what the users of a tenant ask. */
+  /** For what the users of a tenant ask; empty for those of none. */
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
   readonly cipher: SecretCipher
   /** The name that apps show. */
@@ -73,9 +72,8 @@ interface Try {
   readonly actor: Actor
 }
 
-export function createMfa ({ db, dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
-  const dbOf = ({ tenant }: User) => tenant === '' ? db : dbFor(tenant)
-  const read = (user: User) => createMfaStore(dbOf(user)).read(user)
+export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
+  const read = (user: User) => createMfaStore(dbFor(user.tenant)).read(user)
 
   /** The step that the code is of under a stored secret; 0 for none, and for a secret that cannot be read. */
   function stepUnder (user: User, sealed: Sealed | null, code: Code | null): number {
@@ -95,8 +93,8 @@ export function createMfa ({ db, dbFor, cipher, issuer, log, now }: MfaParts): M
    */
   async function attempt<Result> ({ user, row, code, action, actor }: Try, use: (writer: Writer, at: Date) => Promise<boolean>, work: (writer: Writer, at: Date) => Promise<Result>): Promise<Result | null> {
     const { tenant, id } = user
-    await createAttempts(dbOf(user), now).take(codeRule, tenant, id)
-    return await dbOf(user).transaction().execute(async (writer) => {
+    await createAttempts(dbFor(tenant), now).take(codeRule, tenant, id)
+    return await dbFor(tenant).transaction().execute(async (writer) => {
       const at = new Date(now())
       const valid = await use(writer, at)
       const result = valid ? await work(writer, at) : null
@@ -130,7 +128,7 @@ export function createMfa ({ db, dbFor, cipher, issuer, log, now }: MfaParts): M
   return {
     async isEnabled (tenant, id) {
       const user = { tenant, id }
-      return isStorable(id) && await createMfaStore(dbOf(user)).isEnabled(user)
+      return isStorable(id) && await createMfaStore(dbFor(tenant)).isEnabled(user)
     },
 
     async check (tenant, id, typed, actor) {
@@ -149,7 +147,7 @@ export function createMfa ({ db, dbFor, cipher, issuer, log, now }: MfaParts): M
     async setup (user, account, typed, actor) {
       requireStorable(user)
       const { tenant, id } = user
-      await createAttempts(dbOf(user), now).take(setupRule, tenant, id)
+      await createAttempts(dbFor(tenant), now).take(setupRule, tenant, id)
       const row = await read(user)
       const secret = createSecret()
       const action = 'mfa.setup'
@@ -157,7 +155,7 @@ export function createMfa ({ db, dbFor, cipher, issuer, log, now }: MfaParts): M
         if (typed === undefined) throw codeRequired('/body/code')
         if (await prove({ user, row, code: readCode(typed), actor, action }, (writer, at) => begin(writer, user, true, secret, at)) === null) throw failure('codeInvalid')
       } else {
-        await dbOf(user).transaction().execute(async (writer) => {
+        await dbFor(tenant).transaction().execute(async (writer) => {
           const at = new Date(now())
           await begin(writer, user, false, secret, at)
           await writeAudit(writer, { tenant, action, actor, details: { enabled: false }, at })

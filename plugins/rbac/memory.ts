@@ -35,7 +35,7 @@ export interface RoleMemory {
 export interface RoleMemoryParts {
   readonly store: Pick<RoleStore, 'everything' | 'roleIdsOf'>
   readonly db: Kysely<SystemTables>
-  /** For what is read of a tenant's user. */
+  /** For what is read of a tenant's user; empty for those of none. */
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
   /** The name of the role of users who have none. */
   readonly defaultRole: string | undefined
@@ -65,7 +65,7 @@ export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryP
       const slash = key.indexOf('/')
       const [tenant, userId] = [key.slice(0, slash), key.slice(slash + 1)]
       // Another one was never given a role, and is looked for nowhere.
-      const ids = isUserId(userId) ? await store.roleIdsOf(tenant === '' ? db : dbFor(tenant), { tenant, userId }) : []
+      const ids = isUserId(userId) ? await store.roleIdsOf(dbFor(tenant), { tenant, userId }) : []
       const { byId, byDefault } = await roles.get('')
       const sets = ids.flatMap((id) => byId.get(id) ?? [])
       const [only = byDefault ?? noPermissions] = sets
