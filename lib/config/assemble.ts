@@ -8,6 +8,7 @@ import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
 import { canSign, checkAuth } from './meaning/auth.js'
 import { checkAuthProviders } from './meaning/auth-providers.js'
+import { billingOf } from './meaning/billing.js'
 import { checkCache } from './meaning/cache.js'
 import { checkJwt } from './meaning/jwt.js'
 import { checkMfa } from './meaning/mfa.js'
@@ -81,6 +82,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (tenancy !== undefined) checkTenancy(tenancy, tables, complete, faults)
   const plans = sections.get('plans', Plans)
   if (plans !== undefined) checkPlans(plans, faults)
+  const billing = plans === undefined || embedded || off.has('billing') ? undefined : billingOf(env, plans, faults)
   const analytics = sections.get('analytics', Analytics)
   const mfa = sections.get('mfa', Mfa)
   if (mfa !== undefined) checkMfa(mfa, { jwt: sections.has('jwt'), off }, faults)
@@ -106,6 +108,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     analytics,
     mfa,
     rbac,
+    ...billing !== undefined && { billing },
     plugins
   }
   further?.(config, routes, { faults, env })

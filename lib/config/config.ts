@@ -1,5 +1,6 @@
 /** A document after the check: defaults filled in, aliases resolved, settings in place of templates, frozen. */
 import type { RoleTables } from '../database/role-tables.js'
+import type { BillingSettings } from './meaning/billing.js'
 import type { Analytics } from './schema/analytics.js'
 import type { CompleteAuthProvider } from './meaning/auth-providers.js'
 import type { Auth } from './schema/auth.js'
@@ -45,5 +46,7 @@ export interface Config {
   readonly analytics: Analytics
   readonly rbac: Rbac
   readonly mfa: Mfa
+  /** The settings of the payment providers, where there are any. */
+  readonly billing?: BillingSettings
   readonly plugins: Plugins
 }

@@ -4,7 +4,7 @@
 export interface Fault {
   /** JSON Pointer (RFC 6901) to the member; empty for the document as a whole. */
   readonly pointer: string
-  /** Where there is no pointer yet, because the text cannot be read: file, line and column. */
+  /** Where there is no pointer: file, line and column of a text that cannot be read, or the name of a setting. */
   readonly location?: string
   /** What is wrong and what was expected. */
   readonly message: string

@@ -1,0 +1,185 @@
+/** The payment providers' settings (SPEC "Settings", DESIGN 8): read from the environment, and judged. No fault shows what a secret setting holds. */
+import type { Plans as Changes } from '../schema/plans.js'
+import type { Fault, FaultList } from '../faults.js'
+import { isRecord } from '../../plain-value.js'
+import { createPlans } from '../../plans.js'
+import { setting, type Env } from '../environment.js'
+import { ConfigError, nearest } from '../faults.js'
+import { parseJson } from '../json.js'
+
+const paymentProviders = ['payprov', 'altprov'] as const
+type ProviderName = typeof paymentProviders[number]
+const cycles = ['monthly', 'yearly'] as const
+type Cycle = typeof cycles[number]
+
+const maxText = 1024 // characters of a key, a secret or an address
+const maxProductId = 255 // characters; ids of both providers are far shorter
+
+/** What one payment provider is reached with, and what it sells. */
+export interface ProviderAccount {
+  /** The key of the platform's account: visible ASCII characters. */
+  readonly apiKey?: string | undefined
+  /** The organization that the key is of; `payprov` only. */
+  readonly organizationId?: string | undefined
+  /** What signs the provider's webhooks. Without it they are answered 503. */
+  readonly webhookSecret?: string | undefined
+  /** Signing secrets of before, which are accepted too. Default: none. */
+  readonly previousWebhookSecrets?: readonly string[] | undefined
+  /** The provider's ids of products or prices, by `<tier>_<cycle>`: `{ "pro_monthly": "..." }`. */
+  readonly productMap?: Readonly<Record<string, string>> | undefined
+  /** Default: the provider's own address. */
+  readonly baseUrl?: string | undefined
+}
+
+export interface BillingSettings {
+  /** The provider that sells and that a sync asks. Default: none. The webhooks of the other one are served where it has a secret. */
+  readonly provider?: ProviderName | undefined
+  /** The address of the app that the browser is sent back to after a checkout: absolute, http(s). Required with a provider. */
+  readonly appUrl?: string | undefined
+  readonly payprov?: ProviderAccount | undefined
+  readonly altprov?: ProviderAccount | undefined
+}
+
+/** What names a setting in a fault: `PAYPROV_API_KEY` of the environment, `payprov.apiKey` of a plugin's options. */
+interface Names {
+  readonly provider: string
+  readonly appUrl: string
+  readonly of: (provider: ProviderName, member: keyof ProviderAccount) => string
+}
+
+const endings: Readonly<Record<keyof ProviderAccount, string>> = {
+  apiKey: 'API_KEY',
+  organizationId: 'ORGANIZATION_ID',
+  webhookSecret: 'WEBHOOK_SECRET',
+  previousWebhookSecrets: 'PREVIOUS_WEBHOOK_SECRETS',
+  productMap: 'PRODUCT_MAP',
+  baseUrl: 'BASE_URL'
+}
+const variables: Names = { provider: 'PAYMENT_PROVIDER', appUrl: 'APP_URL', of: (provider, member) => `${provider.toUpperCase()}_${endings[member]}` }
+const options: Names = { provider: 'provider', appUrl: 'appUrl', of: (provider, member) => `${provider}.${member}` }
+
+/** The settings of the environment; undefined where it has none of a provider. Faults name the variable. */
+export function billingOf (env: Env, plans: Changes, faults: FaultList): BillingSettings | undefined {
+  const payprov = accountOf('payprov', env, faults)
+  const altprov = accountOf('altprov', env, faults)
+  const named = given(env, variables.provider)
+  const provider = paymentProviders.find((name) => name === named)
+  if (named !== undefined && provider === undefined) tell(faults, variables.provider, `expected ${paymentProviders.join(' or ')}`, nearest(named, paymentProviders))
+  if (named === undefined && payprov === undefined && altprov === undefined) return undefined
+  const settings = { provider, appUrl: given(env, variables.appUrl), payprov, altprov }
+  judge(settings, createPlans(plans).tiers, variables, faults)
+  return settings
+}
+
+/** Judges the options of the plugin alone. */
+export function checkBilling (settings: BillingSettings, tiers: readonly string[], faults: FaultList): void {
+  if (settings.provider !== undefined && !paymentProviders.includes(settings.provider)) tell(faults, options.provider, `expected ${paymentProviders.join(' or ')}`)
+  const before = faults.faults.length
+  for (const one of paymentProviders) {
+    const map = settings[one]?.productMap
+    if (map !== undefined) isTextMap(map, options.of(one, 'productMap'), faults)
+  }
+  if (faults.faults.length === before) judge(settings, tiers, options, faults)
+}
+
+/** The plan and cycle that a key of a product map names; null where it is none. */
+export function soldAs (key: string, tiers: readonly string[]): { readonly plan: string, readonly cycle: Cycle } | null {
+  const end = key.lastIndexOf('_')
+  const cycle = cycles.find((name) => name === key.slice(end + 1))
+  const plan = key.slice(0, end)
+  return end > 0 && cycle !== undefined && tiers.includes(plan) ? { plan, cycle } : null
+}
+
+/** An empty variable is none. */
+function given (env: Env, name: string): string | undefined {
+  const text = setting(env, name)?.trim()
+  return text === '' ? undefined : text
+}
+
+function accountOf (provider: ProviderName, env: Env, faults: FaultList): ProviderAccount | undefined {
+  const of = (member: keyof ProviderAccount) => given(env, variables.of(provider, member))
+  const [previous, map] = [of('previousWebhookSecrets'), of('productMap')]
+  const account = {
+    apiKey: of('apiKey'),
+    organizationId: provider === 'payprov' ? of('organizationId') : undefined,
+    webhookSecret: of('webhookSecret'),
+    previousWebhookSecrets: previous?.split(',').map((text) => text.trim()).filter((text) => text !== ''),
+    productMap: map === undefined ? undefined : mapOf(map, variables.of(provider, 'productMap'), faults),
+    baseUrl: of('baseUrl')
+  }
+  return Object.values(account).some((value) => value !== undefined) ? account : undefined
+}
+
+/** Empty after a fault. */
+function mapOf (text: string, name: string, faults: FaultList): Readonly<Record<string, string>> {
+  try {
+    const value = parseJson(text, name)
+    // What its members hold is judged with the rest.
+    if (isTextMap(value, name, faults)) return value
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    faults.take(error.faults)
+  }
+  return {}
+}
+
+function isTextMap (value: unknown, name: string, faults: FaultList): value is Readonly<Record<string, string>> {
+  const before = faults.faults.length
+  if (!isRecord(value)) tell(faults, name, 'expected a JSON object of the provider\'s ids by `<tier>_<cycle>`, such as {"pro_monthly":"..."}')
+  else for (const [key, id] of Object.entries(value)) if (typeof id !== 'string') tell(faults, name, `"${key}": expected the provider's id as a text`)
+  return faults.faults.length === before
+}
+
+function judge (settings: BillingSettings, tiers: readonly string[], names: Names, faults: FaultList): void {
+  const { provider, appUrl } = settings
+  const missing = (place: string, what: string) => tell(faults, place, `missing: a payment provider is chosen, which needs ${what}`)
+  if (appUrl !== undefined) judgeUrl(appUrl, names.appUrl, faults)
+  else if (provider !== undefined) missing(names.appUrl, 'the absolute address of the app that a checkout leads back to')
+  if (provider !== undefined && settings[provider]?.apiKey === undefined) missing(names.of(provider, 'apiKey'), 'its key')
+  if (provider !== undefined && settings[provider]?.productMap === undefined) missing(names.of(provider, 'productMap'), 'the ids of what is sold, such as {"pro_monthly":"..."}')
+  const sold = new Map<string, string>()
+  for (const one of paymentProviders) {
+    const account = settings[one]
+    if (account !== undefined) judgeAccount(account, (member) => names.of(one, member), { tiers, sold, faults })
+  }
+}
+
+interface Judging {
+  readonly tiers: readonly string[]
+  /** What is sold under each id, of both providers: a subscription is told by it. */
+  readonly sold: Map<string, string>
+  readonly faults: FaultList
+}
+
+function judgeAccount (account: ProviderAccount, name: (member: keyof ProviderAccount) => string, { tiers, sold, faults }: Judging): void {
+  const { apiKey, organizationId, webhookSecret, previousWebhookSecrets = [], productMap = {}, baseUrl } = account
+  const isSent = (text: string | undefined) => text === undefined || (text.length <= maxText && /^[\x21-\x7e]+$/.test(text))
+  if (!isSent(apiKey)) tell(faults, name('apiKey'), `expected 1 to ${maxText} visible ASCII characters`)
+  if (!isSent(organizationId)) tell(faults, name('organizationId'), `expected 1 to ${maxText} visible ASCII characters`)
+  if (!isSent(webhookSecret)) tell(faults, name('webhookSecret'), `expected 1 to ${maxText} visible ASCII characters`)
+  if (!previousWebhookSecrets.every(isSent)) tell(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} visible ASCII characters`)
+  if (webhookSecret === undefined && previousWebhookSecrets.length > 0) tell(faults, name('webhookSecret'), 'missing: there are secrets of before, and none of now')
+  if (baseUrl !== undefined) judgeUrl(baseUrl, name('baseUrl'), faults)
+  for (const [key, id] of Object.entries(productMap)) {
+    const place = name('productMap')
+    if (soldAs(key, tiers) === null) {
+      const known = tiers.flatMap((tier) => cycles.map((cycle) => `${tier}_${cycle}`))
+      tell(faults, place, `"${key}" is none of what there is to sell: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`, nearest(key, known))
+    }
+    if (id.length > maxProductId || !/^[\x21-\x7e]+$/.test(id)) tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxProductId} visible ASCII characters`)
+    else if (sold.has(id)) tell(faults, place, `"${key}" has the same id as "${sold.get(id) ?? ''}": a subscription could not be told from another one`)
+    else sold.set(id, key)
+  }
+}
+
+/** The address is not shown: it may hold a password. */
+function judgeUrl (text: string, place: string, faults: FaultList): void {
+  const url = text.length <= maxText && URL.canParse(text) ? new URL(text) : null
+  const plain = url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username === '' && url.password === '' && url.search === '' && url.hash === ''
+  if (!plain) tell(faults, place, 'expected an absolute address, http or https, without user, query and fragment')
+}
+
+function tell (faults: FaultList, location: string, message: string, suggestion?: string): void {
+  const fault: Fault = { pointer: '', location, message }
+  faults.take([suggestion === undefined ? fault : { ...fault, suggestion }])
+}
