@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
-import { holdings } from '../auth/access.js'
+import { callerOf, holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -85,8 +85,7 @@ function bodyOf ({ createdAt, expiresAt, lastUsedAt, scopes, ...key }: ApiKey) {
 }
 
 async function grantorOf (request: FastifyRequest): Promise<Grantor> {
-  if (request.auth === null) throw failure('tokenMissing')
-  return { sub: request.auth.sub, held: await holdings(request), actor: actorOf(request) }
+  return { sub: callerOf(request).sub, held: await holdings(request), actor: actorOf(request) }
 }
 
 function futureTime (text: string | null | undefined, now: number): Date | null {

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { PermissionsOf } from './callers.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { tokenInvalid } from './errors.js'
-import { covers, type PermissionSet } from './permissions.js'
+import { covers, noPermissions, type PermissionSet } from './permissions.js'
 import { ownProvider, providerOf } from './providers/claims.js'
 
 /**
@@ -32,6 +32,12 @@ export function tokenMissing (): TenantryError {
   return failure('tokenMissing', { headers: { 'www-authenticate': 'Bearer' } })
 }
 
+/** The claims of the caller; throws `tokenMissing` for a stranger. */
+export function callerOf ({ auth }: { readonly auth: Claims | null }): Claims {
+  if (!isKnown(auth)) throw tokenMissing()
+  return auth
+}
+
 /** Throws `tokenInvalid` for the owner of a token that is not of this provider; owners of API keys pass. */
 export function requireProvider ({ auth, headers }: { readonly auth: Claims | null, readonly headers: IncomingHttpHeaders }, provider = ownProvider): void {
   if (auth !== null && providerOf(auth) !== provider && headers['x-api-key'] === undefined) throw tokenInvalid()
@@ -56,16 +62,14 @@ export function requireCaller (request: CallerRequest, access: Access, permissio
     // A caller of these is whoever the identity step takes.
     case 'partial':
     case 'user':
-      if (!isKnown(request.auth)) throw tokenMissing()
+      callerOf(request)
       return
     case 'tenant-admin':
-      if (!isKnown(request.auth)) throw tokenMissing()
-      if (request.auth.role === 'admin') return
+      if (callerOf(request).role === 'admin') return
       if (permission === undefined) throw insufficientPermissions()
       return requirePermissions(request, [permission])
     case 'platform-admin':
-      if (!isKnown(request.auth)) throw tokenMissing()
-      if (!isPlatformAdmin(request.auth)) throw insufficientPermissions()
+      if (!isPlatformAdmin(callerOf(request))) throw insufficientPermissions()
       return
     default:
       return access satisfies never
@@ -78,10 +82,9 @@ export function requireCaller (request: CallerRequest, access: Access, permissio
  */
 export function requirePermissions (request: CallerRequest, permissions: readonly string[]): void | Promise<void> {
   if (permissions.length === 0) return
-  const { auth } = request
-  if (!isKnown(auth)) throw tokenMissing()
+  const own = callerOf(request).permissions
   // What the token itself gives need not be looked for among roles.
-  if (auth.permissions !== undefined && coversAll(ownSet(auth.permissions), permissions)) return
+  if (own !== undefined && coversAll(ownSet(own), permissions)) return
   const held = holdings(request)
   return held instanceof Promise ? held.then((set) => requireAll(set, permissions)) : requireAll(held, permissions)
 }
@@ -98,8 +101,7 @@ export function holds (request: CallerRequest, permission: string): boolean | Pr
  */
 export function holdings (request: CallerRequest): PermissionSet | Promise<PermissionSet> {
   const { auth, tenant } = request
-  // Without the plugin auth there is no caller, rather than null.
-  if (!isKnown(auth)) return nothing
+  if (!isKnown(auth)) return noPermissions
   if (auth.role === 'admin') return everything
   const given = request.server.auth.permissionsOf(auth, tenant?.id)
   const { permissions } = auth
@@ -112,7 +114,6 @@ export function isPlatformAdmin (auth: Claims): boolean {
   return auth.role === 'admin' && auth.tenant_id === undefined
 }
 
-const nothing: PermissionSet = { has: () => false }
 const everything: PermissionSet = { has: () => true }
 
 function ownSet (permissions: readonly string[]): PermissionSet {
@@ -134,6 +135,7 @@ function coversAll (held: PermissionSet, permissions: readonly string[]): boolea
   return true
 }
 
+/** Without the plugin auth there is no caller, rather than null. */
 function isKnown (auth: Claims | null | undefined): auth is Claims {
   return auth !== null && auth !== undefined
 }

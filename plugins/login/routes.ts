@@ -5,6 +5,7 @@ import type { LoggedIn, Login } from './service.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
+import { callerOf } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
 import { Email, Password } from '../users/user.js'
 import { existingTenant, namedTenant, type NamedTenant } from './tenant.js'
@@ -111,8 +112,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       response: { 200: Session, ...errorResponses(...refusals, 401, 404) }
     }
   }, async (request, reply) => {
-    if (request.auth === null) throw failure('tokenMissing')
-    return sendSession(reply, await login.verifyCode(request.auth, request.body.code, actorOf(request)))
+    return sendSession(reply, await login.verifyCode(callerOf(request), request.body.code, actorOf(request)))
   })
 }
 

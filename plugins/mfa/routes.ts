@@ -4,7 +4,7 @@ import type { Mfa, User } from './service.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
-import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
+import { callerOf, isPlatformAdmin } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
 import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
 
@@ -47,7 +47,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     onRequest,
     schema: { ...told, summary: 'Set up a second factor', description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.', body: SetupBody, bodyOptional: true, response: { 200: Enrolment, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
-    const { email, sub } = claimsOf(request)
+    const { email, sub } = callerOf(request)
     return reply.headers(uncached).send(await mfa.setup(userOf(request), email ?? sub, request.body.code, actorIn(request)))
   })
 
@@ -103,19 +103,15 @@ async function refuseApiKeys ({ headers }: FastifyRequest): Promise<void> {
   if (headers['x-api-key'] !== undefined) throw failure('forbidden', { message: 'An API key has no second factor: send the token of a user' })
 }
 
-function claimsOf ({ auth }: FastifyRequest) {
-  if (auth === null) throw tokenMissing()
-  return auth
-}
-
 /** Of the tenant that the token names, or a gateway; the platform's administrators stay its users whichever tenant they act on. */
 function userOf (request: FastifyRequest): User {
-  const auth = claimsOf(request)
+  const auth = callerOf(request)
   // Without the plugin tenancy there is no tenant, rather than null.
   const named = isPlatformAdmin(auth) ? undefined : request.tenant?.id
   return { tenant: auth.tenant_id ?? named ?? '', id: auth.sub }
 }
 
+/** With the address of the platform's administrators too: whichever tenant they name, they act on themselves. */
 function actorIn (request: FastifyRequest) {
   return actorOf({ auth: request.auth, ip: request.ip })
 }

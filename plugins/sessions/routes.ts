@@ -5,7 +5,7 @@ import type { Sessions } from './service.js'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
-import { tokenMissing } from '../auth/access.js'
+import { callerOf, tokenMissing } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
 
 const Nothing = Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' })
@@ -37,9 +37,10 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
 }
 
 /** The token of the request, which the plugin auth has accepted, and its claims. */
-function sessionOf ({ auth, headers }: FastifyRequest): { claims: Claims, token: string } {
+function sessionOf (request: FastifyRequest): { claims: Claims, token: string } {
+  const { headers } = request
   if (headers['x-api-key'] !== undefined) throw failure('badRequest', { message: 'An API key has no session: send the token whose session is to end. A key is ended where it was made' })
   const [, token] = headers.authorization?.trim().split(/ +/) ?? []
-  if (auth === null || token === undefined) throw tokenMissing()
-  return { claims: auth, token }
+  if (token === undefined) throw tokenMissing()
+  return { claims: callerOf(request), token }
 }
