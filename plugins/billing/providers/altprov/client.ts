@@ -1,0 +1,79 @@
+/**
+ * The client of `altprov` (Stripe's API, of the version that the SDK pins) on its own SDK. What the SDK leaves open is
+ * bounded here: the time, the size of an answer, redirects; retries are `callProvider`'s alone.
+ */
+import type Stripe from 'stripe'
+import type { CallTime } from '../call.js'
+import { callProvider, ProviderFault } from '../call.js'
+import { send, type Answered } from './send.js'
+
+export type AltprovPackage = typeof Stripe
+
+export interface AltprovClient {
+  /**
+   * Runs one request, again after failures that pass: it reads, or carries an idempotency key. The answer has the form
+   * that the SDK's types promise only once `documented` has read it. Throws as `callProvider`.
+   */
+  call<T> (time: CallTime, run: (stripe: Stripe) => Promise<T>): Promise<Answer<T>>
+}
+
+export interface Answer<T> {
+  readonly body: T
+  /** When it was so, by the provider's clock, whose unit is the second. */
+  readonly at: Date
+}
+
+export async function loadAltprov (): Promise<AltprovPackage> {
+  try {
+    return (await import('stripe')).default
+  } catch (error) {
+    throw new Error('The payment provider altprov needs the package stripe: npm i stripe@23', { cause: error })
+  }
+}
+
+/** `baseUrl` is an origin; default: the provider's own. Throws where it is none. */
+export function createAltprovClient (Package: AltprovPackage, apiKey: string, baseUrl: string | undefined): AltprovClient {
+  const address = baseUrl === undefined ? {} : addressOf(baseUrl)
+  const attempt = async <T>(signal: AbortSignal, run: (stripe: Stripe) => Promise<T>): Promise<Answer<T>> => {
+    const answered: Answered = { at: null }
+    // A client of its own, since the SDK hands no signal on to its requests.
+    const httpClient = Package.createFetchHttpClient(async (url: string, request: RequestInit) => await send(url, request, { apiKey, signal, answered }))
+    const stripe = new Package(apiKey, { ...address, httpClient, maxNetworkRetries: 0, telemetry: false })
+    try {
+      const body = await run(stripe)
+      if (answered.at === null) throw new ProviderFault('unreadable', { message: 'altprov answered without the time' })
+      return { body, at: answered.at }
+    } catch (error) {
+      throw faultOf(error, stripe)
+    }
+  }
+  return {
+    call: async (time, run) => await callProvider({ time, keyOwner: 'platform', repeatable: true }, async (signal) => {
+      checkKey(apiKey)
+      return await attempt(signal, run)
+    })
+  }
+}
+
+/** What may stand in a header: anything else makes `fetch` throw an error that holds it. */
+const headerText = /^[\x21-\x7e]{1,1024}$/
+
+function checkKey (apiKey: string): void {
+  if (!headerText.test(apiKey)) throw new ProviderFault('key', { message: 'the API key is not of visible ASCII characters' })
+}
+
+/** The SDK takes an address in parts, and appends its paths to the host. */
+function addressOf (baseUrl: string): { host: string, port: string, protocol: 'http' | 'https' } {
+  const { protocol, hostname, port, pathname } = new URL(baseUrl)
+  if (!/^\/?(v1\/?)?$/.test(pathname)) throw new Error('ALTPROV_BASE_URL must be an origin, such as https://api.stripe.com: its paths begin with /v1')
+  return protocol === 'http:'
+    ? { host: hostname, port: port === '' ? '80' : port, protocol: 'http' }
+    : { host: hostname, port: port === '' ? '443' : port, protocol: 'https' }
+}
+
+/** The SDK wraps what `send` threw; whatever else it throws means that the answer was not what it documents. */
+function faultOf (error: unknown, { errors }: Stripe): unknown {
+  if (error instanceof ProviderFault) return error
+  if (error instanceof errors.StripeConnectionError) return error.detail
+  return new ProviderFault('unreadable', { message: 'altprov answered what its SDK cannot read' })
+}

@@ -1,0 +1,133 @@
+/**
+ * What is read of Stripe's objects, as its API documents them from 2025-03-31 on (periods belong to items, an invoice has
+ * a parent) and before (they belong to the subscription): an event comes in the version of its webhook endpoint, which
+ * need not be the SDK's.
+ */
+import { Type, type Static, type TSchema } from 'typebox'
+import { documented } from '../documented.js'
+
+/** Seconds since 1970, until the year 9999. */
+const Timestamp = Type.Integer({ minimum: 0, maximum: 253_402_300_799 })
+const Id = Type.String({ minLength: 1, maxLength: 255 })
+const Currency = Type.String({ pattern: '^[a-z]{3}$' })
+const Amount = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+const OrNull = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+const Metadata = Type.Object({ tenant_id: Type.Optional(Type.String({ maxLength: 500 })) })
+
+/** An object, or its id where it is not expanded. */
+const Expandable = <S extends TSchema>(schema: S) => Type.Union([Id, schema])
+const Named = Type.Object({ id: Id })
+const PaymentMethod = Expandable(Type.Object({ id: Id, type: Type.String({ minLength: 1, maxLength: 100 }) }))
+
+const Customer = Type.Object({
+  id: Id,
+  email: Type.Optional(OrNull(Type.String())),
+  metadata: Type.Optional(Metadata), // a deleted one has none
+  invoice_settings: Type.Optional(Type.Object({ default_payment_method: Type.Optional(OrNull(PaymentMethod)) }))
+})
+
+const Period = { current_period_start: Type.Optional(Timestamp), current_period_end: Type.Optional(Timestamp) }
+
+const Item = Type.Object({
+  ...Period,
+  id: Id,
+  price: Type.Object({ id: Id, product: Expandable(Named) }),
+  quantity: Type.Optional(Type.Integer({ minimum: 0 }))
+})
+
+const Subscription = Type.Object({
+  ...Period,
+  id: Id,
+  customer: Expandable(Customer),
+  status: Type.Enum(['active', 'canceled', 'incomplete', 'incomplete_expired', 'past_due', 'paused', 'trialing', 'unpaid']),
+  metadata: Metadata,
+  created: Timestamp,
+  start_date: Timestamp,
+  cancel_at_period_end: Type.Boolean(),
+  cancel_at: OrNull(Timestamp),
+  canceled_at: OrNull(Timestamp),
+  ended_at: OrNull(Timestamp),
+  schedule: Type.Optional(OrNull(Expandable(Named))),
+  default_payment_method: Type.Optional(OrNull(PaymentMethod)),
+  items: Type.Object({ data: Type.Array(Item, { minItems: 1, maxItems: 100 }) })
+})
+export type AltprovSubscription = Static<typeof Subscription>
+export type AltprovItem = Static<typeof Item>
+export const readSubscription = documented('a subscription', Subscription)
+export const readSubscriptions = documented('a list of subscriptions', Type.Object({ data: Type.Array(Subscription, { maxItems: 100 }) }))
+/** Of a search only the customers are read: what else it says may be old. */
+export const readFound = documented('a result of a search for subscriptions', Type.Object({ data: Type.Array(Type.Object({ customer: Expandable(Named) }), { maxItems: 100 }) }))
+
+export const readCustomer = documented('a customer', Customer)
+export const readCustomers = documented('a list of customers', Type.Object({ data: Type.Array(Type.Object({ ...Customer.properties, created: Timestamp }), { maxItems: 100 }) }))
+
+const Price = Type.Object({ id: Id, recurring: OrNull(Type.Object({ interval: Type.Enum(['day', 'week', 'month', 'year']), interval_count: Type.Integer({ minimum: 1 }) })) })
+export type AltprovPrice = Static<typeof Price>
+export const readPrice = documented('a price', Price)
+export const readPrices = documented('a list of prices', Type.Object({ data: Type.Array(Price, { maxItems: 100 }) }))
+export const readProduct = documented('a product', Type.Object({ id: Id, default_price: Type.Optional(OrNull(Price)) }))
+
+const Discounts = Type.Optional(Type.Array(Type.Object({
+  coupon: Type.Optional(OrNull(Expandable(Named))),
+  discount: Type.Optional(OrNull(Expandable(Named))),
+  promotion_code: Type.Optional(OrNull(Expandable(Named)))
+})))
+const TaxRates = Type.Optional(OrNull(Type.Array(Named)))
+const Phase = Type.Object({
+  start_date: Timestamp,
+  end_date: Timestamp,
+  trial_end: OrNull(Timestamp),
+  discounts: Discounts,
+  default_tax_rates: TaxRates,
+  automatic_tax: Type.Optional(OrNull(Type.Object({ enabled: Type.Boolean() }))),
+  items: Type.Array(Type.Object({ price: Expandable(Named), quantity: Type.Optional(Type.Integer({ minimum: 0 })), discounts: Discounts, tax_rates: TaxRates }), { minItems: 1 })
+})
+export type AltprovPhase = Static<typeof Phase>
+export type AltprovDiscounts = Static<typeof Discounts>
+export const readSchedule = documented('a schedule of a subscription', Type.Object({
+  id: Id,
+  current_phase: OrNull(Type.Object({ start_date: Timestamp, end_date: Timestamp })),
+  phases: Type.Array(Phase)
+}))
+export const readReleased = documented('a schedule of a subscription', Named)
+
+export const readCheckout = documented('a checkout session', Type.Object({ id: Id, url: Type.String({ pattern: '^https?://' }), amount_total: Amount, currency: Currency }))
+
+export const readEvent = documented('an event', Type.Object({
+  id: Id,
+  object: Type.Literal('event'),
+  type: Type.String({ minLength: 1, maxLength: 255 }),
+  created: Timestamp,
+  data: Type.Object({ object: Type.Unknown() })
+}))
+export type AltprovEvent = ReturnType<typeof readEvent>
+
+export const readSession = documented('a checkout session', Type.Object({
+  id: Id,
+  mode: Type.String(),
+  client_reference_id: OrNull(Type.String({ maxLength: 500 })),
+  metadata: OrNull(Metadata),
+  customer: OrNull(Expandable(Named)),
+  subscription: OrNull(Expandable(Named))
+}))
+
+const SubscriptionDetails = Type.Object({ metadata: Type.Optional(OrNull(Metadata)), subscription: Type.Optional(OrNull(Expandable(Named))) })
+export const readInvoice = documented('an invoice', Type.Object({
+  id: Type.Optional(OrNull(Id)), // a coming one has none
+  customer: OrNull(Expandable(Named)),
+  currency: Currency,
+  amount_due: Type.Integer(),
+  amount_paid: Amount,
+  parent: Type.Optional(OrNull(Type.Object({ subscription_details: Type.Optional(OrNull(SubscriptionDetails)) }))),
+  subscription_details: Type.Optional(OrNull(SubscriptionDetails)),
+  subscription: Type.Optional(OrNull(Expandable(Named)))
+}))
+export type AltprovInvoice = ReturnType<typeof readInvoice>
+
+export const readCharge = documented('a charge', Type.Object({
+  id: Id,
+  customer: OrNull(Expandable(Named)),
+  currency: Currency,
+  amount_refunded: Amount,
+  metadata: Metadata
+}))

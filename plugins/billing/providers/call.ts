@@ -1,0 +1,164 @@
+/**
+ * A call of a payment provider: its time-out, its bounded retries, and what its failures are called (DESIGN 8). Shared
+ * by both adapters and by tenants' billing. An adapter throws a `ProviderFault` for what the provider refuses; whatever
+ * else is thrown means that no answer came.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { failure, TenantryError } from '../../../lib/errors.js'
+
+const tryTime = 5000 // ms for one try
+const callTime = 10_000 // ms for a call with its retries, unless the caller says
+const maxTries = 3
+const firstWait = 200 // ms before the second try; doubled for the third
+const maxReason = 300 // characters
+const defaultRetryAfter = 5 // s, where a provider that limits the rate does not say
+
+/** The largest answer that is read; what is longer is no answer. */
+export const maxAnswerBytes = 5 * 1_048_576
+
+/**
+ * How a provider failed:
+ * `key`: it does not accept the key; `missing`: it does not have what was named; `refused`: it does not accept the
+ * values; `busy`: it limits the rate; `failed`: it could not do it; `unreadable`: its answer is not what it documents.
+ */
+export type FaultKind = 'key' | 'missing' | 'refused' | 'busy' | 'failed' | 'unreadable'
+
+export interface FaultDetails {
+  /** For the log: what happened. It may not hold a key. */
+  readonly message: string
+  /** What the provider says of the values, for the caller: `cleanReason` has gone over it. */
+  readonly reason?: string | undefined
+  /** Seconds, of a provider that limits the rate. */
+  readonly retryAfter?: number | undefined
+}
+
+/** An answer of a provider that is not a success. */
+export class ProviderFault extends Error {
+  readonly kind: FaultKind
+  readonly reason: string | undefined
+  readonly retryAfter: number | undefined
+
+  constructor (kind: FaultKind, { message, reason, retryAfter }: FaultDetails) {
+    super(message)
+    this.name = 'ProviderFault'
+    this.kind = kind
+    this.reason = reason
+    this.retryAfter = retryAfter
+  }
+}
+
+/** What an HTTP status means, where the provider documents nothing else for the call. */
+export function kindOfStatus (status: number): FaultKind {
+  if (status === 401 || status === 403) return 'key'
+  if (status === 404 || status === 410) return 'missing'
+  if (status === 429) return 'busy'
+  return status !== 408 && status >= 400 && status < 500 ? 'refused' : 'failed'
+}
+
+/**
+ * The provider's own words as a caller may have them: one line, 300 characters at most, without the key and without
+ * what looks like one. undefined where nothing is left.
+ */
+export function cleanReason (text: string, key: string): string | undefined {
+  const cleaned = (key === '' ? text : text.replaceAll(key, '[key]'))
+    .replace(/\b(?:polar|sk|rk|pk|whsec)_[\w*-]{4,}/g, '[key]')
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ')
+    .trim()
+  if (cleaned === '') return undefined
+  return [...cleaned].slice(0, maxReason).join('')
+}
+
+/** An answer's body, read to its end. Throws a ProviderFault where it is larger than is read. */
+export async function answerText (response: Response): Promise<string> {
+  if (response.body === null) return ''
+  const chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of response.body) {
+    length += chunk.byteLength
+    if (length > maxAnswerBytes) throw new ProviderFault('unreadable', { message: `an answer of more than ${maxAnswerBytes} bytes` })
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+/** Seconds that a `Retry-After` header asks for, which names seconds or a time; undefined where it says neither. */
+export function retryAfterOf (header: string | null | undefined): number | undefined {
+  if (header === null || header === undefined) return undefined
+  if (/^\d{1,9}$/.test(header)) return Number(header)
+  const time = Date.parse(header)
+  return Number.isNaN(time) ? undefined : Math.max(0, Math.ceil((time - Date.now()) / 1000))
+}
+
+/** The time that the calls of one endpoint have together. */
+export class CallTime {
+  readonly #endsAt: number
+
+  /** `milliseconds` from now. Default: 10,000. */
+  constructor (milliseconds: number = callTime) {
+    this.#endsAt = performance.now() + milliseconds
+  }
+
+  /** Milliseconds that are left, 0 once it is over. */
+  left (): number {
+    return Math.max(0, this.#endsAt - performance.now())
+  }
+}
+
+export interface CallOptions {
+  readonly time: CallTime
+  /** Whose key it is: `tenant` makes a refused one 424, for the tenant has to replace it. */
+  readonly keyOwner: 'platform' | 'tenant'
+  /** The call may be sent again though the provider may have done it already: it reads, or carries an idempotency key. */
+  readonly repeatable: boolean
+}
+
+/**
+ * Runs one call: at most three tries of 5 s each, within the time. `run` ends its request when the signal aborts.
+ * Throws `providerTimeout`, `providerFailed`, `providerBusy`, `providerRefused`, `providerKeyRefused` or `notFound`;
+ * a TenantryError of `run` passes as it is.
+ */
+export async function callProvider<T> (options: CallOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  for (let number = 1; ; number++) {
+    if (options.time.left() === 0) throw failure('providerTimeout')
+    const end = new AbortController()
+    const timer = setTimeout(() => { end.abort() }, Math.min(tryTime, options.time.left()))
+    try {
+      return await run(end.signal)
+    } catch (error) {
+      const wait = number < maxTries ? waitBefore(number, error, options) : undefined
+      if (wait === undefined) throw failureOf(error, end.signal.aborted, options)
+      await sleep(wait)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+/** Milliseconds until the next try; undefined where there shall be none. */
+function waitBefore (number: number, error: unknown, { time, repeatable }: CallOptions): number | undefined {
+  if (error instanceof TenantryError) return undefined
+  const kind = error instanceof ProviderFault ? error.kind : 'failed'
+  // What is refused for its rate has not been done.
+  if (kind !== 'busy' && !(kind === 'failed' && repeatable)) return undefined
+  const asked = error instanceof ProviderFault ? error.retryAfter : undefined
+  const wait = asked === undefined ? firstWait * 2 ** (number - 1) * (0.5 + Math.random() / 2) : asked * 1000
+  return wait < time.left() ? wait : undefined
+}
+
+function failureOf (error: unknown, aborted: boolean, { keyOwner }: CallOptions): TenantryError {
+  if (error instanceof TenantryError) return error
+  if (!(error instanceof ProviderFault)) return failure(aborted ? 'providerTimeout' : 'providerFailed', { cause: error })
+  switch (error.kind) {
+    case 'key': return failure(keyOwner === 'tenant' ? 'providerKeyRefused' : 'providerFailed', { cause: error })
+    case 'missing': return failure('notFound', { cause: error })
+    case 'refused': return failure('providerRefused', { cause: error, ...error.reason === undefined ? {} : { message: `The provider does not accept these values: ${error.reason}` } })
+    case 'busy': return busy(error)
+    case 'failed': case 'unreadable': return failure('providerFailed', { cause: error })
+    default: return error.kind satisfies never
+  }
+}
+
+function busy (error: ProviderFault): TenantryError {
+  const retryAfter = Math.max(1, error.retryAfter ?? defaultRetryAfter)
+  return failure('providerBusy', { cause: error, extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+}

@@ -1,0 +1,75 @@
+/** One request to Polar: bounded, without redirects, and its failures told apart as Polar documents them. */
+import { createHash } from 'node:crypto'
+import { answerText, cleanReason, kindOfStatus, ProviderFault, retryAfterOf, type FaultKind } from '../call.js'
+
+export interface Sender {
+  readonly accessToken: string
+  readonly idempotencyKey: string | undefined
+  readonly signal: AbortSignal
+}
+
+/** What may stand in a header: anything else makes `Headers` throw an error that holds it. */
+const headerText = /^[\x21-\x7e]{1,1024}$/
+
+/** A path with a segment that the address would lose, as an id of `..` makes one. */
+const otherPath = /\/\.{0,2}\/|\/\.{1,2}$/
+
+/** 403 of Polar that say something of a subscription, not of the key. */
+const statesOfSubscription = new Set(['AlreadyCanceledSubscription', 'InactiveSubscription', 'PaymentNotReady', 'TrialingSubscription'])
+
+/** Checks the key before the SDK makes headers of it. */
+export function checkKey (accessToken: string, organizationId: string | undefined): void {
+  if (headerText.test(accessToken) && (organizationId === undefined || headerText.test(organizationId))) return
+  throw new ProviderFault('key', { message: 'the access token or the id of the organization is not of visible ASCII characters' })
+}
+
+/** The answer of a success, read to its end. Throws a ProviderFault for any other. */
+export async function send (url: string, request: RequestInit, { accessToken, idempotencyKey, signal }: Sender): Promise<Response> {
+  const method = request.method ?? 'GET'
+  const { pathname } = new URL(url)
+  if (otherPath.test(url.slice(url.indexOf('://') + 2).split('?')[0] ?? '')) throw new ProviderFault('missing', { message: 'an id that is a part of a path' })
+  const headers = new Headers(request.headers)
+  if (idempotencyKey !== undefined && method !== 'GET') headers.set('idempotency-key', keyOfRequest(idempotencyKey, method, pathname, request.body))
+  const response = await fetch(url, { ...request, headers, signal, redirect: 'manual' })
+  const text = await answerText(response)
+  if (response.ok) return new Response(text)
+  throw faultOf(response, text, `${method} ${pathname}`, accessToken)
+}
+
+/** A call may send several requests under one key, of which each needs its own. */
+function keyOfRequest (key: string, method: string, path: string, body: unknown): string {
+  return createHash('sha256').update(JSON.stringify([key, method, path, typeof body === 'string' ? body : ''])).digest('base64url')
+}
+
+function faultOf (response: Response, text: string, call: string, accessToken: string): ProviderFault {
+  const { name, reason } = refusalOf(text)
+  const cleaned = reason === undefined ? undefined : cleanReason(reason, accessToken)
+  const kind: FaultKind = response.status === 403 && name !== undefined && statesOfSubscription.has(name) ? 'refused' : kindOfStatus(response.status)
+  return new ProviderFault(kind, {
+    message: `payprov answered ${response.status} to ${call}${cleaned === undefined ? '' : `: ${cleaned}`}`,
+    reason: cleaned,
+    retryAfter: retryAfterOf(response.headers.get('retry-after'))
+  })
+}
+
+/** Polar's two forms: `{error, detail}` with a text, and 422 with a list of what is wrong where. */
+function refusalOf (text: string): { name?: string | undefined, reason?: string | undefined } {
+  let body: unknown
+  try {
+    body = JSON.parse(text)
+  } catch {
+    return {}
+  }
+  const { error, detail }: { error?: unknown, detail?: unknown } = Object(body)
+  return {
+    name: typeof error === 'string' ? error : undefined,
+    reason: Array.isArray(detail) ? detail.slice(0, 3).map(fieldReason).join('; ') : typeof detail === 'string' ? detail : undefined
+  }
+}
+
+function fieldReason (item: unknown): string {
+  const { loc, msg }: { loc?: unknown, msg?: unknown } = Object(item)
+  // The first part says where in the request it stands, such as `body`.
+  const field = Array.isArray(loc) ? loc.slice(1, 6).map(String).join('.') : ''
+  return typeof msg === 'string' ? `${field === '' ? '' : `${field}: `}${msg}` : field
+}
