@@ -16,6 +16,7 @@ export const auditActions = [
   'auth.login', 'auth.mfa', 'auth.register', 'auth.logout', 'auth.logout_all', 'user.create',
   'mfa.setup', 'mfa.verify', 'mfa.enable', 'mfa.disable', 'mfa.backup_codes', 'mfa.backup_code',
   'rbac.role.create', 'rbac.role.update', 'rbac.role.delete', 'rbac.permission.create', 'rbac.permission.delete', 'rbac.assign', 'rbac.unassign',
+  'billing.plan', 'billing.subscription', 'billing.payment', 'billing.event', 'billing.event_unclaimed',
   'tenant.create', 'tenant.update', 'tenant.delete', 'migration.apply'
 ] as const
 export type AuditAction = typeof auditActions[number]

@@ -281,6 +281,86 @@ export interface UserMfaTable {
   updated_at: Timestamp
 }
 
+/** What billing remembers of a tenant. */
+export interface BillingTenantsTable {
+  tenant_id: string
+  /** What its subscriptions gave it last; null where none ever gave anything. */
+  plan: string | null
+  /** When time changes something: a period or a grace ends, or the provider is to be asked. */
+  due_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+  /** When the provider answered last, */
+  pulled_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+  /** and when it was asked last. */
+  tried_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+}
+
+/** A subscription as its provider had it last. */
+export interface BillingSubscriptionsTable {
+  tenant_id: string
+  provider: string
+  /** The provider's id. */
+  id: string
+  /** By the provider's clock; null where only payments told of it, and nothing else is known. */
+  as_of: ColumnType<Date | null, Date | null | undefined, Date | null>
+  customer_id: string | null
+  product_ids: Generated<string[]>
+  /** What the products stood for when it was written. */
+  plan: string | null
+  cycle: string | null
+  status: string | null
+  started_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+  period_start: ColumnType<Date | null, Date | null | undefined, Date | null>
+  period_end: ColumnType<Date | null, Date | null | undefined, Date | null>
+  cancel_at_period_end: Generated<boolean>
+  ended_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+  past_due_since: ColumnType<Date | null, Date | null | undefined, Date | null>
+  payment_method: string | null
+  payment_method_as_of: ColumnType<Date | null, Date | null | undefined, Date | null>
+  /** Several states of one moment were told. */
+  unsure: Generated<boolean>
+  /** The time of the last event about it that did not tell its state; null where none came since the provider was asked. */
+  asked_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+}
+
+/** Events of providers that were handled. */
+export interface BillingEventsTable {
+  tenant_id: string
+  provider: string
+  /** The provider's id. */
+  id: string
+  received_at: ColumnType<Date, Date, Date>
+}
+
+/** Events whose tenant is not there. */
+export interface BillingUnclaimedTable {
+  provider: string
+  id: string
+  /** In the order of arrival. */
+  place: Generated<string>
+  /** Whom the event names; null where it names nobody. */
+  tenant: string | null
+  subscription_id: string | null
+  customer_id: string | null
+  event: ColumnType<unknown, string, string>
+  received_at: ColumnType<Date, Date, Date>
+}
+
+/** Background jobs, as pg-boss has them. */
+export interface QueueJobTable {
+  id: Generated<string>
+  /** Of the queue; there is one, `jobs`. */
+  name: string
+  data: ColumnType<{ tenant: string, task: string, data: Record<string, unknown> }, string, never>
+  /** `created` and `retry` wait. */
+  state: Generated<'created' | 'retry' | 'active' | 'completed' | 'cancelled' | 'failed'>
+  /** From `data`; empty for the platform. */
+  tenant_id: ColumnType<string, never, never>
+  /** From `data`: the name that its handler is defined under. */
+  task: ColumnType<string, never, never>
+  keep_until: Timestamp
+  completed_on: ColumnType<Date | null, Date | null | undefined, Date | null>
+}
+
 export interface SystemTables {
   'tenantry.migrations': MigrationsTable
   'tenantry.documents': DocumentsTable
@@ -304,6 +384,11 @@ export interface SystemTables {
   'tenantry.usage_instances': UsageInstancesTable
   'tenantry.usage_gauges': UsageGaugesTable
   'tenantry.usage_reservations': UsageReservationsTable
+  'tenantry_queue.job': QueueJobTable
+  'tenantry.billing_tenants': BillingTenantsTable
+  'tenantry.billing_subscriptions': BillingSubscriptionsTable
+  'tenantry.billing_events': BillingEventsTable
+  'tenantry.billing_unclaimed': BillingUnclaimedTable
 }
 
 /**
@@ -312,8 +397,10 @@ export interface SystemTables {
  * after these; a test holds the list against the database.
  */
 export const tenantOwnedTables = [
+  'tenantry_queue.job',
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
   'tenantry.request_stats',
-  'tenantry.usage_reservations', 'tenantry.usage_counters', 'tenantry.usage_gauges'
+  'tenantry.usage_reservations', 'tenantry.usage_counters', 'tenantry.usage_gauges',
+  'tenantry.billing_events', 'tenantry.billing_subscriptions', 'tenantry.billing_tenants'
 ] as const satisfies readonly (keyof SystemTables)[]

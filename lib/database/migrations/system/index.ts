@@ -6,6 +6,8 @@ import type { SystemMigration } from './system-migration.js'
 import { apiKeys } from './api-keys.js'
 import { attempts } from './attempts.js'
 import { auditLog } from './audit-log.js'
+import { billing } from './billing.js'
+import { queue } from './queue.js'
 import { requestStats } from './request-stats.js'
 import { resourceLimits } from './resource-limits.js'
 import { revocations } from './revocations.js'
@@ -18,4 +20,4 @@ import { usage } from './usage.js'
 import { userMfa } from './user-mfa.js'
 import { users } from './users.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing]

@@ -1,0 +1,73 @@
+/** What payment providers say of tenants: their subscriptions, and the events that told of them. */
+import type { SystemMigration } from './system-migration.js'
+import { noSecurity, policyStatements } from '../policies.js'
+
+const tables = ['tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events']
+
+export const billing: SystemMigration = {
+  description: 'billing',
+  tables: [...tables, 'tenantry.billing_unclaimed'],
+  statements: ({ policies }) => [
+    `create table tenantry.billing_tenants (
+  tenant_id text primary key references tenantry.tenants (id) on delete cascade,
+  plan text,
+  due_at timestamptz,
+  pulled_at timestamptz,
+  tried_at timestamptz
+)`,
+    // For the scheduler.
+    'create index on tenantry.billing_tenants (due_at) where due_at is not null',
+    `create table tenantry.billing_subscriptions (
+  tenant_id text not null references tenantry.tenants (id) on delete cascade,
+  provider text not null,
+  id text not null,
+  as_of timestamptz,
+  customer_id text,
+  product_ids text[] not null default '{}',
+  plan text,
+  cycle text,
+  status text,
+  started_at timestamptz,
+  period_start timestamptz,
+  period_end timestamptz,
+  cancel_at_period_end boolean not null default false,
+  ended_at timestamptz,
+  past_due_since timestamptz,
+  payment_method text,
+  payment_method_as_of timestamptz,
+  unsure boolean not null default false,
+  asked_at timestamptz,
+  primary key (tenant_id, provider, id),
+  check (as_of is null or (customer_id is not null and status is not null and started_at is not null and period_start is not null and period_end is not null))
+)`,
+    // For events that name no tenant.
+    'create index on tenantry.billing_subscriptions (provider, id)',
+    'create index on tenantry.billing_subscriptions (provider, customer_id)',
+    `create table tenantry.billing_events (
+  tenant_id text not null references tenantry.tenants (id) on delete cascade,
+  provider text not null,
+  id text not null,
+  received_at timestamptz not null,
+  primary key (provider, id)
+)`,
+    'create index on tenantry.billing_events (tenant_id)',
+    'create index on tenantry.billing_events (received_at)',
+    // Not a tenant's: the one that an event names is not there.
+    `create table tenantry.billing_unclaimed (
+  provider text not null,
+  id text not null,
+  place bigint generated always as identity unique,
+  tenant text,
+  subscription_id text,
+  customer_id text,
+  event jsonb not null,
+  received_at timestamptz not null,
+  primary key (provider, id)
+)`,
+    'create index on tenantry.billing_unclaimed (tenant)',
+    'create index on tenantry.billing_unclaimed (provider, subscription_id) where tenant is null',
+    'create index on tenantry.billing_unclaimed (provider, customer_id) where tenant is null',
+    'create index on tenantry.billing_unclaimed (received_at)',
+    ...policies ? tables.flatMap((table) => policyStatements(table, 'text', noSecurity)) : []
+  ]
+}

@@ -1,0 +1,91 @@
+/**
+ * What is known of one subscription, out of what was told of it in any order. `merged` is commutative, associative and
+ * idempotent: whoever has heard the same knows the same, whatever came first, twice or late (issue "Webhooks").
+ */
+import type { Snapshot } from './providers/provider.js'
+
+export interface Known {
+  /** Of those that were told the one with the greatest `asOf`; null where only payments told of the subscription. */
+  readonly snapshot: Snapshot | null
+  /** The `asOf` of the last snapshot that had a payment method, which those after it keep; null where none had one. */
+  readonly methodAsOf: Date | null
+  /** Several states of that moment were told, and nothing says which one came last: the provider knows. */
+  readonly unsure: boolean
+  /** The time of the last event about it that did not tell its state; null where there was none since the provider was asked. */
+  readonly askedAt: Date | null
+}
+
+/** What a snapshot alone tells. */
+export function knownOf (snapshot: Snapshot): Known {
+  return {
+    snapshot: { ...snapshot, productIds: [...new Set(snapshot.productIds)].sort() },
+    methodAsOf: snapshot.paymentMethod === null ? null : snapshot.asOf,
+    unsure: false,
+    askedAt: null
+  }
+}
+
+/** What an event tells that carries no snapshot. */
+export function knownSince (askedAt: Date): Known {
+  return { snapshot: null, methodAsOf: null, unsure: false, askedAt }
+}
+
+export function merged (one: Known, other: Known): Known {
+  const askedAt = later(one.askedAt, other.askedAt)
+  if (one.snapshot === null || other.snapshot === null) return { ...one.snapshot === null ? other : one, askedAt }
+  const time = one.snapshot.asOf.getTime() - other.snapshot.asOf.getTime()
+  const state = time === 0 ? sureOf(one.snapshot, one.unsure, other.snapshot, other.unsure) : pick(time > 0 ? one : other)
+  return { ...withMethod(state.snapshot, one, other), unsure: state.unsure, askedAt }
+}
+
+/**
+ * The same where the provider was asked for the snapshot: of its moment it is right whatever events told, and where
+ * nothing later is known no question is open any more.
+ */
+export function confirmed (known: Known, asked: Known): Known {
+  const [before, answer] = [known.snapshot, asked.snapshot]
+  if (before === null || answer === null) return { ...merged(known, asked), askedAt: null }
+  const isOlder = answer.asOf.getTime() < before.asOf.getTime()
+  const snapshot = isOlder ? before : answer
+  return { ...withMethod(snapshot, known, asked), unsure: isOlder && known.unsure && contentOf(before) !== contentOf(answer), askedAt: null }
+}
+
+function pick ({ snapshot, unsure }: Known): { snapshot: Snapshot | null, unsure: boolean } {
+  return { snapshot, unsure }
+}
+
+/**
+ * Of two states of one moment: one that ended stays so, and an `incomplete` one was before any other. Which of the others
+ * came last cannot be told; then the same one of them is taken whatever came first.
+ */
+function sureOf (one: Snapshot, oneUnsure: boolean, other: Snapshot, otherUnsure: boolean): { snapshot: Snapshot, unsure: boolean } {
+  const step = stageOf(one) - stageOf(other)
+  if (step !== 0) return step > 0 ? { snapshot: one, unsure: oneUnsure } : { snapshot: other, unsure: otherUnsure }
+  const contents = [contentOf(one), contentOf(other)] as const
+  if (contents[0] === contents[1]) return { snapshot: one, unsure: oneUnsure || otherUnsure }
+  const order = one.periodEnd.getTime() - other.periodEnd.getTime() || (contents[0] > contents[1] ? 1 : -1)
+  return { snapshot: order > 0 ? one : other, unsure: true }
+}
+
+function stageOf ({ status, endedAt }: Snapshot): number {
+  if (status === 'canceled' || endedAt !== null) return 2
+  return status === 'incomplete' ? 0 : 1
+}
+
+/** What makes two snapshots of one moment the same. */
+function contentOf ({ customerId, productIds, status, startedAt, periodStart, periodEnd, cancelAtPeriodEnd, endedAt, pastDueSince }: Snapshot): string {
+  return JSON.stringify([customerId, productIds, status, startedAt, periodStart, periodEnd, cancelAtPeriodEnd, endedAt, pastDueSince])
+}
+
+/** The snapshot with the payment method that was told last. */
+function withMethod (snapshot: Snapshot | null, one: Known, other: Known): Pick<Known, 'snapshot' | 'methodAsOf'> {
+  const [first, second] = [one.methodAsOf?.getTime() ?? -Infinity, other.methodAsOf?.getTime() ?? -Infinity]
+  const isFirst = first === second ? (one.snapshot?.paymentMethod ?? '') >= (other.snapshot?.paymentMethod ?? '') : first > second
+  const { snapshot: told, methodAsOf } = isFirst ? one : other
+  return { snapshot: snapshot === null ? null : { ...snapshot, paymentMethod: told?.paymentMethod ?? null }, methodAsOf }
+}
+
+function later (one: Date | null, other: Date | null): Date | null {
+  if (one === null || other === null) return one ?? other
+  return one.getTime() >= other.getTime() ? one : other
+}
