@@ -6,10 +6,9 @@ import { tokenExpired, tokenInvalid } from './errors.js'
 
 const clockTolerance = 5_000 // ms that the clocks of issuer and server may differ
 
-/** The payload as claims, frozen throughout since it is shared by requests; null where a claim has the wrong form. */
-export function claimsOf (payload: unknown): Claims | null {
-  if (!isClaims(payload)) return null
-  return deepFreeze(payload)
+/** Throws for a payload that nobody should sign: no server of ours would take the token. */
+export function requireForm (payload: object): void {
+  if (!isClaims(payload)) throw new Error('a claim has a wrong form: see `Claims`')
 }
 
 function isClaims (payload: unknown): payload is Claims {
@@ -24,6 +23,7 @@ function isClaims (payload: unknown): payload is Claims {
 
 /** Claims that hold. */
 export interface Held {
+  /** Frozen throughout: requests share them. */
   readonly claims: Claims
   /** Until when, in milliseconds since 1970. */
   readonly until: number
@@ -34,12 +34,11 @@ export interface Held {
  * one with a wrong form, without `exp`, with an `exp` that never comes, or with times that are not numbers.
  */
 export function heldAt (time: number, payload: unknown): Held {
-  const claims = claimsOf(payload)
-  if (claims === null) throw tokenInvalid()
-  const { exp, nbf = -Infinity, iat = -Infinity } = claims
+  if (!isClaims(payload)) throw tokenInvalid()
+  const { exp, nbf = -Infinity, iat = -Infinity } = payload
   if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number' || typeof iat !== 'number') throw tokenInvalid()
   const until = exp * 1000 + clockTolerance
   if (time >= until) throw tokenExpired()
   if (time < Math.max(nbf, iat) * 1000 - clockTolerance) throw tokenInvalid()
-  return { claims, until }
+  return { claims: deepFreeze(payload), until }
 }

@@ -3,7 +3,7 @@ import type { Claims } from '../../lib/compiler/types.js'
 import type { Providers } from './providers/index.js'
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { claimsOf, heldAt, type Held } from './claims.js'
+import { heldAt, requireForm, type Held } from './claims.js'
 import { tokenInvalid } from './errors.js'
 import { keysOf, type JwtOptions } from './keys.js'
 import { createDecoder, createEncoder } from './own-key.js'
@@ -37,7 +37,7 @@ export interface Tokens {
   verify (token: string, provider?: string): Claims | Promise<Claims>
   /** A token that is good for the second factor alone, and lives 5 minutes. Throws where there is no key to sign with. */
   signPartial (claims: PartialClaims): string
-  /** The claims of a partial token, frozen: `sub`, and `tenant_id` where it has one. Whether it was revoked is not looked at. Throws `tokenInvalid` or `tokenExpired`. */
+  /** The claims of a partial token, frozen: those that it was signed with. Whether it was revoked is not looked at. Throws `tokenInvalid` or `tokenExpired`. */
   verifyPartial (token: string): Claims
   /** Registers who knows of tokens that were revoked. Throws for a second one. */
   useRevocations (list: RevocationList): void
@@ -126,7 +126,7 @@ export function createTokens (jwt: JwtOptions | undefined, now: () => number = D
         iat,
         exp: iat + Math.ceil(expiresIn)
       }
-      if (claimsOf({ ...payload }) === null) throw new Error('a claim has a wrong form: see `Claims`')
+      requireForm(payload)
       return encode(payload)
     },
     verify (token, provider) {

@@ -83,6 +83,9 @@ t.test('claims of a wrong form are refused', async (t) => {
   ]
   for (const claims of wrong) t.throws(() => verify(hs256With(testSecret, claims)), invalid, JSON.stringify(claims))
   t.throws(() => sign({ sub: 'u', tenant_id: '' }), /wrong form/)
+  const permissions = ['notes:read']
+  sign({ sub: 'u', permissions })
+  t.notOk(Object.isFrozen(permissions), 'what is signed stays its owner\'s')
 })
 
 t.test('issuer and audience must be there and be the configured ones', async (t) => {
