@@ -10,6 +10,7 @@ import { writeAudit } from '../../lib/audit.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { SecretUnreadable, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { mfaPlace } from '../../lib/secrets/mfa-place.js'
+import { isUserId, maxUserIdLength } from '../../lib/user-id.js'
 import { createBackupCodes, hashOf, readCode } from './codes.js'
 import { enrolmentOf, type Enrolment } from './enrolment.js'
 import { createMfaStore, type MfaRow, type Sealed, type User } from './store.js'
@@ -23,7 +24,6 @@ const window = 300_000 // ms
 const codeRule: AttemptRule = { kind: 'mfa', max: 5, windowMs: window }
 /** QR codes take some milliseconds each. */
 const setupRule: AttemptRule = { kind: 'mfa-setup', max: 10, windowMs: window }
-const maxUserId = 512 // characters: what an index holds
 
 /** Codes are as they were typed: a one-time password or, where it says so, a backup code. Every method that is given one may throw `tooManyAttempts`. */
 export interface Mfa {
@@ -127,13 +127,12 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
 
   return {
     async isEnabled (tenant, id) {
-      const user = { tenant, id }
-      return isStorable(id) && await createMfaStore(dbFor(tenant)).isEnabled(user)
+      return isUserId(id) && await createMfaStore(dbFor(tenant)).isEnabled({ tenant, id })
     },
 
     async check (tenant, id, typed, actor) {
+      if (!isUserId(id)) return false
       const user = { tenant, id }
-      if (!isStorable(id)) return false
       const [row, code] = [await read(user), readCode(typed)]
       return await prove({ user, row, code, actor, action: code?.method === 'backup_code' ? 'mfa.backup_code' : 'mfa.verify' }, done) !== null
     },
@@ -227,12 +226,8 @@ function hashesOf ({ tenant, id }: User, backupCodes: readonly string[]): string
   return backupCodes.map((code) => hashOf(tenant, id, code))
 }
 
-function isStorable (userId: string): boolean {
-  return userId.length <= maxUserId && !/[\0\p{Cs}]/u.test(userId)
-}
-
 function requireStorable ({ id }: User): void {
-  if (!isStorable(id)) throw failure('badRequest', { message: `The \`sub\` of the token has more than ${maxUserId} characters, or characters that cannot be stored: such a user has no second factor` })
+  if (!isUserId(id)) throw failure('badRequest', { message: `The \`sub\` of the token has more than ${maxUserIdLength} characters, or characters that cannot be stored: such a user has no second factor` })
 }
 
 function codeRequired (path: string): TenantryError {

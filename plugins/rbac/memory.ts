@@ -6,8 +6,8 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { RoleStore } from './store.js'
 import { createLoadCache } from '../../lib/load-cache.js'
+import { isUserId } from '../../lib/user-id.js'
 import { noPermissions, unionOf, type PermissionSet } from '../auth/permissions.js'
-import { isUserId } from './user-id.js'
 
 const maxUsers = 100_000
 const maxWeight = 67_108_864 // bytes, about, of all users that are remembered
