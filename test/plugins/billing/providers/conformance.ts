@@ -1,0 +1,448 @@
+/** What every payment provider's adapter does (DESIGN 8), run against a local server that speaks the provider's protocol. */
+import type { Test } from 'tap'
+import type { PaymentProvider, Snapshot } from '../../../../plugins/billing/providers/provider.js'
+import type { Misfortune, World } from '../../../helpers/payment-world.js'
+import { TenantryError, type ErrorName, catalogue } from '../../../../lib/errors.js'
+
+const day = 86_400_000 // ms
+const minute = 60_000 // ms
+const pro = { name: 'Pro', amount: 2900, currency: 'usd', cycle: 'monthly' } as const
+const team = { name: 'Team', amount: 9900, currency: 'usd', cycle: 'monthly' } as const
+
+/** Runs the suite; `make` starts a new, empty server each time, which ends with the test. */
+export async function conformance (t: Test, make: (t: Test) => Promise<World>): Promise<void> {
+  await t.test('checkouts', async (t) => { await checkouts(t, await make(t)) })
+  await t.test('subscriptions', async (t) => { await subscriptions(t, await make(t)) })
+  await t.test('changes', async (t) => { await changes(t, await make(t)) })
+  await t.test('failures', async (t) => { await failures(t, await make(t)) })
+  await t.test('webhooks', async (t) => { await webhooks(t, await make(t)) })
+}
+
+async function checkouts (t: Test, world: World): Promise<void> {
+  const provider = await world.open()
+  const sold = world.sell(pro)
+  const input = {
+    tenant: 'acme',
+    email: 'pay@acme.example',
+    product: sold.product,
+    successUrl: 'https://app.example/billing/success?session={CHECKOUT_ID}',
+    cancelUrl: 'https://app.example/billing/cancel',
+    idempotencyKey: 'key-1'
+  }
+
+  await t.test('a checkout has the id, the address, and the price of the product; who pays for it is the tenant', async (t) => {
+    const checkout = await provider.checkout(input)
+    t.match(checkout, { amount: 2900, currency: 'usd' })
+    t.ok(checkout.id)
+    t.ok(URL.canParse(checkout.url))
+    const id = world.pay(checkout.id)
+    t.match(await provider.subscriptions('acme'), [{ id, tenant: 'acme', status: 'active', productIds: [sold.product, sold.price] }])
+  })
+
+  await t.test('the product may be named by its price', async (t) => {
+    t.match(await provider.checkout({ ...input, tenant: 'byprice', product: sold.price, idempotencyKey: 'key-2' }), { amount: 2900, currency: 'usd' })
+  })
+
+  await t.test('the e-mail address may be missing', async (t) => {
+    t.match(await provider.checkout({ ...input, tenant: 'nomail', email: undefined, idempotencyKey: 'key-3' }), { amount: 2900 })
+  })
+
+  await t.test('two tenants with one e-mail address have each their own subscription', async (t) => {
+    const own = await provider.checkout({ ...input, tenant: 'globex', idempotencyKey: 'key-4' })
+    const id = world.pay(own.id)
+    t.match(await provider.subscriptions('globex'), [{ id, tenant: 'globex' }])
+    t.equal((await provider.subscriptions('acme')).length, 1)
+  })
+
+  await t.test('a product that is not there is refused', async (t) => {
+    const error = await rejected(provider.checkout({ ...input, product: '00000000-0000-4000-8000-000000000000', idempotencyKey: 'key-5' }))
+    t.ok([catalogue.notFound.code, catalogue.providerRefused.code].includes(error.code), error.code)
+  })
+
+  await t.test('the tries of a checkout carry one idempotency key, another checkout another one', async (t) => {
+    const keyOf = async (idempotencyKey: string) => {
+      world.forget()
+      world.misfortune({ status: 503 })
+      await provider.checkout({ ...input, idempotencyKey })
+      const keys = world.calls.filter(({ method }) => method === 'POST').map(({ headers }) => headers['idempotency-key'])
+      t.equal(keys.length, 2)
+      t.equal(new Set(keys).size, 1)
+      t.type(keys[0], 'string')
+      return keys[0]
+    }
+    t.not(await keyOf('key-6'), await keyOf('key-7'))
+  })
+}
+
+async function subscriptions (t: Test, world: World): Promise<void> {
+  const provider = await world.open()
+  const sold = world.sell(pro)
+
+  await t.test('a tenant that is no customer has none', async (t) => {
+    t.same(await provider.subscriptions('nobody'), [])
+  })
+
+  await t.test('a subscription is told as the provider has it', async (t) => {
+    const id = world.subscribe('acme', sold)
+    const [snapshot, ...others] = await provider.subscriptions('acme')
+    t.same(others, [])
+    if (snapshot === undefined) return t.fail('no snapshot')
+    t.match(snapshot, { id, tenant: 'acme', status: 'active', productIds: [sold.product, sold.price], cancelAtPeriodEnd: false, endedAt: null, pastDueSince: null })
+    t.ok(snapshot.customerId)
+    t.equal(snapshot.startedAt.getTime(), world.now())
+    t.equal(snapshot.periodStart.getTime(), world.now())
+    t.ok(snapshot.periodEnd.getTime() >= world.now() + 28 * day)
+    t.ok(snapshot.asOf.getTime() <= world.now())
+  })
+
+  await t.test('its whole life: a trial, past due, recovered, unpaid, ended', async (t) => {
+    const id = world.subscribe('life', sold, { trialDays: 14 })
+    t.match(await one(provider, 'life'), { id, status: 'trialing' })
+    world.advance(14 * day)
+    world.change(id, 'renew')
+    const paid = await one(provider, 'life')
+    t.match(paid, { status: 'active', pastDueSince: null })
+    world.advance(31 * day)
+    world.change(id, 'pastDue')
+    const late = await one(provider, 'life')
+    t.equal(late.status, 'past_due')
+    t.ok(late.pastDueSince instanceof Date && late.pastDueSince.getTime() <= world.now() && late.pastDueSince.getTime() >= paid.periodEnd.getTime() - day)
+    world.advance(day)
+    world.change(id, 'recover')
+    t.match(await one(provider, 'life'), { status: 'active', pastDueSince: null })
+    world.advance(31 * day)
+    world.change(id, 'pastDue')
+    world.advance(day)
+    world.change(id, 'unpaid')
+    t.equal((await one(provider, 'life')).status, 'unpaid')
+    world.change(id, 'end')
+    const ended = await one(provider, 'life')
+    t.equal(ended.status, 'canceled')
+    t.equal(ended.endedAt?.getTime(), world.now())
+  })
+
+  await t.test('of two snapshots the later one has the later time', async (t) => {
+    const id = world.subscribe('order', sold)
+    const first = await one(provider, 'order')
+    world.advance(1000)
+    world.change(id, 'end')
+    t.ok((await one(provider, 'order')).asOf.getTime() > first.asOf.getTime())
+  })
+
+  await t.test('ended ones are there too, the newest first; those of other tenants are not', async (t) => {
+    const ids: string[] = []
+    for (let count = 0; count < 12; count++) {
+      world.advance(minute)
+      const id = world.subscribe('many', sold)
+      if (count < 11) world.change(id, 'end')
+      ids.unshift(id)
+    }
+    t.same((await provider.subscriptions('many')).map(({ id }) => id), ids)
+    t.equal((await provider.subscriptions('acme')).length, 1)
+  })
+
+  await t.test('100 at most', async (t) => {
+    for (let count = 0; count < 103; count++) world.change(world.subscribe('crowd', sold), 'end')
+    world.advance(minute)
+    const newest = world.subscribe('crowd', sold)
+    const found = await provider.subscriptions('crowd')
+    t.equal(found.length, 100)
+    t.equal(found[0]?.id, newest)
+  })
+}
+
+async function changes (t: Test, world: World): Promise<void> {
+  const provider = await world.open()
+  const [small, large] = [world.sell(pro), world.sell(team)]
+
+  await t.test('a change of product now is there at once, and charged', async (t) => {
+    const id = world.subscribe('now', small)
+    t.match(await provider.changeProduct(id, large.product, 'now', 'now-1'), { id, tenant: 'now', productIds: [large.product, large.price] })
+    t.match(await one(provider, 'now'), { productIds: [large.product, large.price] })
+    t.equal(world.charges(id), 2)
+  })
+
+  await t.test('the product may be named by its price', async (t) => {
+    const id = world.subscribe('price', small)
+    t.match(await provider.changeProduct(id, large.price, 'now', 'price-1'), { productIds: [large.product, large.price] })
+  })
+
+  await t.test('a change at the period\'s end comes then, and can be taken back', async (t) => {
+    const id = world.subscribe('later', large)
+    t.match(await provider.changeProduct(id, small.product, 'period_end', 'later-1'), { productIds: [large.product, large.price], cancelAtPeriodEnd: false })
+    t.equal(world.charges(id), 1)
+    t.match(await provider.resume(id, 'later-2'), { productIds: [large.product, large.price] })
+    world.advance(31 * day)
+    world.change(id, 'renew')
+    t.match(await one(provider, 'later'), { productIds: [large.product, large.price] })
+    await provider.changeProduct(id, small.product, 'period_end', 'later-3')
+    world.advance(31 * day)
+    world.change(id, 'renew')
+    t.match(await one(provider, 'later'), { status: 'active', productIds: [small.product, small.price] })
+  })
+
+  await t.test('a change now replaces one that was to come', async (t) => {
+    const [first, third] = [world.sell({ ...pro, name: 'First' }), world.sell({ ...team, name: 'Third' })]
+    const id = world.subscribe('replaced', large)
+    await provider.changeProduct(id, first.product, 'period_end', 'replaced-1')
+    await provider.changeProduct(id, third.product, 'now', 'replaced-2')
+    world.advance(31 * day)
+    world.change(id, 'renew')
+    t.match(await one(provider, 'replaced'), { productIds: [third.product, third.price] })
+  })
+
+  await t.test('a cancellation lets the period run out, and can be taken back', async (t) => {
+    const id = world.subscribe('cancel', small)
+    const before = await one(provider, 'cancel')
+    const canceled = await provider.cancel(id, 'cancel-1')
+    t.match(canceled, { id, status: 'active', cancelAtPeriodEnd: true, endedAt: null })
+    t.same(canceled.periodEnd, before.periodEnd)
+    t.match(await provider.resume(id, 'cancel-2'), { status: 'active', cancelAtPeriodEnd: false })
+    await provider.cancel(id, 'cancel-3')
+    world.advance(31 * day)
+    world.change(id, 'renew')
+    t.match(await one(provider, 'cancel'), { status: 'canceled' })
+  })
+
+  await t.test('a change of product takes a cancellation back', async (t) => {
+    const id = world.subscribe('back', small)
+    await provider.cancel(id, 'back-1')
+    t.match(await provider.changeProduct(id, large.product, 'now', 'back-2'), { cancelAtPeriodEnd: false, productIds: [large.product, large.price] })
+  })
+
+  await t.test('what is so already stays so', async (t) => {
+    const id = world.subscribe('twice', small)
+    await provider.cancel(id, 'twice-1')
+    t.match(await provider.cancel(id, 'twice-2'), { cancelAtPeriodEnd: true })
+    await provider.resume(id, 'twice-3')
+    t.match(await provider.resume(id, 'twice-4'), { cancelAtPeriodEnd: false })
+    t.match(await provider.changeProduct(id, small.product, 'now', 'twice-5'), { productIds: [small.product, small.price] })
+    t.equal(world.charges(id), 1)
+  })
+
+  await t.test('a change whose answer was lost is made once', async (t) => {
+    const id = world.subscribe('lost', small)
+    const losing = async (run: () => Promise<Snapshot>) => {
+      // Only what changes something is lost: what an adapter reads before it comes through.
+      world.misfortune('lost')
+      return await run()
+    }
+    t.match(await losing(() => provider.changeProduct(id, large.product, 'now', 'lost-1')), { productIds: [large.product, large.price] })
+    t.equal(world.charges(id), 2)
+    t.match(await losing(() => provider.cancel(id, 'lost-2')), { cancelAtPeriodEnd: true })
+    t.match(await losing(() => provider.resume(id, 'lost-3')), { cancelAtPeriodEnd: false })
+  })
+
+  await t.test('a subscription that is not there', async (t) => {
+    for (const id of ['00000000-0000-4000-8000-000000000000', 'sub_unknown', '..', 'a/b', '']) {
+      for (const call of [() => provider.cancel(id, 'a'), () => provider.resume(id, 'b'), () => provider.changeProduct(id, small.product, 'now', 'c')]) {
+        is(t, await rejected(call()), 'notFound')
+      }
+    }
+  })
+
+  await t.test('one that has ended cannot be changed, and says so', async (t) => {
+    const id = world.subscribe('over', small)
+    world.change(id, 'end')
+    is(t, await rejected(provider.changeProduct(id, large.product, 'now', 'over-1')), 'providerRefused')
+    is(t, await rejected(provider.resume(id, 'over-2')), 'providerRefused')
+  })
+}
+
+async function failures (t: Test, world: World): Promise<void> {
+  const provider = await world.open()
+  const sold = world.sell(pro)
+  const id = world.subscribe('acme', sold)
+  const after = async (misfortune: Misfortune, times: number, run: () => Promise<unknown> = () => provider.subscriptions('acme')) => {
+    world.forget()
+    world.misfortune(misfortune, times)
+    try {
+      return await run()
+    } finally {
+      world.misfortune(misfortune, 0)
+    }
+  }
+
+  await t.test('what passes is tried again', async (t) => {
+    for (const misfortune of [{ status: 500 }, { status: 503 }, { status: 429, retryAfter: 0 }, 'reset'] as const) {
+      t.match(await after(misfortune, 1), [{ id }], JSON.stringify(misfortune))
+    }
+  })
+
+  await t.test('what lasts is told after three tries at most', async (t) => {
+    for (const misfortune of [{ status: 500 }, { status: 502 }, 'reset', 'redirect', 'nonsense', 'text', 'huge'] as const) {
+      is(t, await rejected(after(misfortune, 1000)), 'providerFailed', JSON.stringify(misfortune))
+      const requests = new Map<string, number>()
+      for (const { method, path } of world.calls) requests.set(`${method} ${path}`, (requests.get(`${method} ${path}`) ?? 0) + 1)
+      t.ok([...requests.values()].every((count) => count <= 3), `${JSON.stringify(misfortune)}: ${JSON.stringify([...requests])}`)
+    }
+    t.same(world.strayed, [])
+  })
+
+  await t.test('a provider that does not answer is given up in time', async (t) => {
+    const hasty = await world.open({ timeoutMs: 200 })
+    is(t, await rejected(after('silent', 1000, () => hasty.subscriptions('acme'))), 'providerTimeout')
+    is(t, await rejected(after('silent', 1000, () => hasty.cancel(id, 'silent-1'))), 'providerTimeout')
+    t.match(await one(provider, 'acme'), { cancelAtPeriodEnd: false })
+  })
+
+  await t.test('a limited rate is waited for, or told with the time to wait', async (t) => {
+    t.match(await after({ status: 429, retryAfter: 1 }, 1), [{ id }])
+    const error = await rejected(after({ status: 429, retryAfter: 60 }, 1))
+    is(t, error, 'providerBusy')
+    t.match(error.extras, { retryAfter: 60 })
+    t.equal(error.headers['retry-after'], '60')
+    t.equal(world.calls.filter(({ method }) => method === 'GET').length <= 2, true)
+  })
+
+  await t.test('a refused key is the platform\'s trouble, and nobody reads it', async (t) => {
+    const wrong = await world.open({ apiKey: 'wrong_key_1234567890' })
+    const error = await rejected(wrong.subscriptions('acme'))
+    is(t, error, 'providerFailed')
+    t.notMatch(textOf(error), 'wrong_key_1234567890')
+    for (const apiKey of ['line\nbreak', 'käse', ' ']) {
+      const other = await rejected((await world.open({ apiKey })).subscriptions('acme'))
+      is(t, other, 'providerFailed')
+      t.notMatch(textOf(other), apiKey === ' ' ? 'Bearer' : apiKey)
+    }
+  })
+
+  await t.test('refused values are told in the provider\'s words, without keys', async (t) => {
+    for (const status of [400, 422] as const) {
+      const message = `The value ${world.apiKey} is\nnot right ${'x'.repeat(400)}`
+      const error = await rejected(after({ status, message }, 1, () => provider.cancel(id, 'refused-1')))
+      is(t, error, 'providerRefused')
+      t.match(error.message, 'is not right')
+      t.notMatch(error.message, world.apiKey)
+      t.ok(error.message.length < 360)
+      t.equal(world.calls.length, 1)
+    }
+  })
+}
+
+async function webhooks (t: Test, world: World): Promise<void> {
+  const provider = await world.open()
+  const sold = world.sell(pro)
+  const id = world.subscribe('acme', sold)
+  const now = world.now()
+
+  await t.test('events carry the subscription as it is, or the payment', async (t) => {
+    const snapshot = await one(provider, 'acme')
+    for (const kind of ['created', 'updated'] as const) {
+      const { body, headers } = world.event(kind, id)
+      const event = provider.readWebhook(body, headers, now)
+      t.match(event, { tenant: 'acme', subscriptionId: id, payment: null })
+      t.same(withoutTime(event?.snapshot), withoutTime(snapshot))
+      t.ok(event?.id)
+      t.ok(event?.at instanceof Date)
+    }
+    for (const [kind, outcome] of [['paid', 'paid'], ['refunded', 'refunded']] as const) {
+      const { body, headers } = world.event(kind, id)
+      t.match(provider.readWebhook(body, headers, now), { tenant: 'acme', subscriptionId: id, snapshot: null, payment: { outcome, amount: 2900, currency: 'usd' } })
+    }
+    const { body, headers } = world.event('other', id)
+    t.equal(provider.readWebhook(body, headers, now), null)
+  })
+
+  await t.test('two events have two ids; one that is sent again has its own', async (t) => {
+    const [first, second] = [world.event('updated', id), world.event('updated', id)]
+    t.not(provider.readWebhook(first.body, first.headers, now)?.id, provider.readWebhook(second.body, second.headers, now)?.id)
+    t.equal(provider.readWebhook(first.body, first.headers, now)?.id, provider.readWebhook(first.body, first.headers, now + minute)?.id)
+  })
+
+  await t.test('the tolerance is five minutes in both directions', async (t) => {
+    const { body, headers } = world.event('updated', id)
+    for (const offset of [0, 4 * minute, -4 * minute]) t.ok(provider.readWebhook(body, headers, now + offset), String(offset))
+    for (const offset of [6 * minute, -6 * minute, day]) refused(t, () => provider.readWebhook(body, headers, now + offset), 'signatureInvalid', String(offset))
+  })
+
+  await t.test('anything that is not as it was signed is refused', async (t) => {
+    const { body, headers } = world.event('updated', id)
+    const changed = Buffer.from(body)
+    changed[changed.length - 2] = 0x20
+    refused(t, () => provider.readWebhook(changed, headers, now), 'signatureInvalid', 'changed')
+    refused(t, () => provider.readWebhook(Buffer.concat([body, Buffer.from(' ')]), headers, now), 'signatureInvalid', 'longer')
+    refused(t, () => provider.readWebhook(Buffer.alloc(0), headers, now), 'signatureInvalid', 'empty')
+    refused(t, () => provider.readWebhook(body, {}, now), 'signatureInvalid', 'no headers')
+    for (const name of Object.keys(headers)) {
+      refused(t, () => provider.readWebhook(body, { ...headers, [name]: undefined }, now), 'signatureInvalid', `without ${name}`)
+      refused(t, () => provider.readWebhook(body, { ...headers, [name]: '' }, now), 'signatureInvalid', `empty ${name}`)
+      refused(t, () => provider.readWebhook(body, { ...headers, [name]: 'ä,=;.' }, now), 'signatureInvalid', `other ${name}`)
+      refused(t, () => provider.readWebhook(body, { ...headers, [name]: `${headers[name] ?? ''}1` }, now), 'signatureInvalid', `longer ${name}`)
+    }
+  })
+
+  await t.test('one right signature among several is enough; none is not', async (t) => {
+    const { secret, signed } = secretsOf(world, id)
+    t.ok(provider.readWebhook(...signed(['another secret', secret]), now))
+    refused(t, () => provider.readWebhook(...signed(['another secret', 'a third one']), now), 'signatureInvalid', 'none right')
+    refused(t, () => provider.readWebhook(...signed([]), now), 'signatureInvalid', 'none at all')
+  })
+
+  await t.test('a secret that was replaced is accepted as long as it is named', async (t) => {
+    const { secret, signed } = secretsOf(world, id)
+    const rotated = await world.open({ webhookSecrets: ['the new secret of the webhooks', secret] })
+    t.ok(rotated.readWebhook(...signed([secret]), now))
+    t.ok(rotated.readWebhook(...signed(['the new secret of the webhooks']), now))
+    const later = await world.open({ webhookSecrets: ['the new secret of the webhooks'] })
+    refused(t, () => later.readWebhook(...signed([secret]), now), 'signatureInvalid', 'taken out')
+    const without = await world.open({ webhookSecrets: [] })
+    refused(t, () => without.readWebhook(...signed([secret]), now), 'signatureInvalid', 'no secret')
+    const empty = await world.open({ webhookSecrets: [''] })
+    refused(t, () => empty.readWebhook(...signed(['']), now), 'signatureInvalid', 'an empty secret')
+  })
+
+  await t.test('what is signed and is no event is a bad request', async (t) => {
+    for (const text of ['', 'no json', '[]', 'null', '"text"', '{}', '{"type":1}', '{"type":"subscription.updated"}', '{"id":"evt_1","type":"customer.subscription.updated"}', '\ud800']) {
+      const { body, headers } = world.sign(Buffer.from(text))
+      refused(t, () => provider.readWebhook(body, headers, now), 'badRequest', text)
+    }
+  })
+
+  await t.test('an ended subscription\'s event says so', async (t) => {
+    world.change(id, 'end')
+    const { body, headers } = world.event('ended', id)
+    t.match(provider.readWebhook(body, headers, now), { snapshot: { id, status: 'canceled', endedAt: new Date(world.now()) } })
+  })
+}
+
+function secretsOf (world: World, subscription: string) {
+  const { body } = world.event('updated', subscription)
+  return {
+    secret: world.webhookSecret,
+    signed: (secrets: readonly string[]): [Buffer, Record<string, string>] => [body, world.sign(body, { secrets }).headers]
+  }
+}
+
+async function one (provider: PaymentProvider, tenant: string): Promise<Snapshot> {
+  const [snapshot, ...others] = await provider.subscriptions(tenant)
+  if (snapshot === undefined || others.length > 0) throw new Error(`${tenant} has ${others.length} other subscriptions`)
+  return snapshot
+}
+
+/** What an event cannot say alike: when it was told, and how it is paid. */
+function withoutTime (snapshot: Snapshot | null | undefined): Partial<Snapshot> {
+  const { asOf, paymentMethod, ...rest } = snapshot ?? {}
+  return rest
+}
+
+async function rejected (promise: Promise<unknown>): Promise<TenantryError> {
+  const error: unknown = await promise.then(() => new Error('nothing was thrown'), (reason: unknown) => reason)
+  if (error instanceof TenantryError) return error
+  throw error
+}
+
+function is (t: Test, error: TenantryError, name: ErrorName, message = ''): void {
+  t.equal(error.code, catalogue[name].code, `${message} ${textOf(error)}`)
+}
+
+function refused (t: Test, run: () => unknown, name: ErrorName, message: string): void {
+  t.throws(run, { code: catalogue[name].code }, message)
+}
+
+/** All that a log would have of it. */
+function textOf (error: TenantryError): string {
+  const texts: string[] = []
+  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) texts.push(cause.stack ?? cause.message)
+  return `${texts.join('\n')} ${JSON.stringify(error.extras)}`
+}
