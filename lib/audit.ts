@@ -16,7 +16,8 @@ export const auditActions = [
   'auth.login', 'auth.mfa', 'auth.register', 'auth.logout', 'auth.logout_all', 'user.create',
   'mfa.setup', 'mfa.verify', 'mfa.enable', 'mfa.disable', 'mfa.backup_codes', 'mfa.backup_code',
   'rbac.role.create', 'rbac.role.update', 'rbac.role.delete', 'rbac.permission.create', 'rbac.permission.delete', 'rbac.assign', 'rbac.unassign',
-  'billing.plan', 'billing.subscription', 'billing.payment', 'billing.event', 'billing.event_unclaimed',
+  'billing.upgrade', 'billing.plan', 'billing.subscription', 'billing.payment', 'billing.event', 'billing.event_unclaimed',
+  'tenant_billing.product.create', 'tenant_billing.checkout.create', 'tenant_billing.subscription.cancel',
   'tenant.create', 'tenant.update', 'tenant.delete', 'migration.apply'
 ] as const
 export type AuditAction = typeof auditActions[number]

@@ -72,6 +72,7 @@ export const catalogue = {
   configInvalid: entry('TENANTRY_CONFIG_INVALID', 400, 'Bad Request', 'The configuration has faults'),
   codeInvalid: entry('TENANTRY_CODE_INVALID', 400, 'Bad Request', 'Invalid code'),
   providerRefused: entry('TENANTRY_PROVIDER_REFUSED', 400, 'Bad Request', 'The provider does not accept these values'),
+  secretRequired: entry('TENANTRY_SECRET_REQUIRED', 400, 'Bad Request', 'The tenant must store a secret first'),
   roleInvalid: entry('TENANTRY_ROLE_INVALID', 400, 'Bad Request', 'The role cannot be saved'),
   answerTooLarge: entry('TENANTRY_ANSWER_TOO_LARGE', 400, 'Bad Request', 'The answer would be larger than this server makes: ask for fewer records or fields'),
   tokenMissing: entry('TENANTRY_TOKEN_MISSING', 401, 'Unauthorized', 'No authorization token provided'),

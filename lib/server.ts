@@ -28,6 +28,7 @@ import sessions from '../plugins/sessions/index.js'
 import stop from '../plugins/stop.js'
 import secrets, { type SecretsOptions } from '../plugins/secrets/index.js'
 import tenancy, { tenantRoutes } from '../plugins/tenancy/index.js'
+import tenantBilling from '../plugins/tenant-billing/index.js'
 import { tenantConfig } from '../plugins/tenant-config/index.js'
 import tenantRbac from '../plugins/tenant-rbac/index.js'
 import usage, { usageRoutes } from '../plugins/usage/index.js'
@@ -96,6 +97,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (plugins.usage !== false) app.register(usageRoutes, { report: plugins.billing !== false })
   if (plugins.audit !== false) app.register(auditRoutes)
   if (plugins.secrets !== false) app.register(secrets, secretsOptions(env))
+  if (plugins.secrets !== false && plugins['tenant-billing'] !== false) app.register(tenantBilling, { baseUrl: setting(env, 'PAYPROV_BASE_URL')?.trim() || undefined })
   if (plugins['api-keys'] !== false) app.register(apiKeys)
   if (plugins['tenant-rbac'] !== false) app.register(tenantRbac)
   if (config.database.roleTables !== undefined) app.register(rbac, { defaultRole: config.rbac.defaultRole })

@@ -89,7 +89,7 @@ export function parsed (text: string): Body {
 const leaks: readonly RegExp[] = [
   /row_to_json|json_agg|gen_random_uuid|set_config|\)::text\b|\$\d+::|"public"\.|"tenantry"\./,
   /\n\s+at |node_modules|file:\/\/|\/lib\/|\/plugins\/|\.[mc]?[jt]s:\d+/,
-  /SQLSTATE|syntax error at|violates [a-z-]+ constraint|relation "|does not exist|invalid input syntax|unterminated|_pkey\b|_fkey\b|(?<!\bapi)_key\b/,
+  /SQLSTATE|syntax error at|violates [a-z-]+ constraint|relation "|does not exist|invalid input syntax|unterminated|_pkey\b|_fkey\b|(?<!\b(?:payprov_)?api)_key\b/,
   /postgres(?:ql)?:\/\/|ECONNREFUSED|127\.0\.0\.1|FST_ERR|TypeError|undefined is not/
 ]
 

@@ -39,7 +39,7 @@ export const Plugins = Section({
   realtime: PlannedGroup('`/realtime`.'),
   'resource-limits': Group('`/tenant/limits`, and the limits of users that tenants set with it.', {}),
   system: PlannedGroup('`/system`, `/metrics`, `/cache` and `/queue`.'),
-  'tenant-billing': PlannedGroup('`/billing/tenant`.'),
+  'tenant-billing': Group('`/billing/tenant`, which is there where `secrets` is on.', {}),
   usage: Group('`/usage` and `GET /billing/usage` (which is there where `billing` is on, too), and the counting of what tenants use.', {}),
   webhooks: PlannedGroup('`/webhooks`.')
 }, { default: {}, description: 'Groups of built-in endpoints, by name.' })

@@ -1,0 +1,55 @@
+/** The account that a tenant has at payprov, reached by the tenant's own secrets. */
+import type { Secrets } from '../secrets/service.js'
+import type { SecretValues } from '../secrets/values.js'
+import { failure } from '../../lib/errors.js'
+import { CallTime } from '../billing/providers/call.js'
+import { createPayprovClient, type PayprovCall, type PayprovClient, type PayprovServices } from '../billing/providers/payprov/client.js'
+
+const keySecret = 'payprov_api_key'
+const organizationSecret = 'payprov_organization_id'
+
+/** One request's way to payprov: all of its calls share ten seconds. */
+export interface Account {
+  call<T> (options: Omit<PayprovCall, 'time'>, run: (polar: PayprovServices) => Promise<T>): Promise<T>
+}
+
+export interface Accounts {
+  /** Throws `secretRequired` where the tenant has no key, or one of its secrets has expired, and `billingNotConfigured` without the SDK. */
+  open (tenant: string): Promise<Account>
+}
+
+/** `baseUrl`: where payprov is; its own address without one. */
+export function createAccounts (secrets: Pick<Secrets, 'values' | 'accessed'>, baseUrl: string | undefined): Accounts {
+  return {
+    async open (tenant) {
+      const values = await secrets.values(tenant)
+      const accessToken = valueOf(values, keySecret)
+      if (accessToken === undefined) throw secretRequired(keySecret, 'is missing')
+      const organizationId = valueOf(values, organizationSecret)
+      secrets.accessed(tenant, organizationId === undefined ? [keySecret] : [keySecret, organizationSecret])
+      const client = await open({ accessToken, organizationId, baseUrl, keyOwner: 'tenant' })
+      const time = new CallTime()
+      return { call: (options, run) => client.call({ ...options, time }, run) }
+    }
+  }
+}
+
+/** A tenant whose organization has expired must not act on another one. */
+function valueOf (values: SecretValues, key: string): string | undefined {
+  const value = values.get(key)
+  if (value === null) throw secretRequired(key, 'has expired')
+  return value
+}
+
+function secretRequired (secret: string, what: string): Error {
+  return failure('secretRequired', { message: `The tenant's secret "${secret}" ${what}: store it with POST /tenant/secrets`, extras: { secret } })
+}
+
+async function open (options: Parameters<typeof createPayprovClient>[0]): Promise<PayprovClient> {
+  try {
+    return await createPayprovClient(options)
+  } catch (cause) {
+    // The package that it is made of is not installed.
+    throw failure('billingNotConfigured', { cause })
+  }
+}

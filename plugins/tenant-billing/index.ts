@@ -1,0 +1,40 @@
+/**
+ * Tenants bill their own customers through their own accounts at payprov: the endpoints under `/billing/tenant` (SPEC
+ * "Tenant billing", DESIGN 8). A route group. Needs the plugins database, auth, tenancy and secrets, and for its calls the
+ * package @polar-sh/sdk, which is loaded when the first is made.
+ */
+import type {} from '../auth/index.js'
+import type {} from '../database.js'
+import type {} from '../secrets/index.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import conventions from '../conventions.js'
+import { requireDecorator } from '../requirement.js'
+import { createAccounts } from './account.js'
+import { createPlaces } from './places.js'
+import { tenantBillingRoutes } from './routes.js'
+import { createTenantBilling } from './service.js'
+
+export interface TenantBillingOptions {
+  /** The address of payprov, such as that of a proxy: absolute, http or https. The platform says it, and no tenant. Default: payprov's own. */
+  readonly baseUrl?: string | undefined
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+export async function tenantBilling (app: FastifyInstance, { baseUrl, now = Date.now }: TenantBillingOptions): Promise<void> {
+  requireDecorator(app, 'engine', 'database', 'tenant-billing')
+  requireDecorator(app, 'auth', 'auth', 'tenant-billing')
+  requireDecorator(app, 'tenancy', 'tenancy', 'tenant-billing')
+  requireDecorator(app, 'secrets', 'secrets', 'tenant-billing')
+  if (baseUrl !== undefined && !(/^https?:\/\//i.test(baseUrl) && URL.canParse(baseUrl))) throw new Error('baseUrl is no absolute address of http or https')
+  const { engine, log, secrets } = app
+  const places = createPlaces()
+  app.addHook('onClose', async () => places.close())
+
+  await app.register(conventions)
+  tenantBillingRoutes(app, createTenantBilling({ accounts: createAccounts(secrets, baseUrl), places, dbFor: (tenant) => engine.kyselyFor(tenant), log, now }))
+}
+
+export default fp(tenantBilling, { name: 'tenantry-tenant-billing', fastify: '5.x', encapsulate: true })

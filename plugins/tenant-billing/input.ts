@@ -1,0 +1,58 @@
+/** What callers send of products and checkouts, checked beyond its schema. */
+import { Type, type Static } from 'typebox'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import { currencies } from './currencies.js'
+import { intervals, type Interval } from './records.js'
+
+const maxAmount = 99_999_999 // in minor units: payprov takes no more in any currency
+const maxUrl = 2000 // characters
+/** payprov's ids. */
+export const Id = (description: string) => Type.String({ pattern: '^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$', expected: 'a UUID', description })
+
+const closed = { additionalProperties: false } as const
+
+export const NewProduct = Type.Object({
+  name: Type.String({ minLength: 3, maxLength: 64, pattern: '^[^\\u0000]*$', examples: ['Pro'] }),
+  description: Type.Optional(Type.Union([Type.String({ maxLength: 10_000, pattern: '^[^\\u0000]*$' }), Type.Null()], { description: 'Default: none.' })),
+  prices: Type.Array(Type.Object({
+    amount: Type.Integer({ minimum: 0, maximum: maxAmount, description: 'In minor units of the currency, such as cents; 0 is free. payprov has a least amount for each currency, such as 50 for `usd`.', examples: [2900] }),
+    currency: Type.Enum([...currencies], { description: 'ISO 4217 in lower case.', examples: ['usd'] }),
+    interval: Type.Enum([...intervals], { description: 'How often it is paid: the same in all prices of a product.' })
+  }, closed), { minItems: 1, maxItems: currencies.length, description: 'One for each currency.' })
+}, closed)
+export type NewProduct = Static<typeof NewProduct>
+
+const Url = (description: string) => Type.String({ minLength: 1, maxLength: maxUrl, description: `${description} Absolute, http or https, without a user or password.` })
+
+export const NewCheckout = Type.Object({
+  productPriceId: Id('The id of a price of one of the products.'),
+  customerEmail: Type.String({ format: 'email', maxLength: 254 }),
+  successUrl: Url('Where payprov sends the customer who has paid; `{CHECKOUT_ID}` in it becomes the id of the checkout.'),
+  cancelUrl: Url('Where the link goes that leads back from the checkout.')
+}, closed)
+export type NewCheckout = Static<typeof NewCheckout>
+
+/** The interval of a product's prices: payprov has one for each product, and one price for each currency. Throws `validationFailed`. */
+export function intervalOf ([first, ...others]: NewProduct['prices']): Interval {
+  if (first === undefined) throw invalid('/body/prices', 'must have at least 1 item', 'minItems')
+  const seen = new Set<string>([first.currency])
+  for (const [index, { currency, interval }] of others.entries()) {
+    const at = `/body/prices/${index + 1}`
+    if (interval !== first.interval) throw invalid(`${at}/interval`, `must be "${first.interval}", as in the first price: a product has one interval`, 'const')
+    if (seen.has(currency)) throw invalid(`${at}/currency`, 'must not be that of another price: a product has one price in each currency', 'uniqueItems')
+    seen.add(currency)
+  }
+  return first.interval
+}
+
+/** Throws `validationFailed` unless the text is an absolute URL of http or https, which names no user. */
+export function checkUrl (text: string, member: 'successUrl' | 'cancelUrl'): void {
+  const [, authority] = /^https?:\/\/([^/?#]+)(?:[/?#]|$)/i.exec(text) ?? []
+  // What browsers read as another character, or drop, is no part of a URL that two programs read alike.
+  if (authority === undefined || !URL.canParse(text) || /[\s\\\p{Cc}]/u.test(text)) throw invalid(`/body/${member}`, 'must be an absolute URL of http or https', 'format')
+  if (authority.includes('@')) throw invalid(`/body/${member}`, 'must not hold a user or password', 'format')
+}
+
+function invalid (path: string, message: string, keyword: string): TenantryError {
+  return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
+}

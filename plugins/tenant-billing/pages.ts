@@ -1,0 +1,48 @@
+/** Lists across the pages of payprov: up to 1,000 records an answer, and a cursor for those after them. */
+import type { Page } from './records.js'
+import { failure } from '../../lib/errors.js'
+
+export type Resource = 'products' | 'customers' | 'subscriptions'
+
+/** What payprov gives at most. */
+export const pageSize = 100
+export const maxItems = 1000
+const maxCharacters = 5_242_880 // of the records of an answer, as JSON; an answer that has more ends with the page
+const maxPage = 10_000_000
+
+export interface Listed<Item> {
+  readonly items: Item[]
+  /** Where the list goes on; left out where it ends. */
+  readonly nextCursor?: string
+}
+
+/**
+ * Reads pages until there are 1,000 records or no more. A record that comes twice, which it does where others went before
+ * it meanwhile, is told once.
+ *
+ * @param cursor of the answer before; undefined for the first. Throws `validationFailed` for any other text
+ */
+export async function listAll<Item extends { readonly id: string }> (resource: Resource, cursor: string | undefined, read: (page: number) => Promise<Page<Item>>): Promise<Listed<Item>> {
+  const first = cursor === undefined ? 1 : pageOfCursor(resource, cursor)
+  const items = new Map<string, Item>()
+  let characters = 0
+  for (let page = first; ; page++) {
+    const { items: found, maxPage: last } = await read(page)
+    for (const item of found) items.set(item.id, item)
+    characters += JSON.stringify(found).length
+    const isLast = page >= last || found.length === 0
+    if (isLast) return { items: [...items.values()] }
+    if ((page - first + 1) * pageSize >= maxItems || characters >= maxCharacters) return { items: [...items.values()], nextCursor: cursorOf(resource, page + 1) }
+  }
+}
+
+function cursorOf (resource: Resource, page: number): string {
+  return Buffer.from(`${resource}:${page}`).toString('base64url')
+}
+
+function pageOfCursor (resource: Resource, cursor: string): number {
+  const [name, page] = Buffer.from(cursor, 'base64url').toString('latin1').split(':')
+  const number = Number(page)
+  if (name === resource && Number.isInteger(number) && number > 1 && number <= maxPage && cursorOf(resource, number) === cursor) return number
+  throw failure('validationFailed', { extras: { details: [{ path: '/query/cursor', message: 'must be the `nextCursor` of an answer of this list', keyword: 'format' }] } })
+}

@@ -1,0 +1,90 @@
+/** The endpoints of tenants' billing and their schemas (SPEC "Tenant billing"). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Request, TenantBilling } from './service.js'
+import { Type, type Static, type TSchema } from 'typebox'
+import { actorOf } from '../audit/actor.js'
+import { errorResponses } from '../conventions.js'
+import { tenantOf } from '../tenancy/required.js'
+import { idempotencyKeyOf, IdempotencyHeaders } from './idempotency.js'
+import { Id, NewCheckout, NewProduct } from './input.js'
+import { maxItems } from './pages.js'
+import { Checkout, Customer, CustomerState, Product, Subscription } from './records.js'
+
+const closed = { additionalProperties: false } as const
+
+const ListQuery = Type.Object({
+  cursor: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the `nextCursor` of an answer of this list', description: 'The `nextCursor` of the answer before. Default: the beginning.' }))
+}, closed)
+type ListQuery = Static<typeof ListQuery>
+const ListOf = <Item extends TSchema>(item: Item) => Type.Object({
+  items: Type.Array(item, { maxItems, description: 'The oldest first.' }),
+  nextCursor: Type.Optional(Type.String({ description: 'There are more: send it as `cursor`.' }))
+})
+
+const CancelQuery = Type.Object({
+  atPeriodEnd: Type.Optional(Type.Boolean({ default: false, description: 'The subscription goes on until its period ends. Default: it ends now.' }))
+}, closed)
+const Canceled = Type.Object({
+  success: Type.Boolean(),
+  subscription: Subscription,
+  cancelAtPeriodEnd: Type.Boolean({ description: 'It goes on until `current_period_end`.' })
+})
+
+const CustomerParams = Type.Object({ id: Id('The id of a customer.') })
+const SubscriptionParams = Type.Object({ id: Id('The id of a subscription.') })
+
+const tags = ['Tenant billing']
+const config = { access: 'tenant-admin', permission: 'billing:write' } as const
+const refusals = [400, 401, 403, 404, 424, 429, 500, 502, 503, 504] as const
+const page = `Up to ${maxItems} records an answer.`
+
+export function tenantBillingRoutes (app: FastifyInstance, service: TenantBilling): void {
+  app.get<{ Querystring: ListQuery }>('/billing/tenant/products', {
+    config,
+    schema: { tags, summary: "The tenant's products", description: `${page} Archived products and prices are left out.`, querystring: ListQuery, response: { 200: ListOf(Product), ...errorResponses(...refusals) } }
+  }, async (request) => await service.products(tenantOf(request), request.query.cursor))
+
+  app.post<{ Body: NewProduct }>('/billing/tenant/products', {
+    config,
+    schema: { tags, summary: 'Make a product', headers: IdempotencyHeaders, body: NewProduct, response: { 201: Product, ...errorResponses(...refusals, 413) } }
+  }, async (request, reply) => {
+    const tenant = tenantOf(request)
+    return reply.code(201).send(await service.createProduct(tenant, request.body, requestOf(request, tenant)))
+  })
+
+  app.post<{ Body: NewCheckout }>('/billing/tenant/checkout', {
+    config,
+    schema: { tags, summary: 'Begin a checkout for a customer', headers: IdempotencyHeaders, body: NewCheckout, response: { 200: Checkout, ...errorResponses(...refusals, 413) } }
+  }, async (request) => {
+    const tenant = tenantOf(request)
+    return await service.createCheckout(tenant, request.body, requestOf(request, tenant))
+  })
+
+  app.get<{ Querystring: ListQuery }>('/billing/tenant/customers', {
+    config,
+    schema: { tags, summary: "The tenant's customers", description: page, querystring: ListQuery, response: { 200: ListOf(Customer), ...errorResponses(...refusals) } }
+  }, async (request) => await service.customers(tenantOf(request), request.query.cursor))
+
+  app.get<{ Params: Static<typeof CustomerParams> }>('/billing/tenant/customers/:id/state', {
+    config,
+    schema: { tags, summary: 'What a customer subscribes to', params: CustomerParams, response: { 200: CustomerState, ...errorResponses(...refusals) } }
+  }, async (request) => await service.customerState(tenantOf(request), request.params.id))
+
+  app.get<{ Querystring: ListQuery }>('/billing/tenant/subscriptions', {
+    config,
+    schema: { tags, summary: 'The subscriptions of the customers', description: `${page} Those that ended are among them.`, querystring: ListQuery, response: { 200: ListOf(Subscription), ...errorResponses(...refusals) } }
+  }, async (request) => await service.subscriptions(tenantOf(request), request.query.cursor))
+
+  app.delete<{ Params: Static<typeof SubscriptionParams>, Querystring: Static<typeof CancelQuery> }>('/billing/tenant/subscriptions/:id', {
+    config,
+    schema: { tags, summary: 'Cancel a subscription', description: 'Canceling it again is answered alike.', headers: IdempotencyHeaders, params: SubscriptionParams, querystring: CancelQuery, response: { 200: Canceled, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const tenant = tenantOf(request)
+    const { subscription, cancelAtPeriodEnd } = await service.cancel(tenant, request.params.id, request.query.atPeriodEnd ?? false, requestOf(request, tenant))
+    return { success: true, subscription, cancelAtPeriodEnd }
+  })
+}
+
+function requestOf (request: FastifyRequest, tenant: string): Request {
+  return { actor: actorOf(request), idempotencyKey: idempotencyKeyOf(request, tenant) }
+}

@@ -1,0 +1,186 @@
+/** What the endpoints of tenants' billing do (SPEC "Tenant billing", DESIGN 8). Nothing that payprov answers is kept. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { PayprovServices } from '../billing/providers/payprov/client.js'
+import type { Account, Accounts } from './account.js'
+import type { NewCheckout, NewProduct } from './input.js'
+import type { Places } from './places.js'
+import { writeAudit, type Actor, type AuditEntry } from '../../lib/audit.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { currencies, type Currency } from './currencies.js'
+import { checkUrl, intervalOf } from './input.js'
+import { listAll, pageSize, type Listed, type Resource } from './pages.js'
+import { canceledOf, checkoutOf, customerOf, hasEnded, pageOf, productOf, stateOf, subscriptionOf, type Canceled, type Checkout, type Customer, type CustomerState, type Product, type Subscription } from './records.js'
+
+/** Who asks for something to be done, and the key under which tries of it are one. */
+export interface Request {
+  readonly actor: Actor
+  readonly idempotencyKey: string
+}
+
+/**
+ * The tenant comes first. Everything throws `secretRequired` without a key of the tenant, `providerKeyRefused` for one that
+ * payprov refuses, and what a call of payprov throws.
+ */
+export interface TenantBilling {
+  products (tenant: string, cursor?: string): Promise<Listed<Product>>
+  createProduct (tenant: string, product: NewProduct, request: Request): Promise<Product>
+  /** `notFound` for a price that none of the products has. */
+  createCheckout (tenant: string, checkout: NewCheckout, request: Request): Promise<Checkout>
+  customers (tenant: string, cursor?: string): Promise<Listed<Customer>>
+  customerState (tenant: string, id: string): Promise<CustomerState>
+  subscriptions (tenant: string, cursor?: string): Promise<Listed<Subscription>>
+  /** Done already: the same answer. */
+  cancel (tenant: string, id: string, atPeriodEnd: boolean, request: Request): Promise<Canceled>
+}
+
+export interface TenantBillingParts {
+  readonly accounts: Accounts
+  readonly places: Places
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly log: FastifyBaseLogger
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+}
+
+const maxSearched = 100 // pages of products that are looked at for a price
+
+/** The oldest first, so that what comes meanwhile moves nothing to another page. */
+const listings = {
+  products: (polar, page) => polar.products.list({ is_archived: false, sorting: ['created_at'], page, limit: pageSize }),
+  customers: (polar, page) => polar.customers.list({ sorting: ['created_at'], page, limit: pageSize }),
+  subscriptions: (polar, page) => polar.subscriptions.list({ sorting: ['started_at'], page, limit: pageSize })
+} as const satisfies Record<Resource, (polar: PayprovServices, page: number) => Promise<unknown>>
+
+export function createTenantBilling ({ accounts, places, dbFor, log, now }: TenantBillingParts): TenantBilling {
+  /** Runs the work on the tenant's account, in one of its places. */
+  function on<T> (tenant: string, work: (account: Account) => Promise<T>): Promise<T> {
+    return places.run(tenant, async () => await work(await accounts.open(tenant)))
+  }
+
+  function list<Item extends { readonly id: string }> (tenant: string, resource: Resource, cursor: string | undefined, itemOf: (value: unknown) => Item): Promise<Listed<Item>> {
+    return on(tenant, (account) => listAll(resource, cursor, async (page) => pageOf(await read<unknown>(account, (polar) => listings[resource](polar, page)), itemOf)))
+  }
+
+  /**
+   * Runs what changes something at payprov, and audits how it ended, also where nobody knows whether it was done. There is
+   * no transaction with payprov: what was done is answered even where the entry cannot be written; then the log has it.
+   */
+  async function audited<T extends { readonly id: string }> (tenant: string, entry: Pick<AuditEntry, 'action' | 'actor' | 'target' | 'details'>, work: () => Promise<T>): Promise<T> {
+    async function note (ended: Pick<AuditEntry, 'outcome' | 'target'>): Promise<void> {
+      try {
+        await writeAudit(dbFor(tenant), { ...entry, ...ended, tenant, at: new Date(now()) })
+      } catch (err) {
+        log.error({ err, tenant, action: entry.action, ...ended }, 'what was done at payprov could not be written to the audit log')
+      }
+    }
+    try {
+      const done = await work()
+      await note({ outcome: 'success', target: done.id })
+      return done
+    } catch (error) {
+      if (isFailure(error, 'providerFailed') || isFailure(error, 'providerTimeout')) await note({ outcome: 'failure', target: entry.target })
+      throw error
+    }
+  }
+
+  return {
+    products: (tenant, cursor) => list(tenant, 'products', cursor, productOf),
+    customers: (tenant, cursor) => list(tenant, 'customers', cursor, customerOf),
+    subscriptions: (tenant, cursor) => list(tenant, 'subscriptions', cursor, subscriptionOf),
+
+    async createProduct (tenant, { name, description = null, prices }, { actor, idempotencyKey }) {
+      const interval = intervalOf(prices)
+      const product = {
+        name,
+        description,
+        recurring_interval: interval,
+        prices: prices.map(({ amount, currency }) => ({ amount_type: 'fixed' as const, price_amount: amount, price_currency: currency }))
+      }
+      return await on(tenant, (account) => audited(tenant, { action: 'tenant_billing.product.create', actor, details: { name } }, async () => {
+        return productOf(await account.call({ repeatable: false, idempotencyKey }, (polar) => polar.products.create(product)))
+      }))
+    },
+
+    async createCheckout (tenant, { productPriceId, customerEmail, successUrl, cancelUrl }, { actor, idempotencyKey }) {
+      checkUrl(successUrl, 'successUrl')
+      checkUrl(cancelUrl, 'cancelUrl')
+      return await on(tenant, async (account) => {
+        const { product, currency } = await soldAt(account, productPriceId)
+        const checkout = { products: [product], currency, customer_email: customerEmail, success_url: successUrl, return_url: cancelUrl }
+        return await audited(tenant, { action: 'tenant_billing.checkout.create', actor, details: { productPriceId } }, async () => {
+          return checkoutOf(await account.call({ repeatable: false, idempotencyKey }, (polar) => polar.checkouts.create(checkout)))
+        })
+      })
+    },
+
+    customerState: (tenant, id) => on(tenant, async (account) => {
+      const { customerId, active } = stateOf(await read(account, (polar) => polar.customers.getState(id)))
+      const names = await productNames(account, active.map(({ productId }) => productId))
+      return {
+        customerId,
+        hasActiveSubscription: active.length > 0,
+        subscriptions: active.map(({ id, status, productId }) => ({ id, status, product: nameIn(names, productId) }))
+      }
+    }),
+
+    cancel: (tenant, id, atPeriodEnd, { actor, idempotencyKey }) => on(tenant, (account) => {
+      return audited(tenant, { action: 'tenant_billing.subscription.cancel', actor, target: id, details: { atPeriodEnd } }, () => cancelOnce(account, id, atPeriodEnd, idempotencyKey))
+    })
+  }
+}
+
+function read<T> (account: Account, run: (polar: PayprovServices) => Promise<T>): Promise<T> {
+  return account.call({ repeatable: true }, run)
+}
+
+/**
+ * The product that has the price, and its currency: payprov's checkout takes these, and of the product's prices the one in
+ * that currency.
+ */
+async function soldAt (account: Account, priceId: string): Promise<{ product: string, currency: Currency | null }> {
+  const wanted = priceId.toLowerCase()
+  for (let page = 1, last = 1; page <= Math.min(last, maxSearched); page++) {
+    const found = pageOf(await read(account, (polar) => polar.products.list({ is_archived: false, page, limit: pageSize })), productOf)
+    last = found.maxPage
+    for (const { id, prices } of found.items) {
+      const price = prices.find((price) => price.id === wanted)
+      if (price === undefined) continue
+      // Products of before had prices of several intervals, and the checkout would choose among them.
+      if (prices.some(({ interval }) => interval !== price.interval)) throw failure('providerRefused', { message: 'The product has prices of several intervals, of which payprov no longer sells one alone: make a product for each interval' })
+      return { product: id, currency: currencies.find((currency) => currency === price.currency) ?? null }
+    }
+  }
+  throw failure('notFound', { message: 'None of the products has this price' })
+}
+
+async function productNames (account: Account, ids: readonly string[]): Promise<Map<string, string>> {
+  const names = new Map<string, string>()
+  const wanted = [...new Set(ids)]
+  for (let start = 0; start < wanted.length; start += pageSize) {
+    const id = wanted.slice(start, start + pageSize)
+    const { items } = pageOf(await read(account, (polar) => polar.products.list({ id, limit: pageSize })), productOf)
+    for (const product of items) names.set(product.id, product.name)
+  }
+  return names
+}
+
+function nameIn (names: ReadonlyMap<string, string>, productId: string): string {
+  const name = names.get(productId)
+  if (name === undefined) throw failure('providerFailed', { cause: new Error('payprov does not tell the product of a subscription') })
+  return name
+}
+
+/** payprov refuses to end what has ended, which a try before this one may have done. */
+async function cancelOnce (account: Account, id: string, atPeriodEnd: boolean, idempotencyKey: string): Promise<Canceled & { id: string }> {
+  try {
+    return canceledOf(await account.call({ repeatable: true, idempotencyKey }, ({ subscriptions }) => atPeriodEnd ? subscriptions.update(id, { cancel_at_period_end: true }) : subscriptions.revoke(id)))
+  } catch (error) {
+    if (!isFailure(error, 'providerRefused')) throw error
+    const subscription = await read(account, ({ subscriptions }) => subscriptions.get(id))
+    const canceled = canceledOf(subscription)
+    if (hasEnded(subscription) || (atPeriodEnd && canceled.cancelAtPeriodEnd)) return canceled
+    throw error
+  }
+}
