@@ -6,7 +6,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from './database/system-tables.js'
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
-import { maxSweptRows, sweep } from './database/sweeping.js'
+import { removal, sweep } from './database/sweeping.js'
 import { failure } from './errors.js'
 
 export interface AttemptRule {
@@ -63,11 +63,7 @@ export function createAttempts (db: Kysely<SystemTables>, now: () => number = Da
         where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and cardinality(tries) between 1 and ${most}`.execute(db)
     },
 
-    sweep: () => sweep(db, 'tenantry.attempts.sweep', [async (transaction) => {
-      const { numAffectedRows = 0n } = await sql`delete from tenantry.attempts where ctid = any (array(
-        select ctid from tenantry.attempts where ends_at <= ${new Date(now())} limit ${maxSweptRows} for update skip locked))`.execute(transaction)
-      return Number(numAffectedRows)
-    }])
+    sweep: () => sweep(db, 'tenantry.attempts.sweep', [removal('tenantry.attempts', sql`ends_at <= ${new Date(now())}`)])
   }
 }
 

@@ -11,6 +11,16 @@ export const maxSweptRows = 10_000
 /** Removes up to `maxSweptRows` rows and tells how many it found. */
 export type SweepPart = (transaction: Kysely<SystemTables>) => Promise<number>
 
+/** The part that removes the rows of a table for which the condition holds; those that somebody else is changing wait for the next sweep. */
+export function removal (table: keyof SystemTables, condition: ReturnType<typeof sql>): SweepPart {
+  const rows = sql.table(table)
+  return async (transaction) => {
+    const { numAffectedRows = 0n } = await sql`delete from ${rows} where ctid = any (array(
+      select ctid from ${rows} where ${condition} limit ${maxSweptRows} for update skip locked))`.execute(transaction)
+    return Number(numAffectedRows)
+  }
+}
+
 /** Runs each part until it finds no more; false where another server sweeps under the name now. */
 export async function sweep (db: Kysely<SystemTables>, name: string, parts: readonly SweepPart[]): Promise<boolean> {
   for (const part of parts) {

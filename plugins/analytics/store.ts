@@ -4,7 +4,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Batch } from './buffer.js'
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
+import { removal, sweep } from '../../lib/database/sweeping.js'
 import { durationOf } from './histogram.js'
 import { otherRoutes } from './lines.js'
 
@@ -159,10 +159,8 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
     async sweep (before, at) {
       const ended = new Date(at.getTime() - writersKept)
       return await sweep(db, `tenantry.request_stats.sweep ${service}`, [
-        async (transaction) => rowsOf(await sql`delete from ${stats} where ctid = any (array(
-          select ctid from ${stats} where hour < ${before} and service = ${service} limit ${maxSweptRows} for update skip locked))`.execute(transaction)),
-        async (transaction) => rowsOf(await sql`delete from tenantry.request_stats_writers where ctid = any (array(
-          select ctid from tenantry.request_stats_writers where written_at < ${ended} limit ${maxSweptRows} for update skip locked))`.execute(transaction))
+        removal('tenantry.request_stats', sql`hour < ${before} and service = ${service}`),
+        removal('tenantry.request_stats_writers', sql`written_at < ${ended}`)
       ])
     }
   }
@@ -171,10 +169,6 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
 /** As a number: the text of a date past the year 9999 is one that the database does not read. */
 function time (date: Date) {
   return sql`to_timestamp(${date.getTime() / 1000}::float8)`
-}
-
-function rowsOf ({ numAffectedRows = 0n }: { numAffectedRows?: bigint }): number {
-  return Number(numAffectedRows)
 }
 
 function rate (part: number, whole: number): number {

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
-import { maxSweptRows } from '../../lib/database/sweeping.js'
+import { removal } from '../../lib/database/sweeping.js'
 
 /** A user is one of a tenant, or with the empty tenant of the platform: the same `sub` in two tenants is two users. */
 export interface User {
@@ -115,10 +115,6 @@ export function createMfaStore (db: Kysely<SystemTables>) {
     },
 
     /** Removes setups from before that were never finished, at most `maxSweptRows`; tells how many. */
-    async deleteUnfinished (before: Date): Promise<number> {
-      const { numAffectedRows = 0n } = await sql`delete from tenantry.user_mfa where ctid = any (array(
-        select ctid from tenantry.user_mfa where not enabled and updated_at <= ${before} limit ${maxSweptRows} for update skip locked))`.execute(db)
-      return Number(numAffectedRows)
-    }
+    deleteUnfinished: (before: Date): Promise<number> => removal('tenantry.user_mfa', sql`not enabled and updated_at <= ${before}`)(db)
   }
 }

@@ -6,7 +6,7 @@ import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
-import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
+import { removal, sweep } from '../../lib/database/sweeping.js'
 
 const sweptAfter = 60_000 // ms past their time that rows stay: servers whose clocks differ still agree on the sequence
 
@@ -99,11 +99,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /** Removes the rows of all tenants whose time is over; false where another server does so now. */
-    sweep: (at: Date) => sweep(db, 'tenantry.revocations.sweep', [async (transaction) => {
-      const { numAffectedRows = 0n } = await sql`delete from tenantry.revocations where ctid = any (array(
-        select ctid from tenantry.revocations where expires_at <= ${swept(at)} limit ${maxSweptRows} for update skip locked))`.execute(transaction)
-      return Number(numAffectedRows)
-    }])
+    sweep: (at: Date) => sweep(db, 'tenantry.revocations.sweep', [removal('tenantry.revocations', sql`expires_at <= ${swept(at)}`)])
   }
 }
 
