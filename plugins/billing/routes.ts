@@ -1,0 +1,132 @@
+/** `/billing/subscription`, its sync, and `/billing/upgrade`, with their schemas (SPEC "Platform billing", DESIGN 8). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Plans } from '../../lib/plans.js'
+import type { Billing } from './service.js'
+import type { Upgrade } from './upgrade.js'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { compileValidator } from '../../lib/validation.js'
+import { actorOf } from '../audit/actor.js'
+import { isPlatformAdmin } from '../auth/access.js'
+import { errorResponses } from '../conventions.js'
+import { tenantOf } from '../tenancy/required.js'
+import { Email } from '../users/user.js'
+import { cycles, providerNames, statuses } from './providers/provider.js'
+
+const Time = (description: string) => Type.String({ format: 'date-time', description })
+const PlanName = Type.String({ description: 'Its tier.' })
+const Status = Type.Enum([...statuses], { description: '`past_due`: a payment is missing, and the plan stays for 7 days; `unpaid`: the provider has given up; `incomplete`: never paid.' })
+
+const Subscription = Type.Object({
+  tenantId: Type.String(),
+  subscription: Type.Object({
+    plan: PlanName,
+    status: Status,
+    startDate: Time('When it began; of a tenant without one when that was made.'),
+    renewalDate: Time('When it is paid again, or what the plan includes begins anew.'),
+    currentPeriodEnd: Time('The end of what is paid.'),
+    cancelAtPeriodEnd: Type.Boolean({ description: 'It ends then.' }),
+    paymentMethod: Type.String({ description: 'The kind, such as `card`; `none` without a subscription, `unknown` where the provider does not say.' })
+  })
+})
+
+const Synced = Type.Object({ success: Type.Boolean(), subscription: Type.Object({ plan: PlanName, status: Status }) })
+
+const Upgraded = Type.Object({
+  success: Type.Boolean(),
+  checkoutUrl: Type.Union([Type.String({ format: 'uri' }), Type.Null()], { description: 'Where the plan is paid for; null where the subscription that there is was changed.' }),
+  session: Type.Object({
+    id: Type.String({ description: "The checkout's, or the subscription's." }),
+    provider: Type.Enum([...providerNames]),
+    plan: PlanName,
+    billing_cycle: Type.Enum([...cycles]),
+    amount: Type.Union([Type.Integer(), Type.Null()], { description: 'In minor units of the currency. Of a change what the plan costs for a cycle, whatever the provider charges or credits for what is left of this one; null where that is by agreement.' }),
+    currency: Type.String({ description: 'In lower case, such as `usd`.' }),
+    effectiveAt: Type.Optional(Time('Of a change: from when on the plan is that one.'))
+  })
+})
+
+const NoQuery = Type.Object({}, { additionalProperties: false })
+const NoBody = Type.Object({}, { additionalProperties: false })
+const KeyHeader = Type.Object({ 'Idempotency-Key': Type.Optional(Type.String({ description: '1 to 255 visible ASCII characters: the same for tries of the same upgrade, which then is one checkout.' })) })
+
+/** The body, where a plan is one that the server has. */
+function bodyOf (tiers: readonly string[]) {
+  return Type.Object({
+    targetPlan: Type.Enum([...tiers], { description: 'A tier of `GET /billing/plans`; `free` ends the subscription at the end of what is paid.' }),
+    billingCycle: Type.Enum([...cycles])
+  }, { additionalProperties: false })
+}
+
+const tags = ['Billing']
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+/** Of a tenant: each is a call or two of the provider, which limits the rate of the platform's calls for all tenants together. */
+const callsOfProvider = { access: 'tenant-admin', permission: 'billing:write', rateLimitRule: { max: 20, windowMs: 60_000 } } as const
+
+export interface BillingRoutesParts {
+  readonly billing: Pick<Billing, 'subscription' | 'sync'>
+  readonly upgrade: Upgrade
+  readonly plans: Pick<Plans, 'tiers'>
+}
+
+export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }: BillingRoutesParts): void {
+  app.get('/billing/subscription', {
+    config: { access: 'user' },
+    schema: { tags, summary: 'The plan of the tenant, and until when it is paid', querystring: NoQuery, response: { 200: Subscription, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const tenantId = tenantOf(request)
+    const { plan, status, startDate, renewalDate, currentPeriodEnd, cancelAtPeriodEnd, paymentMethod } = await billing.subscription(tenantId)
+    return {
+      tenantId,
+      subscription: { plan, status, startDate: startDate.toISOString(), renewalDate: renewalDate.toISOString(), currentPeriodEnd: currentPeriodEnd.toISOString(), cancelAtPeriodEnd, paymentMethod }
+    }
+  })
+
+  app.post<{ Body: Static<ReturnType<typeof bodyOf>> }>('/billing/upgrade', {
+    config: callsOfProvider,
+    schema: {
+      tags,
+      summary: 'Have another plan, or none',
+      description: 'Without a subscription it begins a checkout. With one, a higher plan and a year in place of a month are changed to now; a lower plan, a month in place of a year and `free` at the end of what is paid. The plan that the tenant has takes back that it ends.',
+      headers: KeyHeader,
+      body: bodyOf(plans.tiers),
+      response: { 200: Upgraded, ...errorResponses(...refusals, 409, 502, 504) }
+    },
+    async onRequest (request) { idempotencyKeyOf(request) }
+  }, async (request) => {
+    const { targetPlan: plan, billingCycle: cycle } = request.body
+    const done = await upgrade({ tenant: tenantOf(request), plan, cycle, email: emailOf(request), idempotencyKey: idempotencyKeyOf(request), actor: actorOf(request) })
+    return { success: true, ...done }
+  })
+
+  app.post('/billing/subscription/sync', {
+    config: callsOfProvider,
+    schema: {
+      tags,
+      summary: 'Ask the payment provider for the subscription of the tenant',
+      description: 'For where a webhook was missed: they tell of every change by themselves.',
+      body: NoBody,
+      bodyOptional: true,
+      response: { 200: Synced, ...errorResponses(...refusals, 502, 504) }
+    }
+  }, async (request) => {
+    const { plan, status } = await billing.sync(tenantOf(request))
+    return { success: true, subscription: { plan, status } }
+  })
+}
+
+/** Throws `badRequest` for one that is none; Node joins several with a comma and a space. */
+function idempotencyKeyOf ({ headers }: FastifyRequest): string | undefined {
+  const key = headers['idempotency-key']
+  if (key === undefined) return undefined
+  if (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key)) return key
+  throw failure('badRequest', { message: 'Idempotency-Key must be 1 to 255 visible ASCII characters, sent once' })
+}
+
+const emailFaults = compileValidator(Type.Object({ email: Email }), 'body')
+
+/** That of the tenant's own people; the platform's administrators pay for nobody. */
+function emailOf ({ auth }: FastifyRequest): string | undefined {
+  const email = auth?.email
+  return auth === null || isPlatformAdmin(auth) || typeof email !== 'string' || (emailFaults({ email }) ?? []).length > 0 ? undefined : email
+}

@@ -1,0 +1,57 @@
+/** What the settings come to: what an adapter is made of, and the product map in both directions (DESIGN 8). */
+import type { BillingSettings, ProviderAccount } from '../../lib/config/meaning/billing.js'
+import { soldAs } from '../../lib/config/meaning/billing.js'
+import { providerNames, type Cycle, type ProviderName, type ProviderSettings } from './providers/provider.js'
+
+/** A plan for a cycle: what is sold. */
+export interface Sale {
+  readonly plan: string
+  readonly cycle: Cycle
+}
+
+export interface ProductMap {
+  /** The provider's id of what is sold; undefined where it is not. */
+  idOf (provider: ProviderName, sale: Sale): string | undefined
+  /** What the provider sells, from the lowest plan to the highest. */
+  soldBy (provider: ProviderName): readonly Sale[]
+  /** What a subscription to these products and prices is, of whichever provider: the highest plan that is among them. null where none is. */
+  saleOf (ids: readonly string[]): Sale | null
+}
+
+/** @param tiers of all plans, from the lowest to the highest */
+export function createProductMap (settings: BillingSettings, tiers: readonly string[]): ProductMap {
+  const byId = new Map<string, Sale>()
+  const byProvider = new Map<ProviderName, ReadonlyMap<string, string>>()
+  const sold = new Map<ProviderName, readonly Sale[]>()
+  const rank = ({ plan }: Sale) => tiers.indexOf(plan)
+  for (const provider of providerNames) {
+    const entries = Object.entries(settings[provider]?.productMap ?? {})
+    const sales: Sale[] = []
+    for (const [key, id] of entries) {
+      const sale = soldAs(key, tiers)
+      if (sale === null) continue
+      sales.push(sale)
+      byId.set(id, sale)
+    }
+    byProvider.set(provider, new Map(entries))
+    sold.set(provider, sales.sort((one, other) => rank(one) - rank(other) || one.cycle.localeCompare(other.cycle)))
+  }
+  return {
+    idOf: (provider, { plan, cycle }) => byProvider.get(provider)?.get(`${plan}_${cycle}`),
+    soldBy: (provider) => sold.get(provider) ?? [],
+    saleOf (ids) {
+      let best: Sale | null = null
+      for (const id of ids) {
+        const sale = byId.get(id)
+        if (sale !== undefined && (best === null || rank(sale) > rank(best))) best = sale
+      }
+      return best
+    }
+  }
+}
+
+/** @param timeoutMs milliseconds that one call may take with its retries */
+export function adapterSettings ({ apiKey = '', organizationId, webhookSecret, previousWebhookSecrets = [], baseUrl }: ProviderAccount, timeoutMs: number): ProviderSettings {
+  const webhookSecrets = webhookSecret === undefined ? [] : [webhookSecret, ...previousWebhookSecrets]
+  return { apiKey, organizationId, webhookSecrets, baseUrl, timeoutMs }
+}

@@ -1,0 +1,191 @@
+/**
+ * `POST /billing/upgrade`: what a tenant wants to have becomes a checkout, or a change of the subscription that it has
+ * (DESIGN 8). Nothing is bought twice: the provider is asked first what the tenant has, and a tenant has one of these
+ * under way at a time.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Plans } from '../../lib/plans.js'
+import type { Cycle, PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
+import type { Billing, InForce } from './service.js'
+import type { ProductMap, Sale } from './settings.js'
+import { createHash, randomUUID } from 'node:crypto'
+import { createAttempts, type AttemptRule } from '../../lib/attempts.js'
+import { writeAudit, type Actor } from '../../lib/audit.js'
+import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
+import { unlimited } from '../../lib/plans.js'
+import { lowestPlan } from './plan-of.js'
+
+/** One at a time: the place of one that was cut off is free again after the window. */
+const oneAtATime: AttemptRule = { kind: 'billing.upgrade', max: 1, windowMs: 60_000 }
+
+export interface UpgradeInput extends Sale {
+  readonly tenant: string
+  /** The e-mail address of who pays, where it is known. */
+  readonly email: string | undefined
+  /** The caller's own; undefined without one. */
+  readonly idempotencyKey: string | undefined
+  readonly actor: Actor
+}
+
+/** SPEC "Checkout session"; of a change of a subscription its id, and when it takes effect. */
+export interface Session {
+  readonly id: string
+  readonly provider: ProviderName
+  readonly plan: string
+  readonly billing_cycle: Cycle
+  /** In minor units of the currency. Of a change what the plan costs for a cycle; null where that is by agreement. */
+  readonly amount: number | null
+  /** In lower case. */
+  readonly currency: string
+  readonly effectiveAt?: string
+}
+
+export interface UpgradeAnswer {
+  /** null where a subscription was changed: there is nothing to check out. */
+  readonly checkoutUrl: string | null
+  readonly session: Session
+}
+
+export interface UpgradeParts {
+  readonly billing: Pick<Billing, 'sync' | 'inForce' | 'record'>
+  /** The one that sells; null where none is chosen. */
+  readonly provider: PaymentProvider | null
+  /** Those that can be called: a subscription may be of one that was chosen before. */
+  readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
+  readonly products: ProductMap
+  readonly plans: Plans
+  /** Where a checkout leads back to, without a slash at its end. */
+  readonly appUrl: string
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly log: FastifyBaseLogger
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+}
+
+/** What becomes of a subscription. */
+type Change = 'now' | 'period_end' | 'cancel' | 'resume'
+
+/**
+ * Throws `billingNotConfigured` without a provider, `validationFailed` for what is not sold and for what the tenant has
+ * already, `conflict` while another one is under way and where a cancellation stands in the way, and what the provider's calls throw.
+ */
+export type Upgrade = (input: UpgradeInput) => Promise<UpgradeAnswer>
+
+export function createUpgrade ({ billing, provider, providers, products, plans, appUrl, dbFor, log, now }: UpgradeParts): Upgrade {
+  async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput): Promise<UpgradeAnswer> {
+    const { id, url, amount, currency } = await seller.checkout({
+      tenant,
+      email,
+      product: productOf(seller, { plan, cycle }),
+      successUrl: `${appUrl}/billing/success?session={CHECKOUT_ID}`,
+      cancelUrl: `${appUrl}/billing/cancel`,
+      idempotencyKey: keyOf(tenant, idempotencyKey)
+    })
+    return { checkoutUrl: url, session: { id, provider: seller.name, plan, billing_cycle: cycle, amount, currency } }
+  }
+
+  async function change (current: InForce, { tenant, plan, cycle, idempotencyKey }: UpgradeInput): Promise<{ answer: UpgradeAnswer, change: Change }> {
+    const seller = providers.get(current.provider)
+    if (seller === undefined) throw failure('billingNotConfigured', { message: `The subscription is with the payment provider ${current.provider}, which is not configured` })
+    const kind = changeTo({ plan, cycle }, current, plans)
+    const snapshot = await changed(seller, current.snapshot.id, kind, { plan, cycle }, keyOf(tenant, idempotencyKey))
+    await billing.record(seller.name, tenant, [snapshot])
+    const effectiveAt = kind === 'now' || kind === 'resume' ? new Date(now()) : snapshot.periodEnd
+    return {
+      change: kind,
+      answer: { checkoutUrl: null, session: { id: snapshot.id, provider: seller.name, plan, billing_cycle: cycle, ...priceOf({ plan, cycle }, plans), effectiveAt: effectiveAt.toISOString() } }
+    }
+  }
+
+  async function changed (seller: PaymentProvider, id: string, kind: Change, sale: Sale, key: string): Promise<Snapshot> {
+    if (kind === 'cancel') return await seller.cancel(id, key)
+    if (kind === 'resume') return await seller.resume(id, key)
+    return await seller.changeProduct(id, productOf(seller, sale), kind, key)
+  }
+
+  /** Throws `validationFailed` for what the provider does not sell. */
+  function productOf ({ name }: PaymentProvider, sale: Sale): string {
+    const product = products.idOf(name, sale)
+    if (product === undefined) throw notSold(sale, products.soldBy(name), plans)
+    return product
+  }
+
+  async function upgrade (seller: PaymentProvider, input: UpgradeInput): Promise<UpgradeAnswer> {
+    const { tenant, plan, cycle, actor } = input
+    // What a webhook would tell may be on its way: whoever has bought it a moment ago buys it no second time.
+    await billing.sync(tenant)
+    const current = await billing.inForce(tenant)
+    if (current === null && plan === lowestPlan) throw refused('/body/targetPlan', 'there is no subscription that could end')
+    const { answer, change: kind } = current === null ? { answer: await buy(seller, input), change: 'checkout' } : await change(current, input)
+    const { id, provider: by } = answer.session
+    await writeAudit(dbFor(tenant), { tenant, action: 'billing.upgrade', actor, target: `${plan}_${cycle}`, details: { change: kind, provider: by, id }, at: new Date(now()) })
+    return answer
+  }
+
+  return async (input) => {
+    if (provider === null) throw failure('billingNotConfigured')
+    const { tenant, plan, cycle } = input
+    // What nobody sells is told before anybody is asked.
+    const isSold = [...providers.keys()].some((name) => products.idOf(name, { plan, cycle }) !== undefined)
+    if (plan !== lowestPlan && !isSold) throw notSold({ plan, cycle }, products.soldBy(provider.name), plans)
+    const attempts = createAttempts(dbFor(tenant), now)
+    try {
+      await attempts.take(oneAtATime, tenant, tenant)
+    } catch (error) {
+      throw isFailure(error, 'tooManyAttempts') ? failure('conflict', { message: 'Another change of the subscription is under way: try again in a moment' }) : error
+    }
+    try {
+      return await upgrade(provider, input)
+    } finally {
+      // What was done stays done, and the place is free after the window in any case.
+      await attempts.forgive(oneAtATime, tenant, tenant).catch((err: unknown) => log.warn({ err, tenant }, 'the place of an upgrade could not be given back; it is free in a minute'))
+    }
+  }
+}
+
+/** What becomes of the subscription. Throws `validationFailed` where it is what is wanted already, and `conflict` where it is about to end. */
+export function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plans, 'tiers'>): Change {
+  const { cancelAtPeriodEnd, periodEnd } = current.snapshot
+  if (plan === lowestPlan) {
+    if (cancelAtPeriodEnd) throw refused('/body/targetPlan', `the subscription ends on ${periodEnd.toISOString()} already`)
+    return 'cancel'
+  }
+  if (plan === current.plan && cycle === current.cycle) {
+    if (!cancelAtPeriodEnd) throw refused('/body/targetPlan', `the tenant has ${plan} ${cycle} already`)
+    return 'resume'
+  }
+  if (cancelAtPeriodEnd) {
+    throw failure('conflict', { message: `The subscription ends on ${periodEnd.toISOString()}: take that back first, by an upgrade to ${current.plan} ${current.cycle}` })
+  }
+  const rise = tiers.indexOf(plan) - tiers.indexOf(current.plan)
+  return rise > 0 || (rise === 0 && cycle === 'yearly') ? 'now' : 'period_end'
+}
+
+/** What a plan costs for a cycle. */
+function priceOf ({ plan, cycle }: Sale, plans: Plans): Pick<Session, 'amount' | 'currency'> {
+  const { currency, [cycle]: price } = plans.of(plan).price
+  return { amount: price === unlimited ? null : Math.round(price * 10 ** minorDigits(currency)), currency: currency.toLowerCase() }
+}
+
+/** Digits after the point that amounts of a currency have: none in Japan. */
+function minorDigits (currency: string): number {
+  return new Intl.NumberFormat('en', { style: 'currency', currency }).resolvedOptions().maximumFractionDigits ?? 2
+}
+
+/** Of no other tenant and no other endpoint, and of one length. */
+function keyOf (tenant: string, given: string | undefined): string {
+  return given === undefined ? randomUUID() : createHash('sha256').update(`POST /billing/upgrade\n${tenant}\n${given}`).digest('hex')
+}
+
+function notSold ({ plan, cycle }: Sale, sold: readonly Sale[], plans: Plans): TenantryError {
+  const { price } = plans.of(plan)
+  if (price.monthly === unlimited && !sold.some((sale) => sale.plan === plan)) return refused('/body/targetPlan', `${plan} is sold by agreement: contact the platform`)
+  const path = sold.some((sale) => sale.plan === plan) ? '/body/billingCycle' : '/body/targetPlan'
+  return refused(path, `${plan} ${cycle} is not sold: must be ${sold.length === 0 ? lowestPlan : `one of ${sold.map((sale) => `${sale.plan} ${sale.cycle}`).join(', ')}`}`)
+}
+
+function refused (path: string, message: string): TenantryError {
+  return failure('validationFailed', { extras: { details: [{ path, message, keyword: 'enum' }] } })
+}

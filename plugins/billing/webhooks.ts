@@ -1,0 +1,113 @@
+/**
+ * The endpoints that payment providers send their events to (SPEC "Events", DESIGN 8). The body is kept as it came: its
+ * signature is judged before anything in it is read. They have parsers of their own: give them a context of their own.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { PaymentProvider, ProviderName } from './providers/provider.js'
+import type { Billing } from './service.js'
+import { Type } from 'typebox'
+import { failure, isFailure } from '../../lib/errors.js'
+import { errorResponses } from '../conventions.js'
+import { createLimit } from '../rate-limit/rules.js'
+
+const bodyLimit = 1_048_576 // bytes; the largest events of either provider have some tens of kilobytes
+
+/** Of one address. What is signed is never refused: many share the address of a proxy, and the provider may be one of them. */
+const failedSignatures = createLimit({ max: 60, windowMs: 60_000 }, 'signatures of billing webhooks')
+
+interface Endpoint {
+  readonly path: string
+  /** The headers that the signature is made of: each comes once. */
+  readonly signature: readonly string[]
+  readonly summary: string
+}
+
+const endpoints: Readonly<Record<ProviderName, Endpoint>> = {
+  payprov: {
+    path: '/billing/webhook/payprov',
+    signature: ['webhook-id', 'webhook-timestamp', 'webhook-signature'],
+    summary: 'An event of the payment provider payprov'
+  },
+  altprov: {
+    path: '/webhooks/billing/altprov',
+    signature: ['stripe-signature'],
+    summary: 'An event of the payment provider altprov'
+  }
+}
+
+const Received = Type.Object({ received: Type.Boolean() })
+const Event = Type.Object({}, { additionalProperties: true, description: 'As the provider documents it, at most 1 MB.' })
+
+export interface WebhookParts {
+  readonly billing: Pick<Billing, 'receive'>
+  /** Those that have a signing secret. */
+  readonly receivers: ReadonlyMap<ProviderName, Pick<PaymentProvider, 'readWebhook'>>
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+}
+
+export function webhookRoutes (app: FastifyInstance, parts: WebhookParts): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  addEndpoint(app, 'payprov', parts)
+  addEndpoint(app, 'altprov', parts)
+}
+
+function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, receivers, now }: WebhookParts): void {
+  const { path, signature, summary } = endpoints[name]
+  const receiver = receivers.get(name)
+  const response = { 200: Received, ...errorResponses(400, 401, 413, 415, 429, 500, 503) }
+
+  app.post<{ Body: Buffer | undefined }>(path, {
+    // Whoever signs needs no token, and is not held to the limit of strangers.
+    config: {
+      access: 'public',
+      rateLimitRule: false,
+      openapi: {
+        tags: ['Billing'],
+        summary,
+        description: 'Signed by the provider. Each event counts once, whatever comes under its id again; a kind that means nothing here is answered like the others.',
+        headers: Type.Object(Object.fromEntries(signature.map((header) => [header, Type.String()]))),
+        body: Event,
+        response,
+        security: []
+      }
+    },
+    bodyLimit,
+    schema: { response },
+    async onRequest ({ headers }) {
+      if (receiver === undefined) throw failure('billingNotConfigured')
+      const coding = headers['content-encoding']
+      if (coding !== undefined && coding.toLowerCase() !== 'identity') throw failure('mediaTypeUnsupported', { message: 'Send the body as it is, without Content-Encoding' })
+    }
+  }, async (request, reply) => {
+    if (receiver === undefined) throw failure('billingNotConfigured')
+    try {
+      if (isRepeated(request, signature)) throw failure('signatureInvalid')
+      const event = receiver.readWebhook(request.body ?? Buffer.alloc(0), request.headers, now())
+      if (event !== null) await billing.receive(name, event)
+    } catch (error) {
+      if (isFailure(error, 'signatureInvalid')) await countFailed(request, reply, name)
+      throw error
+    }
+    return { received: true }
+  })
+}
+
+/** Node joins the values of a header that comes twice, and a right signature among wrong ones would be found again. */
+function isRepeated ({ raw: { rawHeaders } }: FastifyRequest, names: readonly string[]): boolean {
+  const seen = new Set<string>()
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]?.toLowerCase() ?? ''
+    if (!names.includes(name)) continue
+    if (seen.has(name)) return true
+    seen.add(name)
+  }
+  return false
+}
+
+/** Throws `rateLimited`, or rejects with it, where the address has sent too many. */
+async function countFailed (request: FastifyRequest, reply: FastifyReply, provider: ProviderName): Promise<void> {
+  if (request.server.hasDecorator('rateLimiter')) await request.server.rateLimiter.check(request, reply, failedSignatures)
+  request.log.warn({ provider }, "the signature of a billing webhook is not valid: where it came from the provider, compare the provider's signing secret with the setting")
+}
