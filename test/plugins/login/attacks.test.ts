@@ -2,6 +2,7 @@
 import type { KyselyPlugin, RootOperationNode } from 'kysely'
 import type { FastifyInstance } from 'fastify'
 import { test, type Test } from 'tap'
+import { createAttempts } from '../../../lib/attempts.js'
 import { failure } from '../../../lib/errors.js'
 import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { refused, type Answer } from '../../http/caller.js'
@@ -110,6 +111,20 @@ test('guesses', async (t) => {
     clock.forward(quarter)
     t.same(await many(51), { 401: 50, 429: 1 }, 'a quarter of an hour later')
     t.same(await guesses(() => Array.from({ length: 60 }, (_none, index) => guess(here, 'ada@example.com', `10.1.0.${index}`, 'nobody'))), { 401: 50, 429: 10 }, 'of a tenant that is not there')
+    await app.db.deleteFrom('tenantry.attempts').execute()
+  })
+
+  await t.test('are swept when none of them counts any more', async (t) => {
+    const kept = async () => (await app.db.selectFrom('tenantry.attempts').select('kind').orderBy('kind').execute()).map(({ kind }) => kind)
+    await guesses(() => [guess(here, 'ada@example.com')])
+    clock.forward(quarter - 1)
+    await guesses(() => [guess(here, 'bob@example.com', '10.2.0.1', 'globex')])
+    const attempts = createAttempts(app.db, clock.now)
+    t.ok(await attempts.sweep())
+    t.same(await kept(), ['password', 'password', 'password.address', 'password.address'])
+    clock.forward(1)
+    t.ok(await attempts.sweep())
+    t.same(await kept(), ['password', 'password.address'])
     await app.db.deleteFrom('tenantry.attempts').execute()
   })
 })
