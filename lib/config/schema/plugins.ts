@@ -30,7 +30,7 @@ export const Plugins = Section({
   agent: PlannedGroup('`/agent` and `/llm`.'),
   analytics: Group('`/analytics`, which is there where `analytics.enabled` is true.', {}),
   audit: Group('`GET /audit`.', auditOptions),
-  billing: Group('`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), and what a later version has under `/billing` and `/webhooks/billing`.', {}),
+  billing: Group('`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.', {}),
   files: PlannedGroup('`/files`.'),
   integrations: PlannedGroup('`/integrations`.'),
   mfa: Group('`/mfa` and `POST /auth/mfa/verify`, which are there where `jwt` is.', {}),
