@@ -1,0 +1,145 @@
+/** The payment provider `payprov`: Polar's API, version 2026-04 (DESIGN 8). */
+import type { models } from '@polar-sh/sdk/2026-04'
+import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
+import { Type } from 'typebox'
+import { failure, isFailure } from '../../../../lib/errors.js'
+import { CallTime } from '../call.js'
+import { documented } from '../documented.js'
+import { createPayprovClient, type PayprovServices } from './client.js'
+import { isPayprovId } from './ids.js'
+import { readSubscription, snapshotOf, Subscription } from './subscription.js'
+import { webhookReader } from './webhook.js'
+
+const maxSubscriptions = 100
+const maxProductPages = 20 // of 100 products, in which a price is looked for
+const maxProducts = 1000 // whose prices are remembered
+
+const Id = Type.String({ minLength: 1, maxLength: 200 })
+const readSubscriptions = documented('a list of subscriptions', Type.Object({ items: Type.Array(Subscription, { maxItems: maxSubscriptions }) }))
+const readMethods = documented('a list of payment methods', Type.Object({ items: Type.Array(Type.Object({ id: Id, type: Type.String({ minLength: 1, maxLength: 50 }) })) }))
+const readProduct = documented('a product', Type.Object({ id: Id }))
+const readProducts = documented('a list of products', Type.Object({
+  items: Type.Array(Type.Object({ id: Id, prices: Type.Array(Type.Object({ id: Id })) })),
+  pagination: Type.Object({ max_page: Type.Integer() })
+}))
+const readCheckout = documented('a checkout', Type.Object({
+  id: Id,
+  url: Type.String({ pattern: '^https?://', maxLength: 4096 }),
+  total_amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+  currency: Type.String({ pattern: '^[A-Za-z]{3}$' })
+}))
+
+/** Throws where the SDK's package is missing. Sends nothing. */
+export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutMs, webhookSecrets }: ProviderSettings): Promise<PaymentProvider> {
+  const client = await createPayprovClient({ accessToken: apiKey, organizationId, baseUrl, timeoutMs })
+  const products = new Map<string, string>()
+
+  /** The id of the product that is named by its own id, or by that of one of its prices. `notFound` where none is. */
+  async function productOf (id: string, time: CallTime): Promise<string> {
+    const known = products.get(id)
+    if (known !== undefined) return known
+    const product = await productNamed(id, time) ?? await productWithPrice(id, time)
+    if (products.size < maxProducts) products.set(id, product)
+    return product
+  }
+
+  async function productNamed (id: string, time: CallTime): Promise<string | undefined> {
+    if (!isPayprovId(id)) throw failure('notFound')
+    try {
+      return await client.call({ repeatable: true, time }, async (polar) => readProduct(await polar.products.get(id)).id)
+    } catch (error) {
+      if (isFailure(error, 'notFound')) return undefined
+      throw error
+    }
+  }
+
+  async function productWithPrice (price: string, time: CallTime): Promise<string> {
+    for (let page = 1; page <= maxProductPages; page++) {
+      const { items, pagination } = await client.call({ repeatable: true, time }, async (polar) => readProducts(await polar.products.list({ page, limit: 100 })))
+      const product = items.find(({ prices }) => prices.some(({ id }) => id === price))
+      if (product !== undefined) return product.id
+      if (page >= pagination.max_page) break
+    }
+    throw failure('notFound')
+  }
+
+  /**
+   * Changes a subscription by the updates that it needs, one after the other. Each try reads it anew, so that what was
+   * done though its answer was lost is not done again, whatever Polar makes of idempotency keys.
+   */
+  async function change (id: string, idempotencyKey: string, time: CallTime, updatesOf: (subscription: Subscription) => models.SubscriptionUpdate[]): Promise<Snapshot> {
+    if (!isPayprovId(id)) throw failure('notFound')
+    return await client.call({ repeatable: true, idempotencyKey, time }, async (polar) => {
+      let subscription = readSubscription(await polar.subscriptions.get(id))
+      for (const update of updatesOf(subscription)) subscription = readSubscription(await polar.subscriptions.update(id, update))
+      return snapshotOf(subscription)
+    })
+  }
+
+  return {
+    name: 'payprov',
+    async checkout ({ tenant, email, product, successUrl, cancelUrl, idempotencyKey }): Promise<Checkout> {
+      const time = new CallTime(timeoutMs)
+      const products = [await productOf(product, time)]
+      // A second checkout beside one whose answer was lost costs nothing: nobody has its address.
+      return await client.call({ repeatable: true, idempotencyKey, time }, async (polar) => {
+        const { id, url, total_amount: amount, currency } = readCheckout(await polar.checkouts.create({
+          products,
+          external_customer_id: tenant,
+          ...email !== undefined && { customer_email: email },
+          metadata: { tenant_id: tenant },
+          success_url: successUrl,
+          return_url: cancelUrl
+        }))
+        return { id, url, amount, currency: currency.toLowerCase() }
+      })
+    },
+    async subscriptions (tenant) {
+      const time = new CallTime(timeoutMs)
+      const listed = await Promise.all([{ external_customer_id: tenant }, { metadata: { tenant_id: tenant } }].map((filter) =>
+        client.call({ repeatable: true, time }, async (polar) => readSubscriptions(await polar.subscriptions.list({ ...filter, sorting: ['-started_at'], page: 1, limit: maxSubscriptions })).items)))
+      const all = new Map(listed.flat().map((subscription) => [subscription.id, subscription]))
+      const own = [...all.values()].map((subscription) => ({ subscription, snapshot: snapshotOf(subscription) }))
+        .filter(({ snapshot }) => snapshot.tenant === tenant)
+        .sort((one, other) => other.snapshot.startedAt.getTime() - one.snapshot.startedAt.getTime())
+        .slice(0, maxSubscriptions)
+      const [newest] = own
+      if (newest === undefined) return []
+      const { customer_id: customer, customer: { default_payment_method_id: method } } = newest.subscription
+      const paymentMethod = typeof method === 'string' ? await client.call({ repeatable: true, time }, (polar) => methodKind(polar, customer, method)) : null
+      return own.map(({ snapshot }) => snapshot.customerId === customer ? { ...snapshot, paymentMethod } : snapshot)
+    },
+    async changeProduct (id, product, when, idempotencyKey) {
+      const time = new CallTime(timeoutMs)
+      const productId = await productOf(product, time)
+      return await change(id, idempotencyKey, time, (subscription) => {
+        const pending = subscription.pending_update?.product_id ?? null
+        const isThere = subscription.product_id === productId
+        const isComing = when === 'period_end' && !isThere && pending === productId
+        return [
+          // Polar changes nothing of one that is to end.
+          ...subscription.cancel_at_period_end ? [{ cancel_at_period_end: false }] : [],
+          ...pending !== null && !isComing ? [{ pending_update: null }] : [],
+          ...isThere || isComing ? [] : [{ product_id: productId, proration_behavior: when === 'now' ? 'invoice' as const : 'next_period' as const }]
+        ]
+      })
+    },
+    async cancel (id, idempotencyKey) {
+      return await change(id, idempotencyKey, new CallTime(timeoutMs), ({ cancel_at_period_end: isCanceled, ended_at: endedAt }) =>
+        isCanceled || endedAt !== null ? [] : [{ cancel_at_period_end: true }])
+    },
+    async resume (id, idempotencyKey) {
+      return await change(id, idempotencyKey, new CallTime(timeoutMs), ({ cancel_at_period_end: isCanceled, ended_at: endedAt, pending_update: pending }) => [
+        ...isCanceled || endedAt !== null ? [{ cancel_at_period_end: false }] : [],
+        ...(pending ?? null) === null ? [] : [{ pending_update: null }]
+      ])
+    },
+    readWebhook: webhookReader(webhookSecrets)
+  }
+}
+
+/** The kind of a customer's payment method, such as `card`; null where it is no more. */
+async function methodKind (polar: PayprovServices, customer: string, method: string): Promise<string | null> {
+  const { items } = readMethods(await polar.customers.listPaymentMethods(customer, { page: 1, limit: 100 }))
+  return items.find(({ id }) => id === method)?.type ?? null
+}

@@ -1,0 +1,85 @@
+/** A subscription as Polar documents it, and the snapshot that it comes to. */
+import type { SubscriptionStatus, Snapshot } from '../provider.js'
+import { Type, type Static } from 'typebox'
+import { isTenantId } from '../../../../lib/tenant-id.js'
+import { documented } from '../documented.js'
+
+const Id = Type.String({ minLength: 1, maxLength: 200 })
+const Time = Type.String({ format: 'date-time', maxLength: 64 })
+const NullableTime = Type.Union([Time, Type.Null()])
+const Metadata = Type.Record(Type.String(), Type.Unknown())
+
+/** What of a customer names the tenant. */
+export const Customer = Type.Object({
+  external_id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  default_payment_method_id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  metadata: Metadata
+})
+
+const statuses = {
+  incomplete: 'incomplete',
+  incomplete_expired: 'incomplete',
+  trialing: 'trialing',
+  active: 'active',
+  past_due: 'past_due',
+  canceled: 'canceled',
+  unpaid: 'unpaid',
+  // Nothing is paid for while it is paused, and Polar takes the benefits away.
+  paused: 'unpaid'
+} as const satisfies Record<string, SubscriptionStatus>
+
+/** Those of its members that are read. */
+export const Subscription = Type.Object({
+  id: Id,
+  created_at: Time,
+  modified_at: NullableTime,
+  status: Type.Enum(Object.keys(statuses) as Array<keyof typeof statuses>),
+  current_period_start: Time,
+  current_period_end: Time,
+  cancel_at_period_end: Type.Boolean(),
+  started_at: NullableTime,
+  ended_at: NullableTime,
+  past_due_at: Type.Optional(NullableTime),
+  customer_id: Id,
+  product_id: Id,
+  metadata: Metadata,
+  customer: Customer,
+  prices: Type.Array(Type.Object({ id: Id }), { maxItems: 100 }),
+  pending_update: Type.Optional(Type.Union([Type.Object({ product_id: Type.Union([Id, Type.Null()]) }), Type.Null()]))
+})
+export type Subscription = Static<typeof Subscription>
+
+export const readSubscription = documented('a subscription', Subscription)
+
+/**
+ * The tenant of a subscription or an order. The metadata, which come from the tenant's own checkout, are asked first: of
+ * two tenants with one e-mail address Polar makes one customer, with the external id of the first.
+ */
+export function tenantOf ({ metadata, customer }: { readonly metadata: Readonly<Record<string, unknown>>, readonly customer: Static<typeof Customer> }): string | null {
+  const tenant = metadata['tenant_id'] ?? customer.external_id ?? customer.metadata['tenant_id']
+  return isTenantId(tenant) ? tenant : null
+}
+
+/** `modified_at` is empty until the first change: what comes later is later than its creation. */
+export function snapshotOf (subscription: Subscription): Snapshot {
+  const status = statuses[subscription.status]
+  return {
+    id: subscription.id,
+    tenant: tenantOf(subscription),
+    customerId: subscription.customer_id,
+    productIds: [...new Set([subscription.product_id, ...subscription.prices.map(({ id }) => id)])],
+    status,
+    startedAt: new Date(subscription.started_at ?? subscription.created_at),
+    periodStart: new Date(subscription.current_period_start),
+    periodEnd: new Date(subscription.current_period_end),
+    cancelAtPeriodEnd: subscription.cancel_at_period_end,
+    endedAt: dateOf(subscription.ended_at),
+    pastDueSince: status === 'past_due' ? dateOf(subscription.past_due_at) ?? new Date(subscription.current_period_start) : null,
+    paymentMethod: null,
+    asOf: new Date(subscription.modified_at ?? subscription.created_at)
+  }
+}
+
+function dateOf (time: string | null | undefined): Date | null {
+  return time === null || time === undefined ? null : new Date(time)
+}

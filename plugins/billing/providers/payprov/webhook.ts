@@ -1,0 +1,96 @@
+/** Events of payprov's webhooks, read once their signature is right. */
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Payment, ProviderEvent } from '../provider.js'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../../../lib/errors.js'
+import { ProviderFault } from '../call.js'
+import { documented } from '../documented.js'
+import { keysOf, verified } from './signature.js'
+import { Customer, readSubscription, snapshotOf, tenantOf } from './subscription.js'
+
+const Id = Type.String({ minLength: 1, maxLength: 200 })
+const NullableId = Type.Union([Id, Type.Null()])
+const Amount = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
+const Currency = Type.String({ pattern: '^[A-Za-z]{3}$' })
+
+const readEvent = documented('an event', Type.Object({
+  type: Type.String({ minLength: 1, maxLength: 100 }),
+  timestamp: Type.String({ format: 'date-time', maxLength: 64 }),
+  data: Type.Object({})
+}))
+
+const Order = Type.Object({
+  id: Id,
+  total_amount: Amount,
+  refunded_amount: Amount,
+  refunded_tax_amount: Amount,
+  currency: Currency,
+  subscription_id: NullableId,
+  customer_id: Id,
+  metadata: Type.Record(Type.String(), Type.Unknown()),
+  customer: Customer
+})
+
+type Content = Pick<ProviderEvent, 'tenant' | 'subscriptionId' | 'customerId' | 'snapshot' | 'payment'>
+
+/** The kinds that are handled; any other is ignored. `refund.*` says nothing that `order.refunded` does not. */
+const contents: Readonly<Record<string, (data: unknown) => Content>> = {
+  'subscription.created': subscriptionContent,
+  'subscription.updated': subscriptionContent,
+  'subscription.active': subscriptionContent,
+  'subscription.canceled': subscriptionContent,
+  'subscription.uncanceled': subscriptionContent,
+  'subscription.revoked': subscriptionContent,
+  'subscription.past_due': subscriptionContent,
+  'subscription.cycled': subscriptionContent,
+  'subscription.paused': subscriptionContent,
+  'subscription.resumed': subscriptionContent,
+  'subscription.migrated': subscriptionContent,
+  'order.paid': orderContent((order) => ({ id: order.id, outcome: 'paid', amount: order.total_amount, currency: order.currency.toLowerCase() })),
+  // What has been given back so far, taxes included: the whole of it, or a part.
+  'order.refunded': orderContent((order) => ({ id: order.id, outcome: 'refunded', amount: order.refunded_amount + order.refunded_tax_amount, currency: order.currency.toLowerCase() }))
+}
+
+/** Makes the adapter's `readWebhook`. */
+export function webhookReader (secrets: readonly string[]): (body: Buffer, headers: IncomingHttpHeaders, now: number) => ProviderEvent | null {
+  const keys = secrets.flatMap(keysOf)
+  return (body, headers, now) => {
+    const { id } = verified(body, headers, keys, now)
+    return signedContent(() => {
+      const { type, timestamp, data } = readEvent(parsed(body))
+      const contentOf = Object.hasOwn(contents, type) ? contents[type] : undefined
+      return contentOf === undefined ? null : { id, type, at: new Date(timestamp), ...contentOf(data) }
+    })
+  }
+}
+
+function subscriptionContent (data: unknown): Content {
+  const snapshot = snapshotOf(readSubscription(data))
+  return { tenant: snapshot.tenant, subscriptionId: snapshot.id, customerId: snapshot.customerId, snapshot, payment: null }
+}
+
+function orderContent (paymentOf: (order: Static<typeof Order>) => Payment): (data: unknown) => Content {
+  const readOrder = documented('an order', Order)
+  return (data) => {
+    const order = readOrder(data)
+    return { tenant: tenantOf(order), subscriptionId: order.subscription_id, customerId: order.customer_id, snapshot: null, payment: paymentOf(order) }
+  }
+}
+
+function parsed (body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString())
+  } catch (error) {
+    throw new ProviderFault('unreadable', { message: `the body is no JSON: ${String(error)}` })
+  }
+}
+
+/** What is signed and not what is documented is the sender's fault, here. */
+function signedContent<T> (read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof ProviderFault) throw failure('badRequest', { message: 'The event is not what payprov documents', cause: error })
+    throw error
+  }
+}
