@@ -29,6 +29,7 @@ import { Mfa } from './schema/mfa.js'
 import { Pagination } from './schema/pagination.js'
 import { Plans } from './schema/plans.js'
 import { Plugins } from './schema/plugins.js'
+import { Queue } from './schema/queue.js'
 import { RateLimit } from './schema/rate-limit.js'
 import { Rbac } from './schema/rbac.js'
 import { Root } from './schema/root.js'
@@ -88,8 +89,9 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (mfa !== undefined) checkMfa(mfa, { jwt: sections.has('jwt'), off }, faults)
   const rbac = sections.get('rbac', Rbac)
   if (rbac !== undefined) checkRbac(rbac, faults)
+  const queue = sections.get('queue', Queue)
   const migrate = sections.get('migrate', Root.properties.migrate)
-  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac) return undefined
+  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !queue) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const config = {
     database: { ...database, ...roleTables !== undefined && { roleTables } },
@@ -108,6 +110,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     analytics,
     mfa,
     rbac,
+    queue: filled(queue, 'workers'),
     ...billing !== undefined && { billing },
     plugins
   }

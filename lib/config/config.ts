@@ -11,6 +11,7 @@ import type { Mfa } from './schema/mfa.js'
 import type { Pagination } from './schema/pagination.js'
 import type { Plans } from './schema/plans.js'
 import type { Plugins } from './schema/plugins.js'
+import type { Queue } from './schema/queue.js'
 import type { RateLimit } from './schema/rate-limit.js'
 import type { Rbac } from './schema/rbac.js'
 import type { Route } from './schema/route.js'
@@ -46,6 +47,7 @@ export interface Config {
   readonly analytics: Analytics
   readonly rbac: Rbac
   readonly mfa: Mfa
+  readonly queue: Queue
   /** The settings of the payment providers, where there are any. */
   readonly billing?: BillingSettings
   readonly plugins: Plugins

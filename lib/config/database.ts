@@ -36,7 +36,7 @@ export function databaseOf (sections: Sections, provider: Provider, faults: Faul
     return undefined
   }
   const { pool, ...rest } = filled(section, 'connectionString', 'schema', 'pool', 'preparedStatements', 'rowLevelSecurity')
-  if (rest.schema === 'tenantry' || rest.schema.startsWith('pg_') || rest.schema === 'information_schema') {
+  if (['tenantry', 'tenantry_queue'].includes(rest.schema) || rest.schema.startsWith('pg_') || rest.schema === 'information_schema') {
     faults.add(`/${provider}/schema`, `"${rest.schema}" is not the application's own`)
   }
   return { provider: 'postgres', postgres: { ...rest, pool: filled(pool, 'max', 'acquireTimeoutMs', 'statementTimeoutMs') } }

@@ -12,9 +12,10 @@ import { Pagination } from './pagination.js'
 import { Agent } from './planned/agent.js'
 import { CustomIntegrations, Egress, PlannedCredentials } from './planned/integration.js'
 import { Firebase, Storage, StorageProvider } from './planned/operation.js'
-import { Queue, Webhooks, Workflows } from './planned/workflow.js'
+import { Webhooks, Workflows } from './planned/workflow.js'
 import { Plans } from './plans.js'
 import { Plugins } from './plugins.js'
+import { Queue } from './queue.js'
 import { RateLimit } from './rate-limit.js'
 import { Rbac } from './rbac.js'
 import { Route } from './route.js'
@@ -51,7 +52,7 @@ export const Root = Section({
   egress: Egress,
   workflows: Workflows,
   webhooks: Webhooks,
-  queue: Queue,
+  queue: Type.Optional(Queue),
   agent: Agent,
   analytics: Type.Optional(Analytics),
   storage: Storage,

@@ -23,7 +23,7 @@ export interface Inspection {
   readonly applied: readonly AppliedMigration[]
   readonly catalogue: Catalogue
   readonly states: ReadonlyMap<string, TableState>
-  /** Tables of the `tenantry` schema, with it. */
+  /** Tables of the server's own schemas, with these. */
   readonly systemTables: ReadonlySet<string>
   /** Those of them that hold what tenants own, quoted where they must be. */
   readonly tenantOwned: readonly string[]
@@ -51,10 +51,10 @@ interface SystemTableRow extends Record<string, unknown> {
 }
 
 const systemTablesText = `
-select 'tenantry.' || c.relname as name, 'tenantry.' || quote_ident(c.relname) as quoted,
+select n.nspname || '.' || c.relname as name, n.nspname || '.' || quote_ident(c.relname) as quoted,
   exists (select from pg_attribute where attrelid = c.oid and attname = 'tenant_id' and not attisdropped) as owned
-from pg_class c
-where c.relnamespace = (select oid from pg_namespace where nspname = 'tenantry') and c.relkind in ('r', 'p')
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname in ('tenantry', 'tenantry_queue') and c.relkind in ('r', 'p')
 order by 1`
 
 export async function inspect (session: Session, schema: string): Promise<Inspection> {
@@ -71,7 +71,7 @@ export async function inspect (session: Session, schema: string): Promise<Inspec
 }
 
 /** In the order of application. Throws where there is one that this version does not know. */
-async function appliedMigrations (session: Session): Promise<AppliedMigration[]> {
+export async function appliedMigrations (session: Session): Promise<AppliedMigration[]> {
   const [found] = await session.rows<{ there: boolean }>({ text: "select to_regclass('tenantry.migrations') is not null as there" })
   if (found?.there !== true) return []
   return session.rows<{ name: string, kind: 'system' | 'tables' }>({ text: 'select name, kind from tenantry.migrations order by length(split_part(name, \'_\', 1)), name' })

@@ -136,6 +136,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.tenant_configs').values({ ...own, version: 1, document: '{}', created_by: 'u' }).execute()
   await transaction.insertInto('tenantry.secrets').values({ ...own, key: 'k', version: 1, value: Buffer.from('x') }).execute()
   await transaction.insertInto('tenantry.audit_log').values({ ...own, action: 'secret.create', target: 'k' }).execute()
+  await transaction.insertInto('tenantry_queue.job').values({ name: 'jobs', data: JSON.stringify({ tenant, task: 't' }) }).execute()
   await transaction.insertInto('tenantry.users').values({ ...own, id: randomUUID(), email: 'a@example.com', password_hash: '$argon2id$', role: 'user' }).execute()
   await transaction.insertInto('tenantry.attempts').values({ ...own, kind: 'password', subject: Buffer.from('x'), tries: [new Date()], ends_at: new Date() }).execute()
   await transaction.insertInto('tenantry.user_mfa').values({ ...own, user_id: 'u' }).execute()

@@ -65,6 +65,7 @@ insert into tenantry.tenant_configs (tenant_id, version, document, created_by) v
 insert into tenantry.secrets (tenant_id, key, version, value) values (${own}, 'K', 1, '\\x00');
 insert into tenantry.audit_log (tenant_id, target, action) values (${own}, 'K', 'secret.create');
 insert into tenantry.revocations values (${own}, 'u', '', now(), now());
+insert into tenantry_queue.job (name, data) values ('jobs', '{"tenant": "${tenant}", "task": "t"}');
 insert into tenantry.attempts values (${own}, 'password', 'x', array[now()], now());
 insert into tenantry.users (tenant_id, id, email, password_hash, role) values (${own}, gen_random_uuid(), 'a@example.com', '$argon2id$', 'user');
 insert into tenantry.user_mfa (tenant_id, user_id) values (${own}, 'u');
@@ -84,7 +85,7 @@ insert into tenantry.usage_reservations (id, instance_id, tenant_id, counter, pe
 /** Every table with a tenant_id, whoever made it, and how many rows the id has there. */
 async function rowsOf (app: FastifyInstance, ...ids: string[]): Promise<Record<string, number>> {
   const all = await run(app, `select format('%I.%I', c.table_schema, c.table_name) as name from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
-    where c.column_name = 'tenant_id' and t.table_type = 'BASE TABLE' and c.table_schema in ('public', 'tenantry') order by 1`)
+    where c.column_name = 'tenant_id' and t.table_type = 'BASE TABLE' and c.table_schema in ('public', 'tenantry', 'tenantry_queue') order by 1`)
   const counts: Record<string, number> = {}
   for (const { name } of all) {
     const [row] = await run(app, `select count(*)::int as count from ${String(name)} where tenant_id::text in (${ids.map((one) => `'${one}'`).join(', ')})`)

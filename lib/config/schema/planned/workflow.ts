@@ -66,7 +66,3 @@ export const Webhooks = Planned(Type.Array(Section({
   url: Type.Optional(Type.String({ description: 'Where it sends.' })),
   events: Type.Optional(Type.Array(Type.String(), { description: 'Kinds of events that it sends.' }))
 }), { description: 'Events that are received from, or sent to, other services.' }), 'signed webhooks')
-
-export const Queue = Planned(Section({
-  concurrency: Type.Optional(Type.Integer({ minimum: 1, description: 'Jobs that this process runs at a time.' }))
-}, { description: 'Background jobs.' }), 'background jobs')

@@ -1,0 +1,84 @@
+/**
+ * Background jobs: the tables that pg-boss 10 works on (its schema 24), as its `getConstructionPlans` makes them, a test
+ * holds one against the other. What differs is ours:
+ * all jobs are in one queue, `jobs`, and one table, so that no role of a running server has to make any; a job's tenant
+ * and task are columns, which are read from its data; and there are indexes for what the workers of plugins/queue ask.
+ */
+import type { SystemMigration } from './system-migration.js'
+import { noSecurity, policyStatements } from '../policies.js'
+
+export const queue: SystemMigration = {
+  description: 'queue',
+  tables: ['tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job'],
+  statements: ({ policies }) => [
+    'create schema if not exists tenantry_queue',
+    // In the order in which a job has them: what is less than `active` waits, what is more has ended.
+    "create type tenantry_queue.job_state as enum ('created', 'retry', 'active', 'completed', 'cancelled', 'failed')",
+    `create table tenantry_queue.version (
+  version int primary key,
+  maintained_on timestamptz,
+  cron_on timestamptz,
+  monitored_on timestamptz
+)`,
+    'insert into tenantry_queue.version (version) values (24)',
+    `create table tenantry_queue.queue (
+  name text primary key,
+  policy text,
+  retry_limit int,
+  retry_delay int,
+  retry_backoff bool,
+  expire_seconds int,
+  retention_minutes int,
+  dead_letter text references tenantry_queue.queue (name),
+  partition_name text,
+  created_on timestamptz not null default now(),
+  updated_on timestamptz not null default now()
+)`,
+    "insert into tenantry_queue.queue (name, policy) values ('jobs', 'standard')",
+    // The empty tenant is the platform.
+    `create table tenantry_queue.job (
+  id uuid not null default gen_random_uuid(),
+  name text not null references tenantry_queue.queue (name),
+  priority integer not null default 0,
+  data jsonb,
+  state tenantry_queue.job_state not null default 'created',
+  retry_limit integer not null default 2,
+  retry_count integer not null default 0,
+  retry_delay integer not null default 0,
+  retry_backoff boolean not null default false,
+  start_after timestamptz not null default now(),
+  started_on timestamptz,
+  singleton_key text,
+  singleton_on timestamp,
+  expire_in interval not null default interval '15 minutes',
+  created_on timestamptz not null default now(),
+  completed_on timestamptz,
+  keep_until timestamptz not null default now() + interval '14 days',
+  output jsonb,
+  dead_letter text,
+  policy text,
+  tenant_id text collate "C" not null generated always as (data->>'tenant') stored,
+  task text collate "C" not null generated always as (data->>'task') stored,
+  primary key (name, id)
+)`,
+    // One job of a key waits for its first attempt, one runs, and one is made in a slot of time.
+    "create unique index job_waiting_key on tenantry_queue.job (tenant_id, task, singleton_key) where state = 'created' and singleton_key is not null",
+    "create unique index job_active_key on tenantry_queue.job (tenant_id, task, singleton_key) where state = 'active' and singleton_key is not null",
+    "create unique index job_slot on tenantry_queue.job (tenant_id, task, singleton_on, coalesce(singleton_key, '')) where state <> 'cancelled' and singleton_on is not null",
+    // What can be run now, and what has to wait until a time: the workers take the one into the other when it has come.
+    "create index job_ready on tenantry_queue.job (tenant_id, task, (-priority), created_on) where state < 'active' and start_after <= created_on",
+    "create index job_delayed on tenantry_queue.job (start_after) where state < 'active' and start_after > created_on",
+    "create index job_active on tenantry_queue.job (started_on) where state = 'active'",
+    "create index job_ended on tenantry_queue.job (completed_on) where state > 'active'",
+    'create index job_tenant on tenantry_queue.job (tenant_id)',
+    // Workers of every process hear of new jobs when they are committed; a notice as lib/database/notice.ts reads it.
+    `create function tenantry_queue.notify_workers() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('tenantry', '{"topic":"queue","tenant":"","from":"","number":0}');
+  return null;
+end
+$$`,
+    'create trigger job_notify_workers after insert on tenantry_queue.job for each statement execute function tenantry_queue.notify_workers()',
+    ...policies ? policyStatements('tenantry_queue.job', 'text', noSecurity) : []
+  ]
+}

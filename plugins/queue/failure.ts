@@ -1,0 +1,26 @@
+/** What of a handler's error is kept. Its text may hold what the job is about: it goes to the job's row, and to no log. */
+
+const maxText = 1000 // characters
+const maxFrames = 10
+
+/** For the row, which goes with its tenant. */
+export function outputOf (error: unknown): object {
+  const { name, message } = error instanceof Error ? error : { name: typeof error, message: String(error) }
+  // PostgreSQL has neither the character 0 nor half a surrogate pair, which UTF-8 has not either.
+  const clean = (text: string) => Buffer.from(text.slice(0, maxText).replaceAll('\0', '')).toString()
+  return { name: clean(name), message: clean(message), ...codeOf(error) }
+}
+
+/** For the log: which error it is, and where it came from. */
+export function traceOf (error: unknown): object {
+  if (!(error instanceof Error)) return { type: typeof error }
+  const { message, stack = '' } = error
+  const at = stack.indexOf(message)
+  const frames = at === -1 ? [] : stack.slice(at + message.length).split('\n').slice(1, 1 + maxFrames).map((line) => line.trim())
+  return { type: error.constructor.name, ...codeOf(error), frames }
+}
+
+function codeOf (error: unknown): { code?: string } {
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return {}
+  return /^[A-Z0-9_]{1,64}$/.test(error.code) ? { code: error.code } : {}
+}

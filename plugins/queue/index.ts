@@ -1,0 +1,67 @@
+/**
+ * Background jobs: `app.queue` (DESIGN 9). A service plugin (fp). Needs the plugin database. Nothing runs, and the
+ * database is not asked, before a job is defined.
+ */
+import type {} from '../database.js'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { everyHour } from '../../lib/database/sweeping.js'
+import { requireDecorator, requireWhole } from '../requirement.js'
+import { startPeriods } from './periods.js'
+import { createQueue } from './service.js'
+import { createJobStore } from './store.js'
+import type { Queue } from './task.js'
+import { createWorker } from './worker.js'
+
+export type { Handler, Job, Queue, SentJob, TaskOptions } from './task.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    queue: Queue
+  }
+}
+
+export interface QueueOptions {
+  /** Jobs that this process runs at a time, 0 to 100. 0: it only sends them. Default: 4. */
+  readonly workers?: number | undefined
+  /** Milliseconds that jobs have to finish when the server stops; then they are handed back. Default: 8500, so that a stop takes no longer than 10 s. */
+  readonly stopTimeoutMs?: number | undefined
+}
+
+export async function queue (app: FastifyInstance, { workers = 4, stopTimeoutMs = 8500 }: QueueOptions): Promise<void> {
+  requireDecorator(app, 'engine', 'database', 'queue')
+  requireWhole('workers', workers, 0, 100)
+  const { db, engine, events, log } = app
+  const store = createJobStore(db)
+  let wake = () => {}
+  const service = createQueue({ engine, store, workers, wake: () => wake() })
+  const { define, send, every } = service
+  app.decorate('queue', { define, send, every })
+
+  let deadline = 0
+  let drain = () => {}
+  let stop = async () => {}
+  app.addHook('onReady', async () => {
+    service.seal()
+    if (service.tasks.size === 0 || workers === 0) return
+    const worker = createWorker({ store, tasks: service.tasks, workers, log })
+    wake = worker.wake
+    const ends = [events.on('queue', wake), events.onGap(wake)]
+    worker.start()
+    const stopPeriods = startPeriods(service, log)
+    const stopSweeping = everyHour(() => store.sweep(), (err) => log.warn({ err }, 'jobs that ended long ago could not be swept; it is tried again'))
+    drain = worker.drain
+    stop = async () => {
+      for (const end of ends) end()
+      await Promise.all([stopPeriods(), stopSweeping(), worker.stop(deadline)])
+    }
+  })
+  // While requests in flight finish no more jobs begin.
+  app.addHook('preClose', async () => {
+    deadline = Date.now() + stopTimeoutMs
+    drain()
+  })
+  app.addHook('onClose', () => stop())
+}
+
+export default fp(queue, { name: 'tenantry-queue', fastify: '5.x' })

@@ -1,0 +1,211 @@
+/**
+ * The jobs in the database. They are those of pg-boss, which inserts, completes and retries them; which of them are taken
+ * is decided here, since its own workers know no tenants, fall silent on errors, and end the process when the database is
+ * lost in the wrong moment. Every time is the database's.
+ */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { CompiledQuery, sql, type RawBuilder } from 'kysely'
+import PgBoss from 'pg-boss'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
+import { failure } from '../../lib/errors.js'
+
+const queue = 'jobs'
+
+/** Seconds for which a job is a process's own unless it says that it still has it: then others take it over. */
+export const lease = 15
+
+/** Jobs that were delayed and are due, of which one statement makes so many ready. */
+const maxDue = 1000
+
+/** What of a job is stored. */
+export interface NewJob {
+  readonly tenant: string
+  readonly task: string
+  /** JSON. */
+  readonly data: string
+  readonly key: string | null
+  /** Seconds. */
+  readonly delay: number
+  readonly priority: number
+  readonly retryLimit: number
+  readonly retryDelay: number
+  /** Seconds, of which each has one job at most. */
+  readonly slot: number | null
+}
+
+/** A job that this process has now. */
+export interface TakenJob {
+  readonly id: string
+  readonly tenant: string
+  readonly task: string
+  readonly data: Readonly<Record<string, unknown>>
+  /** 0 for the first. */
+  readonly retries: number
+  readonly retryLimit: number
+}
+
+/** Which attempt of which job. */
+export type Held = Pick<TakenJob, 'id' | 'retries'>
+
+/** Whose jobs of which name were taken last. */
+export interface Turn {
+  readonly tenant: string
+  readonly task: string
+}
+
+export interface Upkeep {
+  /** Jobs of processes that are gone: they can be run again, */
+  readonly takenOver: number
+  /** or have failed for good. */
+  readonly givenUp: number
+  /** Milliseconds until the next delayed job is due; null where there is none. */
+  readonly nextDue: number | null
+}
+
+export interface JobStore {
+  /** null where one of the key, or of the slot, is there. */
+  send (db: Kysely<SystemTables>, job: NewJob): Promise<string | null>
+  /** Up to `limit` jobs of these names, one for each name of each tenant, of those whose turn comes after. */
+  take (tasks: readonly string[], after: Turn, limit: number): Promise<TakenJob[]>
+  /** Makes ready what is due, and with `takeOver` what processes have that are gone. */
+  upkeep (takeOver: boolean): Promise<Upkeep>
+  /** Resolves with the ids of those that are this process's still. */
+  renew (jobs: readonly Held[]): Promise<ReadonlySet<string>>
+  complete (job: Held): Promise<void>
+  /** To be tried again, or failed for good; nothing where another process has it. */
+  fail (job: Held, reason: object): Promise<void>
+  /** Somebody else shall do it: the attempt does not count. */
+  handBack (jobs: readonly Held[]): Promise<void>
+  /** Removes what has ended long ago. */
+  sweep (): Promise<boolean>
+}
+
+interface TakenRow {
+  id: string
+  tenant: string
+  task: string
+  data: { data: Record<string, unknown> }
+  retries: number
+  limit: number
+}
+
+export function createJobStore (db: Kysely<SystemTables>): JobStore {
+  // It is never started: it has no connections, timers and migrations of its own.
+  const boss = new PgBoss({ schema: 'tenantry_queue', db: executor(db), migrate: false, supervise: false, schedule: false, archiveCompletedAfterSeconds: 86_400 })
+
+  return {
+    async send (db, { tenant, task, data, key, delay, priority, retryLimit, retryDelay, slot }) {
+      if (!await holdTenant(db, tenant, 'shared')) throw failure('tenantUnknown')
+      return await boss.send(queue, { tenant, task, data: JSON.parse(data) }, {
+        db: executor(db),
+        priority,
+        retryLimit,
+        retryDelay,
+        retryBackoff: retryDelay > 0,
+        expireInSeconds: lease,
+        ...key !== null && { singletonKey: key },
+        ...delay > 0 && { startAfter: delay },
+        ...slot !== null && { singletonSeconds: slot }
+      })
+    },
+
+    async take (tasks, { tenant, task }, limit) {
+      const { rows } = await sql<TakenRow>`
+        with recursive turns as (
+          (select tenant_id, task from tenantry_queue.job
+            where state < 'active' and start_after <= created_on and (tenant_id, task) > (${tenant}, ${task}) order by tenant_id, task limit 1)
+          union all
+          select next.tenant_id, next.task from turns, lateral (select tenant_id, task from tenantry_queue.job
+            where state < 'active' and start_after <= created_on and (tenant_id, task) > (turns.tenant_id, turns.task) order by tenant_id, task limit 1) next
+        ), chosen as (
+          select first.id from turns, lateral (select id from tenantry_queue.job
+            where state < 'active' and start_after <= created_on and tenant_id = turns.tenant_id and task = turns.task
+              and (singleton_key is null or not exists (select from tenantry_queue.job as running where running.state = 'active'
+                and running.tenant_id = job.tenant_id and running.task = job.task and running.singleton_key = job.singleton_key))
+            order by -priority, created_on limit 1 for update skip locked) first
+          where turns.task = any (${tasks}::text[]) limit ${limit}::int
+        )
+        update tenantry_queue.job set state = 'active', started_on = now(), expire_in = ${lease} * interval '1 second',
+          retry_count = case when started_on is null then retry_count else retry_count + 1 end
+        from chosen where job.name = ${queue} and job.id = chosen.id
+        returning job.id, job.tenant_id as tenant, job.task, job.data, job.retry_count as retries, job.retry_limit as "limit"`.execute(db)
+      return rows.map(({ limit: retryLimit, data, ...row }) => ({ ...row, data: data.data, retryLimit }))
+    },
+
+    async upkeep (takeOver) {
+      const { rows: [row] } = await sql<{ over: number, given_up: number, next_due: number | null }>`
+        with due as (
+          update tenantry_queue.job set start_after = created_on where name = ${queue} and id in (select id from tenantry_queue.job
+            where state < 'active' and start_after > created_on and start_after <= now() order by start_after limit ${maxDue} for update skip locked)
+        ), gone as (
+          update tenantry_queue.job set state = (case when retry_count < retry_limit then 'retry' else 'failed' end)::tenantry_queue.job_state,
+            start_after = created_on, completed_on = case when retry_count < retry_limit then null else now() end,
+            output = '{"message": "the process that ran it was lost"}'
+          where ${takeOver} and name = ${queue} and id in (select id from tenantry_queue.job
+            where state = 'active' and started_on + expire_in < now() for update skip locked)
+          returning state
+        )
+        select (select count(*) from gone where state = 'retry')::int as over, (select count(*) from gone where state = 'failed')::int as given_up,
+          (select extract(epoch from min(start_after) - now()) * 1000 from tenantry_queue.job
+            where state < 'active' and start_after > created_on and start_after > now())::float8 as next_due`.execute(db)
+      return { takenOver: row?.over ?? 0, givenUp: row?.given_up ?? 0, nextDue: row?.next_due ?? null }
+    },
+
+    async renew (jobs) {
+      const { rows } = await sql<{ id: string }>`
+        update tenantry_queue.job set expire_in = now() - started_on + ${lease} * interval '1 second'
+        where ${isHeld(jobs)} returning id`.execute(db)
+      return new Set(rows.map(({ id }) => id))
+    },
+
+    async complete ({ id }) {
+      // Whoever has it: it is done.
+      await boss.complete(queue, id)
+    },
+
+    async fail (job, reason) {
+      await db.transaction().execute(async (transaction) => {
+        const { rows } = await sql`select from tenantry_queue.job where ${isHeld([job])} for update`.execute(transaction)
+        if (rows.length > 0) await boss.fail(queue, job.id, reason, { db: executor(transaction) })
+      })
+    },
+
+    async handBack (jobs) {
+      await sql`
+        update tenantry_queue.job set state = 'retry', start_after = created_on, retry_count = greatest(retry_count - 1, 0),
+          started_on = case when retry_count = 0 then null else started_on end
+        where ${isHeld(jobs)}`.execute(db)
+    },
+
+    sweep: () => sweep(db, 'queue', [
+      async (transaction) => await removed(sql`state > 'active' and state <> 'failed' and completed_on < now() - interval '25 hours'`, transaction),
+      async (transaction) => await removed(sql`state = 'failed' and completed_on < now() - interval '14 days'`, transaction),
+      // Of a name, say, that no version of the program has any more.
+      async (transaction) => await removed(sql`state < 'active' and keep_until < now()`, transaction)
+    ])
+  }
+}
+
+/** How pg-boss runs a statement. */
+function executor (db: Kysely<SystemTables>): PgBoss.Db {
+  return {
+    async executeSql (text, values) {
+      const { rows } = await db.executeQuery(CompiledQuery.raw(text, values))
+      return { rows }
+    }
+  }
+}
+
+/** The condition of jobs that this process has, and no other had meanwhile. */
+function isHeld (jobs: readonly Held[]): RawBuilder<unknown> {
+  return sql`name = ${queue} and state = 'active'
+    and (id, retry_count) in (select * from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ retries }) => retries)}::int[]))`
+}
+
+async function removed (condition: RawBuilder<unknown>, db: Kysely<SystemTables>): Promise<number> {
+  const { numAffectedRows } = await sql`delete from tenantry_queue.job where ctid = any (array(
+    select ctid from tenantry_queue.job where ${condition} limit ${maxSweptRows}))`.execute(db)
+  return Number(numAffectedRows ?? 0)
+}

@@ -1,0 +1,75 @@
+/** What jobs are, and how they are handled: the contract of `app.queue`. */
+import type { Transaction } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+
+export interface Job {
+  readonly id: string
+  /** Whose job it is; empty for the platform. */
+  readonly tenant: string
+  readonly data: Readonly<Record<string, unknown>>
+  /** 1 for the first. */
+  readonly attempt: number
+  /**
+   * Aborted when the attempt is over although the handler runs: it took longer than `expireIn`, the server stops, or
+   * another process has the job. What the handler does from then on counts for nothing, and it should end.
+   */
+  readonly signal: AbortSignal
+}
+
+/**
+ * Does the job. An error, or a process that dies, is followed by another attempt: a handler may run more than once for one
+ * job, and in rare cases (a process that the database did not hear of for a while) twice at a time.
+ */
+export type Handler = (job: Job) => Promise<void>
+
+export interface TaskOptions {
+  /** How often it is tried again after the first time, 0 to 100. Default: 3. */
+  readonly retryLimit?: number | undefined
+  /** Seconds before it is tried again, 0 to 86,400; each further time twice as long, and up to double at random. Default: 10. */
+  readonly retryDelay?: number | undefined
+  /** Seconds that an attempt may take, 1 to 86,400. Default: 900. */
+  readonly expireIn?: number | undefined
+  /** Jobs of the name that this process runs at a time, 1 to 100. Default: as many as the process runs of all. */
+  readonly concurrency?: number | undefined
+}
+
+export interface SentJob {
+  /** Whose job it is; empty for the platform. */
+  readonly tenant: string
+  /** What JSON can hold; 1 MiB at most. */
+  readonly data: object
+  /**
+   * 1 to 255 characters. Of a tenant's jobs of one name and key one waits at a time, and one runs at a time. A job that
+   * waits for another attempt is not counted: a new one may wait beside it.
+   */
+  readonly key?: string | undefined
+  /** Seconds before it is run, up to a year. */
+  readonly delay?: number | undefined
+  /** -1000 to 1000: of a tenant's jobs of one name the highest come first. Default: 0. */
+  readonly priority?: number | undefined
+}
+
+export interface Queue {
+  /** Says who handles the jobs of a name; before the app is ready. A name is 1 to 64 of `a-z 0-9 . _ -`, a letter first. */
+  define (name: string, options: TaskOptions, handler: Handler): void
+  /**
+   * Resolves with the id of the job, or null where one of the key waits already. It is durable once the transaction is
+   * committed; without one it has its own. Rejects with `tenantUnknown` where the tenant is not there or is being deleted.
+   */
+  send (name: string, job: SentJob, transaction?: Transaction<SystemTables>): Promise<string | null>
+  /**
+   * Sends a job of the platform, without data, at a pace of 1 to 86,400 seconds: one for all processes of a database. None
+   * is sent while the last one waits, and none begins while one runs.
+   */
+  every (name: string, seconds: number): void
+}
+
+/** A name that was defined. */
+export interface Task {
+  readonly name: string
+  readonly retryLimit: number
+  readonly retryDelay: number
+  readonly expireIn: number
+  readonly concurrency: number
+  readonly handler: Handler
+}

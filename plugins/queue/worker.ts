@@ -1,0 +1,285 @@
+/** Takes jobs and runs them, for one process. Nothing of a job's data is in what it logs. */
+import type { FastifyBaseLogger } from 'fastify'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isFailure } from '../../lib/errors.js'
+import { outputOf, traceOf } from './failure.js'
+import { lease, type JobStore, type TakenJob, type Turn } from './store.js'
+import type { Task } from './task.js'
+
+const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
+const upkeepPauseMs = 1000 // between looks for what is due, however many jobs are sent
+const outagePauseMs = 1000 // before a database that is lost or busy is asked again,
+const faultPauseMs = 5000 // and one that is not migrated, say
+const beatMs = lease * 1000 / 3
+const settledMs = 2 * beatMs // after an outage, in which nobody could say what it still has
+const handingBackMs = 500
+
+export interface WorkerParts {
+  readonly store: JobStore
+  readonly tasks: ReadonlyMap<string, Task>
+  /** Jobs at a time, at least 1. */
+  readonly workers: number
+  readonly log: FastifyBaseLogger
+}
+
+export interface Worker {
+  start (): void
+  /** There may be something to do. */
+  wake (): void
+  /** Takes no more jobs. */
+  drain (): void
+  /** Waits for those that run until the deadline, in milliseconds since 1970; then ends them, and hands them back. */
+  stop (deadline: number): Promise<void>
+}
+
+interface Running {
+  readonly job: TakenJob
+  readonly controller: AbortController
+  readonly done: Promise<void>
+}
+
+/** An attempt is over although its handler runs. */
+class Ended extends Error {
+  override readonly name = 'JobEnded'
+  readonly why: 'expired' | 'lost' | 'stopped'
+
+  constructor (why: Ended['why'], message: string) {
+    super(message)
+    this.why = why
+  }
+}
+
+const firstTurn: Turn = { tenant: '', task: '' }
+
+export function createWorker ({ store, tasks, workers, log }: WorkerParts): Worker {
+  const running = new Map<string, Running>()
+  const draining = new AbortController()
+  let hurried = false
+  let loop: Promise<void> = Promise.resolve()
+  let heart: NodeJS.Timeout | undefined
+  let beating = false
+  let woken = false
+  let wakeUp = () => {}
+  let turn = firstTurn
+  let lastUpkeep = 0
+  let nextUpkeep = 0
+  let warned = false
+  let reachedAt = 0
+
+  function look (): void {
+    woken = true
+    wakeUp()
+  }
+
+  async function run (): Promise<void> {
+    while (!draining.signal.aborted) {
+      woken = false
+      try {
+        await upkeep()
+        while (await take());
+        reached()
+      } catch (error) {
+        failed(error)
+        await sleep(isOutage(error) ? outagePauseMs : faultPauseMs, undefined, { ref: false, signal: draining.signal }).catch(() => {})
+        continue
+      }
+      if (!woken) await idle(nextUpkeep - Date.now())
+    }
+  }
+
+  /** Until there is something to do, or the time is over. */
+  async function idle (ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms).unref()
+      wakeUp = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+    wakeUp = () => {}
+  }
+
+  async function upkeep (): Promise<void> {
+    const now = Date.now()
+    if (now < nextUpkeep) return
+    const { takenOver, givenUp, nextDue } = await store.upkeep(now - reachedAt >= settledMs)
+    lastUpkeep = Date.now()
+    nextUpkeep = lastUpkeep + Math.min(idlePauseMs, nextDue === null ? idlePauseMs : Math.ceil(nextDue) + 1)
+    if (takenOver > 0) log.warn({ jobs: takenOver }, 'jobs of a process that is gone are run again')
+    if (givenUp > 0) log.error({ jobs: givenUp }, 'jobs have failed for good: the processes that ran them are gone, and they may not be tried again')
+  }
+
+  /** Takes jobs where there is room for them; false where there is none, or no job. */
+  async function take (): Promise<boolean> {
+    const free = workers - running.size
+    const rooms = [...tasks.values()].map(({ name, concurrency }) => ({ name, room: Math.min(free, concurrency - runningOf(name)) })).filter(({ room }) => room > 0)
+    if (draining.signal.aborted || rooms.length === 0) return false
+    const names = rooms.map(({ name }) => name)
+    const limit = Math.min(...rooms.map(({ room }) => room))
+    let jobs = await taken(names, limit)
+    if (jobs.length === 0 && turn !== firstTurn) {
+      turn = firstTurn
+      jobs = await taken(names, limit)
+    }
+    turn = jobs.reduce<Turn>((last, job) => isLater(job, last) ? job : last, firstTurn)
+    for (const job of jobs) launch(job)
+    return jobs.length > 0
+  }
+
+  async function taken (names: readonly string[], limit: number): Promise<TakenJob[]> {
+    for (;;) {
+      try {
+        return await store.take(names, turn, limit)
+      } catch (error) {
+        // Another process has taken a job of the same key in this moment.
+        if (!isFailure(error, 'conflict')) throw error
+      }
+    }
+  }
+
+  function runningOf (name: string): number {
+    let count = 0
+    for (const { job } of running.values()) if (job.task === name) count++
+    return count
+  }
+
+  function launch (job: TakenJob): void {
+    const task = tasks.get(job.task)
+    if (task === undefined) throw new Error(`a job "${job.task}" was taken, which is not defined`)
+    const controller = new AbortController()
+    const done = attempt(task, job, controller).finally(() => {
+      running.delete(job.id)
+      if (running.size === 0) {
+        clearInterval(heart)
+        heart = undefined
+      }
+      look()
+    })
+    running.set(job.id, { job, controller, done })
+    heart ??= setInterval(beat, beatMs).unref()
+  }
+
+  /** Never rejects. */
+  async function attempt (task: Task, job: TakenJob, controller: AbortController): Promise<void> {
+    const { signal } = controller
+    const expiry = setTimeout(() => controller.abort(new Ended('expired', `the attempt took longer than ${task.expireIn} s`)), task.expireIn * 1000).unref()
+    try {
+      await Promise.race([handled(task, job, signal), ended(signal)])
+    } catch (error) {
+      await settle(() => abandon(job, error))
+      return
+    } finally {
+      clearTimeout(expiry)
+    }
+    await settle(() => store.complete(job))
+  }
+
+  async function abandon (job: TakenJob, error: unknown): Promise<void> {
+    const told = { job: job.id, task: job.task, tenant: job.tenant, attempt: job.retries + 1 }
+    if (error instanceof Ended && error.why === 'stopped') return await store.handBack([job])
+    if (error instanceof Ended && error.why === 'lost') {
+      log.warn(told, 'a job that this process runs was taken from it, or removed')
+      return
+    }
+    await store.fail(job, outputOf(error))
+    if (job.retries < job.retryLimit) log.warn({ ...told, error: traceOf(error) }, 'a job failed and is tried again')
+    else log.error({ ...told, error: traceOf(error) }, 'a job failed for good')
+  }
+
+  /** Writes how an attempt ended, for as long as it takes: what is done is not to be done again. */
+  async function settle (write: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        await write()
+        return
+      } catch (error) {
+        failed(error)
+        // Then the job is run again, when this process's hold on it ends.
+        if (hurried || !isOutage(error)) return
+        await sleep(outagePauseMs, undefined, { ref: false })
+      }
+    }
+  }
+
+  async function beat (): Promise<void> {
+    if (beating) return
+    beating = true
+    const held = [...running.values()]
+    try {
+      const own = await store.renew(held.map(({ job }) => job))
+      for (const { job, controller } of held) if (!own.has(job.id)) controller.abort(new Ended('lost', 'the job is no longer this process\'s'))
+    } catch (error) {
+      failed(error)
+    } finally {
+      beating = false
+    }
+  }
+
+  function failed (error: unknown): void {
+    reachedAt = Infinity
+    // Whoever asks for more than the database can do at a time is told by what it asks for.
+    if (warned || isFailure(error, 'databaseBusy')) return
+    warned = true
+    log.warn({ err: error }, 'jobs are not run: the database cannot be reached, or is not migrated. It is tried again')
+  }
+
+  function reached (): void {
+    if (reachedAt === Infinity) reachedAt = Date.now()
+    if (warned) log.info('jobs are run again')
+    warned = false
+  }
+
+  function drain (): void {
+    draining.abort()
+    look()
+  }
+
+  return {
+    drain,
+    start () {
+      loop = run()
+    },
+    wake () {
+      nextUpkeep = Math.min(nextUpkeep, lastUpkeep + upkeepPauseMs)
+      look()
+    },
+    async stop (deadline) {
+      drain()
+      const finished = async () => {
+        await loop
+        await Promise.all([...running.values()].map(({ done }) => done))
+      }
+      await within(finished(), deadline - Date.now())
+      hurried = true
+      for (const { controller } of running.values()) controller.abort(new Ended('stopped', 'the server stops'))
+      if (running.size > 0) await within(finished(), handingBackMs)
+    }
+  }
+}
+
+async function handled ({ handler }: Task, { id, tenant, data, retries }: TakenJob, signal: AbortSignal): Promise<void> {
+  await handler({ id, tenant, data, attempt: retries + 1, signal })
+}
+
+function ended (signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+}
+
+/** In the order of the database, which compares bytes; names and ids are ASCII. */
+function isLater (job: Turn, { tenant, task }: Turn): boolean {
+  return job.tenant > tenant || (job.tenant === tenant && job.task > task)
+}
+
+function isOutage (error: unknown): boolean {
+  return isFailure(error, 'databaseUnavailable') || isFailure(error, 'databaseBusy')
+}
+
+/** Waits for the work no longer than that. */
+async function within (work: Promise<void>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((resolve) => { timer = setTimeout(resolve, Math.max(0, ms)) })
+  await Promise.race([work, late])
+  clearTimeout(timer)
+}
