@@ -11,16 +11,18 @@ export type AltprovPackage = typeof Stripe
 
 export interface AltprovClient {
   /**
-   * Runs one request, again after failures that pass: it reads, or carries an idempotency key. The answer has the form
-   * that the SDK's types promise only once `documented` has read it. Throws as `callProvider`.
+   * Runs one request, again after failures that pass: it reads, or carries an idempotency key. `read` is made by
+   * `documented`, for the SDK's types are a promise only. Throws as `callProvider`.
    */
-  call<T> (time: CallTime, run: (stripe: Stripe) => Promise<T>): Promise<Answer<T>>
+  call<T> (time: CallTime, read: (body: unknown) => T, run: (stripe: Stripe) => Promise<unknown>): Promise<Answer<T>>
 }
 
 export interface Answer<T> {
   readonly body: T
   /** When it was so, by the provider's clock, whose unit is the second. */
   readonly at: Date
+  /** The answer to an earlier request of the same idempotency key: what was so then. */
+  readonly isReplay: boolean
 }
 
 export async function loadAltprov (): Promise<AltprovPackage> {
@@ -34,23 +36,23 @@ export async function loadAltprov (): Promise<AltprovPackage> {
 /** `baseUrl` is an origin; default: the provider's own. Throws where it is none. */
 export function createAltprovClient (Package: AltprovPackage, apiKey: string, baseUrl: string | undefined): AltprovClient {
   const address = baseUrl === undefined ? {} : addressOf(baseUrl)
-  const attempt = async <T>(signal: AbortSignal, run: (stripe: Stripe) => Promise<T>): Promise<Answer<T>> => {
-    const answered: Answered = { at: null }
+  const attempt = async <T>(signal: AbortSignal, read: (body: unknown) => T, run: (stripe: Stripe) => Promise<unknown>): Promise<Answer<T>> => {
+    const answered: Answered = { at: null, isReplay: false }
     // A client of its own, since the SDK hands no signal on to its requests.
-    const httpClient = Package.createFetchHttpClient(async (url: string, request: RequestInit) => await send(url, request, { apiKey, signal, answered }))
+    const httpClient = Package.createFetchHttpClient(async (url, request) => await send(String(url), request, { apiKey, signal, answered }))
     const stripe = new Package(apiKey, { ...address, httpClient, maxNetworkRetries: 0, telemetry: false })
     try {
-      const body = await run(stripe)
+      const body = read(await run(stripe))
       if (answered.at === null) throw new ProviderFault('unreadable', { message: 'altprov answered without the time' })
-      return { body, at: answered.at }
+      return { body, at: answered.at, isReplay: answered.isReplay }
     } catch (error) {
       throw faultOf(error, stripe)
     }
   }
   return {
-    call: async (time, run) => await callProvider({ time, keyOwner: 'platform', repeatable: true }, async (signal) => {
+    call: async (time, read, run) => await callProvider({ time, keyOwner: 'platform', repeatable: true }, async (signal) => {
       checkKey(apiKey)
-      return await attempt(signal, run)
+      return await attempt(signal, read, run)
     })
   }
 }

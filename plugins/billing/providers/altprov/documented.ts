@@ -54,7 +54,7 @@ const Subscription = Type.Object({
 export type AltprovSubscription = Static<typeof Subscription>
 export type AltprovItem = Static<typeof Item>
 export const readSubscription = documented('a subscription', Subscription)
-export const readSubscriptions = documented('a list of subscriptions', Type.Object({ data: Type.Array(Subscription, { maxItems: 100 }) }))
+export const readList = documented('a list', Type.Object({ data: Type.Array(Type.Unknown(), { maxItems: 100 }) }))
 /** Of a search only the customers are read: what else it says may be old. */
 export const readFound = documented('a result of a search for subscriptions', Type.Object({ data: Type.Array(Type.Object({ customer: Expandable(Named) }), { maxItems: 100 }) }))
 
@@ -89,6 +89,7 @@ export const readSchedule = documented('a schedule of a subscription', Type.Obje
   current_phase: OrNull(Type.Object({ start_date: Timestamp, end_date: Timestamp })),
   phases: Type.Array(Phase)
 }))
+export type AltprovSchedule = ReturnType<typeof readSchedule>
 export const readReleased = documented('a schedule of a subscription', Named)
 
 export const readCheckout = documented('a checkout session', Type.Object({ id: Id, url: Type.String({ pattern: '^https?://' }), amount_total: Amount, currency: Currency }))

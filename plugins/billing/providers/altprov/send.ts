@@ -1,26 +1,28 @@
 /** One request to Stripe: bounded, without redirects, and its failures told apart as Stripe documents them. */
 import { answerText, cleanReason, kindOfStatus, ProviderFault, retryAfterOf, type FaultKind } from '../call.js'
 
+/** What the headers of an answer say. */
 export interface Answered {
   at: Date | null
+  isReplay: boolean
 }
 
 export interface Sender {
   readonly apiKey: string
   readonly signal: AbortSignal
-  /** Is told the time of the answer. */
   readonly answered: Answered
 }
 
 /** The answer of a success, read to its end. Throws a ProviderFault for any other. */
-export async function send (url: string, request: RequestInit, { apiKey, signal, answered }: Sender): Promise<Response> {
+export async function send (url: string, request: RequestInit | undefined, { apiKey, signal, answered }: Sender): Promise<Response> {
   const begun = performance.now()
   const response = await fetch(url, { ...request, signal, redirect: 'manual' })
   answered.at = timeOf(response.headers.get('date'), performance.now() - begun)
+  answered.isReplay = response.headers.get('idempotent-replayed') === 'true'
   const text = await answerText(response)
   // Without the headers: the SDK would print a notice that one of them may hold.
   if (response.ok) return new Response(text)
-  throw faultOf(response, text, `${request.method ?? 'GET'} ${new URL(url).pathname}`, apiKey)
+  throw faultOf(response, text, `${request?.method ?? 'GET'} ${new URL(url).pathname}`, apiKey)
 }
 
 /**

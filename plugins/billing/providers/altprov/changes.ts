@@ -1,0 +1,161 @@
+/** Changes of a subscription of Stripe. Whatever a schedule has planned for it gives way to the change that is asked for. */
+import type Stripe from 'stripe'
+import type { CallTime } from '../call.js'
+import type { Snapshot } from '../provider.js'
+import type { Answer, AltprovClient } from './client.js'
+import { failure } from '../../../../lib/errors.js'
+import { readReleased, readSchedule, type AltprovDiscounts, type AltprovItem, type AltprovPhase, type AltprovPrice, type AltprovSchedule, type AltprovSubscription } from './documented.js'
+import { checkId } from './id.js'
+import { keyOf } from './key.js'
+import { priceOf } from './price.js'
+import { idOf, isCanceling, snapshotOf, subscriptionOf } from './snapshot.js'
+
+/** What a snapshot is made of that is an id unless it is asked for. */
+export const expanded = ['default_payment_method', 'customer.invoice_settings.default_payment_method'] as const
+
+/** One change: its requests share the time, and each has an idempotency key of its own, made of the change's. */
+export interface Change {
+  readonly client: AltprovClient
+  readonly time: CallTime
+  readonly idempotencyKey: string
+}
+
+type Subscribed = Answer<AltprovSubscription>
+
+/** Charges or credits the difference at once: where it cannot be paid nothing is changed, and the provider says why (`providerRefused`). */
+export async function changeNow (change: Change, id: string, product: string): Promise<Snapshot> {
+  const [price, subscription] = await Promise.all([priceOf(change.client, change.time, product), read(change, id)])
+  const item = onlyItem(subscription.body)
+  await release(change, subscription.body)
+  if (item.price.id === price.id && !isCanceling(subscription.body)) return snapshotAt(subscription)
+  return snapshotAt(await update(change, id, {
+    items: [{ id: item.id, price: price.id }],
+    proration_behavior: 'always_invoice',
+    payment_behavior: 'error_if_incomplete',
+    ...goingOn(subscription.body)
+  }))
+}
+
+/** A schedule changes the price when the period is over, and leaves the subscription to itself a period later. */
+export async function changeAtPeriodEnd (change: Change, id: string, product: string): Promise<Snapshot> {
+  let [price, subscribed] = await Promise.all([priceOf(change.client, change.time, product), read(change, id)])
+  onlyItem(subscribed.body)
+  // The provider makes no schedule for what has a date to end.
+  if (isCanceling(subscribed.body)) subscribed = await update(change, id, goingOn(subscribed.body))
+  const schedule = await scheduleOf(change, subscribed.body)
+  const current = schedule.phases.find(({ start_date: start }) => start === schedule.current_phase?.start_date)
+  if (current === undefined) throw failure('providerFailed', { cause: new Error('altprov has a schedule for the subscription of which no phase is under way') })
+  const next = { ...carriedOn(current), items: [{ price: price.id, quantity: current.items[0]?.quantity ?? 1 }], duration: onePeriod(price), proration_behavior: 'none' }
+  const plan: Stripe.SubscriptionScheduleUpdateParams = { end_behavior: 'release', proration_behavior: 'none', phases: [asItIs(current), next] }
+  await change.client.call(change.time, readSchedule, async (stripe) => await stripe.subscriptionSchedules.update(schedule.id, plan, { idempotencyKey: keyOf(change.idempotencyKey, schedule.id, plan) }))
+  return snapshotAt(subscribed)
+}
+
+/** At the period's end; as it is where it will end then already. */
+export async function cancel (change: Change, id: string): Promise<Snapshot> {
+  const subscribed = await read(change, id)
+  await release(change, subscribed.body)
+  if (isCanceling(subscribed.body)) return snapshotAt(subscribed)
+  return snapshotAt(await update(change, id, { cancel_at_period_end: true }))
+}
+
+/** Takes back what would happen at the period's end; as it is where nothing would. */
+export async function resume (change: Change, id: string): Promise<Snapshot> {
+  const subscribed = await read(change, id)
+  await release(change, subscribed.body)
+  if (!isCanceling(subscribed.body)) return snapshotAt(subscribed)
+  return snapshotAt(await update(change, id, goingOn(subscribed.body)))
+}
+
+function snapshotAt ({ body, at }: Subscribed): Snapshot {
+  return snapshotOf(body, at)
+}
+
+/** One that can be changed: what has ended stays so. */
+async function read ({ client, time }: Change, id: string): Promise<Subscribed> {
+  checkId(id)
+  const subscribed = await client.call(time, subscriptionOf, async (stripe) => await stripe.subscriptions.retrieve(id, { expand: [...expanded] }))
+  const { status } = subscribed.body
+  if (status === 'canceled' || status === 'incomplete_expired') throw failure('providerRefused', { message: 'The subscription has ended' })
+  return subscribed
+}
+
+async function update (change: Change, id: string, changes: Stripe.SubscriptionUpdateParams): Promise<Subscribed> {
+  const { client, time, idempotencyKey } = change
+  const updated = await client.call(time, subscriptionOf, async (stripe) => await stripe.subscriptions.update(id, { ...changes, expand: [...expanded] }, { idempotencyKey: keyOf(idempotencyKey, id, changes) }))
+  // Something else may have changed it since that request.
+  return updated.isReplay ? await read(change, id) : updated
+}
+
+/** The one that the subscription has, whatever it has planned, or one that plans nothing. */
+async function scheduleOf ({ client, time, idempotencyKey }: Change, { id, schedule }: AltprovSubscription): Promise<AltprovSchedule> {
+  const { body } = await client.call(time, readSchedule, async (stripe) => schedule === null || schedule === undefined
+    ? await stripe.subscriptionSchedules.create({ from_subscription: id }, { idempotencyKey: keyOf(idempotencyKey, id, 'schedule') })
+    : await stripe.subscriptionSchedules.retrieve(idOf(schedule)))
+  return body
+}
+
+/** While a schedule has a subscription, its cancellation cannot be changed, and a change of its price would not last. */
+async function release ({ client, time, idempotencyKey }: Change, { schedule }: AltprovSubscription): Promise<void> {
+  if (schedule === null || schedule === undefined) return
+  const id = idOf(schedule)
+  await client.call(time, readReleased, async (stripe) => await stripe.subscriptionSchedules.release(id, {}, { idempotencyKey: keyOf(idempotencyKey, id, 'release') }))
+}
+
+/** What takes a cancellation back: the provider accepts one of the two only. */
+function goingOn (subscription: AltprovSubscription): Pick<Stripe.SubscriptionUpdateParams, 'cancel_at' | 'cancel_at_period_end'> {
+  if (subscription.cancel_at_period_end) return { cancel_at_period_end: false }
+  return isCanceling(subscription) ? { cancel_at: '' } : {}
+}
+
+/** Which of several items is the plan cannot be told: somebody added the others by hand. */
+function onlyItem ({ items: { data: [item, ...others] } }: AltprovSubscription): AltprovItem {
+  if (item !== undefined && others.length === 0) return item
+  throw failure('providerRefused', { message: 'The subscription is for several things: ask the platform to change it' })
+}
+
+/** A phase as it is told again: what is left out of it would be lost. */
+function asItIs (phase: AltprovPhase): Stripe.SubscriptionScheduleUpdateParams.Phase {
+  const { start_date: start, end_date: end, trial_end: trialEnd, items } = phase
+  return {
+    ...carriedOn(phase),
+    start_date: start,
+    end_date: end,
+    ...trialEnd === null ? {} : { trial_end: trialEnd },
+    items: items.map(({ price, quantity, discounts, tax_rates: taxRates }) => ({
+      price: idOf(price),
+      ...quantity === undefined ? {} : { quantity },
+      ...discountsOf(discounts),
+      ...isSome(taxRates) ? { tax_rates: taxRates.map(idOf) } : {}
+    }))
+  }
+}
+
+/** What a phase and the next have in common. */
+function carriedOn ({ discounts, default_tax_rates: taxRates, automatic_tax: tax }: AltprovPhase): Omit<Stripe.SubscriptionScheduleUpdateParams.Phase, 'items'> {
+  return {
+    ...discountsOf(discounts),
+    ...isSome(taxRates) ? { default_tax_rates: taxRates.map(idOf) } : {},
+    ...tax === null || tax === undefined ? {} : { automatic_tax: { enabled: tax.enabled } }
+  }
+}
+
+function discountsOf (discounts: AltprovDiscounts): { discounts?: Stripe.SubscriptionScheduleUpdateParams.Phase.Discount[] } {
+  if (!isSome(discounts)) return {}
+  return {
+    discounts: discounts.map(({ discount, promotion_code: code, coupon }) => {
+      if (discount !== null && discount !== undefined) return { discount: idOf(discount) }
+      if (code !== null && code !== undefined) return { promotion_code: idOf(code) }
+      return coupon === null || coupon === undefined ? {} : { coupon: idOf(coupon) }
+    })
+  }
+}
+
+function isSome<T> (list: T[] | null | undefined): list is T[] {
+  return list !== null && list !== undefined && list.length > 0
+}
+
+function onePeriod ({ recurring }: AltprovPrice): { interval: 'day' | 'week' | 'month' | 'year', interval_count: number } {
+  if (recurring === null) throw failure('providerFailed', { cause: new Error('ALTPROV_PRODUCT_MAP names a price that does not recur') })
+  return recurring
+}

@@ -1,0 +1,51 @@
+/**
+ * Whose a customer of Stripe is stands in its metadata, as `tenant_id`, by which it is searched for. The search lags: in
+ * a minute, in an outage an hour, it finds what was made. So a customer is made under one idempotency key of its tenant,
+ * which makes no second one for a day, and subscriptions are read by customers, never out of a search.
+ */
+import type { CallTime } from '../call.js'
+import type { CheckoutInput } from '../provider.js'
+import type { AltprovClient } from './client.js'
+import { failure } from '../../../../lib/errors.js'
+import { isTenantId } from '../../../../lib/tenant-id.js'
+import { readCustomer, readCustomers, readFound } from './documented.js'
+import { keyOf } from './key.js'
+import { idOf } from './snapshot.js'
+
+const maxCustomers = 10 // of one tenant; more than one are there only where somebody made them by hand
+
+/** The tenant's first customer, which is made where there is none. */
+export async function customerOf (client: AltprovClient, time: CallTime, { tenant, email }: Pick<CheckoutInput, 'tenant' | 'email'>): Promise<string> {
+  const [found] = await customersOf(client, time, tenant)
+  if (found !== undefined) return found
+  // Under one key everything has to be the same each time: the address comes afterwards.
+  const { body: made } = await client.call(time, readCustomer, async (stripe) => await stripe.customers.create({ metadata: { tenant_id: tenant } }, { idempotencyKey: keyOf('customer', tenant) }))
+  if (email === undefined || typeof made.email === 'string') return made.id
+  await client.call(time, readCustomer, async (stripe) => await stripe.customers.update(made.id, { email }, { idempotencyKey: keyOf('email', made.id, email) }))
+  return made.id
+}
+
+/** Those whose subscriptions may be the tenant's, the known ones first: ten at most. */
+export async function customersOfSubscriptions (client: AltprovClient, time: CallTime, tenant: string, known: readonly string[]): Promise<string[]> {
+  const [customers, found] = await Promise.all([
+    customersOf(client, time, tenant),
+    client.call(time, readFound, async (stripe) => await stripe.subscriptions.search({ query: ofTenant(tenant), limit: 100 }))
+  ])
+  const customersOfFound = found.body.data.map(({ customer }) => idOf(customer))
+  return [...new Set([...known, ...customers, ...customersOfFound])].slice(0, maxCustomers)
+}
+
+/** The oldest first, so that the same one is taken each time. */
+async function customersOf (client: AltprovClient, time: CallTime, tenant: string): Promise<string[]> {
+  const { body } = await client.call(time, readCustomers, async (stripe) => await stripe.customers.search({ query: ofTenant(tenant), limit: 100 }))
+  return body.data
+    .filter(({ metadata }) => metadata?.tenant_id === tenant)
+    .sort((one, other) => one.created - other.created || (one.id < other.id ? -1 : 1))
+    .map(({ id }) => id)
+}
+
+/** A query of the provider's search language; the id of a tenant has nothing that would end the text. */
+function ofTenant (tenant: string): string {
+  if (!isTenantId(tenant)) throw failure('tenantInvalid')
+  return `metadata['tenant_id']:'${tenant}'`
+}

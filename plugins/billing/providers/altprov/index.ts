@@ -1,0 +1,65 @@
+/** The payment provider `altprov`: Stripe's API, on its SDK, which is an optional peer (DESIGN 8). */
+import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
+import { CallTime } from '../call.js'
+import { cancel, changeAtPeriodEnd, changeNow, expanded, resume, type Change } from './changes.js'
+import { createAltprovClient, loadAltprov, type AltprovClient } from './client.js'
+import { customerOf, customersOfSubscriptions } from './customers.js'
+import { readCheckout, readList, type AltprovSubscription } from './documented.js'
+import { priceOf } from './price.js'
+import { snapshotOf, subscriptionOf } from './snapshot.js'
+import { readAltprovWebhook } from './webhook.js'
+
+const maxSubscriptions = 100
+
+/**
+ * Throws where the package is missing or `baseUrl` is no origin. Without an API key webhooks are read, and every call
+ * fails as `providerFailed`.
+ */
+export async function createAltprov ({ apiKey, webhookSecrets, baseUrl, timeoutMs }: ProviderSettings): Promise<PaymentProvider> {
+  const Package = await loadAltprov()
+  const client = createAltprovClient(Package, apiKey, baseUrl)
+  const change = (idempotencyKey: string): Change => ({ client, time: new CallTime(timeoutMs), idempotencyKey })
+  return {
+    name: 'altprov',
+    checkout: async (input) => await checkout(client, new CallTime(timeoutMs), input),
+    subscriptions: async (tenant, customers = []) => await subscriptionsOf(client, new CallTime(timeoutMs), tenant, customers),
+    changeProduct: async (id, product, when, key) => await (when === 'now' ? changeNow : changeAtPeriodEnd)(change(key), id, product),
+    cancel: async (id, key) => await cancel(change(key), id),
+    resume: async (id, key) => await resume(change(key), id),
+    readWebhook: (body, headers, now) => readAltprovWebhook(Package.webhooks, webhookSecrets, { body, headers, now })
+  }
+}
+
+async function checkout (client: AltprovClient, time: CallTime, { tenant, email, product, successUrl, cancelUrl, idempotencyKey }: CheckoutInput): Promise<Checkout> {
+  const [price, customer] = await Promise.all([priceOf(client, time, product), customerOf(client, time, { tenant, email })])
+  const metadata = { tenant_id: tenant }
+  const { body } = await client.call(time, readCheckout, async (stripe) => await stripe.checkout.sessions.create({
+    mode: 'subscription',
+    customer,
+    client_reference_id: tenant,
+    line_items: [{ price: price.id, quantity: 1 }],
+    metadata,
+    subscription_data: { metadata },
+    success_url: successUrl.replace(/\{CHECKOUT_ID\}|%7BCHECKOUT_ID%7D/gi, '{CHECKOUT_SESSION_ID}'),
+    cancel_url: cancelUrl
+  }, { idempotencyKey: `${idempotencyKey}:checkout` }))
+  const { id, url, amount_total: amount, currency } = body
+  return { id, url, amount, currency }
+}
+
+async function subscriptionsOf (client: AltprovClient, time: CallTime, tenant: string, known: readonly string[]): Promise<Snapshot[]> {
+  const customers = await customersOfSubscriptions(client, time, tenant, known)
+  const lists = await Promise.all(customers.map(async (customer) => {
+    const { body, at } = await client.call(time, subscriptionsOfList, async (stripe) => await stripe.subscriptions.list({ customer, status: 'all', limit: maxSubscriptions, expand: expanded.map((path) => `data.${path}`) }))
+    return body.map((subscription) => ({ created: subscription.created, snapshot: snapshotOf(subscription, at) }))
+  }))
+  return lists.flat()
+    .filter(({ snapshot }) => snapshot.tenant === tenant)
+    .sort((one, other) => other.created - one.created || (one.snapshot.id < other.snapshot.id ? 1 : -1))
+    .slice(0, maxSubscriptions)
+    .map(({ snapshot }) => snapshot)
+}
+
+function subscriptionsOfList (body: unknown): AltprovSubscription[] {
+  return readList(body).data.map(subscriptionOf)
+}

@@ -1,0 +1,102 @@
+/** A subscription of Stripe in the platform's terms. */
+import type { Snapshot, SubscriptionStatus } from '../provider.js'
+import { isTenantId } from '../../../../lib/tenant-id.js'
+import { ProviderFault } from '../call.js'
+import { readSubscription, type AltprovItem, type AltprovSubscription } from './documented.js'
+
+/**
+ * `incomplete_expired` was never paid, whatever time its period names; `paused` waits for a way to pay, and gives nothing
+ * meanwhile.
+ */
+const statuses: Readonly<Record<AltprovSubscription['status'], SubscriptionStatus>> = {
+  active: 'active',
+  trialing: 'trialing',
+  past_due: 'past_due',
+  canceled: 'canceled',
+  unpaid: 'unpaid',
+  paused: 'unpaid',
+  incomplete: 'incomplete',
+  incomplete_expired: 'incomplete'
+}
+
+/** Throws a ProviderFault for what is none, or has no period. */
+export function subscriptionOf (value: unknown): AltprovSubscription {
+  const subscription = readSubscription(value)
+  periodOf(subscription)
+  return subscription
+}
+
+export function snapshotOf (subscription: AltprovSubscription, asOf: Date): Snapshot {
+  const { id, customer, items, start_date: start, canceled_at: canceledAt, ended_at: endedAt, default_payment_method: method } = subscription
+  const status = statuses[subscription.status]
+  const { periodStart, periodEnd } = periodOf(subscription)
+  const ended = endedAt ?? (status === 'canceled' ? canceledAt ?? null : null)
+  return {
+    id,
+    tenant: tenantOfSubscription(subscription),
+    customerId: idOf(customer),
+    productIds: [...new Set(items.data.flatMap(({ price }) => [idOf(price.product), price.id]))],
+    status,
+    startedAt: time(start),
+    periodStart: time(periodStart),
+    periodEnd: time(periodEnd),
+    cancelAtPeriodEnd: isCanceling(subscription),
+    endedAt: ended === null ? null : time(ended),
+    pastDueSince: status === 'past_due' ? time(periodStart) : null,
+    paymentMethod: kindOf(method) ?? (typeof customer === 'string' ? null : kindOf(customer.invoice_settings?.default_payment_method)),
+    asOf
+  }
+}
+
+/**
+ * It will end with its period: it says so itself, or has a date of its own until then, as the provider's portal sets it.
+ * While a schedule has it, such a date may be that of a phase.
+ */
+export function isCanceling (subscription: AltprovSubscription): boolean {
+  const { cancel_at_period_end: atPeriodEnd, cancel_at: at, schedule } = subscription
+  if (atPeriodEnd) return true
+  return at !== null && (schedule ?? null) === null && at <= periodOf(subscription).periodEnd
+}
+
+/** Whose it is: by its own metadata, else by those of its customer where they came with it. null where neither says. */
+export function tenantOfSubscription ({ metadata, customer }: AltprovSubscription): string | null {
+  return tenantOf(metadata.tenant_id ?? (typeof customer === 'string' ? undefined : customer.metadata?.tenant_id))
+}
+
+/** What is no id of a tenant names none. */
+export function tenantOf (value: string | null | undefined): string | null {
+  return isTenantId(value) ? value : null
+}
+
+export function idOf (named: string | { readonly id: string }): string {
+  return typeof named === 'string' ? named : named.id
+}
+
+/** Of `seconds` since 1970. */
+export function time (seconds: number): Date {
+  return new Date(seconds * 1000)
+}
+
+interface Period {
+  readonly periodStart: number
+  readonly periodEnd: number
+}
+
+/** Of the item whose period ends first, in seconds; of versions before 2025-03-31 the subscription's own. */
+function periodOf (subscription: AltprovSubscription): Period {
+  let period: Period | null = null
+  for (const part of [subscription, ...subscription.items.data]) {
+    const own = ownPeriod(part)
+    if (own !== null && (period === null || own.periodEnd < period.periodEnd)) period = own
+  }
+  if (period === null) throw new ProviderFault('unreadable', { message: 'a subscription without a period' })
+  return period
+}
+
+function ownPeriod ({ current_period_start: periodStart, current_period_end: periodEnd }: Pick<AltprovItem, 'current_period_start' | 'current_period_end'>): Period | null {
+  return periodStart === undefined || periodEnd === undefined ? null : { periodStart, periodEnd }
+}
+
+function kindOf (method: AltprovSubscription['default_payment_method']): string | null {
+  return typeof method === 'object' && method !== null ? method.type : null
+}

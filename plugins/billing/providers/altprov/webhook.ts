@@ -1,0 +1,115 @@
+/** Webhooks of Stripe: whether one is signed, and what it tells. */
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Payment, ProviderEvent } from '../provider.js'
+import type { AltprovPackage } from './client.js'
+import { failure } from '../../../../lib/errors.js'
+import { ProviderFault } from '../call.js'
+import { readCharge, readEvent, readInvoice, readSession, type AltprovEvent, type AltprovInvoice } from './documented.js'
+import { idOf, snapshotOf, subscriptionOf, tenantOf, time } from './snapshot.js'
+
+const tolerance = 300 // s, before and after
+
+export interface SignedBody {
+  readonly body: Buffer
+  readonly headers: IncomingHttpHeaders
+  /** ms */
+  readonly now: number
+}
+
+/** Throws `signatureInvalid`, or `badRequest` for what is signed and not what the provider documents; null for other kinds. */
+export function readAltprovWebhook (webhooks: AltprovPackage['webhooks'], secrets: readonly string[], { body, headers, now }: SignedBody): ProviderEvent | null {
+  const text = textOf(body)
+  const header = headers['stripe-signature']
+  if (text === null || typeof header !== 'string' || !isOfNow(header, now) || !isSigned(webhooks, secrets, { text, header, now })) {
+    throw failure('signatureInvalid')
+  }
+  try {
+    const value: unknown = JSON.parse(text)
+    const { object }: { object?: unknown } = Object(value)
+    return object === 'v2.core.event' ? null : eventOf(readEvent(value))
+  } catch (error) {
+    if (error instanceof ProviderFault || error instanceof SyntaxError) throw failure('badRequest', { message: 'The event is not what the provider documents', cause: error })
+    throw error
+  }
+}
+
+/** As it was signed, a byte order mark included; null where it is not UTF-8, which is never signed. */
+function textOf (body: Buffer): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)
+  } catch {
+    return null
+  }
+}
+
+/** The SDK refuses what is too old only. Its time is read of the last `t`: of several none is believed. */
+function isOfNow (header: string, now: number): boolean {
+  const times = header.split(',').filter((part) => part.startsWith('t='))
+  const signedAt = /^t=(\d{1,12})$/.exec(times[0] ?? '')?.[1]
+  return times.length === 1 && signedAt !== undefined && Math.abs(Math.floor(now / 1000) - Number(signedAt)) <= tolerance
+}
+
+function isSigned ({ signature }: AltprovPackage['webhooks'], secrets: readonly string[], { text, header, now }: { text: string, header: string, now: number }): boolean {
+  return secrets.some((secret) => {
+    try {
+      return signature?.verifyHeader(text, header, secret, tolerance, undefined, now) === true
+    } catch {
+      return false
+    }
+  })
+}
+
+function eventOf (event: AltprovEvent): ProviderEvent | null {
+  const { type, data: { object } } = event
+  if (type.startsWith('customer.subscription.')) return ofSubscription(event, object)
+  if (type.startsWith('invoice.')) return ofInvoice(event, object)
+  if (type === 'checkout.session.completed') return ofCheckout(event, object)
+  if (type === 'charge.refunded') return ofRefund(event, object)
+  return null
+}
+
+function ofSubscription ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent {
+  const at = time(created)
+  const snapshot = snapshotOf(subscriptionOf(object), at)
+  return { id, type, at, tenant: snapshot.tenant, subscriptionId: snapshot.id, customerId: snapshot.customerId, snapshot, payment: null }
+}
+
+/** Other things than subscriptions that the account sells are none of the platform's. */
+function ofCheckout ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent | null {
+  const { mode, metadata, client_reference_id: reference, customer, subscription } = readSession(object)
+  if (mode !== 'subscription') return null
+  return { id, type, at: time(created), tenant: tenantOf(metadata?.tenant_id ?? reference), subscriptionId: idOrNull(subscription), customerId: idOrNull(customer), snapshot: null, payment: null }
+}
+
+function ofInvoice ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent {
+  const invoice = readInvoice(object)
+  const details = invoice.parent?.subscription_details ?? invoice.subscription_details
+  return {
+    id,
+    type,
+    at: time(created),
+    tenant: tenantOf(details?.metadata?.tenant_id),
+    subscriptionId: idOrNull(details?.subscription ?? invoice.subscription),
+    customerId: idOrNull(invoice.customer),
+    snapshot: null,
+    payment: paymentOf(type, invoice)
+  }
+}
+
+/** `invoice.payment_succeeded` tells of the payment that `invoice.paid` tells of. */
+function paymentOf (type: string, { id, currency, amount_paid: paid, amount_due: due }: AltprovInvoice): Payment | null {
+  if (id === undefined || id === null) return null
+  if (type === 'invoice.paid') return { id, outcome: 'paid', amount: paid, currency }
+  if (type === 'invoice.payment_failed') return { id, outcome: 'failed', amount: Math.max(0, due), currency }
+  return null
+}
+
+/** The amount is what has been refunded of the charge so far. */
+function ofRefund ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent {
+  const { id: charge, customer, currency, amount_refunded: amount, metadata } = readCharge(object)
+  return { id, type, at: time(created), tenant: tenantOf(metadata.tenant_id), subscriptionId: null, customerId: idOrNull(customer), snapshot: null, payment: { id: charge, outcome: 'refunded', amount, currency } }
+}
+
+function idOrNull (named: string | { readonly id: string } | null | undefined): string | null {
+  return named === null || named === undefined ? null : idOf(named)
+}
