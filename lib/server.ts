@@ -9,6 +9,7 @@ import analytics, { analyticsRoutes } from '../plugins/analytics/index.js'
 import apiKeys from '../plugins/api-keys/index.js'
 import audit, { auditRoutes } from '../plugins/audit/index.js'
 import auth from '../plugins/auth/index.js'
+import billing from '../plugins/billing/index.js'
 import cache from '../plugins/cache/index.js'
 import { configRoutes } from '../plugins/config-routes/index.js'
 import conventions from '../plugins/conventions.js'
@@ -96,6 +97,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (plugins['tenant-config'] !== false) app.register(fp(tenantConfig), { ...config, env })
   app.register(tenantRoutes)
   if (plugins.billing !== false) app.register(planRoutes)
+  if (plugins.billing !== false) app.register(billing, config.billing ?? {})
   if (plugins.usage !== false) app.register(usageRoutes, { report: plugins.billing !== false })
   if (plugins.audit !== false) app.register(auditRoutes)
   if (plugins.secrets !== false) app.register(secrets, secretsOptions(env))

@@ -48,7 +48,7 @@ export async function billing (app: FastifyInstance, { now = Date.now, ...settin
   requireDecorator(app, 'auth', 'auth', 'billing')
   requireDecorator(app, 'tenants', 'tenancy', 'billing')
   requireDecorator(app, 'queue', 'queue', 'billing')
-  const { db, engine, events, tenants, queue, log } = app
+  const { db, engine, events, queue, log } = app
   const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
   const faults = new FaultList()
   checkBilling(settings, plans.tiers, faults)
@@ -57,9 +57,9 @@ export async function billing (app: FastifyInstance, { now = Date.now, ...settin
   const products = createProductMap(settings, plans.tiers)
   const { provider, providers, receivers } = await openAdapters(settings)
   if (provider !== null && !receivers.has(provider.name)) log.warn({ provider: provider.name }, 'the payment provider has no signing secret: its webhooks are refused, and only a sync tells what became of a subscription')
-  const service = createBilling({ db, engine, events, tenants, plans, provider, providers, productPlans: products.saleOf, log, now })
+  const service = createBilling({ db, engine, events, plans, provider, providers, productPlans: products.saleOf, log, now })
   app.decorate('billing', service)
-  queue.define(settleJob, { retryLimit: 0, concurrency: 1 }, async () => { await service.settleDue() })
+  queue.define(settleJob, { retryLimit: 0, concurrency: 1 }, async ({ signal }) => { await service.settleDue(signal) })
   queue.every(settleJob, settleEvery)
 
   const dbFor = (tenant: string) => engine.kyselyFor(tenant)
