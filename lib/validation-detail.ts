@@ -1,12 +1,13 @@
-/** What a caller is told about one error of a schema: where, and what to do about it. */
+/** What a caller is told about one error of its input: where, and what to do about it. */
 import type { ErrorObject } from 'ajv'
 import { nearest } from './config/faults.js'
+import { failure, type TenantryError } from './errors.js'
 
 export interface ErrorDetail {
   /** JSON Pointer into the request: `/body/items/3/title`. */
   readonly path: string
   readonly message: string
-  /** The JSON Schema keyword that was not met. */
+  /** The JSON Schema keyword that was not met, or is the nearest to it. */
   readonly keyword: string
 }
 
@@ -29,6 +30,11 @@ const typeTexts: Readonly<Record<string, string>> = {
   array: 'an array',
   object: 'an object',
   null: 'null'
+}
+
+/** The `validationFailed` of one part of the input, for what no schema says. */
+export function invalidInput (path: string, message: string, keyword: string): TenantryError {
+  return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
 }
 
 /** The detail of an error; `base` is the part: `/body`. The ajv that made the error must be `verbose`. */

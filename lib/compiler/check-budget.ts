@@ -1,5 +1,5 @@
 /** How much the check of one request to a tenant's route may cost: whoever wrote its rules, or calls it, may mean harm. */
-import { failure } from '../errors.js'
+import { invalidInput } from '../validation-detail.js'
 
 const maxSteps = 1_100_000 // some 50 ms: a step is one character on one state of a pattern, which may take a million
 
@@ -25,7 +25,7 @@ export class CheckBudget {
   spend (count: number): void {
     this.#left -= count
     if (this.#left < 0) {
-      throw failure('validationFailed', { extras: { details: [{ path: '', message: 'the request holds too much to check by the rules of its fields: send less at once', keyword: 'limit' }] } })
+      throw invalidInput('', 'the request holds too much to check by the rules of its fields: send less at once', 'limit')
     }
   }
 }

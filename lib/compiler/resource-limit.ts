@@ -4,7 +4,7 @@ import type { TemplateContext } from './reference.js'
 import type { Reference, Scope, TemplateSource } from './types.js'
 import { maxAmount } from '../config/schema/resource-limit.js'
 import { pointerTo } from '../config/faults.js'
-import { failure } from '../errors.js'
+import { invalidInput } from '../validation-detail.js'
 import { compileTemplate } from './template.js'
 
 /** What can be a number before anything has run: a header never is. */
@@ -57,7 +57,7 @@ function placeOf ([reference]: readonly Reference[]): string {
 }
 
 function amountRefused (path: string): Error {
-  return failure('validationFailed', { extras: { details: [{ path, message: `must be a whole number from 1 to ${maxAmount}: it is how much the request uses`, keyword: 'resourceLimit' }] } })
+  return invalidInput(path, `must be a whole number from 1 to ${maxAmount}: it is how much the request uses`, 'resourceLimit')
 }
 
 /** A constant reads nothing of it. */

@@ -1,5 +1,6 @@
 /** The time that a summary is asked for: `from` and `to` of its query. */
-import { endOf, timeOf, timeRefused } from '../conventions/time-range.js'
+import { invalidInput } from '../../lib/validation-detail.js'
+import { endOf, timeOf } from '../conventions/time-range.js'
 
 const [hour, day] = [3_600_000, 86_400_000] // ms
 
@@ -22,8 +23,8 @@ export function rangeOf ({ from, to }: RangeQuery, now: number, maxDays: number)
   // What is counted at this moment is in it.
   const until = to === undefined ? now + 1 : endOf(to, '/query/to')
   const begin = from === undefined ? until - day : timeOf(from, '/query/from')
-  if (begin > until) throw timeRefused('/query/from', 'must not be after `to`, which is now where it is left out', 'maximum')
+  if (begin > until) throw invalidInput('/query/from', 'must not be after `to`, which is now where it is left out', 'maximum')
   // Whoever counts back from their own now is not refused for the time that the request took.
-  if (until - begin > maxDays * day + hour) throw timeRefused('/query/from', `must be at most ${maxDays} days before \`to\`: figures are kept for as long`, 'minimum')
+  if (until - begin > maxDays * day + hour) throw invalidInput('/query/from', `must be at most ${maxDays} days before \`to\`: figures are kept for as long`, 'minimum')
   return { from: new Date(begin), until: new Date(until) }
 }

@@ -1,7 +1,7 @@
 /** The endpoints of API keys and their schemas (DESIGN 5 "API keys"). */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
-import { failure } from '../../lib/errors.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
@@ -93,5 +93,5 @@ function futureTime (text: string | null | undefined, now: number): Date | null 
   const time = new Date(text)
   // A leap second has the form of a time, and is none here.
   if (time.getTime() > now) return time
-  throw failure('validationFailed', { extras: { details: [{ path: '/body/expiresAt', message: 'must be in the future', keyword: 'minimum' }] } })
+  throw invalidInput('/body/expiresAt', 'must be in the future', 'minimum')
 }

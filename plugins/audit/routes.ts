@@ -5,10 +5,11 @@ import type { AuditRow } from './store.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { auditActions, type AuditAction } from '../../lib/audit.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import conventions, { errorResponses } from '../conventions.js'
 import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
-import { endOf, timeOf, timeRefused } from '../conventions/time-range.js'
+import { endOf, timeOf } from '../conventions/time-range.js'
 import { requireDecorator } from '../requirement.js'
 import { tenantOf } from '../tenancy/required.js'
 import { maxCounted } from './store.js'
@@ -75,7 +76,7 @@ function whose (request: FastifyRequest): string | undefined {
 function timesOf ({ from, to }: Static<typeof Query>): { from?: Date, until?: Date } {
   const begin = from === undefined ? undefined : timeOf(from, '/query/from')
   const end = to === undefined ? undefined : endOf(to, '/query/to')
-  if (begin !== undefined && end !== undefined && begin > end) throw timeRefused('/query/from', 'must not be after `to`', 'maximum')
+  if (begin !== undefined && end !== undefined && begin > end) throw invalidInput('/query/from', 'must not be after `to`', 'maximum')
   return { ...begin !== undefined && { from: new Date(begin) }, ...end !== undefined && { until: new Date(end) } }
 }
 

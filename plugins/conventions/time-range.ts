@@ -1,5 +1,5 @@
 /** `from` and `to` of a query string: dates, or dates and times. */
-import { failure, type TenantryError } from '../../lib/errors.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 
 const dayMs = 86_400_000
 const lastTime = Date.parse('9999-12-31T23:59:59.999Z') // beyond it, and before the year 1, PostgreSQL reads no date as JavaScript writes it
@@ -15,14 +15,10 @@ export function timeOf (text: string, path: string): number {
     // JavaScript reads the 30th of February as the 2nd of March.
     if (!Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day) && !Number.isNaN(time)) return Math.min(Math.max(time, 0), lastTime)
   }
-  throw timeRefused(path, 'must be a date such as 2026-01-31, or a date and time with its zone such as 2026-01-31T12:00:00Z', 'format')
+  throw invalidInput(path, 'must be a date such as 2026-01-31, or a date and time with its zone such as 2026-01-31T12:00:00Z', 'format')
 }
 
 /** The end, exclusive, of a time whose last part the text names: a date is the whole of that day. Throws `validationFailed`. */
 export function endOf (text: string, path: string): number {
   return Math.min(timeOf(text, path) + (datePattern.test(text) ? dayMs : 0), lastTime)
-}
-
-export function timeRefused (path: string, message: string, keyword: string): TenantryError {
-  return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
 }

@@ -11,6 +11,7 @@ import { failure, type TenantryError } from '../../lib/errors.js'
 import { SecretUnreadable, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { mfaPlace } from '../../lib/secrets/mfa-place.js'
 import { isUserId, maxUserIdLength } from '../../lib/user-id.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import { createBackupCodes, hashOf, readCode } from './codes.js'
 import { enrolmentOf, type Enrolment } from './enrolment.js'
 import { createMfaStore, type MfaRow, type Sealed, type User } from './store.js'
@@ -231,7 +232,7 @@ function requireStorable ({ id }: User): void {
 }
 
 function codeRequired (path: string): TenantryError {
-  return failure('validationFailed', { extras: { details: [{ path, message: 'is required where the second factor is enabled', keyword: 'required' }] } })
+  return invalidInput(path, 'is required where the second factor is enabled', 'required')
 }
 
 function notEnabled (): TenantryError {

@@ -3,8 +3,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { PermissionRow, RoleRow, UserKey } from './store.js'
 import { Type, type Static } from 'typebox'
 import { maxRoleName, roleNamePattern } from '../../lib/config/schema/rbac.js'
-import { failure } from '../../lib/errors.js'
 import { maxUserIdLength } from '../../lib/user-id.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import { actorOf } from '../audit/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions.js'
@@ -139,13 +139,9 @@ function userOf ({ tenant }: FastifyRequest, userId: string): UserKey {
 /** What the body or the query string says; `validationFailed` where neither does, or both, and not the same. */
 function oneOf ({ body, query }: FastifyRequest<{ Body: Static<typeof PartOfAssignment>, Querystring: Static<typeof PartOfAssignment> }>, member: 'userId' | 'roleId'): string {
   const [inBody, inQuery] = [body[member], query[member]]
-  if (inBody === undefined && inQuery === undefined) throw invalid(`/body/${member}`, 'is missing: it stands here or in the query string', 'required')
-  if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) throw invalid(`/query/${member}`, 'must be the same as in the body, or stand in one of them only', 'const')
+  if (inBody === undefined && inQuery === undefined) throw invalidInput(`/body/${member}`, 'is missing: it stands here or in the query string', 'required')
+  if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) throw invalidInput(`/query/${member}`, 'must be the same as in the body, or stand in one of them only', 'const')
   return inBody ?? inQuery ?? ''
-}
-
-function invalid (path: string, message: string, keyword: string): Error {
-  return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
 }
 
 function roleBody ({ permissions, ...role }: RoleRow): Static<typeof Role> {

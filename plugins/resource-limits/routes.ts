@@ -4,6 +4,7 @@ import { Type, type Static } from 'typebox'
 import { maxAmount } from '../../lib/config/schema/resource-limit.js'
 import { failure } from '../../lib/errors.js'
 import { Percentage } from '../../lib/percentage.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import { actorOf } from '../audit/actor.js'
 import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
@@ -109,7 +110,7 @@ async function userOf (request: FastifyRequest, { userId, role, tier }: Static<t
   if ((role !== undefined || tier !== undefined) && !await holds(request, 'limits:write')) throw failure('forbidden', { message: 'Only an administrator names the role or the tier of a user' })
   const own = limitedUser(request)
   if (own !== null && (userId === undefined || userId === own.id)) return { ...own, ...role !== undefined && { role }, ...tier !== undefined && { tier } }
-  if (userId === undefined) throw failure('validationFailed', { extras: { details: [{ path: `${part}/userId`, message: 'is required: you are no user of the tenant', keyword: 'required' }] } })
+  if (userId === undefined) throw invalidInput(`${part}/userId`, 'is required: you are no user of the tenant', 'required')
   if (!await holds(request, others)) throw failure('forbidden', { message: `What other users have used is for administrators and holders of ${others}` })
   return { tenant, id: userId, role, tier }
 }

@@ -8,6 +8,7 @@ import { failure, type TenantryError } from '../../lib/errors.js'
 import { createLoadCache } from '../../lib/load-cache.js'
 import { percentageOf } from '../../lib/percentage.js'
 import { unlimited } from '../../lib/plans.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { createRuleSet, isFor, limitOf, refuseContradictions, type LimitedUser, type Rule, type RuleSet } from './rules.js'
 import { createLimitStore, type Counting, type Found } from './store.js'
@@ -239,5 +240,5 @@ function refuseAmount (amount: number): void {
 }
 
 function amountRefused (message: string): TenantryError {
-  return failure('validationFailed', { extras: { details: [{ path: '/body/amount', message: `${message} ${Number.MAX_SAFE_INTEGER}`, keyword: 'maximum' }] } })
+  return invalidInput('/body/amount', `${message} ${Number.MAX_SAFE_INTEGER}`, 'maximum')
 }

@@ -6,6 +6,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import { auditActions, type Actor } from '../../lib/audit.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import type { Plan, Plans } from '../../lib/plans.js'
 import { createTenantAudit } from '../audit/service.js'
 import { createAccessCounter } from './accesses.js'
@@ -242,21 +243,17 @@ function earlier (one: Date, other: Date | null): Date {
 }
 
 function refuseValue (value: string, path: string): void {
-  if (value === '') throw invalid(path, 'must not be empty', 'minLength')
-  if (Buffer.byteLength(value) > maxValueBytes) throw invalid(path, `must have at most ${maxValueBytes} bytes`, 'maxLength')
+  if (value === '') throw invalidInput(path, 'must not be empty', 'minLength')
+  if (Buffer.byteLength(value) > maxValueBytes) throw invalidInput(path, `must have at most ${maxValueBytes} bytes`, 'maxLength')
   // A half of a surrogate pair is no character, and would be stored as another one.
-  if (/\p{Surrogate}/u.test(value)) throw invalid(path, 'must be text of whole characters', 'format')
+  if (/\p{Surrogate}/u.test(value)) throw invalidInput(path, 'must be text of whole characters', 'format')
 }
 
 function refuseMetadata (metadata: Readonly<Record<string, unknown>> | undefined): void {
-  if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) throw invalid('/body/metadata', `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxProperties')
+  if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) throw invalidInput('/body/metadata', `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxProperties')
 }
 
 function refusePast (expiresAt: Date | null | undefined, at: Date): void {
   // A date that is none compares as false, too.
-  if (expiresAt !== undefined && expiresAt !== null && !(expiresAt > at)) throw invalid('/body/expiresAt', 'must be a date and time in the future', 'format')
-}
-
-function invalid (path: string, message: string, keyword: string): TenantryError {
-  return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
+  if (expiresAt !== undefined && expiresAt !== null && !(expiresAt > at)) throw invalidInput('/body/expiresAt', 'must be a date and time in the future', 'format')
 }

@@ -7,6 +7,7 @@ import type { TenantChanges, TenantStore } from './store.js'
 import type { Tenant, TenantRecord } from './tenant.js'
 import { noActor, writeAudit, type Actor } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 
 /** What `app.tenants` is. Changes stand in the platform's audit log; their default actor is the server itself. */
 export interface Tenants {
@@ -96,5 +97,5 @@ export function createTenants ({ store, plans, memory, events, erasure, warn }: 
 }
 
 function refuseUnknown ({ tiers }: Plans, plan: string): void {
-  if (!tiers.includes(plan)) throw failure('validationFailed', { extras: { details: [{ path: '/body/plan', message: `must be one of ${tiers.join(', ')}`, keyword: 'enum' }] } })
+  if (!tiers.includes(plan)) throw invalidInput('/body/plan', `must be one of ${tiers.join(', ')}`, 'enum')
 }

@@ -6,7 +6,7 @@ import type {} from '../auth/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
-import { failure } from '../../lib/errors.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import conventions, { errorResponses } from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -66,7 +66,7 @@ export async function usageRoutes (app: FastifyInstance, { report = true }: Usag
 
 function monthOf (period: string | undefined): string | undefined {
   if (period === undefined || /^\d{4}-(?:0[1-9]|1[0-2])$/.test(period)) return period
-  throw failure('validationFailed', { extras: { details: [{ path: '/query/period', message: 'must be a month as YYYY-MM, from 01 to 12, such as 2026-02', keyword: 'format' }] } })
+  throw invalidInput('/query/period', 'must be a month as YYYY-MM, from 01 to 12, such as 2026-02', 'format')
 }
 
 export default fp(usageRoutes, { name: 'tenantry-usage-routes', fastify: '5.x', encapsulate: true })
