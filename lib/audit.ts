@@ -1,5 +1,5 @@
 /**
- * The audit log (issue "Audit"): who did what, for which tenant, from where, when, and how it ended. Entries are added and
+ * The audit log (DESIGN 5 "Audit entries"): who did what, for which tenant, from where, when, and how it ended. Entries are added and
  * never changed, but for the one that counts the uses of a secret within an hour; how long they stay is what the plan of
  * their tenant says. Whoever writes something that is audited writes the entry in the same transaction.
  */

@@ -1,6 +1,6 @@
 /**
  * Passwords: argon2id (RFC 9106), off the event loop, at most as many at once as there are cores, tenants in turns
- * (DESIGN 5, issue "Speed").
+ * (DESIGN 5 "Login").
  */
 import { hash, parseOptions, verify } from '@node-rs/argon2'
 import { randomBytes } from 'node:crypto'

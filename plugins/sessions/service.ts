@@ -14,7 +14,7 @@ import { partialLifetime } from '../auth/partial.js'
 import { isAfter, sequenceClaim, subjectOf } from './sequence.js'
 
 export const maxTokens = 50 // of one user that end one by one; with one more all that the user has end
-export const maxRows = 20_000 // of one tenant; with one more all that the tenant's users have end
+export const maxRows = 20_000 // of one owner; with one more all that the owner's users have end
 const leastLife = 604_800_000 // ms that a logout of everywhere is remembered: tokens that were made elsewhere may live longer than ours
 const tolerance = 10_000 // ms that a token may be alive after its time: what verification forgives, and clocks that differ
 const latest = Date.UTC(9999, 11, 31)

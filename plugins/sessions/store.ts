@@ -1,6 +1,6 @@
 /**
  * The SQL of tokens that were ended before their time. A row ends one token, or with an empty `token` all that a user had
- * until then, or with an empty `subject` besides all that the tenant's users had. The column `tenant_id` says whose list a row is in: see `Owners`.
+ * until then, or with an empty `subject` besides all that the owner's users had. The column `tenant_id` says whose list a row is in: see `Owners`.
  */
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -12,7 +12,7 @@ const sweptAfter = 60_000 // ms past their time that rows stay: servers whose cl
 
 type Writer = Transaction<SystemTables>
 
-/** The rows of a tenant as one text each, which takes a tenth of the time that rows take. */
+/** The rows of an owner as one text each, which takes a tenth of the time that rows take. */
 export interface ReadRevocations {
   /** The ids of tokens, base64url, with spaces between them; null: none. */
   readonly tokens: string | null
@@ -20,7 +20,7 @@ export interface ReadRevocations {
   readonly ends: string | null
 }
 
-/** Of what a user, or with an empty subject the tenant, had until then. */
+/** Of what a user, or with an empty subject everybody in the list, had until then. */
 export interface End {
   readonly subject: Buffer
   readonly at: Date
@@ -70,7 +70,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       return numInsertedOrUpdatedRows > 0n
     },
 
-    /** One row in the place of those of the user, or of the tenant. Its time is later than that of any end before it, whatever the clocks say. */
+    /** One row in the place of those of the user, or of the whole list. Its time is later than that of any end before it, whatever the clocks say. */
     async end (writer: Writer, owner: string, { subject, at, until }: End): Promise<void> {
       await sql`with gone as (
           delete from tenantry.revocations where tenant_id = ${owner} and (subject = ${subject} or ${subject}::bytea = '') and not (subject = ${subject} and token = '')
@@ -84,7 +84,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
         on conflict (tenant_id, subject, token) do update set revoked_before = excluded.revoked_before, expires_at = excluded.expires_at`.execute(writer)
     },
 
-    /** The tokens of the user that were ended one by one and can be alive at the time, and all rows of the tenant. */
+    /** The tokens of the user that were ended one by one and can be alive at the time, and all rows of the owner. */
     async counts (writer: Writer, owner: string, subject: Buffer, at: Date): Promise<{ tokens: number, rows: number }> {
       const { rows: [row] } = await sql<{ tokens: number, rows: number }>`select
         count(*) filter (where subject = ${subject} and token <> '' and expires_at > ${at})::integer as tokens, count(*)::integer as rows
@@ -92,13 +92,13 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       return row ?? { tokens: 0, rows: 0 }
     },
 
-    /** Removes the rows of the tenant whose time is over; returns how many. */
+    /** Removes the rows of the owner whose time is over; returns how many. */
     async removeOver (writer: Writer, owner: string, at: Date): Promise<number> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', owner).where('expires_at', '<=', swept(at)).executeTakeFirst()
       return Number(numDeletedRows)
     },
 
-    /** Removes the rows of all tenants whose time is over; false where another server does so now. */
+    /** Removes the rows of all owners whose time is over; false where another server does so now. */
     sweep: (at: Date) => sweep(db, 'tenantry.revocations.sweep', [removal('tenantry.revocations', sql`expires_at <= ${swept(at)}`)])
   }
 }

@@ -1,4 +1,4 @@
-/** Removes the rows that a tenant owns (issue "what a tenant owns": the application's tables and the server's own). */
+/** Removes the rows that a tenant owns, of the application's tables and of the server's own. */
 import type { Kysely } from 'kysely'
 import type { Table } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
