@@ -1,5 +1,20 @@
 /** What `app.billing` is. */
-import type { Cycle, ProviderEvent, ProviderName, Snapshot, SubscriptionStatus } from './providers/provider.js'
+import type { Kysely } from 'kysely'
+import type { Engine } from '../../lib/database/engine.js'
+import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Plans } from '../../lib/plans.js'
+import type { Cycle, PaymentProvider, ProviderEvent, ProviderName, Snapshot, SubscriptionStatus } from './providers/provider.js'
+import { sql } from 'kysely'
+import { noActor, writeAudit } from '../../lib/audit.js'
+import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { isTenantId } from '../../lib/tenant-id.js'
+import { createChange, unclaimedOf, type Settled } from './change.js'
+import { entitlement } from './entitlement.js'
+import { lowestPlan } from './plan-of.js'
+import { ownerOf, readView, takeDue, type View } from './store.js'
+import { claimants, customerOf, keepUnclaimed } from './unclaimed.js'
 
 /** A tenant's subscription (SPEC "Tenant subscription"). */
 export interface Subscription {
@@ -38,6 +53,188 @@ export interface Billing {
   record (provider: ProviderName, tenant: string, snapshots: readonly Snapshot[]): Promise<void>
   /** Asks the provider. `billingNotConfigured` without one, `tenantUnknown`, and what its call fails with. */
   sync (tenant: string): Promise<Subscription>
-  /** What time changes at tenants that nobody asks about: a bounded number of them, each on one server at a time; how many it settled. */
-  settleDue (): Promise<number>
+  /**
+   * What time changes at tenants that nobody asks about, and what came before its tenant: a hundred of them at most, each on
+   * one server at a time, for less than a minute. How many it settled. Removes what was kept for 90 days.
+   */
+  settleDue (signal?: AbortSignal): Promise<number>
+}
+
+export interface BillingParts {
+  /** The server's own. */
+  readonly db: Kysely<SystemTables>
+  readonly engine: Pick<Engine, 'kyselyFor'>
+  readonly events: Events
+  readonly plans: Plans
+  /** The one that is chosen; null without one. */
+  readonly provider: PaymentProvider | null
+  /** Those that can be asked: a tenant may have a subscription with one that was chosen before. */
+  readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
+  /** What a subscription's products stand for; null where no product map has one of them. */
+  readonly productPlans: (ids: readonly string[]) => { readonly plan: string, readonly cycle: Cycle } | null
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+  readonly log: { warn (object: object, message: string): void }
+}
+
+const readPause = 60_000 // ms between two times that reads of a tenant's subscription ask the provider
+const due = { batch: 100, atOnce: 4, runMs: 45_000, againMs: 300_000 } // of a run of the scheduler
+const keptFor = 7_776_000_000 // ms, 90 days: providers send an event again for a few days
+const maxCustomers = 10 // ids that a provider is told
+
+export function createBilling ({ db, engine, events, plans, provider, providers, productPlans, now, log }: BillingParts): Billing {
+  const { change, judged } = createChange({ db, events, plans, productPlans, canAsk: (name) => providers.has(name), now, log })
+  const pulls = new Map<string, Promise<Settled>>()
+
+  async function settle (tenant: string): Promise<Settled> {
+    return present(await change(tenant, async () => {}))
+  }
+
+  /** Asks the providers of the tenant; what one of them answered is taken over though another fails. */
+  async function pull (tenant: string): Promise<Settled> {
+    const view = await readView(engine.kyselyFor(tenant), tenant)
+    if (view === null) throw failure('tenantUnknown')
+    const startedAt = now()
+    const asked = [...providers.values()].filter(({ name }) => name === provider?.name || view.held.some((held) => held.provider === name))
+    const answers = await Promise.allSettled(asked.map(async (one) => ({ name: one.name, snapshots: await one.subscriptions(tenant, customersOf(view, one.name)) })))
+    const failed = answers.find((answer) => answer.status === 'rejected')
+    const settled = await change(tenant, async ({ confirm, asked: note }) => {
+      for (const answer of answers) if (answer.status === 'fulfilled') for (const snapshot of answer.value.snapshots) confirm(answer.value.name, snapshot)
+      note(startedAt, failed === undefined, view.held)
+    })
+    if (failed !== undefined) throw failed.reason
+    return present(settled)
+  }
+
+  /** One at a time for a tenant; where the provider fails, what is known. */
+  async function pullOnce (tenant: string): Promise<Settled> {
+    const running = pulls.get(tenant) ?? pull(tenant).finally(() => pulls.delete(tenant))
+    pulls.set(tenant, running)
+    try {
+      return await running
+    } catch (err) {
+      if (isFailure(err, 'tenantUnknown')) throw err
+      log.warn({ err, tenant }, 'the payment provider could not be asked about a subscription; it is judged by what is known')
+      return await settle(tenant)
+    }
+  }
+
+  /** The tenant as it is now. Nothing is written, and nobody asked, where time has changed nothing. */
+  async function current (tenant: string, pause = readPause): Promise<Settled> {
+    const view = await readView(engine.kyselyFor(tenant), tenant)
+    if (view === null) throw failure('tenantUnknown')
+    const judgement = judged(view)
+    if (judgement.asks && now() - (view.memory.triedAt ?? -Infinity) >= pause) return await pullOnce(tenant)
+    return judgement.given === view.memory.given ? { view, judgement } : await settle(tenant)
+  }
+
+  async function unclaimed (name: ProviderName, event: ProviderEvent, tenant: string | null): Promise<Outcome> {
+    const at = new Date(now())
+    const told = unclaimedOf(name, event)
+    const isNew = await db.transaction().execute(async (transaction) => {
+      if (!await keepUnclaimed(transaction, name, event, tenant, at)) return false
+      await writeAudit(transaction, { tenant: '', action: 'billing.event_unclaimed', actor: noActor, target: tenant, details: told, at })
+      return true
+    })
+    if (!isNew) return 'duplicate'
+    log.warn({ tenant, ...told }, 'a payment provider tells of a tenant that is not there; the event is kept, and counts when such a tenant is made')
+    return 'unclaimed'
+  }
+
+  async function settleOne (tenant: string): Promise<boolean> {
+    try {
+      const view = await readView(db, tenant)
+      if (view === null) return false
+      const { asks, dueAt } = judged(view)
+      await (asks && dueAt <= now() ? pullOnce(tenant) : settle(tenant))
+      return true
+    } catch (err) {
+      log.warn({ err, tenant }, 'a subscription could not be settled; it is tried again')
+      return false
+    }
+  }
+
+  return {
+    async receive (name, event) {
+      const named = event.snapshot?.tenant ?? event.tenant ?? await ownerOf(db, name, event.subscriptionId ?? event.snapshot?.id ?? null, customerOf(event))
+      const changed = named !== null && isTenantId(named) ? await change(named, ({ receive }) => receive(name, event)) : null
+      return changed?.result ?? await unclaimed(name, event, named)
+    },
+    async subscription (tenant) {
+      return subscriptionOf(await current(tenant), now())
+    },
+    async inForce (tenant) {
+      const { judgement: { current: held } } = await current(tenant)
+      return held === null || held.plan === null || held.cycle === null ? null : { snapshot: held.snapshot, plan: held.plan, cycle: held.cycle, provider: held.provider }
+    },
+    async record (name, tenant, snapshots) {
+      await change(tenant, async ({ confirm }) => { for (const snapshot of snapshots) confirm(name, snapshot) })
+    },
+    async sync (tenant) {
+      if (provider === null) throw failure('billingNotConfigured')
+      return subscriptionOf(await pull(tenant), now())
+    },
+    async settleDue (signal) {
+      const [startedAt, at] = [performance.now(), now()]
+      const taken = await takeDue(db, new Date(at), new Date(at + due.againMs), due.batch)
+      const tenants = [...new Set([...taken, ...await claimants(db, due.batch)])]
+      let settled = 0
+      const next = async (): Promise<void> => {
+        for (let tenant = tenants.shift(); tenant !== undefined; tenant = tenants.shift()) {
+          // Those that are left are due again in a few minutes.
+          if (signal?.aborted === true || performance.now() - startedAt > due.runMs) return
+          if (await settleOne(tenant)) settled++
+        }
+      }
+      await Promise.all(Array.from({ length: due.atOnce }, next))
+      await sweepBilling(db, new Date(at - keptFor))
+      return settled
+    }
+  }
+}
+
+/** Removes what was received before that time. */
+async function sweepBilling (db: Kysely<SystemTables>, before: Date): Promise<void> {
+  const part = (table: ReturnType<typeof sql>) => async (transaction: Kysely<SystemTables>) => {
+    const { numAffectedRows = 0n } = await sql`delete from ${table} where (provider, id) in (select provider, id from ${table} where received_at <= ${before} limit ${maxSweptRows})`.execute(transaction)
+    return Number(numAffectedRows)
+  }
+  await sweep(db, 'tenantry.billing.sweep', [part(sql`tenantry.billing_events`), part(sql`tenantry.billing_unclaimed`)])
+}
+
+function present (settled: Settled | null): Settled {
+  if (settled === null) throw failure('tenantUnknown')
+  return settled
+}
+
+/** The ids that the provider knows the tenant by, those of what it knows best first. */
+function customersOf ({ held }: View, provider: ProviderName): string[] {
+  const snapshots = held.flatMap(({ provider: name, snapshot }) => name === provider && snapshot !== null ? [snapshot] : [])
+  snapshots.sort((one, other) => other.startedAt.getTime() - one.startedAt.getTime())
+  return [...new Set(snapshots.map(({ customerId }) => customerId))].slice(0, maxCustomers)
+}
+
+function subscriptionOf ({ view: { plan, createdAt }, judgement: { current, shown, given } }: Settled, now: number): Subscription {
+  // A plan that the platform gave in place of that of a subscription which has ended is none of a provider's.
+  if (shown === null || (current === null && plan !== (given ?? lowestPlan))) return withoutOne(plan, createdAt, now)
+  const { status, startedAt, periodEnd, endedAt, cancelAtPeriodEnd, paymentMethod } = shown.snapshot
+  const { entitled } = entitlement(shown.snapshot, now)
+  const end = entitled ? periodEnd : endedAt ?? periodEnd
+  return {
+    plan,
+    // It is over, though nobody told its end.
+    status: !entitled && (status === 'active' || status === 'trialing') ? 'canceled' : status,
+    startDate: startedAt,
+    renewalDate: end,
+    currentPeriodEnd: end,
+    cancelAtPeriodEnd,
+    paymentMethod: paymentMethod ?? 'unknown'
+  }
+}
+
+/** Allowances are renewed with the month. */
+function withoutOne (plan: string, startDate: Date, now: number): Subscription {
+  const date = new Date(now)
+  const next = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1))
+  return { plan, status: 'active', startDate, renewalDate: next, currentPeriodEnd: next, cancelAtPeriodEnd: false, paymentMethod: 'none' }
 }

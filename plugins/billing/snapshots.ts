@@ -44,10 +44,10 @@ export function merged (one: Known, other: Known): Known {
  */
 export function confirmed (known: Known, asked: Known): Known {
   const [before, answer] = [known.snapshot, asked.snapshot]
-  if (before === null || answer === null) return { ...merged(known, asked), askedAt: null }
+  if (before === null || answer === null) return merged(known, asked)
   const isOlder = answer.asOf.getTime() < before.asOf.getTime()
   const snapshot = isOlder ? before : answer
-  return { ...withMethod(snapshot, known, asked), unsure: isOlder && known.unsure && contentOf(before) !== contentOf(answer), askedAt: null }
+  return { ...withMethod(snapshot, known, asked), unsure: isOlder && known.unsure && contentOf(before) !== contentOf(answer), askedAt: later(known.askedAt, asked.askedAt) }
 }
 
 function pick ({ snapshot, unsure }: Known): { snapshot: Snapshot | null, unsure: boolean } {

@@ -1,0 +1,221 @@
+/**
+ * How what billing knows of a tenant is changed: in one transaction that holds the tenant alone, after which the tenant's
+ * plan is judged anew. Two servers that hear of one tenant at the same time do one after the other.
+ */
+import type { Kysely, Transaction } from 'kysely'
+import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Plans } from '../../lib/plans.js'
+import type { Cycle, ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
+import type { Known } from './snapshots.js'
+import { noActor, writeAudit, type AuditEntry } from '../../lib/audit.js'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { judge, type Held, type Judgement, type Memory } from './plan-of.js'
+import { confirmed, knownOf, knownSince, merged } from './snapshots.js'
+import { noteEvent, readView, removeOldest, removeSubscription, writeMemory, writePlan, writeSubscription, type View } from './store.js'
+import { customerOf, takeUnclaimed } from './unclaimed.js'
+
+export interface ChangeParts {
+  readonly db: Kysely<SystemTables>
+  readonly events: Events
+  readonly plans: Plans
+  /** What a subscription's products stand for; null where no product map has one of them. */
+  readonly productPlans: (ids: readonly string[]) => { readonly plan: string, readonly cycle: Cycle } | null
+  /** Whether the provider can be asked. */
+  readonly canAsk: (provider: ProviderName) => boolean
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+  readonly log: { warn (object: object, message: string): void }
+}
+
+/** A tenant, and what its subscriptions come to. */
+export interface Settled {
+  readonly view: View
+  readonly judgement: Judgement
+}
+
+/** What one transaction makes of a tenant. */
+export interface Draft {
+  readonly view: View
+  readonly held: ReadonlyMap<string, Held>
+  /** Takes over what an event tells; see `Outcome`. */
+  receive (provider: ProviderName, event: ProviderEvent): Promise<'applied' | 'stale' | 'duplicate' | 'unclaimed'>
+  /** Takes over what the provider answered. */
+  confirm (provider: ProviderName, snapshot: Snapshot): void
+  /** The provider was asked at this time; where it answered, what was to be asked of the subscriptions `seen` before is answered. */
+  asked (at: number, answered: boolean, seen: readonly Held[]): void
+}
+
+/** Runs the work and judges the tenant; null where there is no such tenant, or it is being deleted. */
+export type Change = <T>(tenant: string, work: (draft: Draft) => Promise<T>) => Promise<Settled & { readonly result: T } | null>
+
+/** Rolls back a transaction that changes the plan and tells nobody: it is done again as one that does. */
+const untold = new Error('the plan changes')
+
+export function createChange ({ db, events, plans, productPlans, canAsk, now, log }: ChangeParts): { change: Change, judged: (view: View) => Judgement } {
+  /** As the product map is now. Of products that it has no more, what they stood for when they were written. */
+  function mapped (held: Held): Held {
+    return { ...held, ...held.snapshot === null ? null : productPlans(held.snapshot.productIds) }
+  }
+
+  function judged ({ held, memory }: View): Judgement {
+    return judge(held.map(mapped), memory, plans.tiers, canAsk, now())
+  }
+
+  async function attempt<T> (transaction: Transaction<SystemTables>, tenant: string, work: (draft: Draft) => Promise<T>, tells: boolean) {
+    if (!await holdTenant(transaction, tenant, 'alone')) return null
+    const before = await readView(transaction, tenant)
+    if (before === null) return null
+    const { deletedAt } = before
+    const at = now()
+    const held = new Map(before.held.map((one) => [keyOf(one), one]))
+    const touched = new Set<string>()
+    const entries: AuditEntry[] = []
+    const warnings: [object, string][] = []
+    let memory: Memory = before.memory
+    const entry = (action: AuditEntry['action'], target: string, details: AuditEntry['details'], whose = tenant) => {
+      entries.push({ tenant: whose, action, actor: noActor, target, details, at: new Date(at) })
+    }
+
+    /** Whether it tells anything new. */
+    function take (provider: ProviderName, id: string, told: Known, how: typeof merged): boolean {
+      const key = keyOf({ provider, id })
+      const known = held.get(key)
+      const next = known === undefined ? told : how(known, told)
+      if (known !== undefined && same(stateOf(known), stateOf(next))) return false
+      const isSameProduct = same(known?.snapshot?.productIds, next.snapshot?.productIds)
+      const found: Held = mapped({ provider, id, plan: isSameProduct ? known?.plan ?? null : null, cycle: isSameProduct ? known?.cycle ?? null : null, ...stateOf(next) })
+      held.set(key, found)
+      touched.add(key)
+      if (found.snapshot === null || same(shownOf(known), shownOf(found))) return true
+      entry('billing.subscription', id, { provider, ...shownOf(found) })
+      if (found.plan === null) warnings.push([{ tenant, provider, subscription: id, products: found.snapshot.productIds }, 'a subscription is for products that the product map does not name: it gives no plan'])
+      return true
+    }
+
+    async function receive (provider: ProviderName, event: ProviderEvent) {
+      const { snapshot, payment, subscriptionId } = event
+      if (!await noteEvent(transaction, tenant, provider, event.id, new Date(at))) return 'duplicate'
+      if (isOfDeleted(deletedAt, timeOf(event))) {
+        const told = unclaimedOf(provider, event)
+        entry('billing.event_unclaimed', tenant, told, '')
+        warnings.push([{ tenant, ...told }, 'a payment provider tells of a tenant that was deleted: what it pays for may have to be cancelled there'])
+        return 'unclaimed'
+      }
+      if (payment !== null) entry('billing.payment', payment.id, { provider, ...payment, ...subscriptionId !== null && { subscription: subscriptionId } })
+      if (snapshot !== null) return take(provider, snapshot.id, knownOf(snapshot), merged) ? 'applied' : 'stale'
+      if (payment === null) entry('billing.event', event.id, { provider, type: event.type, ...subscriptionId !== null && { subscription: subscriptionId } })
+      if (subscriptionId !== null) take(provider, subscriptionId, knownSince(event.at), merged)
+      return 'applied'
+    }
+
+    const result = await work({
+      view: before,
+      held,
+      receive,
+      confirm (provider, snapshot) {
+        const { tenant: named } = snapshot
+        if (named !== null && named !== tenant) {
+          warnings.push([{ tenant, provider, subscription: snapshot.id, named }, 'a payment provider answered with the subscription of another tenant; it is left out'])
+        } else if (!isOfDeleted(deletedAt, snapshot.startedAt)) {
+          take(provider, snapshot.id, knownOf(snapshot), confirmed)
+        }
+      },
+      asked (time, answered, seen) {
+        memory = { ...memory, triedAt: Math.max(time, memory.triedAt ?? 0), ...answered && { pulledAt: Math.max(time, memory.pulledAt ?? 0) } }
+        if (!answered) return
+        for (const { askedAt, ...one } of seen) {
+          const known = held.get(keyOf(one))
+          // What came while the provider was asked is asked again.
+          if (known === undefined || askedAt === null || known.askedAt?.getTime() !== askedAt.getTime()) continue
+          held.set(keyOf(one), { ...known, askedAt: null })
+          touched.add(keyOf(one))
+        }
+      }
+    })
+    // What came before its tenant, or its subscription, was known.
+    for (let taken = await takeUnclaimed(transaction, tenant, [...held.values()]); taken.length > 0; taken = await takeUnclaimed(transaction, tenant, [...held.values()])) {
+      for (const { provider, event } of taken) {
+        // That of a tenant which was deleted has been reported.
+        if (!isOfDeleted(deletedAt, timeOf(event))) await receive(provider, event)
+      }
+    }
+
+    const judgement = judge([...held.values()].map(mapped), memory, plans.tiers, canAsk, at)
+    const { given, current, dueAt } = judgement
+    const isNew = given !== null && given !== memory.given
+    const plan = isNew ? given : before.plan
+    if (plan !== before.plan) {
+      if (!tells) throw untold
+      await writePlan(transaction, tenant, plan)
+      entry('billing.plan', plan, { from: before.plan, to: plan, ...current !== null && { provider: current.provider, subscription: current.id } })
+    }
+    memory = { ...memory, given }
+    for (const key of touched) {
+      const one = held.get(key)
+      if (one === undefined) continue
+      // Nobody knows it, the provider neither.
+      if (one.snapshot === null && one.askedAt === null) {
+        held.delete(key)
+        await removeSubscription(transaction, tenant, one)
+      } else {
+        await writeSubscription(transaction, tenant, one)
+      }
+    }
+    if (held.size > before.held.length) await removeOldest(transaction, tenant)
+    if (dueAt !== before.dueAt || !same(memory, before.memory)) await writeMemory(transaction, tenant, memory, dueAt)
+    if (entries.length > 0) await writeAudit(transaction, ...entries)
+    return { result, warnings, judgement, view: { ...before, plan, memory, dueAt, held: [...held.values()] } }
+  }
+
+  return {
+    judged,
+    async change (tenant, work) {
+      // Others remember of a tenant its plan, and are told only where that changes.
+      const quiet = db.transaction().execute((transaction) => attempt(transaction, tenant, work, false))
+      const done = await quiet.catch(async (error: unknown) => {
+        if (error !== untold) throw error
+        return await events.change({ topic: 'tenant', tenant }, (transaction) => attempt(transaction, tenant, work, true))
+      })
+      if (done === null) return null
+      const { warnings, ...settled } = done
+      for (const [object, message] of warnings) log.warn(object, message)
+      return settled
+    }
+  }
+}
+
+/** What is told of an event that nobody claims. */
+export function unclaimedOf (provider: ProviderName, event: ProviderEvent) {
+  return { provider, event: event.id, type: event.type, subscription: event.subscriptionId, customer: customerOf(event) }
+}
+
+function keyOf ({ provider, id }: Pick<Held, 'provider' | 'id'>): string {
+  return `${provider} ${id}`
+}
+
+/** What tells an event of before a deletion: when its subscription began, or else its own time. */
+function timeOf ({ snapshot, at }: ProviderEvent): Date {
+  return snapshot?.startedAt ?? at
+}
+
+/** A tenant has nothing of one of its id that was deleted. */
+function isOfDeleted (deletedAt: Date | null, at: Date): boolean {
+  return deletedAt !== null && at.getTime() <= deletedAt.getTime()
+}
+
+function stateOf ({ snapshot, methodAsOf, unsure, askedAt }: Known): Known {
+  return { snapshot, methodAsOf, unsure, askedAt }
+}
+
+/** What of a subscription is worth an entry in the audit log. */
+function shownOf (held: Held | undefined) {
+  if (held === undefined || held.snapshot === null) return undefined
+  const { status, cancelAtPeriodEnd, periodEnd, endedAt, productIds } = held.snapshot
+  return { status, plan: held.plan, cycle: held.cycle, products: productIds, periodEnd, cancelAtPeriodEnd, ...endedAt !== null && { endedAt } }
+}
+
+/** Values that JSON can hold, whose members stand in one order. */
+function same (one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other)
+}

@@ -1,0 +1,153 @@
+/** The SQL of what billing knows of tenants. Times come from the caller, so that one clock judges them all. */
+import type { Kysely, Selectable } from 'kysely'
+import type { BillingSubscriptionsTable, SystemTables } from '../../lib/database/system-tables.js'
+import type { Held, Memory } from './plan-of.js'
+import { sql } from 'kysely'
+import { cycles, providerNames, statuses, type ProviderName, type Snapshot } from './providers/provider.js'
+
+/** On the database, or in one transaction of it. */
+type Db = Kysely<SystemTables>
+
+/** Subscriptions of a tenant that are kept though they give nothing any more: as many as a provider tells of. */
+const maxEnded = 100
+
+/** A tenant as billing sees it. */
+export interface View {
+  readonly plan: string
+  readonly createdAt: Date
+  /** When a tenant of the id was deleted last; null where none ever was. */
+  readonly deletedAt: Date | null
+  readonly memory: Memory
+  /** When it is to be judged again, in ms since 1970; Infinity: when something is told. */
+  readonly dueAt: number
+  readonly held: readonly Held[]
+}
+
+/** null where there is no such tenant, or it is being deleted. */
+export async function readView (db: Db, tenant: string): Promise<View | null> {
+  const row = await db.selectFrom('tenantry.tenants as t')
+    .leftJoin('tenantry.billing_tenants as b', 'b.tenant_id', 't.id')
+    .leftJoin('tenantry.deleted_tenants as d', 'd.id', 't.id')
+    .select(['t.plan', 't.created_at as createdAt', 'd.deleted_at as deletedAt', 'b.plan as given', 'b.due_at as dueAt', 'b.pulled_at as pulledAt', 'b.tried_at as triedAt'])
+    .where('t.id', '=', tenant).where('t.status', '<>', 'deleting').executeTakeFirst()
+  if (row === undefined) return null
+  const rows = await db.selectFrom('tenantry.billing_subscriptions').selectAll().where('tenant_id', '=', tenant).execute()
+  const { plan, createdAt, deletedAt, given, dueAt, pulledAt, triedAt } = row
+  return {
+    plan,
+    createdAt,
+    deletedAt,
+    memory: { given, pulledAt: pulledAt?.getTime() ?? null, triedAt: triedAt?.getTime() ?? null, since: createdAt.getTime() },
+    dueAt: dueAt?.getTime() ?? Infinity,
+    held: rows.flatMap(heldOf)
+  }
+}
+
+export async function writeSubscription (db: Db, tenant: string, { provider, id, snapshot, methodAsOf, unsure, askedAt, plan, cycle }: Held): Promise<void> {
+  const row = {
+    as_of: snapshot?.asOf ?? null,
+    customer_id: snapshot?.customerId ?? null,
+    product_ids: [...snapshot?.productIds ?? []],
+    plan,
+    cycle,
+    status: snapshot?.status ?? null,
+    started_at: snapshot?.startedAt ?? null,
+    period_start: snapshot?.periodStart ?? null,
+    period_end: snapshot?.periodEnd ?? null,
+    cancel_at_period_end: snapshot?.cancelAtPeriodEnd ?? false,
+    ended_at: snapshot?.endedAt ?? null,
+    past_due_since: snapshot?.pastDueSince ?? null,
+    payment_method: snapshot?.paymentMethod ?? null,
+    payment_method_as_of: methodAsOf,
+    unsure,
+    asked_at: askedAt
+  }
+  await db.insertInto('tenantry.billing_subscriptions').values({ tenant_id: tenant, provider, id, ...row })
+    .onConflict((conflict) => conflict.columns(['tenant_id', 'provider', 'id']).doUpdateSet(row)).execute()
+}
+
+export async function removeSubscription (db: Db, tenant: string, { provider, id }: Held): Promise<void> {
+  await db.deleteFrom('tenantry.billing_subscriptions').where('tenant_id', '=', tenant).where('provider', '=', provider).where('id', '=', id).execute()
+}
+
+/** Removes the oldest of the subscriptions that give nothing, where there are more than are kept. */
+export async function removeOldest (db: Db, tenant: string): Promise<void> {
+  await sql`delete from tenantry.billing_subscriptions where tenant_id = ${tenant} and (provider, id) in (
+    select provider, id from tenantry.billing_subscriptions where tenant_id = ${tenant} and (status is null or status in ('canceled', 'incomplete', 'unpaid'))
+    order by started_at desc nulls last, provider, id offset ${maxEnded})`.execute(db)
+}
+
+/** @param dueAt in ms since 1970; Infinity: never */
+export async function writeMemory (db: Db, tenant: string, { given, pulledAt, triedAt }: Memory, dueAt: number): Promise<void> {
+  const date = (time: number | null) => time === null || time === Infinity ? null : new Date(time)
+  const row = { plan: given, due_at: date(dueAt), pulled_at: date(pulledAt), tried_at: date(triedAt) }
+  // Nothing to remember leaves no row, whatever was there before.
+  if (Object.values(row).every((value) => value === null)) {
+    await db.deleteFrom('tenantry.billing_tenants').where('tenant_id', '=', tenant).execute()
+    return
+  }
+  await db.insertInto('tenantry.billing_tenants').values({ tenant_id: tenant, ...row })
+    .onConflict((conflict) => conflict.column('tenant_id').doUpdateSet(row)).execute()
+}
+
+/** The plan of a tenant that is held. */
+export async function writePlan (db: Db, tenant: string, plan: string): Promise<void> {
+  await db.updateTable('tenantry.tenants').set({ plan, updated_at: sql`now()` }).where('id', '=', tenant).execute()
+}
+
+/** Notes an event as handled; false where one of its id was. */
+export async function noteEvent (db: Db, tenant: string, provider: ProviderName, id: string, at: Date): Promise<boolean> {
+  const row = await db.insertInto('tenantry.billing_events').values({ tenant_id: tenant, provider, id, received_at: at })
+    .onConflict((conflict) => conflict.columns(['provider', 'id']).doNothing()).returning('id').executeTakeFirst()
+  return row !== undefined
+}
+
+/** Whose a subscription is, or else a customer, where an event names no tenant; null where nothing is known of either. */
+export async function ownerOf (db: Db, provider: ProviderName, subscriptionId: string | null, customerId: string | null): Promise<string | null> {
+  for (const [column, value] of [['id', subscriptionId], ['customer_id', customerId]] as const) {
+    if (value === null) continue
+    const row = await db.selectFrom('tenantry.billing_subscriptions').select('tenant_id').where('provider', '=', provider).where(column, '=', value)
+      .orderBy(sql`as_of desc nulls last`).orderBy('tenant_id').limit(1).executeTakeFirst()
+    if (row !== undefined) return row.tenant_id
+  }
+  return null
+}
+
+/**
+ * Takes up to so many tenants that are to be judged, the longest due first. Others take them not before `until`: where
+ * this server ends meanwhile, they do then.
+ */
+export async function takeDue (db: Db, at: Date, until: Date, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ tenant: string }>`update tenantry.billing_tenants b set due_at = ${until} from (
+      select tenant_id from tenantry.billing_tenants where due_at <= ${at} order by due_at, tenant_id limit ${limit} for no key update skip locked
+    ) due where b.tenant_id = due.tenant_id returning b.tenant_id as tenant`.execute(db)
+  return rows.map(({ tenant }) => tenant)
+}
+
+function heldOf ({ provider: name, id, plan, cycle: period, unsure, asked_at: askedAt, payment_method_as_of: methodAsOf, ...row }: Selectable<BillingSubscriptionsTable>): Held[] {
+  const provider = providerNames.find((one) => one === name)
+  const cycle = cycles.find((one) => one === period) ?? null
+  // Of a provider that a later version of the server knew.
+  return provider === undefined ? [] : [{ provider, id, plan, cycle, snapshot: snapshotOf(id, row), methodAsOf, unsure, askedAt }]
+}
+
+function snapshotOf (id: string, row: Omit<Selectable<BillingSubscriptionsTable>, 'provider' | 'id' | 'plan' | 'cycle' | 'unsure' | 'asked_at' | 'payment_method_as_of'>): Snapshot | null {
+  const { as_of: asOf, customer_id: customerId, started_at: startedAt, period_start: periodStart, period_end: periodEnd } = row
+  const status = statuses.find((one) => one === row.status)
+  if (asOf === null || customerId === null || startedAt === null || periodStart === null || periodEnd === null || status === undefined) return null
+  return {
+    id,
+    tenant: row.tenant_id,
+    customerId,
+    productIds: row.product_ids,
+    status,
+    startedAt,
+    periodStart,
+    periodEnd,
+    cancelAtPeriodEnd: row.cancel_at_period_end,
+    endedAt: row.ended_at,
+    pastDueSince: row.past_due_since,
+    paymentMethod: row.payment_method,
+    asOf
+  }
+}

@@ -1,0 +1,79 @@
+/** Events whose tenant is not there: they are kept until it is, the newest 10,000 of them. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Held } from './plan-of.js'
+import type { ProviderEvent, ProviderName } from './providers/provider.js'
+import { sql } from 'kysely'
+import { keptText } from '../../lib/audit.js'
+
+/** On the database, or in one transaction of it. */
+type Db = Kysely<SystemTables>
+
+export const maxUnclaimed = 10_000
+const maxClaimed = 1000 // at a time
+
+export interface UnclaimedEvent {
+  readonly provider: ProviderName
+  readonly event: ProviderEvent
+}
+
+/** As JSON. */
+type Stored<Value> = Value extends Date ? string : Value extends readonly string[] ? Value : Value extends object ? { [Member in keyof Value]: Stored<Value[Member]> } : Value
+
+/** Keeps it; false where an event of its id is kept already. */
+export async function keepUnclaimed (db: Db, provider: ProviderName, event: ProviderEvent, tenant: string | null, at: Date): Promise<boolean> {
+  const row = await db.insertInto('tenantry.billing_unclaimed')
+    .values({ provider, id: event.id, tenant: tenant === null ? null : keptText(tenant), subscription_id: event.subscriptionId ?? event.snapshot?.id ?? null, customer_id: customerOf(event), event: JSON.stringify(event), received_at: at })
+    .onConflict((conflict) => conflict.doNothing()).returning('id').executeTakeFirst()
+  if (row === undefined) return false
+  await sql`delete from tenantry.billing_unclaimed where place <= (select place from tenantry.billing_unclaimed order by place desc offset ${maxUnclaimed} limit 1)`.execute(db)
+  return true
+}
+
+/** Takes those that name the tenant, or nobody but one of its subscriptions or customers, in the order of their arrival; at most a thousand. */
+export async function takeUnclaimed (db: Db, tenant: string, held: readonly Held[]): Promise<UnclaimedEvent[]> {
+  const providers = held.map(({ provider }) => provider)
+  const { rows } = await sql<{ provider: ProviderName, place: string, event: Stored<ProviderEvent> }>`delete from tenantry.billing_unclaimed where (provider, id) in (
+      select u.provider, u.id from tenantry.billing_unclaimed u where u.tenant = ${tenant} or (u.tenant is null and (
+        (u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${held.map(({ id }) => id)}::text[]))
+        or (u.provider, u.customer_id) in (select * from unnest(${providers}::text[], ${held.map(({ snapshot }) => snapshot?.customerId ?? null)}::text[])))
+      ) order by u.place limit ${maxClaimed}
+    ) returning provider, place, event`.execute(db)
+  return rows.sort((one, other) => Number(one.place) - Number(other.place)).map(({ provider, event }) => ({ provider, event: eventOf(event) }))
+}
+
+/** Tenants that are there, and for which events are kept. */
+export async function claimants (db: Db, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ tenant: string }>`select t.id as tenant from tenantry.billing_unclaimed u
+      join tenantry.tenants t on t.id = u.tenant where t.status <> 'deleting'
+    union select s.tenant_id from tenantry.billing_unclaimed u join tenantry.billing_subscriptions s on s.provider = u.provider and s.id = u.subscription_id where u.tenant is null
+    union select s.tenant_id from tenantry.billing_unclaimed u join tenantry.billing_subscriptions s on s.provider = u.provider and s.customer_id = u.customer_id where u.tenant is null
+    limit ${limit}`.execute(db)
+  return rows.map(({ tenant }) => tenant)
+}
+
+export function customerOf ({ customerId, snapshot }: ProviderEvent): string | null {
+  return customerId ?? snapshot?.customerId ?? null
+}
+
+function eventOf ({ at, snapshot, ...rest }: Stored<ProviderEvent>): ProviderEvent {
+  return {
+    ...rest,
+    at: new Date(at),
+    snapshot: snapshot === null
+      ? null
+      : {
+          ...snapshot,
+          startedAt: new Date(snapshot.startedAt),
+          periodStart: new Date(snapshot.periodStart),
+          periodEnd: new Date(snapshot.periodEnd),
+          endedAt: dateOf(snapshot.endedAt),
+          pastDueSince: dateOf(snapshot.pastDueSince),
+          asOf: new Date(snapshot.asOf)
+        }
+  }
+}
+
+function dateOf (text: string | null): Date | null {
+  return text === null ? null : new Date(text)
+}

@@ -1,0 +1,73 @@
+/** A recorded month, delivered in any order, twice, with some of it missing followed by a sync: always the same end. */
+import { test, type Test } from 'tap'
+import type { FastifyInstance } from 'fastify'
+import type { ProviderEvent } from '../../../plugins/billing/providers/provider.js'
+import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { endOfMonth, random, recordedMonth, shuffled } from './month.js'
+import { addTenant, audited, open, rowsOf, type Opened } from './tenants.js'
+
+/** The rows of a tenant as if it were another, so that they can be compared. */
+function renamed (rows: unknown, tenant: string): unknown {
+  return JSON.parse(JSON.stringify(rows).replaceAll(tenant, 'acme'))
+}
+
+async function deliver ({ billing }: Opened, events: readonly ProviderEvent[]): Promise<void> {
+  for (const event of events) await billing.receive('payprov', event)
+}
+
+async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number): Promise<void> {
+  const opened = await open(t, engine)
+  const { app, billing, provider } = opened
+  const months = new Map<string, ProviderEvent[]>()
+  provider.answer = async (tenant) => endOfMonth(months.get(tenant) ?? [])
+  const live = async (tenant: string, order: (month: ProviderEvent[]) => ProviderEvent[]) => {
+    const month = recordedMonth(tenant)
+    months.set(tenant, month)
+    await addTenant(app, tenant)
+    await deliver(opened, order(month))
+  }
+  const states = async (tenant: string) => renamed(await rowsOf(app, tenant), tenant)
+
+  await live('t-order', (month) => month)
+  const expected = await states('t-order')
+  t.match(expected, { tenant: [{ plan: 'team' }], subscriptions: [{ status: 'canceled' }, { status: 'active', plan: 'team', cycle: 'yearly', payment_method: 'card' }], memory: [{ plan: 'team' }], unclaimed: [] })
+  for (let seed = 0; seed < orders; seed++) {
+    const next = random(seed)
+    await live(`t-${seed}`, (month) => shuffled([...month, ...month], next))
+    const found = await states(`t-${seed}`)
+    t.equal((await audited(app)).filter((line) => line.startsWith(`t-${seed} billing.payment`)).length, 4, 'each payment is audited once')
+    if (JSON.stringify(found) !== JSON.stringify(expected)) return t.same(found, expected, `order ${seed}`)
+  }
+
+  await billing.sync('t-order')
+  const synced = await states('t-order')
+  for (let seed = 0; seed < orders; seed++) {
+    const next = random(seed + 1000)
+    await live(`m-${seed}`, (month) => shuffled([...month, ...month].filter(({ id }) => random(Number(id.slice(4)) + seed)() < 0.6), next))
+    await billing.sync(`m-${seed}`)
+    const found = await states(`m-${seed}`)
+    if (JSON.stringify(found) !== JSON.stringify(synced)) return t.same(found, synced, `some missing, order ${seed}`)
+  }
+  t.same(await app.db.selectFrom('tenantry.billing_unclaimed').selectAll().execute(), [], 'nothing is left over')
+}
+
+test('a month in any order, twice, with some missing and a sync, ends in the same rows', (t) => forEachEngine(t, (t, engine) => sameInAnyOrder(t, engine, engine.provider === 'postgres' ? 10 : 3)))
+
+test('deliveries that come to two servers at once end in the same rows', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const here = await open(t, engine)
+  const there = await open(t, engine, { clock: here.clock })
+  const end = async (tenant: string, app: FastifyInstance) => renamed(await rowsOf(app, tenant), tenant)
+  await addTenant(here.app, 'alone')
+  await deliver(here, recordedMonth('alone'))
+  const expected = await end('alone', here.app)
+  for (let seed = 0; seed < 3; seed++) {
+    const tenant = `both-${seed}`
+    await addTenant(here.app, tenant)
+    const month = recordedMonth(tenant)
+    const outcomes = await Promise.all([here, there].flatMap(({ billing }, index) => shuffled(month, random(seed * 2 + index)).map((event) => billing.receive('payprov', event))))
+    t.equal(outcomes.filter((outcome) => outcome === 'duplicate').length, month.length, 'each event counts once')
+    t.same(await end(tenant, there.app), expected)
+  }
+})

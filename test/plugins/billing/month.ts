@@ -1,0 +1,109 @@
+/** A month of a tenant's life with a payment provider, as its events told of it; and orders to deliver them in. */
+import type { Payment, ProviderEvent, Snapshot, SubscriptionStatus } from '../../../plugins/billing/providers/provider.js'
+
+export const day = 86_400_000 // ms
+export const start = Date.parse('2026-06-01T12:00:00Z')
+/** So many days after the month began. */
+export const at = (days: number, seconds = 0): Date => new Date(start + days * day + seconds * 1000)
+
+/** What the products of these tests stand for. */
+export const products = { pro_monthly: 'prod_pro_m', pro_yearly: 'prod_pro_y', team_monthly: 'prod_team_m', team_yearly: 'prod_team_y' } as const
+
+export function productPlans (ids: readonly string[]): { plan: string, cycle: 'monthly' | 'yearly' } | null {
+  for (const [key, id] of Object.entries(products)) {
+    const [plan = '', cycle] = key.split('_')
+    if (ids.includes(id)) return { plan, cycle: cycle === 'yearly' ? 'yearly' : 'monthly' }
+  }
+  return null
+}
+
+/** A running subscription to pro; `asOf` is that of its start unless the changes say otherwise. */
+export function snapshotOf (changes: Partial<Snapshot> = {}): Snapshot {
+  const startedAt = changes.startedAt ?? at(0)
+  return {
+    id: 'sub_1',
+    tenant: 'acme',
+    customerId: 'cus_1',
+    productIds: [products.pro_monthly],
+    status: 'active',
+    startedAt,
+    periodStart: startedAt,
+    periodEnd: new Date(startedAt.getTime() + 30 * day),
+    cancelAtPeriodEnd: false,
+    endedAt: null,
+    pastDueSince: null,
+    paymentMethod: 'card',
+    asOf: startedAt,
+    ...changes
+  }
+}
+
+let events = 0
+
+/** An event that carries the snapshot. */
+export function eventOf (snapshot: Snapshot, type = 'subscription.updated'): ProviderEvent {
+  return { id: `evt_${++events}`, type, at: snapshot.asOf, tenant: snapshot.tenant, subscriptionId: snapshot.id, customerId: snapshot.customerId, snapshot, payment: null }
+}
+
+/** One that tells of a payment, or of less. */
+export function bareEvent (time: Date, subscriptionId: string | null, outcome: Payment['outcome'] | null, changes: Partial<ProviderEvent> = {}): ProviderEvent {
+  const number = ++events
+  const payment: Payment | null = outcome === null ? null : { id: `pay_${number}`, outcome, amount: 2900, currency: 'usd' }
+  return { id: `evt_${number}`, type: outcome === null ? 'checkout.completed' : `payment.${outcome}`, at: time, tenant: 'acme', subscriptionId, customerId: 'cus_1', snapshot: null, payment, ...changes }
+}
+
+/**
+ * Trial, a payment that fails, its recovery, a change of plan, a cancellation at the period's end that is taken back,
+ * one at once, a refund, and a new subscription, which is told twice within one second. In the order of the provider.
+ */
+export function recordedMonth (tenant = 'acme'): ProviderEvent[] {
+  const id = `sub_${tenant}_1`
+  const customerId = `cus_${tenant}`
+  const first = (asOf: Date, status: SubscriptionStatus, changes: Partial<Snapshot> = {}) => eventOf(snapshotOf({ id, tenant, customerId, status, asOf, periodStart: at(7), periodEnd: at(37), ...changes }))
+  const second = (status: SubscriptionStatus, changes: Partial<Snapshot> = {}) => eventOf(snapshotOf({
+    id: `sub_${tenant}_2`, tenant, customerId, status, startedAt: at(22), asOf: at(22), periodStart: at(22), periodEnd: at(387), productIds: [products.team_yearly], ...changes
+  }))
+  const bare = (time: Date, subscription: string | null, outcome: Payment['outcome'] | null, named: string | null = tenant) => bareEvent(time, subscription, outcome, { tenant: named, customerId })
+  const team = { productIds: [products.team_monthly] }
+  return [
+    bare(at(0), id, null),
+    first(at(0, 1), 'trialing', { periodStart: at(0), periodEnd: at(7), paymentMethod: null }),
+    // Whose they are only the subscription, or the customer, tells.
+    bare(at(7), id, 'failed', null),
+    first(at(7, 1), 'past_due', { pastDueSince: at(7) }),
+    bare(at(9), id, 'paid'),
+    first(at(9), 'active', { paymentMethod: null }),
+    first(at(10), 'active', team),
+    bare(at(10), id, 'paid'),
+    first(at(12), 'active', { ...team, cancelAtPeriodEnd: true }),
+    first(at(13), 'active', team),
+    first(at(20), 'canceled', { ...team, endedAt: at(20) }),
+    bare(at(20, 60), null, 'refunded', null),
+    second('incomplete', { paymentMethod: null }),
+    second('active'),
+    bare(at(22, 1), `sub_${tenant}_2`, 'paid')
+  ]
+}
+
+/** The snapshots that the provider has at the end of the month. */
+export function endOfMonth (month: readonly ProviderEvent[]): Snapshot[] {
+  const last = new Map<string, Snapshot>()
+  for (const { snapshot } of month) if (snapshot !== null) last.set(snapshot.id, snapshot)
+  return [...last.values()].reverse()
+}
+
+/** Numbers from 0 to 1 that are the same for the same seed (mulberry32). */
+export function random (seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6D2B79F5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+/** In another order; each order is as likely. */
+export function shuffled<Item> (items: readonly Item[], next: () => number): Item[] {
+  return items.map((item) => ({ item, key: next() })).sort((one, other) => one.key - other.key).map(({ item }) => item)
+}

@@ -1,0 +1,109 @@
+/** `app.billing`'s service on a database, with tenancy and nothing else, and a provider of the test's own. */
+import type { Test } from 'tap'
+import type { FastifyInstance } from 'fastify'
+import type { EngineOptions } from '../../../lib/database/index.js'
+import type { PaymentProvider, ProviderName, Snapshot } from '../../../plugins/billing/providers/provider.js'
+import Fastify from 'fastify'
+import { sql } from 'kysely'
+import { builtInPlans } from '../../../lib/plans.js'
+import auth from '../../../plugins/auth/index.js'
+import { createBilling, type Billing } from '../../../plugins/billing/service.js'
+import database from '../../../plugins/database.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import { scanLog } from '../../helpers/log-scan.js'
+import { testSecret } from '../../helpers/tokens.js'
+import { fakeClock } from '../secrets/app.js'
+import { at, productPlans } from './month.js'
+
+export type Clock = ReturnType<typeof fakeClock>
+
+/** What a provider would answer; the calls that came. */
+export interface FakeProvider extends PaymentProvider {
+  readonly calls: { tenant: string, customers: readonly string[] | undefined }[]
+  answer: (tenant: string) => Promise<Snapshot[]>
+}
+
+/** It knows only what its `answer` says: nothing, unless a test sets it. */
+export function fakeProvider (name: ProviderName = 'payprov'): FakeProvider {
+  const refuse = async () => { throw new Error('not part of this test') }
+  const provider: FakeProvider = {
+    name,
+    calls: [],
+    answer: async () => [],
+    async subscriptions (tenant, customers) {
+      provider.calls.push({ tenant, customers })
+      return await provider.answer(tenant)
+    },
+    checkout: refuse,
+    changeProduct: refuse,
+    cancel: refuse,
+    resume: refuse,
+    readWebhook: () => null
+  }
+  return provider
+}
+
+export interface Opened {
+  readonly app: FastifyInstance
+  readonly billing: Billing
+  readonly clock: Clock
+  readonly provider: FakeProvider
+  /** Lines of the log, at `warn` and above. */
+  readonly warnings: Record<string, unknown>[]
+}
+
+export interface OpenOptions {
+  /** With their plans, which they have had since before the month of these tests. */
+  readonly tenants?: Readonly<Record<string, string>>
+  readonly clock?: Clock
+  readonly provider?: FakeProvider | null
+  /** Default: the provider. */
+  readonly providers?: readonly FakeProvider[]
+}
+
+export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, clock = fakeClock(at(30).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }: OpenOptions = {}): Promise<Opened> {
+  const warnings: Record<string, unknown>[] = []
+  const scan = scanLog(t, 'the log of the app')
+  const app = Fastify({
+    logger: {
+      level: 'warn',
+      stream: {
+        write (line: string) {
+          scan.write(line)
+          warnings.push(JSON.parse(line))
+        }
+      }
+    }
+  })
+  t.teardown(() => app.close())
+  await app.register(database, { ...engine, migrate: 'auto' })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.ready()
+  for (const [id, plan] of Object.entries(tenants)) await addTenant(app, id, plan)
+  const { db, events, log } = app
+  const billing = createBilling({ db, engine: app.engine, events, plans: builtInPlans, provider, providers: new Map(providers.map((one) => [one.name, one])), productPlans, now: clock.now, log })
+  return { app, billing, clock, provider: provider ?? fakeProvider(), warnings }
+}
+
+export async function addTenant (app: FastifyInstance, id: string, plan = 'free'): Promise<void> {
+  await app.tenants.create({ id, name: id, plan })
+  await sql`update tenantry.tenants set created_at = ${at(-1)} where id = ${id}`.execute(app.db)
+}
+
+/** Everything that billing keeps of a tenant, but for the ids of events; and its plan. */
+export async function rowsOf (app: FastifyInstance, tenant: string): Promise<unknown> {
+  const { db } = app
+  return JSON.parse(JSON.stringify({
+    tenant: await db.selectFrom('tenantry.tenants').select(['plan', 'status']).where('id', '=', tenant).execute(),
+    memory: await db.selectFrom('tenantry.billing_tenants').selectAll().where('tenant_id', '=', tenant).execute(),
+    subscriptions: await db.selectFrom('tenantry.billing_subscriptions').selectAll().where('tenant_id', '=', tenant).orderBy('provider').orderBy('id').execute(),
+    unclaimed: await db.selectFrom('tenantry.billing_unclaimed').select(['provider', 'id']).where('tenant', '=', tenant).execute()
+  }))
+}
+
+/** The audit log of billing, in its order: `tenant action target`. */
+export async function audited (app: FastifyInstance): Promise<string[]> {
+  const { rows } = await sql<{ line: string }>`select tenant_id || ' ' || action || ' ' || coalesce(target, '?') as line from tenantry.audit_log where action like 'billing.%' order by id`.execute(app.db)
+  return rows.map(({ line }) => line)
+}
