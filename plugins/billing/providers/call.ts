@@ -113,7 +113,7 @@ export interface CallOptions {
 }
 
 /**
- * Runs one call: at most three tries of 5 s each, within the time. `run` ends its request when the signal aborts.
+ * Runs one call: at most three tries of 5 s each, within the time. `run` ends its requests when the signal aborts.
  * Throws `providerTimeout`, `providerFailed`, `providerBusy`, `providerRefused`, `providerKeyRefused` or `notFound`;
  * a TenantryError of `run` passes as it is.
  */
@@ -125,8 +125,11 @@ export async function callProvider<T> (options: CallOptions, run: (signal: Abort
     try {
       return await run(end.signal)
     } catch (error) {
+      const isTimedOut = end.signal.aborted
+      // What else the try has under way.
+      end.abort()
       const wait = number < maxTries ? waitBefore(number, error, options) : undefined
-      if (wait === undefined) throw failureOf(error, end.signal.aborted, options)
+      if (wait === undefined) throw failureOf(error, isTimedOut, options)
       await sleep(wait)
     } finally {
       clearTimeout(timer)
@@ -145,9 +148,9 @@ function waitBefore (number: number, error: unknown, { time, repeatable }: CallO
   return wait < time.left() ? wait : undefined
 }
 
-function failureOf (error: unknown, aborted: boolean, { keyOwner }: CallOptions): TenantryError {
+function failureOf (error: unknown, isTimedOut: boolean, { keyOwner }: CallOptions): TenantryError {
   if (error instanceof TenantryError) return error
-  if (!(error instanceof ProviderFault)) return failure(aborted ? 'providerTimeout' : 'providerFailed', { cause: error })
+  if (!(error instanceof ProviderFault)) return failure(isTimedOut ? 'providerTimeout' : 'providerFailed', { cause: error })
   switch (error.kind) {
     case 'key': return failure(keyOwner === 'tenant' ? 'providerKeyRefused' : 'providerFailed', { cause: error })
     case 'missing': return failure('notFound', { cause: error })

@@ -71,7 +71,9 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
     if (!isPayprovId(id)) throw failure('notFound')
     return await client.call({ repeatable: true, idempotencyKey, time }, async (polar) => {
       let subscription = readSubscription(await polar.subscriptions.get(id))
-      for (const update of updatesOf(subscription)) subscription = readSubscription(await polar.subscriptions.update(id, update))
+      const updates = updatesOf(subscription)
+      if (updates.length > 0 && subscription.ended_at !== null) throw failure('providerRefused', { message: 'The subscription has ended' })
+      for (const update of updates) subscription = readSubscription(await polar.subscriptions.update(id, update))
       return snapshotOf(subscription)
     })
   }
@@ -96,8 +98,8 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
     },
     async subscriptions (tenant) {
       const time = new CallTime(timeoutMs)
-      const listed = await Promise.all([{ external_customer_id: tenant }, { metadata: { tenant_id: tenant } }].map((filter) =>
-        client.call({ repeatable: true, time }, async (polar) => readSubscriptions(await polar.subscriptions.list({ ...filter, sorting: ['-started_at'], page: 1, limit: maxSubscriptions })).items)))
+      const listed = await client.call({ repeatable: true, time }, (polar) => Promise.all([{ external_customer_id: tenant }, { metadata: { tenant_id: tenant } }].map(async (filter) =>
+        readSubscriptions(await polar.subscriptions.list({ ...filter, sorting: ['-started_at'], page: 1, limit: maxSubscriptions })).items)))
       const all = new Map(listed.flat().map((subscription) => [subscription.id, subscription]))
       const own = [...all.values()].map((subscription) => ({ subscription, snapshot: snapshotOf(subscription) }))
         .filter(({ snapshot }) => snapshot.tenant === tenant)
