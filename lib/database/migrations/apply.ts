@@ -5,7 +5,7 @@ import { auditStatement } from '../../audit.js'
 import { failure, isFailure, TenantryError } from '../../errors.js'
 import { fullTextOf } from '../failures.js'
 import type { PlannedMigration } from './migration.js'
-import { planMigration, recordSql, type PlanOptions } from './plan.js'
+import { planNext, recordSql, type PlanOptions } from './plan.js'
 
 /** The key of the advisory lock: any number that no other program is likely to choose. */
 const lockKey = 7_236_815_402
@@ -40,8 +40,8 @@ export async function applyMigration (transaction: RunTransaction, options: Appl
 async function applyNext (session: Session, options: ApplyOptions): Promise<PlannedMigration | null> {
   await session.rows({ text: "select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)" })
   await session.rows({ text: 'select pg_advisory_xact_lock($1)' }, [lockKey])
-  const [migration] = (await planMigration(session, options)).migrations
-  if (migration === undefined) return null
+  const migration = await planNext(session, options)
+  if (migration === null) return null
   await session.rows({ text: "select set_config('lock_timeout', $1, true)" }, [String(Math.min(options.statementTimeoutMs, maxLockTimeoutMs))])
   for (const text of [...migration.statements, recordSql(migration)]) {
     await session.rows({ text }).catch((error: unknown) => { throw refused(migration, error) })

@@ -5,7 +5,7 @@ import type { RoleTables } from '../role-tables.js'
 import type { MigrationPlan, PlannedMigration } from './migration.js'
 import type { SystemMigration } from './system/system-migration.js'
 import { identifier, literal } from '../sql.js'
-import { inspect, type AppliedMigration, type Inspection, type TableState } from './inspection.js'
+import { appliedMigrations, inspect, type AppliedMigration, type Inspection, type TableState } from './inspection.js'
 import { disableStatements, noSecurity, policyStatements } from './policies.js'
 import { systemMigrations } from './system/index.js'
 import { isOfRoleTables, roleTableMigrations } from './system/role-tables.js'
@@ -29,19 +29,26 @@ export async function planMigration (session: Session, options: PlanOptions): Pr
   refuseNewer(inspection.applied)
   const warnings: string[] = []
   const drafts = [
-    ...systemDrafts(inspection, options),
+    ...systemDrafts(inspection.applied, options),
     ...await declaredDraft(session, inspection, options, warnings),
     ...options.policies === false ? insecureDraft(inspection, options) : policyDraft(inspection, options, warnings)
   ]
-  let number = Math.max(0, ...inspection.applied.map(({ name }) => Number.parseInt(name, 10) || 0))
   return {
-    migrations: drafts.map(({ description, ...draft }) => ({ name: `${String(++number).padStart(3, '0')}_${description}`, ...draft })),
+    migrations: named(drafts, inspection.applied),
     warnings,
     tables: Object.fromEntries([
       ...wantedSystemMigrations(options).flatMap(({ tables }) => tables).map((name) => [name, inspection.systemTables.has(name)]),
       ...[...options.wanted.keys()].map((name) => [name, inspection.catalogue.tables.has(name)])
     ])
   }
+}
+
+/** The first of the plan; null where nothing is lacking. Before the server's own tables are all there, only their records are read. */
+export async function planNext (session: Session, options: PlanOptions): Promise<PlannedMigration | null> {
+  const applied = await appliedMigrations(session)
+  refuseNewer(applied)
+  const own = named(systemDrafts(applied, options), applied)
+  return own[0] ?? (await planMigration(session, options)).migrations[0] ?? null
 }
 
 /** The whole of a plan as a script for psql: each migration in a transaction, with its record. */
@@ -59,6 +66,11 @@ export function recordSql ({ name, kind }: Pick<PlannedMigration, 'name' | 'kind
 
 const numbered = /^\d+_/
 
+function named (drafts: readonly Draft[], applied: readonly AppliedMigration[]): PlannedMigration[] {
+  const last = Math.max(0, ...applied.map(({ name }) => Number.parseInt(name, 10) || 0))
+  return drafts.map(({ description, ...draft }, index) => ({ name: `${String(last + 1 + index).padStart(3, '0')}_${description}`, ...draft }))
+}
+
 function refuseNewer (applied: readonly AppliedMigration[]): void {
   const known = new Set(systemMigrations.map(({ description }) => description))
   const unknown = applied.find(({ name, kind }) => {
@@ -72,7 +84,7 @@ function wantedSystemMigrations ({ roleTables }: PlanOptions): readonly SystemMi
   return roleTables === null ? systemMigrations : [...systemMigrations, ...roleTableMigrations(roleTables)]
 }
 
-function systemDrafts ({ applied }: Inspection, options: PlanOptions): Draft[] {
+function systemDrafts (applied: readonly AppliedMigration[], options: PlanOptions): Draft[] {
   const { policies = true } = options
   const done = new Set(applied.filter(({ kind }) => kind === 'system').map(({ name }) => name.replace(numbered, '')))
   return wantedSystemMigrations(options).filter(({ description }) => !done.has(description)).map(({ description, tables, statements }) => ({
