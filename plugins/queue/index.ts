@@ -38,12 +38,18 @@ export async function queue (app: FastifyInstance, { workers = 4, stopTimeoutMs 
   const { define, send, every } = service
   app.decorate('queue', { define, send, every })
 
-  let deadline = 0
+  let deadline = Infinity
   let drain = () => {}
   let stop = async () => {}
   app.addHook('onReady', async () => {
     service.seal()
     if (service.tasks.size === 0 || workers === 0) return
+    // Handlers may need what later plugins do when the app is ready.
+    app.ready().then(start, () => {})
+  })
+
+  function start (): void {
+    if (deadline !== Infinity) return
     const worker = createWorker({ store, tasks: service.tasks, workers, log })
     wake = worker.wake
     const ends = [events.on('queue', wake), events.onGap(wake)]
@@ -55,7 +61,8 @@ export async function queue (app: FastifyInstance, { workers = 4, stopTimeoutMs 
       for (const end of ends) end()
       await Promise.all([stopPeriods(), stopSweeping(), worker.stop(deadline)])
     }
-  })
+  }
+
   // While requests in flight finish no more jobs begin.
   app.addHook('preClose', async () => {
     deadline = Date.now() + stopTimeoutMs

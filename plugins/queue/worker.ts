@@ -71,6 +71,11 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     wakeUp()
   }
 
+  function wake (): void {
+    nextUpkeep = Math.min(nextUpkeep, lastUpkeep + upkeepPauseMs)
+    look()
+  }
+
   async function run (): Promise<void> {
     while (!draining.signal.aborted) {
       woken = false
@@ -153,7 +158,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
         clearInterval(heart)
         heart = undefined
       }
-      look()
+      wake()
     })
     running.set(job.id, { job, controller, done })
     heart ??= setInterval(beat, beatMs).unref()
@@ -235,13 +240,10 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   }
 
   return {
+    wake,
     drain,
     start () {
       loop = run()
-    },
-    wake () {
-      nextUpkeep = Math.min(nextUpkeep, lastUpkeep + upkeepPauseMs)
-      look()
     },
     async stop (deadline) {
       drain()
