@@ -152,4 +152,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.usage_instances').values({ id: instance, last_batch: 1 }).execute()
   await transaction.insertInto('tenantry.usage_gauges').values({ ...own, instance_id: instance, gauge: 'rooms', value: 1, written: 1 }).execute()
   await transaction.insertInto('tenantry.usage_reservations').values({ ...own, id: randomUUID(), instance_id: instance, counter: 'storage_bytes', period: 'total', amount: 1 }).execute()
+  await transaction.insertInto('tenantry.billing_tenants').values({ ...own, plan: 'pro' }).execute()
+  await transaction.insertInto('tenantry.billing_subscriptions').values({ ...own, provider: 'payprov', id: 's' }).execute()
+  await transaction.insertInto('tenantry.billing_events').values({ ...own, provider: 'payprov', id: tenant, received_at: new Date() }).execute()
 }

@@ -35,7 +35,7 @@ async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number)
     const next = random(seed)
     await live(`t-${seed}`, (month) => shuffled([...month, ...month], next))
     const found = await states(`t-${seed}`)
-    t.equal((await audited(app)).filter((line) => line.startsWith(`t-${seed} billing.payment`)).length, 4, 'each payment is audited once')
+    t.equal((await audited(app)).filter((line) => line.startsWith(`t-${seed} billing.payment`)).length, 5, 'each payment is audited once')
     if (JSON.stringify(found) !== JSON.stringify(expected)) return t.same(found, expected, `order ${seed}`)
   }
 

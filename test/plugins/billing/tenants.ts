@@ -61,7 +61,7 @@ export interface OpenOptions {
   readonly providers?: readonly FakeProvider[]
 }
 
-export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, clock = fakeClock(at(30).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }: OpenOptions = {}): Promise<Opened> {
+export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, clock = fakeClock(at(29).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }: OpenOptions = {}): Promise<Opened> {
   const warnings: Record<string, unknown>[] = []
   const scan = scanLog(t, 'the log of the app')
   const app = Fastify({

@@ -79,6 +79,9 @@ insert into tenantry.usage_counters (tenant_id, counter, period, amount) values 
 insert into tenantry.usage_instances (id, last_batch) values ('00000000-0000-0000-0000-000000000001', 0) on conflict do nothing;
 insert into tenantry.usage_gauges (instance_id, tenant_id, gauge, value, written) values ('00000000-0000-0000-0000-000000000001', ${own}, 'rooms', 1, 1);
 insert into tenantry.usage_reservations (id, instance_id, tenant_id, counter, period, amount) values (gen_random_uuid(), '00000000-0000-0000-0000-000000000001', ${own}, 'storage_bytes', 'total', 1);
+insert into tenantry.billing_tenants (tenant_id, plan) values (${own}, 'pro');
+insert into tenantry.billing_subscriptions (tenant_id, provider, id) values (${own}, 'payprov', 's');
+insert into tenantry.billing_events (tenant_id, provider, id, received_at) values (${own}, 'payprov', ${own}, now());
 `)
 }
 
