@@ -62,7 +62,7 @@ async function checkouts (t: Test, world: World): Promise<void> {
   await t.test('the tries of a checkout carry one idempotency key, another checkout another one', async (t) => {
     const keyOf = async (idempotencyKey: string) => {
       world.forget()
-      world.misfortune({ status: 503 })
+      world.misfortune('lost')
       await provider.checkout({ ...input, idempotencyKey })
       const keys = world.calls.filter(({ method }) => method === 'POST').map(({ headers }) => headers['idempotency-key'])
       t.equal(keys.length, 2)
@@ -337,9 +337,12 @@ async function webhooks (t: Test, world: World): Promise<void> {
       t.ok(event?.id)
       t.ok(event?.at instanceof Date)
     }
-    for (const [kind, outcome] of [['paid', 'paid'], ['refunded', 'refunded']] as const) {
+    for (const kind of ['paid', 'refunded'] as const) {
       const { body, headers } = world.event(kind, id)
-      t.match(provider.readWebhook(body, headers, now), { tenant: 'acme', subscriptionId: id, snapshot: null, payment: { outcome, amount: 2900, currency: 'usd' } })
+      const event = provider.readWebhook(body, headers, now)
+      t.match(event, { customerId: snapshot.customerId, snapshot: null, payment: { outcome: kind, amount: 2900, currency: 'usd' } })
+      // A refund of altprov is told of a charge, which names the customer alone.
+      if (kind === 'paid' || provider.name !== 'altprov') t.match(event, { tenant: 'acme', subscriptionId: id })
     }
     const { body, headers } = world.event('other', id)
     t.equal(provider.readWebhook(body, headers, now), null)
@@ -394,7 +397,7 @@ async function webhooks (t: Test, world: World): Promise<void> {
   })
 
   await t.test('what is signed and is no event is a bad request', async (t) => {
-    for (const text of ['', 'no json', '[]', 'null', '"text"', '{}', '{"type":1}', '{"type":"subscription.updated"}', '{"id":"evt_1","type":"customer.subscription.updated"}', '\ud800']) {
+    for (const text of ['no json', '[]', 'null', '"text"', '{}', '{"type":1}', '{"type":"subscription.updated"}', '{"id":"evt_1","type":"customer.subscription.updated"}', '\ud800']) {
       const { body, headers } = world.sign(Buffer.from(text))
       refused(t, () => provider.readWebhook(body, headers, now), 'badRequest', text)
     }
