@@ -1,5 +1,6 @@
 /** `/billing/subscription`, its sync, and `/billing/upgrade`, with their schemas (SPEC "Platform billing", DESIGN 8). */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type {} from '../rate-limit/index.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Plans } from '../../lib/plans.js'
 import type { Billing } from './service.js'
 import type { Upgrade } from './upgrade.js'
@@ -9,6 +10,7 @@ import { compileValidator } from '../../lib/validation.js'
 import { actorOf } from '../audit/actor.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
+import { createLimit } from '../rate-limit/rules.js'
 import { tenantOf } from '../tenancy/required.js'
 import { Email } from '../users/user.js'
 import { cycles, providerNames, statuses } from './providers/provider.js'
@@ -60,8 +62,9 @@ function bodyOf (tiers: readonly string[]) {
 
 const tags = ['Billing']
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-/** Of a tenant: each is a call or two of the provider, which limits the rate of the platform's calls for all tenants together. */
-const callsOfProvider = { access: 'tenant-admin', permission: 'billing:write', rateLimitRule: { max: 20, windowMs: 60_000 } } as const
+const config = { access: 'tenant-admin', permission: 'billing:write' } as const
+/** Of a tenant, what comes to the provider, which limits the rate of the platform's calls for all tenants together. */
+const asked = createLimit({ max: 10, windowMs: 60_000, message: 'The payment provider is asked ten times a minute for a tenant: wait' }, 'billing provider')
 
 export interface BillingRoutesParts {
   readonly billing: Pick<Billing, 'subscription' | 'sync'>
@@ -83,7 +86,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
   })
 
   app.post<{ Body: Static<ReturnType<typeof bodyOf>> }>('/billing/upgrade', {
-    config: callsOfProvider,
+    config,
     schema: {
       tags,
       summary: 'Have another plan, or none',
@@ -93,14 +96,15 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
       response: { 200: Upgraded, ...errorResponses(...refusals, 409, 502, 504) }
     },
     async onRequest (request) { idempotencyKeyOf(request) }
-  }, async (request) => {
+  }, async (request, reply) => {
+    await admit(request, reply)
     const { targetPlan: plan, billingCycle: cycle } = request.body
     const done = await upgrade({ tenant: tenantOf(request), plan, cycle, email: emailOf(request), idempotencyKey: idempotencyKeyOf(request), actor: actorOf(request) })
     return { success: true, ...done }
   })
 
   app.post('/billing/subscription/sync', {
-    config: callsOfProvider,
+    config,
     schema: {
       tags,
       summary: 'Ask the payment provider for the subscription of the tenant',
@@ -109,10 +113,17 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
       bodyOptional: true,
       response: { 200: Synced, ...errorResponses(...refusals, 502, 504) }
     }
-  }, async (request) => {
+  }, async (request, reply) => {
+    await admit(request, reply)
     const { plan, status } = await billing.sync(tenantOf(request))
     return { success: true, subscription: { plan, status } }
   })
+}
+
+/** Throws `rateLimited`, or rejects with it, where the tenant asks too often. */
+async function admit (request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  // Without the plugin rate-limit nothing counts.
+  if (request.server.hasDecorator('rateLimiter')) await request.server.rateLimiter.check(request, reply, asked)
 }
 
 /** Throws `badRequest` for one that is none; Node joins several with a comma and a space. */

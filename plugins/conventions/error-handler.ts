@@ -7,11 +7,13 @@ import { validationError, type RequestPart } from '../../lib/validation.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
 
+/** No failures: the server stops, or lacks a setting, which strangers may ask about; and a rate limit may answer any status. Whoever is refused by one fills no log. */
+const calm: ReadonlySet<string> = new Set([catalogue.stopping.code, catalogue.billingNotConfigured.code, catalogue.rateLimited.code])
+
 /** Fastify's error handler, and its `frameworkErrors`: what fails before a route is found (a malformed URL). */
 export function answerError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const error = toTenantryError(thrown)
-  // A rate limit may answer any status; whoever is refused by one fills no log.
-  const alarming = error.statusCode >= 500 && error.code !== catalogue.stopping.code && error.code !== catalogue.rateLimited.code
+  const alarming = error.statusCode >= 500 && !calm.has(error.code)
   if (alarming) request.log.error({ err: error }, error.message)
   else request.log.debug({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))

@@ -154,10 +154,12 @@ interface Judging {
 function judgeAccount (account: ProviderAccount, name: (member: keyof ProviderAccount) => string, { tiers, sold, faults }: Judging): void {
   const { apiKey, organizationId, webhookSecret, previousWebhookSecrets = [], productMap = {}, baseUrl } = account
   const isSent = (text: string | undefined) => text === undefined || (text.length <= maxText && /^[\x21-\x7e]+$/.test(text))
+  // It is sent nowhere, and the provider may have let its user choose it.
+  const isKept = (text: string | undefined) => text === undefined || (text !== '' && text.length <= maxText && !/\p{Cc}/u.test(text))
   if (!isSent(apiKey)) tell(faults, name('apiKey'), `expected 1 to ${maxText} visible ASCII characters`)
   if (!isSent(organizationId)) tell(faults, name('organizationId'), `expected 1 to ${maxText} visible ASCII characters`)
-  if (!isSent(webhookSecret)) tell(faults, name('webhookSecret'), `expected 1 to ${maxText} visible ASCII characters`)
-  if (!previousWebhookSecrets.every(isSent)) tell(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} visible ASCII characters`)
+  if (!isKept(webhookSecret)) tell(faults, name('webhookSecret'), `expected 1 to ${maxText} characters in one line`)
+  if (!previousWebhookSecrets.every(isKept)) tell(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} characters in one line`)
   if (webhookSecret === undefined && previousWebhookSecrets.length > 0) tell(faults, name('webhookSecret'), 'missing: there are secrets of before, and none of now')
   if (baseUrl !== undefined) judgeUrl(baseUrl, name('baseUrl'), faults)
   for (const [key, id] of Object.entries(productMap)) {

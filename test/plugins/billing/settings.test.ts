@@ -48,7 +48,7 @@ t.test('every fault is told, with the name of its setting and those of the docum
     PAYPROV_API_KEY: 'two words',
     APP_URL: 'https://user:password@example.com',
     PAYPROV_BASE_URL: 'ftp://example.com',
-    PAYPROV_WEBHOOK_SECRET: 'é',
+    PAYPROV_WEBHOOK_SECRET: 'two\nlines',
     ALTPROV_PREVIOUS_WEBHOOK_SECRETS: 'old'
   }), [/^APP_URL: expected an absolute address/, /^PAYPROV_API_KEY: expected 1 to 1024 visible/, /^PAYPROV_WEBHOOK_SECRET: expected/, /^PAYPROV_BASE_URL: expected an absolute/, /^ALTPROV_WEBHOOK_SECRET: missing/])
   for (const url of ['app.example.com', '/app', '//example.com', 'javascript:alert(1)', 'https://a.example/?x=1', 'https://a.example/#x', `https://a.example/${'x'.repeat(1024)}`]) {

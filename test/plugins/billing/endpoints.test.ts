@@ -1,0 +1,348 @@
+/** The endpoints of both providers end to end, on two servers of one PostgreSQL. */
+import type { FastifyInstance } from 'fastify'
+import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
+import type { EventKind, World } from '../../helpers/payment-world.js'
+import { test, type Test } from 'tap'
+import Fastify from 'fastify'
+import auth from '../../../plugins/auth/index.js'
+import billing from '../../../plugins/billing/index.js'
+import database from '../../../plugins/database.js'
+import queue from '../../../plugins/queue/index.js'
+import tenancy, { tenantRoutes } from '../../../plugins/tenancy/index.js'
+import { until } from '../../helpers/instances.js'
+import { scanLog } from '../../helpers/log-scan.js'
+import { payprovWorld } from '../../helpers/payprov/index.js'
+import { postgresDatabase, type RunSql } from '../../helpers/postgres.js'
+import { testServer, testServers } from '../../helpers/server.js'
+import { signToken, testSecret } from '../../helpers/tokens.js'
+import { caller, refused, type Answer, type Ask } from '../../http/caller.js'
+import { appUrl, deliver, envOf, optionsOf, paths, sellAll, type Sales } from './app.js'
+
+const day = 86_400_000 // ms
+const tenants = ['acme', 'buyer', 'changer', 'leaver', 'missed', 'twice', 'first', 'second', 'third', 'broken', 'denied', 'owner', 'eager']
+
+interface Opened {
+  readonly name: ProviderName
+  readonly world: World
+  /** Two servers, or one app twice. */
+  readonly apps: readonly [FastifyInstance, FastifyInstance]
+  readonly sales: Sales
+  readonly query: RunSql
+  /** The administrator of a tenant, at the first app or at another one. */
+  readonly as: (tenant: string, app?: FastifyInstance) => Ask
+  /** The provider's event, at the first app. */
+  readonly tell: (kind: EventKind, subscription: string) => Promise<Answer>
+}
+
+const worlds: Readonly<Partial<Record<ProviderName, (t: Test) => Promise<World>>>> = {
+  payprov: (t) => payprovWorld(t, { now: Date.now() })
+}
+
+function opened (t: Test, given: Pick<Opened, 'name' | 'world' | 'apps' | 'sales' | 'query'>): Opened {
+  const { name, world, apps } = given
+  return {
+    ...given,
+    as: (tenant, app = apps[0]) => caller(t, app, { token: signToken({ role: 'admin', tenant_id: tenant, sub: 'ada', email: `ada@${tenant}.example` }) }),
+    tell: (kind, subscription) => deliver(apps[0], name, world.event(kind, subscription))
+  }
+}
+
+/** Two servers of one database, with the settings of their environment. */
+async function servers (t: Test, name: ProviderName, make: (t: Test) => Promise<World>): Promise<Opened> {
+  const { connectionString, query } = await postgresDatabase(t)
+  const world = await make(t)
+  const sales = sellAll(world)
+  const apps = await testServers(t, { rateLimit: { enabled: true } }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants, env: envOf(name, world, sales) })
+  return opened(t, { name, world, sales, apps, query })
+}
+
+/** The plugin in an app of its own, whose clock is the provider's, and which limits no rate. */
+async function alone (t: Test, name: ProviderName, make: (t: Test) => Promise<World>): Promise<Opened> {
+  const { connectionString, query } = await postgresDatabase(t)
+  const world = await make(t)
+  const sales = sellAll(world)
+  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  t.teardown(() => app.close())
+  await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(tenantRoutes)
+  await app.register(queue)
+  await app.register(billing, { ...optionsOf(name, world, sales), now: world.now })
+  for (const id of tenants) await app.tenants.create({ id, name: id })
+  return opened(t, { name, world, sales, apps: [app, app], query })
+}
+
+for (const [key, make] of Object.entries(worlds)) {
+  const name = key === 'payprov' ? 'payprov' : 'altprov'
+  test(`two servers that bill through ${name}`, async (t) => {
+    const both = await servers(t, name, make)
+    await t.test('a checkout that is paid for is the plan of the tenant, on both', (t) => buys(t, both))
+    await t.test('of two upgrades at once one is refused', (t) => races(t, both))
+    await t.test('upgrades and syncs are for whoever may write billing', (t) => permits(t, both))
+    await t.test('a tenant asks the provider only so often', (t) => limits(t, both))
+  })
+  test(`the plugin alone, with ${name}`, async (t) => {
+    const one = await alone(t, name, make)
+    await t.test('a higher plan holds now, a lower one when what is paid is over', (t) => changes(t, one))
+    await t.test('free ends the subscription when what is paid is over, and the same plan takes that back', (t) => leaves(t, one))
+    await t.test('a sync finds what no webhook told of, and so does an upgrade', (t) => syncs(t, one))
+    await t.test('an Idempotency-Key is one of its tenant', (t) => repeats(t, one))
+    await t.test('what cannot be bought is refused with what can', (t) => refuses(t, one))
+    await t.test('a provider that fails changes nothing, and the endpoint says so in time', (t) => fails(t, one))
+  })
+}
+
+const planAt = async (ask: Ask) => (await ask('GET /tenant/info')).body['plan']
+const upgradeTo = (plan: string, cycle = 'monthly') => ({ body: { targetPlan: plan, billingCycle: cycle } })
+
+/** A subscription to pro, by checkout and webhooks. */
+async function subscribed (t: Test, { world, as, tell }: Opened, tenant: string): Promise<string> {
+  const { status, body, text } = await as(tenant)('POST /billing/upgrade', upgradeTo('pro'))
+  t.equal(status, 200, text)
+  const subscription = world.pay(String(Object(body['session'])['id']))
+  t.match(await tell('created', subscription), { status: 200, body: { received: true } })
+  return subscription
+}
+
+async function buys (t: Test, opened: Opened): Promise<void> {
+  const { name, world, apps: [, other], as, tell, query } = opened
+  t.match((await as('buyer')('GET /billing/subscription')).body, { tenantId: 'buyer', subscription: { plan: 'free', status: 'active', cancelAtPeriodEnd: false, paymentMethod: 'none' } })
+  world.forget()
+  const { status, body } = await as('buyer')('POST /billing/upgrade', upgradeTo('pro'))
+  t.match({ status, body }, { status: 200, body: { success: true, checkoutUrl: /^https?:\/\//, session: { provider: name, plan: 'pro', billing_cycle: 'monthly', amount: 2900, currency: 'usd' } } })
+  const sent = world.calls.map((call) => decodeURIComponent(call.body)).join('\n')
+  t.ok(sent.includes(`${appUrl}/billing/success?session=`) && sent.includes(`${appUrl}/billing/cancel`), 'where the browser comes back to')
+  t.ok(sent.includes('ada@buyer.example'), 'who pays')
+  t.equal(await planAt(as('buyer')), 'free', 'a checkout alone gives nothing')
+
+  const subscription = world.pay(String(Object(body['session'])['id']))
+  const events = [world.event('created', subscription), world.event('paid', subscription)]
+  for (const event of [...events, ...events]) t.match(await deliver(opened.apps[0], name, event), { status: 200, body: { received: true } })
+  const far = as('buyer', other)
+  await until(t, 'the plan at the other server', async () => await planAt(far) === 'pro')
+  const { headers } = await far('GET /tenant/info')
+  t.equal(headers['x-ratelimit-limit'], '1000', 'and its ceiling')
+  const { body: { subscription: told } } = await far('GET /billing/subscription')
+  t.match(told, { plan: 'pro', status: 'active', cancelAtPeriodEnd: false })
+  const { startDate, renewalDate, currentPeriodEnd } = Object(told)
+  t.equal(currentPeriodEnd, renewalDate)
+  t.ok(Date.parse(currentPeriodEnd) - Date.parse(startDate) > 27 * day)
+  t.strictSame(await query("select count(*)::int as entries from tenantry.audit_log where tenant_id = 'buyer' and action = 'billing.plan'"), [{ entries: 1 }], 'each event counts once')
+
+  world.change(subscription, 'end')
+  t.match(await tell('ended', subscription), { status: 200 })
+  await until(t, 'the end at the other server', async () => await planAt(far) === 'free')
+  t.match((await far('GET /billing/subscription')).body, { subscription: { plan: 'free', status: 'canceled' } })
+  t.match(await tell('other', subscription), { status: 200, body: { received: true } }, 'a kind that means nothing is received')
+}
+
+async function changes (t: Test, opened: Opened): Promise<void> {
+  const { name, world, as, tell } = opened
+  const subscription = await subscribed(t, opened, 'changer')
+  const ask = as('changer')
+  const charged = world.charges(subscription)
+  t.match(await ask('POST /billing/upgrade', upgradeTo('team')), {
+    status: 200,
+    body: { success: true, checkoutUrl: null, session: { id: subscription, provider: name, plan: 'team', billing_cycle: 'monthly', amount: 9900, currency: 'usd', effectiveAt: String } }
+  })
+  t.equal(await planAt(ask), 'team', 'now, before any webhook')
+  t.equal(world.charges(subscription), charged + 1, 'and is charged for once')
+  world.advance(60_000)
+  t.match(await tell('updated', subscription), { status: 200 })
+  t.equal(await planAt(ask), 'team')
+
+  const lower = await ask('POST /billing/upgrade', upgradeTo('pro'))
+  t.match(lower, { status: 200, body: { checkoutUrl: null, session: { id: subscription, plan: 'pro', amount: 2900 } } })
+  const { body: { subscription: told } } = await ask('GET /billing/subscription')
+  t.equal(Object(lower.body['session'])['effectiveAt'], Object(told)['currentPeriodEnd'], 'at the end of what is paid')
+  t.equal(await planAt(ask), 'team', 'until then it stays')
+  world.advance(31 * day)
+  world.change(subscription, 'renew')
+  t.match(await tell('updated', subscription), { status: 200 })
+  t.equal(await planAt(ask), 'pro')
+
+  const yearly = await ask('POST /billing/upgrade', upgradeTo('pro', 'yearly'))
+  t.match(yearly, { status: 200, body: { session: { plan: 'pro', billing_cycle: 'yearly', amount: 29_000 } } })
+  t.equal(Date.parse(Object(yearly.body['session'])['effectiveAt']), world.now(), 'a year in place of a month begins now')
+  world.advance(60_000)
+  const monthly = await ask('POST /billing/upgrade', upgradeTo('pro'))
+  t.ok(Date.parse(Object(monthly.body['session'])['effectiveAt']) > world.now(), 'a month in place of a year later')
+}
+
+async function leaves (t: Test, opened: Opened): Promise<void> {
+  const { world, as, tell } = opened
+  const subscription = await subscribed(t, opened, 'leaver')
+  const ask = as('leaver')
+  refused(t, await ask('POST /billing/upgrade', upgradeTo('pro')), 400, 'VALIDATION_FAILED', 'the plan that it has')
+  t.match(await ask('POST /billing/upgrade', upgradeTo('free')), { status: 200, body: { success: true, checkoutUrl: null, session: { id: subscription, plan: 'free', amount: 0, effectiveAt: String } } })
+  t.match((await ask('GET /billing/subscription')).body, { subscription: { plan: 'pro', status: 'active', cancelAtPeriodEnd: true } })
+  refused(t, await ask('POST /billing/upgrade', upgradeTo('free')), 400, 'VALIDATION_FAILED', 'twice')
+  const away = await ask('POST /billing/upgrade', upgradeTo('team'))
+  refused(t, away, 409, 'CONFLICT', 'another plan while it is to end')
+  t.match(away.body['message'], /take that back first, by an upgrade to pro monthly/)
+  world.advance(60_000)
+  t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200, body: { checkoutUrl: null, session: { id: subscription, plan: 'pro' } } })
+  t.match((await ask('GET /billing/subscription')).body, { subscription: { plan: 'pro', cancelAtPeriodEnd: false } })
+  world.advance(60_000)
+  t.match(await ask('POST /billing/upgrade', upgradeTo('free')), { status: 200 })
+  world.advance(31 * day)
+  world.change(subscription, 'renew')
+  t.match(await tell('ended', subscription), { status: 200 })
+  t.equal(await planAt(ask), 'free')
+  refused(t, await ask('POST /billing/upgrade', upgradeTo('free')), 400, 'VALIDATION_FAILED', 'nothing to end')
+  t.match(await ask('POST /billing/upgrade', upgradeTo('team')), { status: 200, body: { checkoutUrl: String, session: { plan: 'team' } } }, 'and it may come back')
+}
+
+async function syncs (t: Test, { world, sales, as }: Opened): Promise<void> {
+  world.subscribe('missed', sales.pro_monthly)
+  t.equal(await planAt(as('missed')), 'free')
+  t.match(await as('missed')('POST /billing/subscription/sync'), { status: 200, body: { success: true, subscription: { plan: 'pro', status: 'active' } } })
+  t.equal(await planAt(as('missed')), 'pro')
+  t.match(await as('missed')('POST /billing/subscription/sync', { body: {} }), { status: 200 })
+  refused(t, await as('missed')('POST /billing/subscription/sync', { body: { plan: 'team' } }), 400, 'VALIDATION_FAILED')
+
+  world.subscribe('twice', sales.pro_monthly)
+  world.forget()
+  refused(t, await as('twice')('POST /billing/upgrade', upgradeTo('pro')), 400, 'VALIDATION_FAILED', 'bought a moment ago')
+  t.same(world.calls.filter(({ method }) => method === 'POST'), [], 'nothing is bought twice')
+  t.equal(await planAt(as('twice')), 'pro')
+}
+
+async function races (t: Test, { world, as, apps }: Opened): Promise<void> {
+  const checkouts = () => world.calls.filter(({ method, path }) => method === 'POST' && path.includes('checkout'))
+  world.forget()
+  // It holds the one that comes first while the other one comes.
+  world.misfortune({ status: 429, retryAfter: 1 })
+  const answers = await Promise.all([as('first')('POST /billing/upgrade', upgradeTo('pro')), as('first', apps[1])('POST /billing/upgrade', upgradeTo('pro'))])
+  t.strictSame(answers.map(({ status }) => status).sort(), [200, 409])
+  t.match(answers.find(({ status }) => status === 409)?.body['message'], /under way/)
+  t.equal(checkouts().length, 1, 'one checkout')
+  t.match(await as('first')('POST /billing/upgrade', upgradeTo('pro')), { status: 200 }, 'and the next one has its turn')
+}
+
+async function repeats (t: Test, { world, as }: Opened): Promise<void> {
+  const keys = () => world.calls.filter(({ method, path }) => method === 'POST' && path.includes('checkout')).map(({ headers }) => String(headers['idempotency-key']))
+  world.forget()
+  for (const [tenant, key] of [['second', 'order-1'], ['second', 'order-1'], ['third', 'order-1'], ['second', 'order-2'], ['second', undefined], ['second', undefined]] as const) {
+    t.match(await as(tenant)('POST /billing/upgrade', { ...upgradeTo('pro'), headers: key === undefined ? {} : { 'idempotency-key': key } }), { status: 200 })
+  }
+  const [first, again, others, another, ...random] = keys()
+  t.equal(first, again, 'of the same key')
+  t.equal(new Set([first, others, another, ...random]).size, 5, 'of others, of no key, and of another tenant')
+  t.notMatch(keys().join(' '), /order|second|third/, 'and nothing of it is told')
+  const longest = await as('third')('POST /billing/upgrade', { ...upgradeTo('pro'), headers: { 'idempotency-key': '~'.repeat(255) } })
+  t.equal(longest.status, 200)
+  for (const key of ['', ' ', 'two words', 'x'.repeat(256), 'ключ', 'a\tb', 'one, two']) {
+    refused(t, await as('third')('POST /billing/upgrade', { ...upgradeTo('pro'), headers: { 'idempotency-key': Buffer.from(key).toString('latin1') } }), 400, 'BAD_REQUEST', JSON.stringify(key.slice(0, 10)))
+  }
+}
+
+async function refuses (t: Test, { world, as, apps: [app] }: Opened): Promise<void> {
+  world.forget()
+  const ask = as('acme')
+  const details = async (body: unknown) => {
+    const answer = await ask('POST /billing/upgrade', { body })
+    refused(t, answer, 400, 'VALIDATION_FAILED', JSON.stringify(body))
+    return answer.body.details?.map(({ path, message }) => `${path} ${message}`) ?? []
+  }
+  t.strictSame(await details({ targetPlan: 'scale', billingCycle: 'monthly' }), ['/body/targetPlan scale monthly is not sold: must be one of pro monthly, pro yearly, team monthly'])
+  t.strictSame(await details({ targetPlan: 'team', billingCycle: 'yearly' }), ['/body/billingCycle team yearly is not sold: must be one of pro monthly, pro yearly, team monthly'])
+  t.strictSame(await details({ targetPlan: 'enterprise', billingCycle: 'yearly' }), ['/body/targetPlan enterprise is sold by agreement: contact the platform'])
+  t.strictSame(await details({ targetPlan: 'free', billingCycle: 'yearly' }), ['/body/targetPlan there is no subscription that could end'])
+  t.equal(world.calls.filter(({ method }) => method !== 'GET').length, 0)
+  for (const plan of ['gold', 'Pro', '', ' pro', 'pro_monthly', '__proto__', 'constructor', 1, null, true, ['pro'], { tier: 'pro' }]) {
+    t.match(await details({ targetPlan: plan, billingCycle: 'monthly' }), [/^\/body\/targetPlan must be one of free, pro, team, scale, enterprise/], JSON.stringify(plan))
+  }
+  for (const cycle of ['weekly', 'Monthly', '', 'month', 12, null, ['monthly'], {}]) {
+    t.match(await details({ targetPlan: 'pro', billingCycle: cycle }), [/^\/body\/billingCycle must be one of monthly, yearly/], JSON.stringify(cycle))
+  }
+  for (const body of [{}, { targetPlan: 'pro' }, { billingCycle: 'monthly' }, [], 'pro', { ...upgradeTo('pro').body, tenant: 'other' }, { ...upgradeTo('pro').body, productId: 'x' }]) await details(body)
+  refused(t, await caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) })('POST /billing/upgrade', upgradeTo('pro')), 400, 'TENANT_REQUIRED')
+}
+
+async function fails (t: Test, opened: Opened): Promise<void> {
+  const { world, as, query } = opened
+  const subscription = await subscribed(t, opened, 'broken')
+  const ask = as('broken')
+  const state = async () => ({
+    tenant: await query("select plan from tenantry.tenants where id = 'broken'"),
+    subscription: await query("select * from tenantry.billing_subscriptions where tenant_id = 'broken'"),
+    audit: await query("select action, details from tenantry.audit_log where tenant_id = 'broken' order by id"),
+    charged: world.charges(subscription),
+    told: (await ask('GET /billing/subscription')).body
+  })
+  const before = await state()
+  const cases = [
+    [{ status: 500 }, 502, 'PROVIDER_FAILED'], [{ status: 503 }, 502, 'PROVIDER_FAILED'], ['reset', 502, 'PROVIDER_FAILED'], ['nonsense', 502, 'PROVIDER_FAILED'], ['text', 502, 'PROVIDER_FAILED'],
+    ['huge', 502, 'PROVIDER_FAILED'], ['redirect', 502, 'PROVIDER_FAILED'], [{ status: 401 }, 502, 'PROVIDER_FAILED'], [{ status: 403 }, 502, 'PROVIDER_FAILED'],
+    [{ status: 429, retryAfter: 60 }, 503, 'PROVIDER_BUSY']
+  ] as const
+  for (const [misfortune, status, code] of cases) {
+    for (const target of ['POST /billing/subscription/sync', 'POST /billing/upgrade']) {
+      world.misfortune(misfortune, 30)
+      const answer = await ask(target, target.endsWith('upgrade') ? upgradeTo('team') : {})
+      refused(t, answer, status, code, `${target} ${JSON.stringify(misfortune)}`)
+      if (code === 'PROVIDER_BUSY') t.match(answer, { headers: { 'retry-after': '60' }, body: { retryAfter: 60 } })
+      t.notOk(answer.text.includes(world.apiKey), 'without the key')
+      world.misfortune({ status: 500 }, 0)
+    }
+  }
+  world.misfortune('silent', 30)
+  const start = performance.now()
+  const slow = await Promise.all([ask('POST /billing/subscription/sync'), ask('POST /billing/upgrade', upgradeTo('team'))])
+  for (const answer of slow) refused(t, answer, 504, 'PROVIDER_TIMEOUT', 'a provider that is silent')
+  t.comment(`${Math.round(performance.now() - start)} ms`)
+  world.misfortune({ status: 500 }, 0)
+  t.strictSame(world.strayed, [], 'no redirect is followed')
+  t.same(await state(), before, 'nothing is half-changed')
+  t.match(await ask('POST /billing/upgrade', upgradeTo('team')), { status: 200, body: { session: { plan: 'team' } } }, 'once it is back the upgrade is done')
+  t.equal(world.charges(subscription), before.charged + 1)
+}
+
+async function permits (t: Test, { world, as, apps: [app] }: Opened): Promise<void> {
+  world.forget()
+  const wrong = { raw: '{"targetPlan":' }
+  const user = caller(t, app, { token: signToken({ role: 'user', tenant_id: 'denied' }) })
+  for (const target of ['POST /billing/upgrade', 'POST /billing/subscription/sync']) {
+    refused(t, await user(target, wrong), 403, 'FORBIDDEN', 'before anything of the body is told')
+    refused(t, await caller(t, app)(target, wrong), 401, 'TOKEN_MISSING')
+    refused(t, await as('denied')(target, { tenant: 'owner', ...wrong }), 403, 'TENANT_MISMATCH')
+    refused(t, await caller(t, app, { token: signToken({ role: 'user', tenant_id: 'denied', permissions: ['billing:read', 'secrets:*'] }) })(target, wrong), 403, 'FORBIDDEN')
+  }
+  t.same(world.calls, [], 'the provider hears nothing of it')
+  t.match(await user('GET /billing/subscription'), { status: 200, body: { tenantId: 'denied' } }, 'every user may look')
+  refused(t, await user('GET /billing/subscription?tenant=owner'), 400, 'VALIDATION_FAILED')
+  const writer = caller(t, app, { token: signToken({ role: 'user', tenant_id: 'denied', permissions: ['billing:write'] }) })
+  t.match(await writer('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })
+  const { body: { key } } = await as('denied')('POST /tenant/api-keys', { body: { name: 'books', scopes: ['billing:write'] } })
+  t.match(await caller(t, app)('POST /billing/subscription/sync', { headers: { 'x-api-key': String(key) } }), { status: 200 })
+  const ops = caller(t, app, { token: signToken({ role: 'admin', sub: 'ops', email: 'ops@platform.example' }), tenant: 'owner' })
+  world.forget()
+  t.match(await ops('POST /billing/upgrade', upgradeTo('pro')), { status: 200, body: { session: { plan: 'pro' } } }, 'the platform may for a tenant')
+  t.notOk(world.calls.some(({ body }) => decodeURIComponent(body).includes('ops@platform.example')), 'and pays for nobody')
+}
+
+async function limits (t: Test, { world, as }: Opened): Promise<void> {
+  const ask = as('eager')
+  for (let count = 0; count < 5; count++) t.match(await ask('POST /billing/subscription/sync'), { status: 200 })
+  for (let count = 0; count < 30; count++) refused(t, await ask('POST /billing/upgrade', { body: {} }), 400, 'VALIDATION_FAILED', 'what does not come to the provider does not count')
+  for (let count = 0; count < 5; count++) t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })
+  world.forget()
+  for (const [target, request] of [['POST /billing/upgrade', upgradeTo('pro')], ['POST /billing/subscription/sync', {}]] as const) {
+    const answer = await ask(target, request)
+    refused(t, answer, 429, 'RATE_LIMITED')
+    t.type(answer.body['retryAfter'], 'number')
+  }
+  t.same(world.calls, [])
+  t.match(await as('first')('POST /billing/subscription/sync'), { status: 200 }, 'of another tenant nothing is taken')
+}
+
+test('without a provider', async (t) => {
+  const app = await testServer(t, {}, { tenants: [{ id: 'acme', plan: 'team' }] })
+  const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
+  t.match(await ask('GET /billing/subscription'), { status: 200, body: { tenantId: 'acme', subscription: { plan: 'team', status: 'active', paymentMethod: 'none' } } })
+  refused(t, await ask('POST /billing/upgrade', upgradeTo('pro')), 503, 'BILLING_NOT_CONFIGURED')
+  refused(t, await ask('POST /billing/subscription/sync'), 503, 'BILLING_NOT_CONFIGURED')
+  for (const path of Object.values(paths)) refused(t, await caller(t, app)(`POST ${path}`, { body: {} }), 503, 'BILLING_NOT_CONFIGURED')
+})
