@@ -8,7 +8,7 @@ import { createPayprovClient, type PayprovCall, type PayprovClient, type Payprov
 const keySecret = 'payprov_api_key'
 const organizationSecret = 'payprov_organization_id'
 
-/** One request's way to payprov: all of its calls share ten seconds. */
+/** One request's way to payprov: all of its calls share the time of one. */
 export interface Account {
   call<T> (options: Omit<PayprovCall, 'time'>, run: (polar: PayprovServices) => Promise<T>): Promise<T>
 }
@@ -18,8 +18,14 @@ export interface Accounts {
   open (tenant: string): Promise<Account>
 }
 
-/** `baseUrl`: where payprov is; its own address without one. */
-export function createAccounts (secrets: Pick<Secrets, 'values' | 'accessed'>, baseUrl: string | undefined): Accounts {
+export interface AccountOptions {
+  /** Default: payprov's own address. */
+  readonly baseUrl: string | undefined
+  /** Milliseconds for all calls of a request. Default: 10,000. */
+  readonly timeoutMs: number | undefined
+}
+
+export function createAccounts (secrets: Pick<Secrets, 'values' | 'accessed'>, { baseUrl, timeoutMs }: AccountOptions): Accounts {
   return {
     async open (tenant) {
       const values = await secrets.values(tenant)
@@ -28,7 +34,7 @@ export function createAccounts (secrets: Pick<Secrets, 'values' | 'accessed'>, b
       const organizationId = valueOf(values, organizationSecret)
       secrets.accessed(tenant, organizationId === undefined ? [keySecret] : [keySecret, organizationSecret])
       const client = await open({ accessToken, organizationId, baseUrl, keyOwner: 'tenant' })
-      const time = new CallTime()
+      const time = new CallTime(timeoutMs)
       return { call: (options, run) => client.call({ ...options, time }, run) }
     }
   }

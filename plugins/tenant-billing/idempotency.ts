@@ -5,12 +5,18 @@ import { Type } from 'typebox'
 
 /** The headers of an endpoint that takes a key of its caller. */
 export const IdempotencyHeaders = Type.Object({
-  'idempotency-key': Type.Optional(Type.String({ pattern: '^[\\x21-\\x7E]{1,255}$', expected: '1 to 255 visible characters of ASCII', description: 'Tries of a request that name the same key are passed on to the provider under one key. Default: one for each request.' }))
+  'idempotency-key': Type.Optional(Type.String({ pattern: '^[\\x21-\\x7E]{1,255}$', expected: '1 to 255 visible characters of ASCII', description: 'Requests that name the same key are one: what the first has made is answered again. Default: each is another.' }))
 })
 
+export interface IdempotencyKey {
+  readonly idempotencyKey: string
+  /** The caller named it: a request before this one may have had it, too. */
+  readonly isCallers: boolean
+}
+
 /** The caller's key, made one of the tenant and the endpoint alone; else a random one. */
-export function idempotencyKeyOf ({ headers, routeOptions }: FastifyRequest, tenant: string): string {
+export function idempotencyKeyOf ({ headers, routeOptions }: FastifyRequest, tenant: string): IdempotencyKey {
   const key = headers['idempotency-key']
-  if (typeof key !== 'string') return randomUUID()
-  return createHash('sha256').update(JSON.stringify([tenant, routeOptions.method, routeOptions.url, key])).digest('base64url')
+  if (typeof key !== 'string') return { idempotencyKey: randomUUID(), isCallers: false }
+  return { idempotencyKey: createHash('sha256').update(JSON.stringify([tenant, routeOptions.method, routeOptions.url, key])).digest('base64url'), isCallers: true }
 }

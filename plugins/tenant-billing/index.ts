@@ -10,7 +10,7 @@ import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import { requireDecorator, requireWhole } from '../requirement.js'
 import { createAccounts } from './account.js'
 import { createPlaces } from './places.js'
 import { tenantBillingRoutes } from './routes.js'
@@ -19,22 +19,25 @@ import { createTenantBilling } from './service.js'
 export interface TenantBillingOptions {
   /** The address of payprov, such as that of a proxy: absolute, http or https. The platform says it, and no tenant. Default: payprov's own. */
   readonly baseUrl?: string | undefined
+  /** Milliseconds that payprov may take for all calls of one request. Default: 10,000. */
+  readonly timeoutMs?: number | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
 }
 
-export async function tenantBilling (app: FastifyInstance, { baseUrl, now = Date.now }: TenantBillingOptions): Promise<void> {
+export async function tenantBilling (app: FastifyInstance, { baseUrl, timeoutMs, now = Date.now }: TenantBillingOptions): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'tenant-billing')
   requireDecorator(app, 'auth', 'auth', 'tenant-billing')
   requireDecorator(app, 'tenancy', 'tenancy', 'tenant-billing')
   requireDecorator(app, 'secrets', 'secrets', 'tenant-billing')
   if (baseUrl !== undefined && !(/^https?:\/\//i.test(baseUrl) && URL.canParse(baseUrl))) throw new Error('baseUrl is no absolute address of http or https')
+  if (timeoutMs !== undefined) requireWhole('timeoutMs', timeoutMs, 1, 2 ** 31 - 1)
   const { engine, log, secrets } = app
   const places = createPlaces()
   app.addHook('onClose', async () => places.close())
 
   await app.register(conventions)
-  tenantBillingRoutes(app, createTenantBilling({ accounts: createAccounts(secrets, baseUrl), places, dbFor: (tenant) => engine.kyselyFor(tenant), log, now }))
+  tenantBillingRoutes(app, createTenantBilling({ accounts: createAccounts(secrets, { baseUrl, timeoutMs }), places, dbFor: (tenant) => engine.kyselyFor(tenant), log, now }))
 }
 
 export default fp(tenantBilling, { name: 'tenantry-tenant-billing', fastify: '5.x', encapsulate: true })

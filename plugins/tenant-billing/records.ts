@@ -1,10 +1,9 @@
 /**
  * The records of tenants' billing (SPEC "Tenant billing records"): their schemas, and how they are read from what payprov
- * answers. An answer that is not what payprov documents is `providerFailed`.
+ * answers, which throws a ProviderFault for what payprov does not document.
  */
-import { Type, type Static } from 'typebox'
-import { failure, type TenantryError } from '../../lib/errors.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { Type, type Static, type TSchema } from 'typebox'
+import { documented } from '../billing/providers/documented.js'
 
 const Text = (description: string) => Type.String({ description })
 const TextOrNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
@@ -60,127 +59,121 @@ export const Checkout = Type.Object({
 })
 export type Checkout = Static<typeof Checkout>
 
-/** A page of a list, and how many there are. */
-export interface Page<Item> {
-  readonly items: Item[]
-  readonly maxPage: number
-}
-
-export function pageOf<Item> (answer: unknown, itemOf: (value: unknown) => Item): Page<Item> {
-  const page = recordOf(answer)
-  return { items: listOf(page, 'items').map(itemOf), maxPage: integerOf(recordOf(page['pagination']), 'max_page') }
-}
-
-/** Prices that are archived are left out: nobody can buy at them. */
-export function productOf (value: unknown): Product {
-  const product = recordOf(value)
-  const prices = listOf(product, 'prices').map(recordOf).filter((price) => price['is_archived'] !== true)
-  return {
-    id: textOf(product, 'id'),
-    name: textOf(product, 'name'),
-    description: textOrNull(product, 'description'),
-    prices: prices.map((price) => priceOf(price, product))
-  }
-}
-
-/** Prices of before had the interval themselves. */
-function priceOf (price: Record<string, unknown>, product: Record<string, unknown>): Price {
-  const count = product['recurring_interval_count']
-  return {
-    id: textOf(price, 'id'),
-    amount: price['amount_type'] === 'fixed' ? integerOf(price, 'price_amount') : price['amount_type'] === 'free' ? 0 : null,
-    currency: textOf(price, 'price_currency').toLowerCase(),
-    interval: textOrNull(price, 'recurring_interval') ?? textOrNull(product, 'recurring_interval'),
-    ...typeof count === 'number' && count !== 1 && { intervalCount: integerOf(product, 'recurring_interval_count') }
-  }
-}
-
-export function customerOf (value: unknown): Customer {
-  const customer = recordOf(value)
-  return { id: textOf(customer, 'id'), email: textOrNull(customer, 'email'), name: textOrNull(customer, 'name'), created_at: timeOf(customer, 'created_at') }
-}
-
-export function subscriptionOf (value: unknown): Subscription {
-  const subscription = recordOf(value)
-  return {
-    id: textOf(subscription, 'id'),
-    customer_id: textOf(subscription, 'customer_id'),
-    status: textOf(subscription, 'status'),
-    current_period_end: timeOf(subscription, 'current_period_end'),
-    product: { name: textOf(recordOf(subscription['product']), 'name') }
-  }
-}
-
 /** A subscription that was canceled. */
 export interface Canceled {
   readonly id: string
   readonly subscription: Subscription
   /** It goes on until its period ends. */
   readonly cancelAtPeriodEnd: boolean
+  readonly hasEnded: boolean
+}
+
+/** A page of a list, and how many there are. */
+export interface Page<Item> {
+  readonly items: Item[]
+  readonly maxPage: number
+}
+
+const Given = Type.String()
+const GivenOrNull = Type.Optional(Type.Union([Type.String(), Type.Null()]))
+const GivenTime = Type.String({ format: 'date-time' })
+const Amount = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+
+const price = { id: Given, price_currency: Given, is_archived: Type.Optional(Type.Boolean()), recurring_interval: GivenOrNull }
+const GivenPrice = Type.Union([
+  Type.Object({ ...price, amount_type: Type.Literal('fixed'), price_amount: Amount }),
+  // What the customer wants to pay, by seat, by unit, by use, and kinds that are to come.
+  Type.Object({ ...price, amount_type: Type.String({ pattern: '^(?!fixed$)' }) })
+])
+const GivenProduct = Type.Object({
+  id: Given,
+  name: Given,
+  description: GivenOrNull,
+  recurring_interval: GivenOrNull,
+  recurring_interval_count: Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])),
+  prices: Type.Array(GivenPrice)
+})
+const GivenCustomer = Type.Object({ id: Given, email: GivenOrNull, name: GivenOrNull, created_at: GivenTime })
+const GivenSubscription = Type.Object({
+  id: Given,
+  customer_id: Given,
+  status: Given,
+  current_period_end: GivenTime,
+  cancel_at_period_end: Type.Boolean(),
+  ended_at: GivenOrNull,
+  product: Type.Object({ name: Given })
+})
+const GivenState = Type.Object({ id: Given, active_subscriptions: Type.Array(Type.Object({ id: Given, status: Given, product_id: Given })) })
+const GivenCheckout = Type.Object({ id: Given, url: Type.String({ pattern: '^https?://' }) })
+
+/** Reads a list's page. */
+export const productsOf = pageReader('a list of products', GivenProduct, toProduct)
+export const customersOf = pageReader('a list of customers', GivenCustomer, ({ id, email = null, name = null, created_at: createdAt }): Customer => ({ id, email, name, created_at: isoOf(createdAt) }))
+export const subscriptionsOf = pageReader('a list of subscriptions', GivenSubscription, toSubscription)
+
+const readProduct = documented('a product', GivenProduct)
+const readSubscription = documented('a subscription', GivenSubscription)
+const readState = documented('the state of a customer', GivenState)
+const readCheckout = documented('a checkout', GivenCheckout)
+
+export function productOf (value: unknown): Product {
+  return toProduct(readProduct(value))
 }
 
 export function canceledOf (value: unknown): Canceled {
-  const subscription = subscriptionOf(value)
-  return { id: subscription.id, subscription, cancelAtPeriodEnd: recordOf(value)['cancel_at_period_end'] === true }
+  const subscription = readSubscription(value)
+  return {
+    id: subscription.id,
+    subscription: toSubscription(subscription),
+    cancelAtPeriodEnd: subscription.cancel_at_period_end,
+    hasEnded: (subscription.ended_at ?? null) !== null
+  }
 }
 
-export function hasEnded (value: unknown): boolean {
-  return textOrNull(recordOf(value), 'ended_at') !== null
+export interface State {
+  readonly customerId: string
+  readonly active: readonly { readonly id: string, readonly status: string, readonly productId: string }[]
 }
 
-export interface ActiveSubscription {
-  readonly id: string
-  readonly status: string
-  readonly productId: string
-}
-
-export function stateOf (value: unknown): { customerId: string, active: ActiveSubscription[] } {
-  const state = recordOf(value)
-  const active = listOf(state, 'active_subscriptions').map((item) => {
-    const subscription = recordOf(item)
-    return { id: textOf(subscription, 'id'), status: textOf(subscription, 'status'), productId: textOf(subscription, 'product_id') }
-  })
-  return { customerId: textOf(state, 'id'), active }
+export function stateOf (value: unknown): State {
+  const { id, active_subscriptions: active } = readState(value)
+  return { customerId: id, active: active.map(({ id, status, product_id: productId }) => ({ id, status, productId })) }
 }
 
 export function checkoutOf (value: unknown): Checkout {
-  const checkout = recordOf(value)
-  return { id: textOf(checkout, 'id'), url: textOf(checkout, 'url') }
+  const { id, url } = readCheckout(value)
+  return { id, url }
 }
 
-function recordOf (value: unknown): Record<string, unknown> {
-  if (!isRecord(value)) throw unreadable('an object is missing')
-  return value
+function pageReader<S extends TSchema, Item> (name: string, schema: S, itemOf: (given: Static<S>) => Item): (value: unknown) => Page<Item> {
+  const read = documented(name, Type.Object({ items: Type.Array(schema), pagination: Type.Object({ max_page: Type.Integer() }) }))
+  return (value) => {
+    const { items, pagination } = read(value)
+    return { items: items.map(itemOf), maxPage: pagination.max_page }
+  }
 }
 
-function listOf (record: Record<string, unknown>, name: string): unknown[] {
-  const value = record[name]
-  if (!Array.isArray(value)) throw unreadable(`"${name}" is no list`)
-  return value
+/** Prices that are archived are left out: nobody can buy at them. Prices of before have the interval themselves. */
+function toProduct (product: Static<typeof GivenProduct>): Product {
+  const { id, name, description = null, recurring_interval: interval = null, recurring_interval_count: count } = product
+  return {
+    id,
+    name,
+    description,
+    prices: product.prices.filter((price) => price.is_archived !== true).map((price) => ({
+      id: price.id,
+      amount: price.amount_type === 'fixed' && 'price_amount' in price ? price.price_amount : null,
+      currency: price.price_currency.toLowerCase(),
+      interval: price.recurring_interval ?? interval,
+      ...typeof count === 'number' && count > 1 && { intervalCount: count }
+    }))
+  }
 }
 
-function textOf (record: Record<string, unknown>, name: string): string {
-  const value = record[name]
-  if (typeof value !== 'string') throw unreadable(`"${name}" is no text`)
-  return value
+function toSubscription ({ id, customer_id: customer, status, current_period_end: end, product }: Static<typeof GivenSubscription>): Subscription {
+  return { id, customer_id: customer, status, current_period_end: isoOf(end), product: { name: product.name } }
 }
 
-function textOrNull (record: Record<string, unknown>, name: string): string | null {
-  return (record[name] ?? null) === null ? null : textOf(record, name)
-}
-
-function integerOf (record: Record<string, unknown>, name: string): number {
-  const value = record[name]
-  if (typeof value !== 'number' || !Number.isSafeInteger(value)) throw unreadable(`"${name}" is no whole number`)
-  return value
-}
-
-function timeOf (record: Record<string, unknown>, name: string): string {
-  const time = new Date(textOf(record, name))
-  if (Number.isNaN(time.getTime())) throw unreadable(`"${name}" is no time`)
-  return time.toISOString()
-}
-
-function unreadable (what: string): TenantryError {
-  return failure('providerFailed', { cause: new Error(`the answer of payprov is not what it documents: ${what}`) })
+function isoOf (time: string): string {
+  return new Date(time).toISOString()
 }

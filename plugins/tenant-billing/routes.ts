@@ -86,5 +86,5 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
 }
 
 function requestOf (request: FastifyRequest, tenant: string): Request {
-  return { actor: actorOf(request), idempotencyKey: idempotencyKeyOf(request, tenant) }
+  return { actor: actorOf(request), ...idempotencyKeyOf(request, tenant) }
 }

@@ -4,6 +4,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { PayprovServices } from '../billing/providers/payprov/client.js'
 import type { Account, Accounts } from './account.js'
+import type { IdempotencyKey } from './idempotency.js'
 import type { NewCheckout, NewProduct } from './input.js'
 import type { Places } from './places.js'
 import { writeAudit, type Actor, type AuditEntry } from '../../lib/audit.js'
@@ -11,12 +12,11 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { currencies, type Currency } from './currencies.js'
 import { checkUrl, intervalOf } from './input.js'
 import { listAll, pageSize, type Listed, type Resource } from './pages.js'
-import { canceledOf, checkoutOf, customerOf, hasEnded, pageOf, productOf, stateOf, subscriptionOf, type Canceled, type Checkout, type Customer, type CustomerState, type Product, type Subscription } from './records.js'
+import { canceledOf, checkoutOf, customersOf, productOf, productsOf, stateOf, subscriptionsOf, type Canceled, type Checkout, type Customer, type CustomerState, type Page, type Product, type Subscription } from './records.js'
 
 /** Who asks for something to be done, and the key under which tries of it are one. */
-export interface Request {
+export interface Request extends IdempotencyKey {
   readonly actor: Actor
-  readonly idempotencyKey: string
 }
 
 /**
@@ -44,14 +44,14 @@ export interface TenantBillingParts {
   readonly now: () => number
 }
 
+const keyMember = 'idempotency_key' // of a product's metadata
 const maxSearched = 100 // pages of products that are looked at for a price
 
-/** The oldest first, so that what comes meanwhile moves nothing to another page. */
-const listings = {
-  products: (polar, page) => polar.products.list({ is_archived: false, sorting: ['created_at'], page, limit: pageSize }),
-  customers: (polar, page) => polar.customers.list({ sorting: ['created_at'], page, limit: pageSize }),
-  subscriptions: (polar, page) => polar.subscriptions.list({ sorting: ['started_at'], page, limit: pageSize })
-} as const satisfies Record<Resource, (polar: PayprovServices, page: number) => Promise<unknown>>
+/** Reads a page; the oldest come first, so that what is added meanwhile moves nothing to another page. */
+type Listing<Item> = (polar: PayprovServices, page: number) => Promise<Page<Item>>
+const listProducts: Listing<Product> = async ({ products }, page) => productsOf(await products.list({ is_archived: false, sorting: ['created_at'], page, limit: pageSize }))
+const listCustomers: Listing<Customer> = async ({ customers }, page) => customersOf(await customers.list({ sorting: ['created_at'], page, limit: pageSize }))
+const listSubscriptions: Listing<Subscription> = async ({ subscriptions }, page) => subscriptionsOf(await subscriptions.list({ sorting: ['started_at'], page, limit: pageSize }))
 
 export function createTenantBilling ({ accounts, places, dbFor, log, now }: TenantBillingParts): TenantBilling {
   /** Runs the work on the tenant's account, in one of its places. */
@@ -59,8 +59,8 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
     return places.run(tenant, async () => await work(await accounts.open(tenant)))
   }
 
-  function list<Item extends { readonly id: string }> (tenant: string, resource: Resource, cursor: string | undefined, itemOf: (value: unknown) => Item): Promise<Listed<Item>> {
-    return on(tenant, (account) => listAll(resource, cursor, async (page) => pageOf(await read<unknown>(account, (polar) => listings[resource](polar, page)), itemOf)))
+  function list<Item extends { readonly id: string }> (tenant: string, resource: Resource, cursor: string | undefined, listing: Listing<Item>): Promise<Listed<Item>> {
+    return on(tenant, (account) => listAll(resource, cursor, (page) => read(account, (polar) => listing(polar, page))))
   }
 
   /**
@@ -86,20 +86,26 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
   }
 
   return {
-    products: (tenant, cursor) => list(tenant, 'products', cursor, productOf),
-    customers: (tenant, cursor) => list(tenant, 'customers', cursor, customerOf),
-    subscriptions: (tenant, cursor) => list(tenant, 'subscriptions', cursor, subscriptionOf),
+    products: (tenant, cursor) => list(tenant, 'products', cursor, listProducts),
+    customers: (tenant, cursor) => list(tenant, 'customers', cursor, listCustomers),
+    subscriptions: (tenant, cursor) => list(tenant, 'subscriptions', cursor, listSubscriptions),
 
-    async createProduct (tenant, { name, description = null, prices }, { actor, idempotencyKey }) {
-      const interval = intervalOf(prices)
+    async createProduct (tenant, { name, description = null, prices }, { actor, idempotencyKey, isCallers }) {
       const product = {
         name,
         description,
-        recurring_interval: interval,
+        recurring_interval: intervalOf(prices),
+        metadata: { [keyMember]: idempotencyKey },
         prices: prices.map(({ amount, currency }) => ({ amount_type: 'fixed' as const, price_amount: amount, price_currency: currency }))
       }
-      return await on(tenant, (account) => audited(tenant, { action: 'tenant_billing.product.create', actor, details: { name } }, async () => {
-        return productOf(await account.call({ repeatable: false, idempotencyKey }, (polar) => polar.products.create(product)))
+      return await on(tenant, (account) => audited(tenant, { action: 'tenant_billing.product.create', actor, details: { name } }, () => {
+        let mayBeThere = isCallers
+        // Polar promises nothing of idempotency keys: what a try before this one made is found by the key in its metadata.
+        return account.call({ repeatable: true, idempotencyKey }, async ({ products }) => {
+          const made = mayBeThere ? productsOf(await products.list({ metadata: { [keyMember]: idempotencyKey }, limit: 1 })).items[0] : undefined
+          mayBeThere = true
+          return made ?? productOf(await products.create(product))
+        })
       }))
     },
 
@@ -109,14 +115,15 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
       return await on(tenant, async (account) => {
         const { product, currency } = await soldAt(account, productPriceId)
         const checkout = { products: [product], currency, customer_email: customerEmail, success_url: successUrl, return_url: cancelUrl }
-        return await audited(tenant, { action: 'tenant_billing.checkout.create', actor, details: { productPriceId } }, async () => {
-          return checkoutOf(await account.call({ repeatable: false, idempotencyKey }, (polar) => polar.checkouts.create(checkout)))
+        return await audited(tenant, { action: 'tenant_billing.checkout.create', actor, details: { productPriceId } }, () => {
+          // A second checkout beside one whose answer was lost costs nothing: nobody has its address.
+          return account.call({ repeatable: true, idempotencyKey }, async ({ checkouts }) => checkoutOf(await checkouts.create(checkout)))
         })
       })
     },
 
     customerState: (tenant, id) => on(tenant, async (account) => {
-      const { customerId, active } = stateOf(await read(account, (polar) => polar.customers.getState(id)))
+      const { customerId, active } = await read(account, async ({ customers }) => stateOf(await customers.getState(id)))
       const names = await productNames(account, active.map(({ productId }) => productId))
       return {
         customerId,
@@ -142,9 +149,9 @@ function read<T> (account: Account, run: (polar: PayprovServices) => Promise<T>)
 async function soldAt (account: Account, priceId: string): Promise<{ product: string, currency: Currency | null }> {
   const wanted = priceId.toLowerCase()
   for (let page = 1, last = 1; page <= Math.min(last, maxSearched); page++) {
-    const found = pageOf(await read(account, (polar) => polar.products.list({ is_archived: false, page, limit: pageSize })), productOf)
-    last = found.maxPage
-    for (const { id, prices } of found.items) {
+    const { items, maxPage } = await read(account, async ({ products }) => productsOf(await products.list({ is_archived: false, page, limit: pageSize })))
+    last = maxPage
+    for (const { id, prices } of items) {
       const price = prices.find((price) => price.id === wanted)
       if (price === undefined) continue
       // Products of before had prices of several intervals, and the checkout would choose among them.
@@ -160,7 +167,7 @@ async function productNames (account: Account, ids: readonly string[]): Promise<
   const wanted = [...new Set(ids)]
   for (let start = 0; start < wanted.length; start += pageSize) {
     const id = wanted.slice(start, start + pageSize)
-    const { items } = pageOf(await read(account, (polar) => polar.products.list({ id, limit: pageSize })), productOf)
+    const { items } = await read(account, async ({ products }) => productsOf(await products.list({ id, limit: pageSize })))
     for (const product of items) names.set(product.id, product.name)
   }
   return names
@@ -173,14 +180,15 @@ function nameIn (names: ReadonlyMap<string, string>, productId: string): string 
 }
 
 /** payprov refuses to end what has ended, which a try before this one may have done. */
-async function cancelOnce (account: Account, id: string, atPeriodEnd: boolean, idempotencyKey: string): Promise<Canceled & { id: string }> {
+async function cancelOnce (account: Account, id: string, atPeriodEnd: boolean, idempotencyKey: string): Promise<Canceled> {
   try {
-    return canceledOf(await account.call({ repeatable: true, idempotencyKey }, ({ subscriptions }) => atPeriodEnd ? subscriptions.update(id, { cancel_at_period_end: true }) : subscriptions.revoke(id)))
+    return await account.call({ repeatable: true, idempotencyKey }, async ({ subscriptions }) => {
+      return canceledOf(atPeriodEnd ? await subscriptions.update(id, { cancel_at_period_end: true }) : await subscriptions.revoke(id))
+    })
   } catch (error) {
     if (!isFailure(error, 'providerRefused')) throw error
-    const subscription = await read(account, ({ subscriptions }) => subscriptions.get(id))
-    const canceled = canceledOf(subscription)
-    if (hasEnded(subscription) || (atPeriodEnd && canceled.cancelAtPeriodEnd)) return canceled
+    const there = await read(account, async ({ subscriptions }) => canceledOf(await subscriptions.get(id)))
+    if (there.hasEnded || (atPeriodEnd && there.cancelAtPeriodEnd)) return there
     throw error
   }
 }

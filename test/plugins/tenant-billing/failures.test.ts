@@ -1,0 +1,148 @@
+/** What callers are told when payprov refuses, is slow, away, or answers nonsense; and that nothing is half-done then. */
+import { test } from 'tap'
+import { secretText } from '../../helpers/log-scan.js'
+import { refused } from '../../http/caller.js'
+import { open, product } from './app.js'
+
+const unknown = '7f3d4c7e-5f0e-4c9b-9a39-5f1c6f9a0b11'
+
+test('what payprov refuses or cannot do', async (t) => {
+  const { as, world, accounts, app } = await open(t, ['acme'])
+  const acme = as('acme')
+  const account = accounts['acme']
+  if (account === undefined) return t.fail('no account')
+  const make = () => acme('POST /billing/tenant/products', { body: product })
+  const list = () => acme('GET /billing/tenant/products')
+  const entries = async () => (await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome']).where('action', 'like', 'tenant_billing.%').orderBy('id').execute()).map(({ action, outcome }) => `${action.slice(15)} ${outcome}`)
+
+  await t.test('values: 400 with its words, without the key', async (t) => {
+    const answer = await acme('POST /billing/tenant/products', { body: { ...product, prices: [{ amount: 1, currency: 'usd', interval: 'month' }] } })
+    refused(t, answer, 400, 'PROVIDER_REFUSED')
+    t.match(answer.body, { message: /prices.0.price_amount: Amount is below the minimum/ })
+    world.misfortune({ status: 422, message: `not with ${account.token}\n${'x'.repeat(5000)}` })
+    const echoed = await make()
+    refused(t, echoed, 400, 'PROVIDER_REFUSED')
+    t.notOk(echoed.text.includes(account.token))
+    t.ok(echoed.text.length < 600)
+    t.equal(account.products.size, 0)
+    t.same(await entries(), [])
+  })
+
+  await t.test('a key: 424', async (t) => {
+    for (const status of [401, 403]) {
+      world.misfortune({ status, message: `the key ${account.token}` })
+      const answer = await list()
+      refused(t, answer, 424, 'PROVIDER_KEY_REFUSED')
+      t.notOk(answer.text.includes(account.token))
+    }
+  })
+
+  await t.test('what it does not have: 404', async (t) => {
+    refused(t, await acme(`GET /billing/tenant/customers/${unknown}/state`), 404, 'NOT_FOUND')
+    refused(t, await acme(`DELETE /billing/tenant/subscriptions/${unknown}`), 404, 'NOT_FOUND')
+    refused(t, await acme('POST /billing/tenant/checkout', { body: { productPriceId: unknown, customerEmail: 'a@example.com', successUrl: 'https://a.example', cancelUrl: 'https://a.example' } }), 404, 'NOT_FOUND')
+  })
+
+  await t.test('rates: it waits as long as is asked for, or 503 says how long', async (t) => {
+    world.misfortune({ status: 429, retryAfter: 1 })
+    t.equal((await list()).status, 200)
+    world.misfortune({ status: 429, retryAfter: 60 })
+    const answer = await list()
+    refused(t, answer, 503, 'PROVIDER_BUSY')
+    t.equal(answer.body['retryAfter'], 60)
+    t.equal(answer.headers['retry-after'], '60')
+  })
+
+  await t.test('what passes is tried again; a product whose answer was lost is there once', async (t) => {
+    for (const misfortune of [{ status: 503 }, 'reset'] as const) {
+      world.misfortune(misfortune, 2)
+      t.equal((await list()).status, 200)
+    }
+    world.misfortune('lost')
+    const made = await make()
+    t.equal(made.status, 201)
+    t.same([...account.products.keys()], [made.body['id']])
+    t.same(await entries(), ['product.create success'])
+  })
+
+  await t.test('a subscription whose cancellation was lost is canceled', async (t) => {
+    const [{ id: productId } = { id: '' }] = account.products.values()
+    for (const query of ['', '?atPeriodEnd=true']) {
+      const { id } = account.subscribe(account.customerFor(null, `${query.length}@example.com`), productId)
+      world.misfortune('lost')
+      t.match((await acme(`DELETE /billing/tenant/subscriptions/${id}${query}`)).body, { success: true, subscription: { id, status: query === '' ? 'canceled' : 'active' }, cancelAtPeriodEnd: query !== '' })
+    }
+  })
+
+  await t.test('outages and nonsense: 502, audited where something may have been done', async (t) => {
+    const before = (await entries()).length
+    for (const misfortune of [{ status: 500 }, { status: 503 }, 'reset', 'nonsense', 'text', 'huge', 'redirect'] as const) {
+      world.misfortune(misfortune, 3)
+      refused(t, await list(), 502, 'PROVIDER_FAILED', JSON.stringify(misfortune))
+      world.misfortune(misfortune, 3)
+      refused(t, await make(), 502, 'PROVIDER_FAILED', JSON.stringify(misfortune))
+    }
+    world.misfortune({ status: 200 }, 0)
+    t.equal(account.products.size, 1)
+    t.same(world.strayed, [])
+    t.same((await entries()).slice(before), Array.from({ length: 7 }, () => 'product.create failure'))
+  })
+
+  await t.test('another key and another organization are used from the next request on', async (t) => {
+    const moved = world.addAccount(secretText('polar_oat_theSecondKeyOf_acme_0123456789'))
+    await acme('POST /tenant/secrets', { body: { key: 'payprov_api_key', value: moved.token } })
+    t.same((await list()).body, { items: [] })
+    await acme('POST /tenant/secrets', { body: { key: 'payprov_organization_id', value: account.id } })
+    refused(t, await list(), 424, 'PROVIDER_KEY_REFUSED', 'an organization of another key')
+    await acme('POST /tenant/secrets', { body: { key: 'payprov_organization_id', value: moved.id } })
+    t.equal((await make()).status, 201)
+    t.equal(moved.products.size, 1)
+    const { body } = await acme('GET /tenant/secrets')
+    t.match(body, { secrets: [{ key: 'payprov_api_key', accessCount: /^[1-9]/ }, { key: 'payprov_organization_id', accessCount: 2 }] })
+  })
+})
+
+test('a provider that is silent', async (t) => {
+  const { as, world, accounts, app } = await open(t, ['acme', 'globex'], { timeoutMs: 3000 })
+  const [acme, globex] = [as('acme'), as('globex')]
+
+  await t.test('ten requests of a tenant wait for it, an eleventh is refused, and others are served', async (t) => {
+    accounts['globex']?.sell({ name: 'Berth', amount: 100, currency: 'usd' })
+    world.misfortune('silent', 10)
+    const waiting = Array.from({ length: 10 }, () => acme('GET /billing/tenant/products'))
+    const deadline = Date.now() + 2000
+    while (world.calls.length < 10 && Date.now() < deadline) await new Promise((resolve) => { setTimeout(resolve, 5) })
+    t.equal(world.calls.length, 10)
+    const eleventh = await acme('GET /billing/tenant/customers')
+    refused(t, eleventh, 429, 'RATE_LIMITED')
+    t.equal(eleventh.body['retryAfter'], 1)
+    t.equal(eleventh.headers['retry-after'], '1')
+    t.match((await globex('GET /billing/tenant/products')).body, { items: [{ name: 'Berth' }] })
+    t.equal(world.calls.length, 11)
+    for (const answer of await Promise.all(waiting)) refused(t, answer, 504, 'PROVIDER_TIMEOUT')
+    t.equal((await acme('GET /billing/tenant/products')).status, 200, 'its places are free again')
+  })
+
+  await t.test('a product that nobody knows of is audited as a failure', async (t) => {
+    world.misfortune('silent')
+    refused(t, await acme('POST /billing/tenant/products', { body: product }), 504, 'PROVIDER_TIMEOUT')
+    t.match(await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome', 'target']).where('tenant_id', '=', 'acme').where('action', 'like', 'tenant_billing.%').execute(),
+      [{ action: 'tenant_billing.product.create', outcome: 'failure', target: null }])
+  })
+
+  await t.test('all pages of a list share the time', async (t) => {
+    for (let index = 0; index < 250; index++) accounts['acme']?.customerFor(null, `c${index}@example.com`)
+    world.forget()
+    const asked = acme('GET /billing/tenant/customers')
+    while (world.calls.length < 1) await new Promise((resolve) => { setImmediate(resolve) })
+    world.misfortune('silent', 1)
+    refused(t, await asked, 504, 'PROVIDER_TIMEOUT')
+  })
+})
+
+test('what was done is answered though the audit log cannot be written', async (t) => {
+  const { as, accounts, app } = await open(t, ['acme'])
+  t.intercept(app.engine, 'kyselyFor', { value: () => { throw new Error('the database is away') } })
+  t.equal((await as('acme')('POST /billing/tenant/products', { body: product })).status, 201)
+  t.equal(accounts['acme']?.products.size, 1)
+})
