@@ -9,6 +9,7 @@ import billing from '../../../plugins/billing/index.js'
 import database from '../../../plugins/database.js'
 import queue from '../../../plugins/queue/index.js'
 import tenancy, { tenantRoutes } from '../../../plugins/tenancy/index.js'
+import { altprovServer } from '../../helpers/altprov/index.js'
 import { until } from '../../helpers/instances.js'
 import { scanLog } from '../../helpers/log-scan.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
@@ -34,8 +35,14 @@ interface Opened {
   readonly tell: (kind: EventKind, subscription: string) => Promise<Answer>
 }
 
-const worlds: Readonly<Partial<Record<ProviderName, (t: Test) => Promise<World>>>> = {
-  payprov: (t) => payprovWorld(t, { now: Date.now() })
+/** Their clocks begin with that of the machine, which is that of the servers. */
+const worlds: Readonly<Record<ProviderName, (t: Test) => Promise<World>>> = {
+  payprov: (t) => payprovWorld(t, { now: Date.now() }),
+  async altprov (t) {
+    const world = await altprovServer(t)
+    world.advance(Date.now() - world.now())
+    return world
+  }
 }
 
 function opened (t: Test, given: Pick<Opened, 'name' | 'world' | 'apps' | 'sales' | 'query'>): Opened {
@@ -285,7 +292,7 @@ async function fails (t: Test, opened: Opened): Promise<void> {
       refused(t, answer, status, code, `${target} ${JSON.stringify(misfortune)}`)
       if (code === 'PROVIDER_BUSY') t.match(answer, { headers: { 'retry-after': '60' }, body: { retryAfter: 60 } })
       t.notOk(answer.text.includes(world.apiKey), 'without the key')
-      world.misfortune({ status: 500 }, 0)
+      world.misfortune(misfortune, 0)
     }
   }
   world.misfortune('silent', 30)
@@ -293,7 +300,7 @@ async function fails (t: Test, opened: Opened): Promise<void> {
   const slow = await Promise.all([ask('POST /billing/subscription/sync'), ask('POST /billing/upgrade', upgradeTo('team'))])
   for (const answer of slow) refused(t, answer, 504, 'PROVIDER_TIMEOUT', 'a provider that is silent')
   t.comment(`${Math.round(performance.now() - start)} ms`)
-  world.misfortune({ status: 500 }, 0)
+  world.misfortune('silent', 0)
   t.strictSame(world.strayed, [], 'no redirect is followed')
   t.same(await state(), before, 'nothing is half-changed')
   t.match(await ask('POST /billing/upgrade', upgradeTo('team')), { status: 200, body: { session: { plan: 'team' } } }, 'once it is back the upgrade is done')
@@ -339,7 +346,8 @@ async function limits (t: Test, { world, as }: Opened): Promise<void> {
 }
 
 test('without a provider', async (t) => {
-  const app = await testServer(t, {}, { tenants: [{ id: 'acme', plan: 'team' }] })
+  const { connectionString } = await postgresDatabase(t)
+  const app = await testServer(t, {}, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: [{ id: 'acme', plan: 'team' }] })
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
   t.match(await ask('GET /billing/subscription'), { status: 200, body: { tenantId: 'acme', subscription: { plan: 'team', status: 'active', paymentMethod: 'none' } } })
   refused(t, await ask('POST /billing/upgrade', upgradeTo('pro')), 503, 'BILLING_NOT_CONFIGURED')
