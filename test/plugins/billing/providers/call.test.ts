@@ -1,0 +1,96 @@
+import t from 'tap'
+import { catalogue, failure, TenantryError, type ErrorName } from '../../../../lib/errors.js'
+import { CallTime, callProvider, cleanReason, kindOfStatus, ProviderFault, retryAfterOf, type CallOptions } from '../../../../plugins/billing/providers/call.js'
+import { runProgram } from '../../../helpers/program.js'
+
+const platform = (options: Partial<CallOptions> = {}): CallOptions => ({ time: new CallTime(), keyOwner: 'platform', repeatable: true, ...options })
+
+t.test('a call is tried three times at most, and only where that does no harm', async (t) => {
+  const cases: Array<[unknown, boolean, number, ErrorName]> = [
+    [new Error('no answer'), true, 3, 'providerFailed'],
+    [new Error('no answer'), false, 1, 'providerFailed'],
+    [new ProviderFault('failed', { message: '500' }), true, 3, 'providerFailed'],
+    [new ProviderFault('failed', { message: '500' }), false, 1, 'providerFailed'],
+    [new ProviderFault('busy', { message: '429', retryAfter: 0 }), false, 3, 'providerBusy'],
+    [new ProviderFault('busy', { message: '429', retryAfter: 3600 }), true, 1, 'providerBusy'],
+    [new ProviderFault('unreadable', { message: 'nonsense' }), true, 1, 'providerFailed'],
+    [new ProviderFault('key', { message: '401' }), true, 1, 'providerFailed'],
+    [new ProviderFault('missing', { message: '404' }), true, 1, 'notFound'],
+    [new ProviderFault('refused', { message: '422' }), true, 1, 'providerRefused'],
+    [failure('conflict'), true, 1, 'conflict']
+  ]
+  for (const [thrown, repeatable, tries, name] of cases) {
+    let count = 0
+    const error: unknown = await callProvider(platform({ repeatable }), async () => {
+      count++
+      throw thrown
+    }).catch((reason: unknown) => reason)
+    t.match(error, { code: catalogue[name].code }, `${String(thrown)} ${repeatable}`)
+    t.equal(count, tries, `${String(thrown)} ${repeatable}`)
+    if (error !== thrown) t.equal(error instanceof TenantryError && error.cause, thrown)
+  }
+})
+
+t.test('the second try may be right', async (t) => {
+  let count = 0
+  t.equal(await callProvider(platform(), async () => {
+    if (++count === 1) throw new Error('no answer')
+    return 'right'
+  }), 'right')
+})
+
+t.test('a refused key is the trouble of whose key it is', async (t) => {
+  const run = async () => { throw new ProviderFault('key', { message: '401' }) }
+  await t.rejects(callProvider(platform(), run), { code: catalogue.providerFailed.code })
+  await t.rejects(callProvider(platform({ keyOwner: 'tenant' }), run), { code: catalogue.providerKeyRefused.code })
+})
+
+t.test('calls share their time: none begins when it is over', async (t) => {
+  const time = new CallTime(50)
+  const waiting = (signal: AbortSignal) => new Promise<never>((_resolve, reject) => { signal.addEventListener('abort', () => { reject(new Error('aborted')) }) })
+  await t.rejects(callProvider(platform({ time }), waiting), { code: catalogue.providerTimeout.code })
+  t.equal(time.left(), 0)
+  let isCalled = false
+  await t.rejects(callProvider(platform({ time }), async () => { isCalled = true }), { code: catalogue.providerTimeout.code })
+  t.notOk(isCalled)
+})
+
+t.test('a failed try ends what it has under way', async (t) => {
+  const ended: boolean[] = []
+  await t.rejects(callProvider(platform({ repeatable: false }), async (signal) => {
+    signal.addEventListener('abort', () => { ended.push(true) })
+    throw new Error('one of two')
+  }))
+  t.same(ended, [true])
+})
+
+t.test('the time to wait is that of the header, in both of its forms', (t) => {
+  for (const [header, seconds] of [['0', 0], ['120', 120], [null, undefined], [undefined, undefined], ['soon', undefined], ['-1', 0], ['Wed, 21 Oct 2015 07:28:00 GMT', 0]] as const) t.equal(retryAfterOf(header), seconds, String(header))
+  const inAMinute = retryAfterOf(new Date(Date.now() + 60_000).toUTCString())
+  t.ok(inAMinute !== undefined && inAMinute > 50 && inAMinute <= 61, String(inAMinute))
+  t.end()
+})
+
+t.test('a reason is one short line without keys', (t) => {
+  t.equal(cleanReason('The key a+b(c is\r\nwrong\u2028twice: a+b(c', 'a+b(c'), 'The key [key] is wrong twice: [key]')
+  t.equal(cleanReason('Invalid API Key provided: sk_test_****1234, polar_oat_abcdef, whsec_abcd', 'other'), 'Invalid API Key provided: [key], [key], [key]')
+  t.equal(cleanReason(' \n\t', 'key'), undefined)
+  t.equal(cleanReason('text', ''), 'text')
+  t.equal([...cleanReason('😀'.repeat(500), 'key') ?? ''].length, 300)
+  t.end()
+})
+
+t.test('what a status means', (t) => {
+  for (const [status, kind] of [[400, 'refused'], [401, 'key'], [402, 'refused'], [403, 'key'], [404, 'missing'], [408, 'failed'], [409, 'refused'], [410, 'missing'], [422, 'refused'], [429, 'busy'], [301, 'failed'], [500, 'failed'], [503, 'failed']] as const) {
+    t.equal(kindOfStatus(status), kind, String(status))
+  }
+  t.end()
+})
+
+t.test('a missing package is named with how to install it', async (t) => {
+  const { code, output } = await runProgram(t, 'test/programs/without-payment-packages.ts')
+  t.match(output, /^payprov: .*@polar-sh\/sdk: npm i @polar-sh\/sdk@1$/m)
+  t.match(output, /^altprov: .*stripe: npm i stripe@23$/m)
+  t.notMatch(output, 'hunter2')
+  t.equal(code, 0)
+})
