@@ -5,32 +5,43 @@
  */
 import { mkdir, mkdtemp, readdir, realpath, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { build } from 'esbuild'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build, type BuildOptions } from 'esbuild'
 import tsconfig from '../tsconfig.json' with { type: 'json' }
+
+/** Packages of hundreds of modules that every process would open: one module each. What they export below their name is not there. */
+const bundled = ['kysely', 'typebox']
+
+const target: BuildOptions = { format: 'esm', platform: 'node', target: `node${process.versions.node}`, logLevel: 'warning' }
 
 /** Makes the folder, a new one each time, and returns its path; its caller deletes it. */
 export async function compileProject (root: string): Promise<string> {
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'tenantry-compiled-'))
   for (const name of await readdir(root)) {
-    if (name !== 'dist' && !tsconfig.include.includes(name)) await symlink(join(root, name), join(folder, name))
+    if (!['dist', 'node_modules', ...tsconfig.include].includes(name)) await symlink(join(root, name), join(folder, name))
   }
   // What "exports" in package.json calls dist are these modules.
   await symlink('.', join(folder, 'dist'))
+  await copyPackages(root, folder)
   const sources: string[] = []
   for (const name of tsconfig.include) sources.push(...await mirror(root, folder, name))
-  await build({
-    absWorkingDir: root,
-    entryPoints: sources,
-    outbase: root,
-    outdir: folder,
-    format: 'esm',
-    target: `node${process.versions.node}`,
-    sourcemap: true,
-    sourcesContent: false,
-    logLevel: 'warning'
-  })
+  await build({ ...target, absWorkingDir: root, entryPoints: sources, outbase: root, outdir: folder, sourcemap: true, sourcesContent: false })
   return folder
+}
+
+async function copyPackages (root: string, folder: string): Promise<void> {
+  const [from, to] = [join(root, 'node_modules'), join(folder, 'node_modules')]
+  await mkdir(to)
+  for (const name of await readdir(from)) {
+    if (!bundled.includes(name)) await symlink(join(from, name), join(to, name))
+  }
+  for (const name of bundled) {
+    const entry = fileURLToPath(import.meta.resolve(name))
+    const outfile = join(to, name, relative(await realpath(join(from, name)), entry))
+    await build({ ...target, entryPoints: [entry], bundle: true, outfile })
+    await symlink(join(from, name, 'package.json'), join(to, name, 'package.json'))
+  }
 }
 
 /** Links the files of a folder, and returns those that are TypeScript. */
