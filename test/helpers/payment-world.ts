@@ -17,7 +17,8 @@ export interface ReceivedCall {
 /**
  * How a request fares instead of being answered:
  * a status with the provider's documented error body and, for 429, `Retry-After`;
- * `reset`: the connection ends without an answer; `lost`: so, but what was asked for has been done;
+ * `reset`: the connection ends without an answer; `lost`: so, but what was asked for has been done (of the next requests
+ * that change something: what only reads comes through);
  * `silent`: no answer comes; `nonsense`: a success whose JSON is not documented; `text`: a success that is no JSON;
  * `huge`: a success of 6 MB; `redirect`: to the same path of another server, whose requests are in `strayed`.
  */
