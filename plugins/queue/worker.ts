@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isFailure } from '../../lib/errors.js'
 import { outputOf, traceOf } from './failure.js'
-import { lease, type JobStore, type TakenJob, type Turn } from './store.js'
+import { lease, type JobStore, type TakenJob, type Want } from './store.js'
 import type { Task } from './task.js'
 
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
@@ -49,8 +49,6 @@ class Ended extends Error {
   }
 }
 
-const firstTurn: Turn = { tenant: '', task: '' }
-
 export function createWorker ({ store, tasks, workers, log }: WorkerParts): Worker {
   const running = new Map<string, Running>()
   const draining = new AbortController()
@@ -60,7 +58,9 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   let beating = false
   let woken = false
   let wakeUp = () => {}
-  let turn = firstTurn
+  /** Whose turn it is, by name. */
+  const turns = new Map<string, string>()
+  let rounds = 0
   let lastUpkeep = 0
   let nextUpkeep = 0
   let warned = false
@@ -117,26 +117,25 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   /** Takes jobs where there is room for them; false where there is none, or no job. */
   async function take (): Promise<boolean> {
     const free = workers - running.size
-    const rooms = [...tasks.values()].map(({ name, concurrency }) => ({ name, room: Math.min(free, concurrency - runningOf(name)) })).filter(({ room }) => room > 0)
-    if (draining.signal.aborted || rooms.length === 0) return false
-    const names = rooms.map(({ name }) => name)
-    const limit = Math.min(...rooms.map(({ room }) => room))
-    let jobs = await taken(names, limit)
-    if (jobs.length === 0 && turn !== firstTurn) {
-      turn = firstTurn
-      jobs = await taken(names, limit)
+    const wants = inTurn([...tasks.values()], rounds++).map(({ name, concurrency }): Want => ({ task: name, from: turns.get(name) ?? '', room: concurrency - runningOf(name) })).filter(({ room }) => room > 0)
+    if (draining.signal.aborted || free === 0 || wants.length === 0) return false
+    const jobs = await taken(wants, free)
+    let again = jobs.length > 0
+    for (const { task, from } of wants) {
+      // The order of the database is that of bytes, and ids are ASCII.
+      const last = jobs.reduce<string | undefined>((last, job) => job.task === task && (last === undefined || job.tenant > last) ? job.tenant : last, undefined)
+      if (last !== undefined) turns.set(task, `${last}\u0001`)
+      else if (from !== '' && jobs.length < free) again = turns.delete(task)
     }
-    turn = jobs.reduce<Turn>((last, job) => isLater(job, last) ? job : last, firstTurn)
     for (const job of jobs) launch(job)
-    return jobs.length > 0
+    return again
   }
 
-  async function taken (names: readonly string[], limit: number): Promise<TakenJob[]> {
+  async function taken (wants: readonly Want[], limit: number): Promise<TakenJob[]> {
     for (;;) {
       try {
-        return await store.take(names, turn, limit)
+        return await store.take(wants, limit)
       } catch (error) {
-        // Another process has taken a job of the same key in this moment.
         if (!isFailure(error, 'conflict')) throw error
       }
     }
@@ -259,6 +258,12 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   }
 }
 
+/** Each time another one is first. */
+function inTurn<Item> (items: readonly Item[], round: number): Item[] {
+  const first = round % items.length
+  return [...items.slice(first), ...items.slice(0, first)]
+}
+
 async function handled ({ handler }: Task, { id, tenant, data, retries }: TakenJob, signal: AbortSignal): Promise<void> {
   await handler({ id, tenant, data, attempt: retries + 1, signal })
 }
@@ -267,11 +272,6 @@ function ended (signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   })
-}
-
-/** In the order of the database, which compares bytes; names and ids are ASCII. */
-function isLater (job: Turn, { tenant, task }: Turn): boolean {
-  return job.tenant > tenant || (job.tenant === tenant && job.task > task)
 }
 
 function isOutage (error: unknown): boolean {

@@ -1,23 +1,272 @@
-import type { FastifyInstance } from 'fastify'
-import { test, type Test } from 'tap'
+import type { Test } from 'tap'
+import type { DatabaseSection } from '../../helpers/postgres.js'
+import type { Handler, Job } from '../../../plugins/queue/index.js'
+import { test } from 'tap'
 import Fastify from 'fastify'
-import { createServer } from '../../../lib/server.js'
-import database from '../../../plugins/database.js'
 import queue from '../../../plugins/queue/index.js'
-import { until } from '../../helpers/instances.js'
-import { forEachEngine } from '../../helpers/postgres.js'
+import { createJobStore } from '../../../plugins/queue/store.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { closedDoor, eventually, queueApp } from './app.js'
 
-test('first', (t) => forEachEngine(t, async (t, engine) => {
-  const app = Fastify({ logger: { level: 'debug' } })
-  app.register(database, engine.provider === 'postgres' ? { provider: 'postgres', postgres: engine.postgres, migrate: 'auto' } : { provider: 'embedded', migrate: 'auto' } as never)
-  app.register(queue, {})
-  t.teardown(() => app.close())
-  await app
-  const seen: unknown[] = []
-  app.queue.define('x', {}, async (job) => { seen.push([job.tenant, job.data, job.attempt]) })
-  await app.ready()
-  const start = performance.now()
-  t.ok(await app.queue.send('x', { tenant: '', data: { a: 1 } }))
-  await until(t, 'done', async () => seen.length > 0)
-  console.log(performance.now() - start, seen)
-}))
+const secret = secretText('what a job is about', 'the data of a job')
+
+async function works (t: Test, engine: DatabaseSection): Promise<void> {
+  let handle: Handler = async () => {}
+  const seen: Job[] = []
+  const handler: Handler = async (job) => {
+    seen.push(job)
+    await handle(job)
+  }
+  const ticks: Job[] = []
+  const { app, run, change, warnings } = await queueApp(t, engine, (app) => {
+    app.queue.define('any', { retryLimit: 2, retryDelay: 0 }, handler)
+    app.queue.define('single', { concurrency: 1 }, handler)
+    app.queue.define('patient', { retryDelay: 60 }, handler)
+    app.queue.define('short', { expireIn: 1, retryLimit: 0 }, handler)
+    app.queue.define('tick', {}, async (job) => { ticks.push(job) })
+    app.queue.every('tick', 86_400)
+  })
+  const { send } = app.queue
+  const numbers = () => seen.map(({ data }) => data['n'])
+  const isRun = (...expected: unknown[]) => eventually(t, `jobs ${expected.join(', ')} are run`, () => JSON.stringify(numbers()) === JSON.stringify(expected))
+  const stateOf = async (id: string | null) => (await run('select state from tenantry_queue.job where id = $1', id))[0]?.['state']
+  t.beforeEach(() => {
+    seen.length = 0
+    handle = async () => {}
+  })
+
+  await t.test('a job is run once, with what was sent', async (t) => {
+    const id = await send('any', { tenant: 'a', data: { n: 1, nested: [null, 'é', '\u{1f600}'], secret } })
+    const platform = await send('any', { tenant: '', data: {} })
+    await eventually(t, 'both are done', async () => await stateOf(id) === 'completed' && await stateOf(platform) === 'completed')
+    t.match(seen.find((job) => job.id === id), { tenant: 'a', data: { n: 1, nested: [null, 'é', '\u{1f600}'], secret }, attempt: 1, signal: { aborted: false } })
+    t.match(seen.find((job) => job.id === platform), { tenant: '', attempt: 1 })
+    t.equal(seen.length, 2)
+  })
+
+  await t.test('what cannot be sent is refused', async (t) => {
+    for (const tenant of ['nobody', 'leaving']) await t.rejects(send('any', { tenant, data: {} }), { code: 'TENANTRY_TENANT_UNKNOWN' })
+    const own = { tenant: '', data: {} }
+    await t.rejects(send('unheard', own), /no job "unheard" is defined/)
+    await t.rejects(send('any', { tenant: "a' or true", data: {} }), /not the id of a tenant/)
+    for (const delay of [-1, NaN, Infinity, 31_536_001]) await t.rejects(send('any', { ...own, delay }), /delay is .*: expected/)
+    for (const priority of [0.5, 1001, -1001, NaN]) await t.rejects(send('any', { ...own, priority }), /priority is .*: expected/)
+    for (const key of ['', 'k'.repeat(256)]) await t.rejects(send('any', { ...own, key }), /the key of a job has/)
+    for (const data of [[1], Object.assign(() => {}, {})]) await t.rejects(send('any', { tenant: '', data }), /an object that JSON can hold/)
+    await t.rejects(send('any', { tenant: '', data: { text: 'x'.repeat(1_048_576) } }), /at most 1048576/)
+    await t.rejects(send('any', { tenant: '', data: { text: '\0' } }), { code: 'TENANTRY_INVALID_VALUE' })
+    t.throws(() => app.queue.define('late', {}, async () => {}), /too late/)
+    t.throws(() => app.queue.every('any', 60), /too late/)
+    t.same(await run("select id from tenantry_queue.job where task = 'any' and state < 'active'"), [])
+  })
+
+  await t.test('a transaction that is rolled back sends nothing', async (t) => {
+    const rolledBack = app.db.transaction().execute(async (transaction) => {
+      t.ok(await send('any', { tenant: 'a', data: { n: 'never' } }, transaction))
+      throw new Error('no')
+    })
+    await t.rejects(rolledBack, /no/)
+    const held = closedDoor()
+    const committed = app.db.transaction().execute(async (transaction) => {
+      await send('any', { tenant: 'a', data: { n: 'committed' } }, transaction)
+      await held.opened
+    })
+    if (engine.provider === 'postgres') {
+      await send('any', { tenant: 'a', data: { n: 'meanwhile' } })
+      await isRun('meanwhile')
+    }
+    held.open()
+    await committed
+    await eventually(t, 'the committed one is run', () => numbers().includes('committed'))
+    t.notOk(numbers().includes('never'))
+  })
+
+  await t.test('one job of a key waits, and one runs', async (t) => {
+    const door = closedDoor()
+    handle = () => door.opened
+    t.ok(await send('any', { tenant: 'a', data: { n: 1 }, key: 'k' }))
+    await isRun(1)
+    const second = await send('any', { tenant: 'a', data: { n: 2 }, key: 'k' })
+    t.ok(second, 'the one that runs waits no more')
+    t.equal(await send('any', { tenant: 'a', data: { n: 3 }, key: 'k' }), null)
+    t.equal(await app.db.transaction().execute((transaction) => send('any', { tenant: 'a', data: { n: 3 }, key: 'k' }, transaction)), null)
+    t.ok(await send('any', { tenant: 'b', data: { n: 'other tenant' }, key: 'k' }))
+    await isRun(1, 'other tenant')
+    t.ok(await send('patient', { tenant: 'a', data: { n: 'other name' }, key: 'k' }))
+    await isRun(1, 'other tenant', 'other name')
+    t.equal(await stateOf(second), 'created', 'the second does not run beside the first, although there is room')
+    door.open()
+    await isRun(1, 'other tenant', 'other name', 2)
+  })
+
+  await t.test('the highest priority comes first, and no more than `concurrency` run', async () => {
+    const door = closedDoor()
+    handle = () => door.opened
+    await send('single', { tenant: 'a', data: { n: 'first' } })
+    await isRun('first')
+    for (const [n, priority] of [[1, 0], [2, -5], [3, 7], [4, 0]] as const) await send('single', { tenant: 'a', data: { n }, priority })
+    await send('any', { tenant: 'a', data: { n: 'of another name' } })
+    await isRun('first', 'of another name')
+    door.open()
+    await isRun('first', 'of another name', 3, 1, 4, 2)
+  })
+
+  await t.test('tenants take turns, however much one of them sends', async (t) => {
+    const door = closedDoor()
+    handle = () => door.opened
+    await send('single', { tenant: 'a', data: { n: 'first' } })
+    await isRun('first')
+    await app.db.transaction().execute(async (transaction) => {
+      for (let n = 0; n < 30; n++) await send('single', { tenant: 'a', data: { n }, priority: 1000 }, transaction)
+    })
+    for (const n of [100, 101]) await send('single', { tenant: 'b', data: { n } })
+    await send('single', { tenant: '', data: { n: 200 } })
+    door.open()
+    await eventually(t, 'all are run', () => seen.length === 34)
+    t.ok(numbers().indexOf(100) <= 4 && numbers().indexOf(101) <= 7 && numbers().indexOf(200) <= 4, numbers().join(' '))
+  })
+
+  await t.test('a delayed job waits until it is due', async (t) => {
+    const id = await send('any', { tenant: 'a', data: { n: 'delayed' }, delay: 3600.25, key: 'd' })
+    t.equal(await send('any', { tenant: 'a', data: {}, key: 'd' }), null, 'and is one that waits')
+    t.match(await run('select extract(epoch from start_after - created_on)::float8 as s from tenantry_queue.job where id = $1', id), [{ s: 3600.25 }])
+    await send('any', { tenant: 'a', data: { n: 'at once' } })
+    await isRun('at once')
+    await change("update tenantry_queue.job set start_after = start_after - interval '1 hour', created_on = created_on - interval '1 hour' where state = 'created'")
+    await isRun('at once', 'delayed')
+  })
+
+  await t.test('a job that fails is tried again, and fails for good in the end', async (t) => {
+    warnings.length = 0
+    handle = async ({ attempt }) => { if (attempt < 3) throw new Error(`${secret} \0 \ud800`) }
+    await send('any', { tenant: 'a', data: { n: 1, secret } })
+    await isRun(1, 1, 1)
+    t.same(seen.map(({ attempt }) => attempt), [1, 2, 3])
+    handle = () => { throw new TypeError(secret) }
+    const id = await send('any', { tenant: 'a', data: { n: 2, secret } })
+    await eventually(t, 'it has failed for good', async () => await stateOf(id) === 'failed')
+    t.same(numbers(), [1, 1, 1, 2, 2, 2])
+    t.match(await run('select output from tenantry_queue.job where id = $1', id), [{ output: { name: 'TypeError', message: secret } }], 'its row says why')
+    t.same(warnings.filter((message) => message.startsWith('a job failed')), [...Array(4).fill('a job failed and is tried again'), 'a job failed for good'])
+  })
+
+  await t.test('the pause before another attempt grows', async (t) => {
+    handle = async () => { throw new Error('no') }
+    const id = await send('patient', { tenant: 'a', data: { n: 1 } })
+    for (const [index, [least, most]] of ([[60, 120], [120, 240], [240, 480]] as const).entries()) {
+      await eventually(t, 'it waits for another attempt', async () => seen.length === index + 1 && await stateOf(id) === 'retry')
+      const [row] = await run('select extract(epoch from start_after - started_on)::float8 as pause from tenantry_queue.job where id = $1', id)
+      const pause = Number(row?.['pause'])
+      t.ok(pause >= least && pause < most + 5, `${pause} s`)
+      await change("update tenantry_queue.job set start_after = now(), created_on = now() - interval '1 second' where state = 'retry'")
+    }
+    await eventually(t, 'it has failed for good', async () => await stateOf(id) === 'failed')
+  })
+
+  await t.test('an attempt that takes too long is ended', async (t) => {
+    const aborted: unknown[] = []
+    handle = ({ signal }) => new Promise(() => signal.addEventListener('abort', () => aborted.push(signal.reason)))
+    const id = await send('short', { tenant: 'a', data: {} })
+    await eventually(t, 'it has failed', async () => await stateOf(id) === 'failed')
+    t.match(aborted, [{ message: 'the attempt took longer than 1 s' }])
+  })
+
+  await t.test('what a process had that is gone is run by another', async (t) => {
+    const put = (n: string, retries: number, age: string) => change(`insert into tenantry_queue.job (name, data, state, retry_limit, retry_count, started_on, expire_in)
+      values ('jobs', '{"tenant": "a", "task": "any", "data": {"n": "${n}"}}', 'active', 2, ${retries}, now() - interval '${age}', interval '15 seconds')`)
+    await put('alive', 0, '5 seconds')
+    await put('gone', 0, '1 hour')
+    await put('gone too often', 2, '1 hour')
+    await isRun('gone')
+    t.equal(seen[0]?.attempt, 2, 'the attempt counts')
+    await eventually(t, 'one that may not be tried again has failed', async () => {
+      const states = await run("select state from tenantry_queue.job where data #>> '{data,n}' in ('alive', 'gone', 'gone too often') order by data #>> '{data,n}'")
+      return states.map(({ state }) => state).join() === 'active,completed,failed'
+    })
+    t.ok(warnings.includes('jobs of a process that is gone are run again'))
+    await run("delete from tenantry_queue.job where state = 'active'")
+  })
+
+  await t.test('a handler hears that its job is gone, with its tenant say', async (t) => {
+    let aborted = false
+    handle = ({ signal }) => new Promise((_resolve, reject) => signal.addEventListener('abort', () => {
+      aborted = true
+      reject(new Error(secret))
+    }))
+    const id = await send('any', { tenant: 'a', data: { n: 1 } })
+    await isRun(1)
+    await run('delete from tenantry_queue.job where id = $1', id)
+    await eventually(t, 'it is told', () => aborted)
+    t.equal(await stateOf(id), undefined)
+  })
+
+  await t.test('a job with a period is sent without anybody asking', async (t) => {
+    await eventually(t, 'it was run', () => ticks.length === 1)
+    t.match(ticks[0], { tenant: '', data: {} })
+  })
+
+  await t.test('what has ended long ago is swept', async (t) => {
+    await change(`insert into tenantry_queue.job (name, data, state, completed_on, keep_until)
+      select 'jobs', json_build_object('tenant', 'a', 'task', task, 'data', '{}'::json), state::tenantry_queue.job_state, now() - age::interval, now() + keep::interval
+      from (values ('old', 'completed', '26 hours', '1 day'), ('new', 'completed', '24 hours', '1 day'), ('cancelled', 'cancelled', '26 hours', '1 day'), ('failed', 'failed', '13 days', '1 day'),
+        ('long', 'failed', '15 days', '1 day'), ('nobody', 'created', null, '-1 second'), ('waiting', 'created', null, '1 second')) as rows (task, state, age, keep)`)
+    t.equal(await createJobStore(app.db).sweep(), true)
+    t.same(await run("select task from tenantry_queue.job where task in ('old', 'new', 'cancelled', 'failed', 'long', 'nobody', 'waiting') order by 1"), ['failed', 'new', 'waiting'].map((task) => ({ task })))
+  })
+}
+
+test('jobs', (t) => forEachEngine(t, works))
+
+test('one job of a period is sent in a slot of time, and none beside one that waits', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const door = closedDoor()
+  let ticks = 0
+  const start = (workers: number) => queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
+    app.queue.define('tick', {}, async () => {
+      ticks++
+      await door.opened
+    })
+    app.queue.define('other', {}, async () => {})
+    app.queue.every('tick', 86_400)
+  }, { workers })
+  const { app, run } = await start(0)
+  const jobs = async () => (await run("select state from tenantry_queue.job where task = 'tick' order by created_on")).map(({ state }) => state).join()
+  /** Every process has sent what it sends at its start before jobs of another name. */
+  const another = async () => {
+    const { app: { queue } } = await start(2)
+    const id = await queue.send('other', { tenant: '', data: {} })
+    await eventually(t, 'another process runs jobs', async () => (await run('select state from tenantry_queue.job where id = $1', id))[0]?.['state'] === 'completed')
+  }
+  t.equal(await jobs(), '', 'a process that runs none sends none')
+  await another()
+  await eventually(t, 'it runs', () => ticks === 1)
+  await another()
+  t.equal(await jobs(), 'active', 'one for all')
+  const nextSlot = "update tenantry_queue.job set singleton_on = singleton_on - interval '1 day' where task = 'tick'"
+  await run(nextSlot)
+  await another()
+  t.equal(await jobs(), 'active,created', 'the next slot has its own, which waits for the one that runs')
+  await run(nextSlot)
+  await another()
+  t.equal(await jobs(), 'active,created', 'and no other waits beside it')
+  t.equal(ticks, 1)
+  door.open()
+  await eventually(t, 'it runs then', async () => await jobs() === 'completed,completed')
+  t.equal(ticks, 2)
+  await app.close()
+})
+
+test('what is defined wrongly is refused at start', async (t) => {
+  await t.rejects(async () => { await Fastify().register(queue, {}) }, /"tenantry\/plugins\/database"/)
+  await t.rejects(queueApp(t, { provider: 'embedded' }, () => {}, { workers: 101 }), /workers is 101/)
+  await t.rejects(queueApp(t, { provider: 'embedded' }, (app) => {
+    const handler = async () => {}
+    app.queue.define('a', {}, handler)
+    t.throws(() => app.queue.define('a', {}, handler), /twice/)
+    for (const name of ['', 'A', '1a', 'a b', 'a'.repeat(65)]) t.throws(() => app.queue.define(name, {}, handler), /no name of a job/)
+    for (const options of [{ retryLimit: -1 }, { retryDelay: 0.5 }, { expireIn: 0 }, { concurrency: 0 }]) t.throws(() => app.queue.define('b', options, handler), /expected a whole number/)
+    t.throws(() => app.queue.every('a', 0), /seconds is 0/)
+    app.queue.every('unheard', 1)
+  }), /no job "unheard" is defined/)
+})

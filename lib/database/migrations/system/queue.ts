@@ -66,7 +66,7 @@ export const queue: SystemMigration = {
     "create unique index job_active_key on tenantry_queue.job (tenant_id, task, singleton_key) where state = 'active' and singleton_key is not null",
     "create unique index job_slot on tenantry_queue.job (tenant_id, task, singleton_on, coalesce(singleton_key, '')) where state <> 'cancelled' and singleton_on is not null",
     // What can be run now, and what has to wait until a time: the workers take the one into the other when it has come.
-    "create index job_ready on tenantry_queue.job (tenant_id, task, (-priority), created_on) where state < 'active' and start_after <= created_on",
+    "create index job_ready on tenantry_queue.job (task, tenant_id, (-priority), created_on) where state < 'active' and start_after <= created_on",
     "create index job_delayed on tenantry_queue.job (start_after) where state < 'active' and start_after > created_on",
     "create index job_active on tenantry_queue.job (started_on) where state = 'active'",
     "create index job_ended on tenantry_queue.job (completed_on) where state > 'active'",
