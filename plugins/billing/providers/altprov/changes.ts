@@ -140,7 +140,7 @@ function carriedOn ({ discounts, default_tax_rates: taxRates, automatic_tax: tax
   }
 }
 
-function discountsOf (discounts: AltprovDiscounts): { discounts?: Stripe.SubscriptionScheduleUpdateParams.Phase.Discount[] } {
+function discountsOf (discounts: AltprovDiscounts | undefined): { discounts?: Stripe.SubscriptionScheduleUpdateParams.Phase.Discount[] } {
   if (!isSome(discounts)) return {}
   return {
     discounts: discounts.map(({ discount, promotion_code: code, coupon }) => {

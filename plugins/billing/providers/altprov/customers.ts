@@ -27,9 +27,10 @@ export async function customerOf (client: AltprovClient, time: CallTime, { tenan
 
 /** Those whose subscriptions may be the tenant's, the known ones first: ten at most. */
 export async function customersOfSubscriptions (client: AltprovClient, time: CallTime, tenant: string, known: readonly string[]): Promise<string[]> {
+  const query = ofTenant(tenant)
   const [customers, found] = await Promise.all([
     customersOf(client, time, tenant),
-    client.call(time, readFound, async (stripe) => await stripe.subscriptions.search({ query: ofTenant(tenant), limit: 100 }))
+    client.call(time, readFound, async (stripe) => await stripe.subscriptions.search({ query, limit: 100 }))
   ])
   const customersOfFound = found.body.data.map(({ customer }) => idOf(customer))
   return [...new Set([...known, ...customers, ...customersOfFound])].slice(0, maxCustomers)
@@ -37,7 +38,8 @@ export async function customersOfSubscriptions (client: AltprovClient, time: Cal
 
 /** The oldest first, so that the same one is taken each time. */
 async function customersOf (client: AltprovClient, time: CallTime, tenant: string): Promise<string[]> {
-  const { body } = await client.call(time, readCustomers, async (stripe) => await stripe.customers.search({ query: ofTenant(tenant), limit: 100 }))
+  const query = ofTenant(tenant)
+  const { body } = await client.call(time, readCustomers, async (stripe) => await stripe.customers.search({ query, limit: 100 }))
   return body.data
     .filter(({ metadata }) => metadata?.tenant_id === tenant)
     .sort((one, other) => one.created - other.created || (one.id < other.id ? -1 : 1))

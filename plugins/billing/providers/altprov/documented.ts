@@ -99,6 +99,7 @@ export const readEvent = documented('an event', Type.Object({
   object: Type.Literal('event'),
   type: Type.String({ minLength: 1, maxLength: 255 }),
   created: Timestamp,
+  account: Type.Optional(OrNull(Type.String())),
   data: Type.Object({ object: Type.Unknown() })
 }))
 export type AltprovEvent = ReturnType<typeof readEvent>
@@ -106,7 +107,6 @@ export type AltprovEvent = ReturnType<typeof readEvent>
 export const readSession = documented('a checkout session', Type.Object({
   id: Id,
   mode: Type.String(),
-  client_reference_id: OrNull(Type.String({ maxLength: 500 })),
   metadata: OrNull(Metadata),
   customer: OrNull(Expandable(Named)),
   subscription: OrNull(Expandable(Named))

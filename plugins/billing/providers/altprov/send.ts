@@ -26,10 +26,10 @@ export async function send (url: string, request: RequestInit | undefined, { api
 }
 
 /**
- * An answer that took seconds tells what was so when it was asked for. An event of what happened meanwhile must not seem
- * older than it.
+ * Of the `Date` of an answer that took so many ms. One that took seconds tells what was so when it was asked for: an event
+ * of what happened meanwhile must not seem older than it.
  */
-function timeOf (date: string | null, took: number): Date | null {
+export function timeOf (date: string | null, took: number): Date | null {
   const sent = Date.parse(date ?? '')
   return Number.isNaN(sent) ? null : new Date(sent - Math.floor(took / 1000) * 1000)
 }

@@ -60,7 +60,9 @@ function isSigned ({ signature }: AltprovPackage['webhooks'], secrets: readonly 
 }
 
 function eventOf (event: AltprovEvent): ProviderEvent | null {
-  const { type, data: { object } } = event
+  const { type, account, data: { object } } = event
+  // Of an account that is connected to the platform's: whoever owns that could name any tenant.
+  if (account !== null && account !== undefined) return null
   if (type.startsWith('customer.subscription.')) return ofSubscription(event, object)
   if (type.startsWith('invoice.')) return ofInvoice(event, object)
   if (type === 'checkout.session.completed') return ofCheckout(event, object)
@@ -74,11 +76,14 @@ function ofSubscription ({ id, type, created }: AltprovEvent, object: unknown): 
   return { id, type, at, tenant: snapshot.tenant, subscriptionId: snapshot.id, customerId: snapshot.customerId, snapshot, payment: null }
 }
 
-/** Other things than subscriptions that the account sells are none of the platform's. */
+/**
+ * Other things than subscriptions that the account sells are none of the platform's. Its metadata tell whose it is:
+ * whoever follows a payment link of the account chooses the `client_reference_id`.
+ */
 function ofCheckout ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent | null {
-  const { mode, metadata, client_reference_id: reference, customer, subscription } = readSession(object)
+  const { mode, metadata, customer, subscription } = readSession(object)
   if (mode !== 'subscription') return null
-  return { id, type, at: time(created), tenant: tenantOf(metadata?.tenant_id ?? reference), subscriptionId: idOrNull(subscription), customerId: idOrNull(customer), snapshot: null, payment: null }
+  return { id, type, at: time(created), tenant: tenantOf(metadata?.tenant_id), subscriptionId: idOrNull(subscription), customerId: idOrNull(customer), snapshot: null, payment: null }
 }
 
 function ofInvoice ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent {
