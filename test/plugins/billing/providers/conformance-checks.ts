@@ -1,0 +1,33 @@
+/** What the conformance suite of payment providers asks again and again. */
+import type { Test } from 'tap'
+import type { PaymentProvider, Snapshot } from '../../../../plugins/billing/providers/provider.js'
+import { catalogue, TenantryError, type ErrorName } from '../../../../lib/errors.js'
+
+/** The only subscription of the tenant. */
+export async function one (provider: PaymentProvider, tenant: string): Promise<Snapshot> {
+  const [snapshot, ...others] = await provider.subscriptions(tenant)
+  if (snapshot === undefined || others.length > 0) throw new Error(`${tenant} has ${others.length} other subscriptions`)
+  return snapshot
+}
+
+/** What the promise rejects with, which is of the catalogue. */
+export async function rejected (promise: Promise<unknown>): Promise<TenantryError> {
+  const error: unknown = await promise.then(() => new Error('nothing was thrown'), (reason: unknown) => reason)
+  if (error instanceof TenantryError) return error
+  throw error
+}
+
+export function is (t: Test, error: TenantryError, name: ErrorName, message = ''): void {
+  t.equal(error.code, catalogue[name].code, `${message} ${textOf(error)}`)
+}
+
+export function refused (t: Test, run: () => unknown, name: ErrorName, message: string): void {
+  t.throws(run, { code: catalogue[name].code }, message)
+}
+
+/** All that a log would have of it. */
+export function textOf (error: TenantryError): string {
+  const texts: string[] = []
+  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) texts.push(cause.stack ?? cause.message)
+  return `${texts.join('\n')} ${JSON.stringify(error.extras)}`
+}
