@@ -39,15 +39,16 @@ export function merged (one: Known, other: Known): Known {
 }
 
 /**
- * The same where the provider was asked for the snapshot: of its moment it is right whatever events told, and where
- * nothing later is known no question is open any more.
+ * The same where the provider was asked for the snapshot. Of one moment that is right where nothing tells which state came
+ * last; where only one event told of that moment, and something else, it may have happened right after the answer.
  */
 export function confirmed (known: Known, asked: Known): Known {
   const [before, answer] = [known.snapshot, asked.snapshot]
   if (before === null || answer === null) return merged(known, asked)
-  const isOlder = answer.asOf.getTime() < before.asOf.getTime()
-  const snapshot = isOlder ? before : answer
-  return { ...withMethod(snapshot, known, asked), unsure: isOlder && known.unsure && contentOf(before) !== contentOf(answer), askedAt: later(known.askedAt, asked.askedAt) }
+  const differs = contentOf(before) !== contentOf(answer)
+  const time = answer.asOf.getTime() - before.asOf.getTime()
+  if (differs && (time !== 0 || stageOf(before) !== stageOf(answer))) return merged(known, asked)
+  return { ...withMethod(time < 0 ? before : answer, known, asked), unsure: differs && !known.unsure, askedAt: later(known.askedAt, asked.askedAt) }
 }
 
 function pick ({ snapshot, unsure }: Known): { snapshot: Snapshot | null, unsure: boolean } {

@@ -102,15 +102,13 @@ export async function noteEvent (db: Db, tenant: string, provider: ProviderName,
   return row !== undefined
 }
 
-/** Whose a subscription is, or else a customer, where an event names no tenant; null where nothing is known of either. */
+/** Whose a subscription is, or else a customer, where an event names no tenant; null where nothing is known of either, or several tenants are one customer. */
 export async function ownerOf (db: Db, provider: ProviderName, subscriptionId: string | null, customerId: string | null): Promise<string | null> {
-  for (const [column, value] of [['id', subscriptionId], ['customer_id', customerId]] as const) {
-    if (value === null) continue
-    const row = await db.selectFrom('tenantry.billing_subscriptions').select('tenant_id').where('provider', '=', provider).where(column, '=', value)
-      .orderBy(sql`as_of desc nulls last`).orderBy('tenant_id').limit(1).executeTakeFirst()
-    if (row !== undefined) return row.tenant_id
-  }
-  return null
+  const subscriptions = db.selectFrom('tenantry.billing_subscriptions').select('tenant_id').where('provider', '=', provider)
+  const owner = subscriptionId === null ? undefined : await subscriptions.where('id', '=', subscriptionId).orderBy(sql`as_of desc nulls last`).orderBy('tenant_id').limit(1).executeTakeFirst()
+  if (owner !== undefined || customerId === null) return owner?.tenant_id ?? null
+  const [first, second] = await subscriptions.where('customer_id', '=', customerId).distinct().limit(2).execute()
+  return first === undefined || second !== undefined ? null : first.tenant_id
 }
 
 /**

@@ -30,14 +30,18 @@ export async function keepUnclaimed (db: Db, provider: ProviderName, event: Prov
   return true
 }
 
-/** Takes those that name the tenant, or nobody but one of its subscriptions or customers, in the order of their arrival; at most a thousand. */
+/**
+ * Takes those that name the tenant, or nobody but one of its subscriptions, or a customer that no other tenant is, in the
+ * order of their arrival; at most a thousand.
+ */
 export async function takeUnclaimed (db: Db, tenant: string, held: readonly Held[]): Promise<UnclaimedEvent[]> {
   const providers = held.map(({ provider }) => provider)
+  const subscriptions = sql`(u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${held.map(({ id }) => id)}::text[]))`
+  const customers = sql`(u.provider, u.customer_id) in (select * from unnest(${providers}::text[], ${held.map(({ snapshot }) => snapshot?.customerId ?? null)}::text[]))
+    and not exists (select from tenantry.billing_subscriptions s where s.provider = u.provider and s.customer_id = u.customer_id and s.tenant_id <> ${tenant})`
   const { rows } = await sql<{ provider: ProviderName, place: string, event: Stored<ProviderEvent> }>`delete from tenantry.billing_unclaimed where (provider, id) in (
-      select u.provider, u.id from tenantry.billing_unclaimed u where u.tenant = ${tenant} or (u.tenant is null and (
-        (u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${held.map(({ id }) => id)}::text[]))
-        or (u.provider, u.customer_id) in (select * from unnest(${providers}::text[], ${held.map(({ snapshot }) => snapshot?.customerId ?? null)}::text[])))
-      ) order by u.place limit ${maxClaimed}
+      select u.provider, u.id from tenantry.billing_unclaimed u
+      where u.tenant = ${tenant} or (u.tenant is null and (${subscriptions} or (${customers}))) order by u.place limit ${maxClaimed}
     ) returning provider, place, event`.execute(db)
   return rows.sort((one, other) => Number(one.place) - Number(other.place)).map(({ provider, event }) => ({ provider, event: eventOf(event) }))
 }
@@ -47,7 +51,8 @@ export async function claimants (db: Db, limit: number): Promise<string[]> {
   const { rows } = await sql<{ tenant: string }>`select t.id as tenant from tenantry.billing_unclaimed u
       join tenantry.tenants t on t.id = u.tenant where t.status <> 'deleting'
     union select s.tenant_id from tenantry.billing_unclaimed u join tenantry.billing_subscriptions s on s.provider = u.provider and s.id = u.subscription_id where u.tenant is null
-    union select s.tenant_id from tenantry.billing_unclaimed u join tenantry.billing_subscriptions s on s.provider = u.provider and s.customer_id = u.customer_id where u.tenant is null
+    union select min(s.tenant_id) from tenantry.billing_unclaimed u join tenantry.billing_subscriptions s on s.provider = u.provider and s.customer_id = u.customer_id
+      where u.tenant is null group by u.provider, u.id having count(distinct s.tenant_id) = 1
     limit ${limit}`.execute(db)
   return rows.map(({ tenant }) => tenant)
 }

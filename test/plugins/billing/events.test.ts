@@ -52,7 +52,7 @@ test('a change of plan holds on every server, and nothing else is told to any', 
   t.same(heard, ['acme', 'acme', 'acme', 'globex'])
 })
 
-test("what the platform sets stands until the subscriptions give something else", async (t) => {
+test('what the platform sets stands until the subscriptions give something else', async (t) => {
   const { app, billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', sold: 'scale', old: 'scale' } })
   const own = tenantOf('acme')
   const planOf = async (id: string) => (await app.tenants.get(id))?.plan
@@ -158,6 +158,18 @@ test('what a provider tells of another tenant is not taken for an answer', async
   t.match(warnings, [{ tenant: 'acme', named: 'globex' }, { named: 'globex' }])
   await billing.record('payprov', 'nobody', [snapshotOf(tenantOf('nobody'))])
   t.match(await rowsOf(app, 'nobody'), { subscriptions: [] }, 'nor is one of a tenant that is not there')
+})
+
+test('a payment that names a customer alone is that of the tenant that alone is this customer', async (t) => {
+  const { app, billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free', third: 'free' } })
+  const payment = (customerId: string) => bareEvent(at(1), null, 'refunded', { tenant: null, customerId })
+  const early = payment('cus_third')
+  t.equal(await billing.receive('payprov', early), 'unclaimed')
+  for (const [id, customerId] of [['acme', 'cus_both'], ['globex', 'cus_both'], ['third', 'cus_third']]) await billing.receive('payprov', eventOf(snapshotOf({ id: `sub_${id}`, tenant: id ?? null, customerId: customerId ?? '' })))
+  t.equal(await billing.receive('payprov', payment('cus_third')), 'applied')
+  t.equal(await billing.receive('payprov', payment('cus_both')), 'unclaimed', 'of two tenants that are one customer nobody can tell')
+  t.equal(await billing.settleDue(), 0)
+  t.same((await audited(app)).filter((line) => line.includes('billing.payment')).map((line) => line.split(' ')[0]), ['third', 'third'])
 })
 
 test('a tenant keeps a hundred subscriptions that have ended, and those that have not', async (t) => {

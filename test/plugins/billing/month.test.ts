@@ -36,7 +36,10 @@ async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number)
     await live(`t-${seed}`, (month) => shuffled([...month, ...month], next))
     const found = await states(`t-${seed}`)
     t.equal((await audited(app)).filter((line) => line.startsWith(`t-${seed} billing.payment`)).length, 5, 'each payment is audited once')
-    if (JSON.stringify(found) !== JSON.stringify(expected)) return t.same(found, expected, `order ${seed}`)
+    if (JSON.stringify(found) !== JSON.stringify(expected)) {
+      t.same(found, expected, `order ${seed}`)
+      return
+    }
   }
 
   await billing.sync('t-order')
@@ -46,7 +49,10 @@ async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number)
     await live(`m-${seed}`, (month) => shuffled([...month, ...month].filter(({ id }) => random(Number(id.slice(4)) + seed)() < 0.6), next))
     await billing.sync(`m-${seed}`)
     const found = await states(`m-${seed}`)
-    if (JSON.stringify(found) !== JSON.stringify(synced)) return t.same(found, synced, `some missing, order ${seed}`)
+    if (JSON.stringify(found) !== JSON.stringify(synced)) {
+      t.same(found, synced, `some missing, order ${seed}`)
+      return
+    }
   }
   t.same(await app.db.selectFrom('tenantry.billing_unclaimed').selectAll().execute(), [], 'nothing is left over')
 }

@@ -65,6 +65,8 @@ test('of one moment an end is surely last, incomplete surely first, and what els
   t.equal(merged(unsure, knownOf(snapshotOf({ asOf: at(0, 1) }))).unsure, false, 'a later one settles it')
   for (const answer of [active, late]) t.match(confirmed(unsure, answer), { snapshot: { status: answer.snapshot?.status }, unsure: false }, 'and so does the provider')
   t.match(confirmed(unsure, knownOf(snapshotOf({ asOf: at(-1), status: 'trialing' }))), { unsure: true }, 'unless it answered with what was before')
+  t.match(confirmed(active, late), { snapshot: { status: 'past_due' }, unsure: true }, 'the answer may be from before what the event told of that moment')
+  t.match(confirmed(confirmed(active, late), late), { snapshot: { status: 'past_due' }, unsure: false })
 })
 
 test('the payment method that was told last stays where a later snapshot has none', async (t) => {
