@@ -193,7 +193,7 @@ t.test('a port that is taken is said clearly', async (t) => {
   await once(taken, 'listening')
   const address = taken.address()
   const port = typeof address === 'object' && address !== null ? String(address.port) : ''
-  const { code, output } = await runProgram(t, file, { DATA_FOLDER: t.testdir(), PORT: port })
+  const { code, output } = await runProgram(t, file, { DATA_FOLDER: folder, PORT: port })
   t.equal(code, 1)
   t.match(output, `port ${port} is in use`)
   t.notMatch(output, /^ +at /m)

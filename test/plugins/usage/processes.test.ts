@@ -34,7 +34,7 @@ test('two processes admit together what the plan has room for; one that is kille
     t.match(answers.find(({ status }) => status === 402)?.body, { error: 'Usage limit exceeded', code: 'TENANTRY_PLAN_LIMIT', allowed: false, upgrade: { plan: 'eight', limit: 8 } })
   }
 
-  let sent = (await Promise.all([load(killed, 'globex', 2000), load(stopped, 'globex', 1000)])).reduce((sum, served) => sum + served)
+  let sent = (await Promise.all([load(killed, 'globex', 600), load(stopped, 'globex', 300)])).reduce((sum, served) => sum + served)
   const reserve = async (body: object) => {
     t.equal((await callerOf(killed, 'globex')('POST /test/reserve', { body })).status, 200)
     sent++
@@ -55,7 +55,7 @@ test('two processes admit together what the plan has room for; one that is kille
   await until(t, 'what was reserved is booked by the other process, since a provider may have charged it', async () => await amount('globex', 'llm_tokens') === tokens + 1000)
   t.equal(await amount('globex', 'storage_bytes'), 400, 'nothing is stored that was only reserved')
 
-  const final = await load(stopped, 'initech', 2000)
+  const final = await load(stopped, 'initech', 600)
   t.equal(await stopped.stop(), 0)
   t.equal(await amount('initech', 'api_calls'), final, 'to the last request')
   t.same(await query('select from tenantry.usage_reservations where booked is null'), [])
