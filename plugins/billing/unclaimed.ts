@@ -20,8 +20,10 @@ export interface UnclaimedEvent {
 /** As JSON. */
 type Stored<Value> = Value extends Date ? string : Value extends readonly string[] ? Value : Value extends object ? { [Member in keyof Value]: Stored<Value[Member]> } : Value
 
-/** Keeps it; false where an event of its id is kept already. */
+/** Keeps it; false where an event of its id is kept already, or was handled: another server may have come to know whose it is. */
 export async function keepUnclaimed (db: Db, provider: ProviderName, event: ProviderEvent, tenant: string | null, at: Date): Promise<boolean> {
+  const handled = await db.selectFrom('tenantry.billing_events').select('id').where('provider', '=', provider).where('id', '=', event.id).executeTakeFirst()
+  if (handled !== undefined) return false
   const row = await db.insertInto('tenantry.billing_unclaimed')
     .values({ provider, id: event.id, tenant: tenant === null ? null : keptText(tenant), subscription_id: event.subscriptionId ?? event.snapshot?.id ?? null, customer_id: customerOf(event), event: JSON.stringify(event), received_at: at })
     .onConflict((conflict) => conflict.doNothing()).returning('id').executeTakeFirst()

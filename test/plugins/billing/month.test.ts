@@ -72,8 +72,10 @@ test('deliveries that come to two servers at once end in the same rows', async (
     const tenant = `both-${seed}`
     await addTenant(here.app, tenant)
     const month = recordedMonth(tenant)
-    const outcomes = await Promise.all([here, there].flatMap(({ billing }, index) => shuffled(month, random(seed * 2 + index)).map((event) => billing.receive('payprov', event))))
-    t.equal(outcomes.filter((outcome) => outcome === 'duplicate').length, month.length, 'each event counts once')
+    await Promise.all([here, there].flatMap(({ billing }, index) => shuffled(month, random(seed * 2 + index)).map((event) => billing.receive('payprov', event))))
+    // One that named nobody may have been kept in the moment in which the other server came to know whose it is.
+    await here.billing.settleDue()
+    t.equal((await audited(here.app)).filter((line) => line.startsWith(`${tenant} billing.payment`)).length, 5, 'each payment counts once')
     t.same(await end(tenant, there.app), expected)
   }
 })
