@@ -7,7 +7,7 @@ import { lease, type JobStore, type TakenJob, type Want } from './store.js'
 import type { Task } from './task.js'
 
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
-const upkeepPauseMs = 1000 // between looks for what is due, however many jobs are sent
+const upkeepPauseMs = 250 // between looks for what is due, however many jobs are sent
 const outagePauseMs = 1000 // before a database that is lost or busy is asked again,
 const faultPauseMs = 5000 // and one that is not migrated, say
 const beatMs = lease * 1000 / 3

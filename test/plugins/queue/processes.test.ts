@@ -1,0 +1,102 @@
+import type { Job } from '../../../plugins/queue/index.js'
+import { test } from 'tap'
+import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
+import { startProgram } from '../../helpers/program.js'
+import { closedDoor, eventually, queueApp } from './app.js'
+
+const program = 'test/programs/queue.ts'
+const tables = 'create table done (n int, pid int); create table begun (job uuid, attempt int, pid int)'
+
+test('two processes do each job once, and one takes over what the other had that was killed', async (t) => {
+  const database = await postgresDatabase(t)
+  const { connectionString, query } = database
+  // This process sends only.
+  const { app, run, change } = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
+    for (const name of ['count', 'hang']) app.queue.define(name, {}, async () => { t.fail('this process runs no jobs') })
+  }, { workers: 0 })
+  await query(tables)
+  const programs = await Promise.all([1, 2].map(() => startProgram(t, program, { TEST_DATABASE: connectionString })))
+  await Promise.all(Array.from({ length: 10 }, async (_, part) => {
+    for (let n = part * 30; n < part * 30 + 30; n++) await app.queue.send('count', { tenant: n % 2 === 0 ? 'a' : 'b', data: { n } })
+  }))
+  await eventually(t, 'all have ended', async () => (await run("select from tenantry_queue.job where task = 'count' and state <> 'completed'")).length === 0)
+  t.same(await query('select count(*)::int as rows, count(distinct n)::int as jobs, count(distinct pid)::int as processes from done'), [{ rows: 300, jobs: 300, processes: 2 }])
+
+  const id = await app.queue.send('hang', { tenant: 'a', data: {} })
+  await eventually(t, 'one has begun', async () => (await query('select from begun')).length === 1)
+  const [first] = await query('select pid from begun')
+  const killed = programs.find(({ pid }) => pid === first?.['pid'])
+  const other = programs.find(({ pid }) => pid !== first?.['pid'])
+  t.equal(await killed?.stop('SIGKILL'), null)
+  t.match(await run('select state from tenantry_queue.job where id = $1', id), [{ state: 'active' }], 'nobody has said anything')
+  // As if its time were over.
+  await change("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
+  await eventually(t, 'the other one has it', async () => (await query('select from begun')).length === 2)
+  t.match(await query('select attempt, pid from begun where job = $1 order by attempt', [id]), [{ attempt: 1 }, { attempt: 2, pid: other?.pid }])
+
+  // In its time for a stop the job does not end.
+  t.equal(await other?.stop(), 0)
+  t.match(await run('select state, retry_count, output from tenantry_queue.job where id = $1', id), [{ state: 'retry', retry_count: 0, output: { message: 'the process that ran it was lost' } }], 'it hands it back, and the attempt does not count')
+})
+
+test('a stop waits for jobs that run, and hands back what takes too long', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const door = closedDoor()
+  const begun: Job[] = []
+  const start = (stopTimeoutMs: number) => queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
+    app.queue.define('work', {}, async (job) => {
+      begun.push(job)
+      await door.opened
+    })
+  }, { workers: 2, stopTimeoutMs })
+  const observer = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => app.queue.define('work', {}, async () => {}), { workers: 0 })
+  const states = async () => (await observer.run('select state, retry_count, started_on is null as fresh from tenantry_queue.job order by created_on')).map((row) => Object.values(row).join(' '))
+  const send = (n: number) => observer.app.queue.send('work', { tenant: 'a', data: { n } })
+
+  const hasty = await start(50)
+  await send(1)
+  await eventually(t, 'it runs', () => begun.length === 1)
+  await hasty.app.close()
+  t.equal(begun[0]?.signal.aborted, true)
+  t.same(await states(), ['retry 0 true'])
+
+  const patient = await start(60_000)
+  await eventually(t, 'another one has it', () => begun.length === 2)
+  t.equal(begun[1]?.attempt, 1, 'as the first attempt')
+  const closed = patient.app.close()
+  await send(2)
+  door.open()
+  await closed
+  t.equal(begun[1]?.signal.aborted, false)
+  t.same(await states(), ['completed 0 false', 'created 0 true'], 'what runs ends, and nothing begins')
+})
+
+test('jobs go on when a database that was lost is there again', async (t) => {
+  const server = await postgresServer(t)
+  const door = closedDoor()
+  const seen: unknown[] = []
+  const { app, run, warnings } = await queueApp(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, (app) => {
+    app.queue.define('work', {}, async ({ data, attempt }) => {
+      seen.push([data['n'], attempt])
+      if (data['n'] === 1) await door.opened
+    })
+  })
+  await app.queue.send('work', { tenant: 'a', data: { n: 1 } })
+  await eventually(t, 'it runs', () => seen.length === 1)
+  await server.stop()
+  await eventually(t, 'the loss is told', () => warnings.filter((message) => message.startsWith('jobs are not run')).length === 1)
+  // It is done, and there is nobody to tell.
+  door.open()
+  await server.start()
+  await eventually(t, 'the job that ended meanwhile is done', async () => {
+    try {
+      return (await run('select state from tenantry_queue.job'))[0]?.['state'] === 'completed'
+    } catch {
+      return false
+    }
+  })
+  await app.queue.send('work', { tenant: 'a', data: { n: 2 } })
+  await eventually(t, 'another one is run', () => seen.length === 2)
+  t.same(seen, [[1, 1], [2, 1]])
+  t.equal(warnings.filter((message) => message.startsWith('jobs are not run')).length, 1)
+})
