@@ -39,7 +39,8 @@ const systemTables = [
   'tenantry.migrations', 'tenantry.documents', 'tenantry.tenants', 'tenantry.deleted_tenants', 'tenantry.tenant_configs',
   'tenantry.secrets', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.users', 'tenantry.user_mfa', 'tenantry.revocations', 'tenantry.api_keys', 'tenantry.tenant_rbac', 'tenantry.tenant_roles',
   'tenantry.resource_usage', 'tenantry.resource_limits', 'tenantry.request_stats', 'tenantry.request_stats_writers',
-  'tenantry.usage_instances', 'tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.usage_reservations'
+  'tenantry.usage_instances', 'tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.usage_reservations',
+  'tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job'
 ]
 
 test('an empty database gets the server\'s tables and the declared ones; twice is a no-op', (t) => forEachEngine(t, async (t, database) => {
@@ -151,7 +152,7 @@ test('a database of the version that had no tenants gets what it lacks, after wh
 test('every system table with a tenant_id is emptied when its tenant is deleted', async (t) => {
   const engine = await openEngine(t, { provider: 'embedded' })
   const found = await engine.transaction(nobody, (session) => session.rows<{ name: string }>({
-    text: "select 'tenantry.' || table_name as name from information_schema.columns where table_schema = 'tenantry' and column_name = 'tenant_id'"
+    text: "select table_schema || '.' || table_name as name from information_schema.columns where table_schema in ('tenantry', 'tenantry_queue') and column_name = 'tenant_id'"
   }))
   t.strictSame(found.map(({ name }) => name).sort(), [...tenantOwnedTables].sort())
 })

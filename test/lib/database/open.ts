@@ -21,7 +21,7 @@ export async function onEachEngine (t: Test, work: (t: Test, engine: Engine) => 
     await t.test(provider, async (t) => {
       if (!shared.has(provider)) shared.set(provider, openShared(provider))
       const engine = await shared.get(provider)!
-      await run(engine, 'drop schema if exists tenantry cascade', 'drop schema public cascade', 'create schema public')
+      await run(engine, 'drop schema if exists tenantry cascade', 'drop schema if exists tenantry_queue cascade', 'drop schema public cascade', 'create schema public')
       await engine.refresh()
       await work(t, engine)
     })
