@@ -1,10 +1,10 @@
 /** `app.billing`'s service on a database, with tenancy and nothing else, and a provider of the test's own. */
-import type { Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
-import type { EngineOptions } from '../../../lib/database/index.js'
 import type { PaymentProvider, ProviderName, Snapshot } from '../../../plugins/billing/providers/provider.js'
+import type { DatabaseSection } from '../../helpers/postgres.js'
 import Fastify from 'fastify'
 import { sql } from 'kysely'
+import { t as root, type Test } from 'tap'
 import { builtInPlans } from '../../../lib/plans.js'
 import auth from '../../../plugins/auth/index.js'
 import { createBilling, type Billing } from '../../../plugins/billing/service.js'
@@ -61,29 +61,42 @@ export interface OpenOptions {
   readonly providers?: readonly FakeProvider[]
 }
 
-export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, clock = fakeClock(at(29).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }: OpenOptions = {}): Promise<Opened> {
+/** With nothing in its database. The embedded one is made once for all tests of a file, and emptied for each. */
+export async function open (t: Test, engine: DatabaseSection, { tenants = {}, clock = fakeClock(at(29).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }: OpenOptions = {}): Promise<Opened> {
   const warnings: Record<string, unknown>[] = []
   const scan = scanLog(t, 'the log of the app')
-  const app = Fastify({
-    logger: {
-      level: 'warn',
-      stream: {
-        write (line: string) {
-          scan.write(line)
-          warnings.push(JSON.parse(line))
-        }
-      }
-    }
-  })
-  t.teardown(() => app.close())
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.ready()
+  const write = (line: string) => {
+    scan.write(line)
+    warnings.push(JSON.parse(line))
+  }
+  const app = engine.provider === 'embedded' ? await sharedApp(write) : await start(engine, write)
+  if (engine.provider !== 'embedded') t.teardown(() => app.close())
   for (const [id, plan] of Object.entries(tenants)) await addTenant(app, id, plan)
   const { db, events, log } = app
   const billing = createBilling({ db, engine: app.engine, events, plans: builtInPlans, provider, providers: new Map(providers.map((one) => [one.name, one])), productPlans, now: clock.now, log })
   return { app, billing, clock, provider: provider ?? fakeProvider(), warnings }
+}
+
+async function start (engine: DatabaseSection, write: (line: string) => void): Promise<FastifyInstance> {
+  const app = Fastify({ logger: { level: 'warn', stream: { write } } })
+  await app.register(database, { ...engine, migrate: 'auto' })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.ready()
+  return app
+}
+
+let shared: FastifyInstance | undefined
+let writeShared: (line: string) => void = () => {}
+
+async function sharedApp (write: (line: string) => void): Promise<FastifyInstance> {
+  writeShared = write
+  if (shared === undefined) {
+    shared = await start({ provider: 'embedded' }, (line) => writeShared(line))
+    root.teardown(() => shared?.close())
+  }
+  await sql`truncate tenantry.tenants, tenantry.deleted_tenants, tenantry.billing_unclaimed, tenantry.audit_log cascade`.execute(shared.db)
+  return shared
 }
 
 export async function addTenant (app: FastifyInstance, id: string, plan = 'free'): Promise<void> {
