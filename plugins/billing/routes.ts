@@ -90,7 +90,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
     schema: {
       tags,
       summary: 'Have another plan, or none',
-      description: 'Without a subscription it begins a checkout. With one, a higher plan and a year in place of a month are changed to now; a lower plan, a month in place of a year and `free` at the end of what is paid. The plan that the tenant has takes back that it ends.',
+      description: 'Without a subscription it begins a checkout. With one, a higher plan and a year in place of a month are changed to now; a lower plan, a month in place of a year and `free` at the end of what is paid. The plan that the tenant has takes back that it ends or changes.',
       headers: KeyHeader,
       body: bodyOf(plans.tiers),
       response: { 200: Upgraded, ...errorResponses(...refusals, 409, 502, 504) }

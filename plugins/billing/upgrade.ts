@@ -67,6 +67,11 @@ export interface UpgradeParts {
 /** What becomes of a subscription. */
 type Change = 'now' | 'period_end' | 'cancel' | 'resume'
 
+interface Done {
+  readonly change: Change | 'checkout'
+  readonly answer: UpgradeAnswer
+}
+
 /**
  * Throws `billingNotConfigured` without a provider, `validationFailed` for what is not sold and for what the tenant has
  * already, `conflict` while another one is under way and where a cancellation stands in the way, and what the provider's calls throw.
@@ -74,7 +79,7 @@ type Change = 'now' | 'period_end' | 'cancel' | 'resume'
 export type Upgrade = (input: UpgradeInput) => Promise<UpgradeAnswer>
 
 export function createUpgrade ({ billing, provider, providers, products, plans, appUrl, dbFor, log, now }: UpgradeParts): Upgrade {
-  async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput): Promise<UpgradeAnswer> {
+  async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput): Promise<Done> {
     const { id, url, amount, currency } = await seller.checkout({
       tenant,
       email,
@@ -83,14 +88,15 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
       cancelUrl: `${appUrl}/billing/cancel`,
       idempotencyKey: keyOf(tenant, idempotencyKey)
     })
-    return { checkoutUrl: url, session: { id, provider: seller.name, plan, billing_cycle: cycle, amount, currency } }
+    return { change: 'checkout', answer: { checkoutUrl: url, session: { id, provider: seller.name, plan, billing_cycle: cycle, amount, currency } } }
   }
 
-  async function change (current: InForce, { tenant, plan, cycle, idempotencyKey }: UpgradeInput): Promise<{ answer: UpgradeAnswer, change: Change }> {
+  async function change (current: InForce, { tenant, plan, cycle, idempotencyKey }: UpgradeInput): Promise<Done> {
     const seller = providers.get(current.provider)
     if (seller === undefined) throw failure('billingNotConfigured', { message: `The subscription is with the payment provider ${current.provider}, which is not configured` })
     const kind = changeTo({ plan, cycle }, current, plans)
     const snapshot = await changed(seller, current.snapshot.id, kind, { plan, cycle }, keyOf(tenant, idempotencyKey))
+    if (snapshot === null) throw refused('/body/targetPlan', `the tenant has ${plan} ${cycle} already`)
     await billing.record(seller.name, tenant, [snapshot])
     const effectiveAt = kind === 'now' || kind === 'resume' ? new Date(now()) : snapshot.periodEnd
     return {
@@ -99,7 +105,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     }
   }
 
-  async function changed (seller: PaymentProvider, id: string, kind: Change, sale: Sale, key: string): Promise<Snapshot> {
+  async function changed (seller: PaymentProvider, id: string, kind: Change, sale: Sale, key: string): Promise<Snapshot | null> {
     switch (kind) {
       case 'cancel': return await seller.cancel(id, key)
       case 'resume': return await seller.resume(id, key)
@@ -121,7 +127,10 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     await billing.sync(tenant)
     const current = await billing.inForce(tenant)
     if (current === null && plan === lowestPlan) throw refused('/body/targetPlan', 'there is no subscription that could end')
-    const { answer, change: kind } = current === null ? { answer: await buy(seller, input), change: 'checkout' } : await change(current, input)
+    const { answer, change: kind } = await (current === null ? buy(seller, input) : change(current, input)).catch((error: unknown) => {
+      // The caller named nothing of the provider's: the product map did.
+      throw isFailure(error, 'notFound') ? failure('providerFailed', { cause: error }) : error
+    })
     const { id, provider: by } = answer.session
     await writeAudit(dbFor(tenant), { tenant, action: 'billing.upgrade', actor, target: `${plan}_${cycle}`, details: { change: kind, provider: by, id }, at: new Date(now()) })
     return answer
@@ -148,17 +157,14 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
   }
 }
 
-/** What becomes of the subscription. Throws `validationFailed` where it is what is wanted already, and `conflict` where it is about to end. */
+/** What becomes of the subscription: `resume` where it is what is wanted, unless something was to happen at its end. Throws `validationFailed` where it ends already, and `conflict` where that stands in the way. */
 export function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plans, 'tiers'>): Change {
   const { cancelAtPeriodEnd, periodEnd } = current.snapshot
   if (plan === lowestPlan) {
     if (cancelAtPeriodEnd) throw refused('/body/targetPlan', `the subscription ends on ${periodEnd.toISOString()} already`)
     return 'cancel'
   }
-  if (plan === current.plan && cycle === current.cycle) {
-    if (!cancelAtPeriodEnd) throw refused('/body/targetPlan', `the tenant has ${plan} ${cycle} already`)
-    return 'resume'
-  }
+  if (plan === current.plan && cycle === current.cycle) return 'resume'
   if (cancelAtPeriodEnd) {
     throw failure('conflict', { message: `The subscription ends on ${periodEnd.toISOString()}: take that back first, by an upgrade to ${current.plan} ${current.cycle}` })
   }

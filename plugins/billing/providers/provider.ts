@@ -106,8 +106,8 @@ export interface PaymentProvider {
   changeProduct (subscriptionId: string, product: string, when: 'now' | 'period_end', idempotencyKey: string): Promise<Snapshot>
   /** At the period's end. */
   cancel (subscriptionId: string, idempotencyKey: string): Promise<Snapshot>
-  /** Takes back a cancellation, or a change of product, at the period's end. */
-  resume (subscriptionId: string, idempotencyKey: string): Promise<Snapshot>
+  /** Takes back a cancellation, or a change of product, at the period's end; null where there is neither, and nothing was done. */
+  resume (subscriptionId: string, idempotencyKey: string): Promise<Snapshot | null>
   /**
    * The event of a webhook's raw body. `signatureInvalid` where the signature, or its time by `now` (ms), is not right;
    * null for kinds that are not handled; `badRequest` for what is signed and not what the provider documents.

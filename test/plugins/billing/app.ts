@@ -27,7 +27,8 @@ export function optionsOf (provider: ProviderName, world: World, sales: Sales): 
   const { baseUrl } = world
   const apiKey = secretText(world.apiKey, 'the key of a provider')
   const webhookSecret = secretText(world.webhookSecret, 'a signing secret')
-  const productMap = Object.fromEntries(Object.entries(sales).map(([key, { product }]) => [key, product]))
+  // One that the provider does not have, as an operator writes it by mistake.
+  const productMap = { ...Object.fromEntries(Object.entries(sales).map(([key, { product }]) => [key, product])), scale_yearly: '00000000-0000-4000-8000-000000000000' }
   return { provider, appUrl: `${appUrl}/`, [provider]: { apiKey, webhookSecret, productMap, baseUrl } }
 }
 

@@ -96,6 +96,7 @@ for (const [key, make] of Object.entries(worlds)) {
     await t.test('a sync finds what no webhook told of, and so does an upgrade', (t) => syncs(t, one))
     await t.test('an Idempotency-Key is one of its tenant', (t) => repeats(t, one))
     await t.test('what cannot be bought is refused with what can', (t) => refuses(t, one))
+    await t.test('a product that the provider does not have is a fault of the platform', (t) => misses(t, one))
     await t.test('a provider that fails changes nothing, and the endpoint says so in time', (t) => fails(t, one))
   })
 }
@@ -164,6 +165,9 @@ async function changes (t: Test, opened: Opened): Promise<void> {
   const { body: { subscription: told } } = await ask('GET /billing/subscription')
   t.equal(Object(lower.body['session'])['effectiveAt'], Object(told)['currentPeriodEnd'], 'at the end of what is paid')
   t.equal(await planAt(ask), 'team', 'until then it stays')
+  t.match(await ask('POST /billing/upgrade', upgradeTo('team')), { status: 200, body: { checkoutUrl: null, session: { id: subscription, plan: 'team' } } }, 'and it can be taken back')
+  refused(t, await ask('POST /billing/upgrade', upgradeTo('team')), 400, 'VALIDATION_FAILED', 'once')
+  t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })
   world.advance(31 * day)
   world.change(subscription, 'renew')
   t.match(await tell('updated', subscription), { status: 200 })
@@ -253,8 +257,8 @@ async function refuses (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
     refused(t, answer, 400, 'VALIDATION_FAILED', JSON.stringify(body))
     return answer.body.details?.map(({ path, message }) => `${path} ${message}`) ?? []
   }
-  t.strictSame(await details({ targetPlan: 'scale', billingCycle: 'monthly' }), ['/body/targetPlan scale monthly is not sold: must be one of pro monthly, pro yearly, team monthly'])
-  t.strictSame(await details({ targetPlan: 'team', billingCycle: 'yearly' }), ['/body/billingCycle team yearly is not sold: must be one of pro monthly, pro yearly, team monthly'])
+  t.strictSame(await details({ targetPlan: 'scale', billingCycle: 'monthly' }), ['/body/billingCycle scale monthly is not sold: must be one of pro monthly, pro yearly, team monthly, scale yearly'])
+  t.strictSame(await details({ targetPlan: 'team', billingCycle: 'yearly' }), ['/body/billingCycle team yearly is not sold: must be one of pro monthly, pro yearly, team monthly, scale yearly'])
   t.strictSame(await details({ targetPlan: 'enterprise', billingCycle: 'yearly' }), ['/body/targetPlan enterprise is sold by agreement: contact the platform'])
   t.strictSame(await details({ targetPlan: 'free', billingCycle: 'yearly' }), ['/body/targetPlan there is no subscription that could end'])
   t.equal(world.calls.filter(({ method }) => method !== 'GET').length, 0)
@@ -266,6 +270,10 @@ async function refuses (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
   }
   for (const body of [{}, { targetPlan: 'pro' }, { billingCycle: 'monthly' }, [], 'pro', { ...upgradeTo('pro').body, tenant: 'other' }, { ...upgradeTo('pro').body, productId: 'x' }]) await details(body)
   refused(t, await caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) })('POST /billing/upgrade', upgradeTo('pro')), 400, 'TENANT_REQUIRED')
+}
+
+async function misses (t: Test, { as }: Opened): Promise<void> {
+  refused(t, await as('acme')('POST /billing/upgrade', upgradeTo('scale', 'yearly')), 502, 'PROVIDER_FAILED')
 }
 
 async function fails (t: Test, opened: Opened): Promise<void> {
@@ -303,8 +311,19 @@ async function fails (t: Test, opened: Opened): Promise<void> {
   world.misfortune('silent', 0)
   t.strictSame(world.strayed, [], 'no redirect is followed')
   t.same(await state(), before, 'nothing is half-changed')
-  t.match(await ask('POST /billing/upgrade', upgradeTo('team')), { status: 200, body: { session: { plan: 'team' } } }, 'once it is back the upgrade is done')
-  t.equal(world.charges(subscription), before.charged + 1)
+
+  // It did what it was asked for, and nobody heard of it.
+  const again = { ...upgradeTo('team'), headers: { 'idempotency-key': 'again' } }
+  world.misfortune('lost', 30)
+  const lost = await ask('POST /billing/upgrade', again)
+  // payprov is read before each try, and then it is found.
+  if (opened.name === 'payprov') t.equal(lost.status, 200)
+  else refused(t, lost, 502, 'PROVIDER_FAILED', 'every answer is lost')
+  world.misfortune('lost', 0)
+  t.equal(await planAt(ask), opened.name === 'payprov' ? 'team' : 'pro')
+  refused(t, await ask('POST /billing/upgrade', again), 400, 'VALIDATION_FAILED', 'and is found when it is asked')
+  t.equal(await planAt(ask), 'team')
+  t.equal(world.charges(subscription), before.charged + 1, 'done once')
 }
 
 async function permits (t: Test, { world, as, apps: [app] }: Opened): Promise<void> {

@@ -59,11 +59,12 @@ export async function cancel (change: Change, id: string): Promise<Snapshot> {
   return snapshotAt(await update(change, id, { cancel_at_period_end: true }))
 }
 
-/** Takes back what would happen at the period's end; as it is where nothing would. */
-export async function resume (change: Change, id: string): Promise<Snapshot> {
+/** Takes back what would happen at the period's end; null where nothing would. */
+export async function resume (change: Change, id: string): Promise<Snapshot | null> {
   const subscribed = await read(change, id)
+  const { schedule } = subscribed.body
   await release(change, subscribed.body)
-  if (!isCanceling(subscribed.body)) return snapshotAt(subscribed)
+  if (!isCanceling(subscribed.body)) return schedule === null || schedule === undefined ? null : snapshotAt(subscribed)
   return snapshotAt(await update(change, id, goingOn(subscribed.body)))
 }
 

@@ -131,10 +131,17 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
         isCanceled || endedAt !== null ? [] : [{ cancel_at_period_end: true }])
     },
     async resume (id, idempotencyKey) {
-      return await change(id, idempotencyKey, new CallTime(timeoutMs), ({ cancel_at_period_end: isCanceled, ended_at: endedAt, pending_update: pending }) => [
-        ...isCanceled || endedAt !== null ? [{ cancel_at_period_end: false }] : [],
-        ...(pending ?? null) === null ? [] : [{ pending_update: null }]
-      ])
+      let isNeeded = false
+      const snapshot = await change(id, idempotencyKey, new CallTime(timeoutMs), ({ cancel_at_period_end: isCanceled, ended_at: endedAt, pending_update: pending }) => {
+        const updates = [
+          ...isCanceled || endedAt !== null ? [{ cancel_at_period_end: false }] : [],
+          ...(pending ?? null) === null ? [] : [{ pending_update: null }]
+        ]
+        // A try after one whose answer was lost finds it done.
+        isNeeded ||= updates.length > 0
+        return updates
+      })
+      return isNeeded ? snapshot : null
     },
     readWebhook: webhookReader(webhookSecrets)
   }
