@@ -9,7 +9,7 @@ import { scanLog } from './log-scan.js'
 import { programArguments, root } from './typescript.js'
 
 /** Settings that a developer's shell may hold and that no test wants; a program logs all it can, and none of it may be a secret. */
-const settings = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, DATA_FOLDER: undefined, HOST: undefined, SECRETS_MASTER_KEY: undefined, SECRETS_PREVIOUS_KEYS: undefined, API_KEY: undefined, LOG_LEVEL: 'trace' }
+const settings = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, DATA_FOLDER: undefined, HOST: undefined, SECRETS_MASTER_KEY: undefined, SECRETS_PREVIOUS_KEYS: undefined, API_KEY: undefined, PAYMENT_PROVIDER: undefined, LOG_LEVEL: 'trace' }
 
 export interface Program {
   /** What the line `listening on` names. */
