@@ -31,7 +31,7 @@ export const Postgres = (what: string) => Section({
     expected: '`postgres://user:password@host:port/database`',
     description: 'The address of the same database for the one connection that hears what other servers change, where `connectionString` leads through a pooler of transactions. Default: `connectionString`.'
   })),
-  schema: Type.Optional(Type.String({ default: 'public', pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$', expected: 'the name of a schema', description: "The schema of the application's tables; `tenantry` is the server's own." })),
+  schema: Type.Optional(Type.String({ default: 'public', pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$', expected: 'the name of a schema', description: "The schema of the application's tables; `tenantry` and `tenantry_queue` are the server's own." })),
   pool: Type.Optional(Pool),
   preparedStatements: Type.Optional(Type.Boolean({ default: true, description: 'Statements that come back are prepared once a connection. false behind a pooler that pools transactions.' })),
   rowLevelSecurity: Type.Optional(Type.Boolean({ default: false, description: 'Statements run in a transaction that names the tenant, so that the policies of the migration hold too. A role that bypasses policies is refused at start.' })),
