@@ -128,7 +128,7 @@ t.test('a member __proto__ is refused and changes nothing', async (t) => {
 t.test('every member that is not built is refused with its reason', async (t) => {
   const planned = (properties: Readonly<Record<string, SchemaNode>>) => Object.entries(properties).filter(([, node]) => node.planned !== undefined)
   const members = planned(Root.properties)
-  t.ok(members.length >= 10)
+  t.ok(members.length >= 9)
   for (const [name, node] of members) {
     for (const value of [{}, [], true, null]) t.strictSame(faultsOf({ [name]: value }), [`/${name}: not in this version yet: ${node.planned}`])
   }
