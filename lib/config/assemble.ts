@@ -8,7 +8,7 @@ import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
 import { canSign, checkAuth } from './meaning/auth.js'
 import { checkAuthProviders } from './meaning/auth-providers.js'
-import { billingOf } from './meaning/billing.js'
+import { billingOf, checkPayprovAddress } from './meaning/billing.js'
 import { checkCache } from './meaning/cache.js'
 import { checkJwt } from './meaning/jwt.js'
 import { checkMfa } from './meaning/mfa.js'
@@ -84,6 +84,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const plans = sections.get('plans', Plans)
   if (plans !== undefined) checkPlans(plans, faults)
   const billing = plans === undefined || embedded || off.has('billing') ? undefined : billingOf(env, plans, faults)
+  if (off.has('billing') && !off.has('tenant-billing') && !embedded) checkPayprovAddress(env, faults)
   const analytics = sections.get('analytics', Analytics)
   const mfa = sections.get('mfa', Mfa)
   if (mfa !== undefined) checkMfa(mfa, { jwt: sections.has('jwt'), off }, faults)

@@ -7,13 +7,16 @@ import { setting, type Env } from '../environment.js'
 import { ConfigError, nearest } from '../faults.js'
 import { parseJson } from '../json.js'
 
-const paymentProviders = ['payprov', 'altprov'] as const
-type ProviderName = typeof paymentProviders[number]
-const cycles = ['monthly', 'yearly'] as const
-type Cycle = typeof cycles[number]
+export const providerNames = ['payprov', 'altprov'] as const
+export type ProviderName = typeof providerNames[number]
+export const cycles = ['monthly', 'yearly'] as const
+export type Cycle = typeof cycles[number]
+
+const oneOfThem = 'expected payprov (Polar) or altprov (Stripe)'
 
 const maxText = 1024 // characters of a key, a secret or an address
 const maxProductId = 255 // characters; ids of both providers are far shorter
+const payprovId = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i // a UUID
 
 /** What one payment provider is reached with, and what it sells. */
 export interface ProviderAccount {
@@ -63,23 +66,31 @@ export function billingOf (env: Env, plans: Changes, faults: FaultList): Billing
   const payprov = accountOf('payprov', env, faults)
   const altprov = accountOf('altprov', env, faults)
   const named = given(env, variables.provider)
-  const provider = paymentProviders.find((name) => name === named)
-  if (named !== undefined && provider === undefined) tell(faults, variables.provider, `expected ${paymentProviders.join(' or ')}`, nearest(named, paymentProviders))
+  const provider = providerNames.find((name) => name === named)
+  if (named !== undefined && provider === undefined) tell(faults, variables.provider, oneOfThem, nearest(named, providerNames))
   if (named === undefined && payprov === undefined && altprov === undefined) return undefined
   const settings = { provider, appUrl: given(env, variables.appUrl), payprov, altprov }
   judge(settings, createPlans(plans).tiers, variables, faults)
   return settings
 }
 
+/** Judges the address at which tenants' own accounts are reached, where nothing else of the settings is wanted. */
+export function checkPayprovAddress (env: Env, faults: FaultList): void {
+  const name = variables.of('payprov', 'baseUrl')
+  const address = given(env, name)
+  if (address !== undefined) judgeUrl(address, name, faults)
+}
+
 /** Judges the options of the plugin alone. */
 export function checkBilling (settings: BillingSettings, tiers: readonly string[], faults: FaultList): void {
-  if (settings.provider !== undefined && !paymentProviders.includes(settings.provider)) tell(faults, options.provider, `expected ${paymentProviders.join(' or ')}`)
+  const isKnown = settings.provider === undefined || providerNames.includes(settings.provider)
+  if (!isKnown) tell(faults, options.provider, oneOfThem)
   const before = faults.faults.length
-  for (const one of paymentProviders) {
+  for (const one of providerNames) {
     const map = settings[one]?.productMap
     if (map !== undefined) isTextMap(map, options.of(one, 'productMap'), faults)
   }
-  if (faults.faults.length === before) judge(settings, tiers, options, faults)
+  if (faults.faults.length === before) judge(isKnown ? settings : { ...settings, provider: undefined }, tiers, options, faults)
 }
 
 /** The plan and cycle that a key of a product map names; null where it is none. */
@@ -88,6 +99,11 @@ export function soldAs (key: string, tiers: readonly string[]): { readonly plan:
   const cycle = cycles.find((name) => name === key.slice(end + 1))
   const plan = key.slice(0, end)
   return end > 0 && cycle !== undefined && tiers.includes(plan) ? { plan, cycle } : null
+}
+
+/** Polar's ids are UUIDs: what is none names nothing there, and is never put into a path. */
+export function isPayprovId (value: unknown): value is string {
+  return typeof value === 'string' && payprovId.test(value)
 }
 
 /** An empty variable is none. */
@@ -138,9 +154,9 @@ function judge (settings: BillingSettings, tiers: readonly string[], names: Name
   if (provider !== undefined && settings[provider]?.apiKey === undefined) missing(names.of(provider, 'apiKey'), 'its key')
   if (provider !== undefined && settings[provider]?.productMap === undefined) missing(names.of(provider, 'productMap'), 'the ids of what is sold, such as {"pro_monthly":"..."}')
   const sold = new Map<string, string>()
-  for (const one of paymentProviders) {
+  for (const one of providerNames) {
     const account = settings[one]
-    if (account !== undefined) judgeAccount(account, (member) => names.of(one, member), { tiers, sold, faults })
+    if (account !== undefined) judgeAccount(one, account, (member) => names.of(one, member), { tiers, sold, faults })
   }
 }
 
@@ -151,7 +167,7 @@ interface Judging {
   readonly faults: FaultList
 }
 
-function judgeAccount (account: ProviderAccount, name: (member: keyof ProviderAccount) => string, { tiers, sold, faults }: Judging): void {
+function judgeAccount (provider: ProviderName, account: ProviderAccount, name: (member: keyof ProviderAccount) => string, { tiers, sold, faults }: Judging): void {
   const { apiKey, organizationId, webhookSecret, previousWebhookSecrets = [], productMap = {}, baseUrl } = account
   const isSent = (text: string | undefined) => text === undefined || (text.length <= maxText && /^[\x21-\x7e]+$/.test(text))
   // It is sent nowhere, and the provider may have let its user choose it.
@@ -161,7 +177,9 @@ function judgeAccount (account: ProviderAccount, name: (member: keyof ProviderAc
   if (!isKept(webhookSecret)) tell(faults, name('webhookSecret'), `expected 1 to ${maxText} characters in one line`)
   if (!previousWebhookSecrets.every(isKept)) tell(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} characters in one line`)
   if (webhookSecret === undefined && previousWebhookSecrets.length > 0) tell(faults, name('webhookSecret'), 'missing: there are secrets of before, and none of now')
-  if (baseUrl !== undefined) judgeUrl(baseUrl, name('baseUrl'), faults)
+  if (baseUrl !== undefined && judgeUrl(baseUrl, name('baseUrl'), faults) && provider === 'altprov' && !/^\/(v1\/?)?$/.test(new URL(baseUrl).pathname)) {
+    tell(faults, name('baseUrl'), 'expected an address without a path, such as https://api.stripe.com: the SDK takes none')
+  }
   for (const [key, id] of Object.entries(productMap)) {
     const place = name('productMap')
     if (soldAs(key, tiers) === null) {
@@ -169,16 +187,18 @@ function judgeAccount (account: ProviderAccount, name: (member: keyof ProviderAc
       tell(faults, place, `"${key}" is none of what there is to sell: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`, nearest(key, known))
     }
     if (id.length > maxProductId || !/^[\x21-\x7e]+$/.test(id)) tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxProductId} visible ASCII characters`)
-    else if (sold.has(id)) tell(faults, place, `"${key}" has the same id as "${sold.get(id) ?? ''}": a subscription could not be told from another one`)
-    else sold.set(id, key)
+    else if (provider === 'payprov' && !isPayprovId(id)) tell(faults, place, `"${key}": expected the id of a product or price of Polar, which is a UUID`)
+    else if (sold.has(id)) tell(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: a subscription could not be told from another one`)
+    else sold.set(id, `"${key}" of ${place}`)
   }
 }
 
-/** The address is not shown: it may hold a password. */
-function judgeUrl (text: string, place: string, faults: FaultList): void {
+/** Whether it is one. The address is not shown: it may hold a password. */
+function judgeUrl (text: string, place: string, faults: FaultList): boolean {
   const url = text.length <= maxText && URL.canParse(text) ? new URL(text) : null
   const plain = url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username === '' && url.password === '' && url.search === '' && url.hash === ''
   if (!plain) tell(faults, place, 'expected an absolute address, http or https, without user, query and fragment')
+  return plain
 }
 
 function tell (faults: FaultList, location: string, message: string, suggestion?: string): void {

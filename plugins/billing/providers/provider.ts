@@ -4,12 +4,10 @@
  * terms, whatever the provider calls it.
  */
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Cycle, ProviderName } from '../../../lib/config/meaning/billing.js'
+import { cycles, providerNames } from '../../../lib/config/meaning/billing.js'
 
-export const providerNames = ['payprov', 'altprov'] as const
-export type ProviderName = typeof providerNames[number]
-
-export const cycles = ['monthly', 'yearly'] as const
-export type Cycle = typeof cycles[number]
+export { cycles, providerNames, type Cycle, type ProviderName }
 
 /** `incomplete`: never paid; `unpaid`: the provider has given up; `canceled`: it has ended, or will not be renewed. */
 export const statuses = ['active', 'trialing', 'past_due', 'canceled', 'unpaid', 'incomplete'] as const

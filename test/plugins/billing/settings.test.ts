@@ -10,7 +10,9 @@ import { faultsOn } from '../../lib/config/documents.js'
 
 type Env = Record<string, string>
 
-const map = '{"pro_monthly":"prod_1"}'
+/** An id of Polar's. */
+const id = (number: number) => `00000000-0000-4000-8000-00000000000${number}`
+const map = `{"pro_monthly":"${id(1)}"}`
 const chosen: Env = { PAYMENT_PROVIDER: 'payprov', PAYPROV_API_KEY: 'polar_oat_secret_of_a_test', PAYPROV_PRODUCT_MAP: map, APP_URL: 'https://app.example.com' }
 
 function faults (env: Env, members: object = {}): string[] {
@@ -31,15 +33,16 @@ t.test('settings of a provider become a part of the configuration', async (t) =>
   }).billing, {
     provider: 'payprov',
     appUrl: 'https://app.example.com',
-    payprov: { apiKey: chosen['PAYPROV_API_KEY'], organizationId: 'org', webhookSecret: 'whsec_bmV3', previousWebhookSecrets: ['one', 'two'], productMap: { pro_monthly: 'prod_1' }, baseUrl: 'http://127.0.0.1:4010' },
+    payprov: { apiKey: chosen['PAYPROV_API_KEY'], organizationId: 'org', webhookSecret: 'whsec_bmV3', previousWebhookSecrets: ['one', 'two'], productMap: { pro_monthly: id(1) }, baseUrl: 'http://127.0.0.1:4010' },
     altprov: { webhookSecret: 'whsec_old', apiKey: undefined }
   })
   t.equal(checkConfig({ routes: [], plugins: { billing: false } }, { env: { PAYMENT_PROVIDER: 'wrong' } }).billing, undefined, 'a group that is off asks for nothing')
-  t.strictSame(faults({ ...chosen, PAYPROV_PRODUCT_MAP: '{"school_yearly":"a"}' }, { plans: { school: {} } }), [], 'of the plans of the document')
+  t.strictSame(faults({ ...chosen, PAYPROV_PRODUCT_MAP: `{"school_yearly":"${id(1)}"}` }, { plans: { school: {} } }), [], 'of the plans of the document')
 })
 
 t.test('every fault is told, with the name of its setting and those of the document', async (t) => {
-  t.strictSame(faults({ PAYMENT_PROVIDER: 'payprv' }), ['PAYMENT_PROVIDER: expected payprov or altprov, did you mean "payprov"?'])
+  t.strictSame(faults({ PAYMENT_PROVIDER: 'payprv' }), ['PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe), did you mean "payprov"?'])
+  t.strictSame(faults({ PAYMENT_PROVIDER: 'stripe' }), ['PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe)'])
   t.match(faults({ PAYMENT_PROVIDER: 'altprov' }, { pagination: { maxLimit: 0 } }), [
     /^\/pagination\/maxLimit: /, /^APP_URL: missing: /, /^ALTPROV_API_KEY: missing: /, /^ALTPROV_PRODUCT_MAP: missing: /
   ])
@@ -54,19 +57,24 @@ t.test('every fault is told, with the name of its setting and those of the docum
   for (const url of ['app.example.com', '/app', '//example.com', 'javascript:alert(1)', 'https://a.example/?x=1', 'https://a.example/#x', `https://a.example/${'x'.repeat(1024)}`]) {
     t.match(faults({ ...chosen, APP_URL: url }), [/^APP_URL: expected an absolute address/], url.slice(0, 40))
   }
+  for (const path of ['', '/', '/v1', '/v1/']) t.strictSame(faults({ ALTPROV_WEBHOOK_SECRET: 'whsec_old', ALTPROV_BASE_URL: `http://127.0.0.1:4010${path}` }), [], path)
+  t.match(faults({ ALTPROV_WEBHOOK_SECRET: 'whsec_old', ALTPROV_BASE_URL: 'http://127.0.0.1:4010/stripe' }), [/^ALTPROV_BASE_URL: expected an address without a path/])
+  t.match(faults({ PAYPROV_BASE_URL: 'polar.sh', PAYMENT_PROVIDER: 'wrong' }, { plugins: { billing: false } }), [/^PAYPROV_BASE_URL: expected an absolute address/], "tenants' own accounts are reached there")
+  t.strictSame(faults({ PAYPROV_BASE_URL: 'polar.sh' }, { plugins: { billing: false, 'tenant-billing': false } }), [])
 })
 
 t.test('a product map has keys of plans and cycles, and an id for each', async (t) => {
   const fault = (text: string, more: Env = {}) => faults({ ...chosen, ...more, PAYPROV_PRODUCT_MAP: text })
-  t.strictSame(fault('{"pro_montly":"a","team_yearly":"b"}'), ['PAYPROV_PRODUCT_MAP: "pro_montly" is none of what there is to sell: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'])
-  for (const key of ['gold_monthly', 'pro', 'pro_', '_monthly', 'pro_weekly', 'PRO_monthly', 'pro-monthly', '__proto__', 'constructor', 'monthly']) t.match(fault(JSON.stringify({ x: 1 }).replace('"x":1', `"${key}":"a"`)), [/is none of what there is to sell/], key)
-  for (const id of ['', ' ', 'two words', 'ü', 'x'.repeat(256)]) t.match(fault(JSON.stringify({ pro_monthly: id })), [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id/], id)
-  for (const id of [1, null, true, {}, ['a']]) t.match(fault(JSON.stringify({ pro_monthly: id })), [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id as a text/], JSON.stringify(id))
+  t.strictSame(fault(`{"pro_montly":"${id(1)}","team_yearly":"${id(2)}"}`), ['PAYPROV_PRODUCT_MAP: "pro_montly" is none of what there is to sell: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'])
+  for (const key of ['gold_monthly', 'pro', 'pro_', '_monthly', 'pro_weekly', 'PRO_monthly', 'pro-monthly', '__proto__', 'constructor', 'monthly']) t.match(fault(JSON.stringify({ x: 1 }).replace('"x":1', `"${key}":"${id(1)}"`)), [/is none of what there is to sell/], key)
+  for (const wrong of ['', ' ', 'two words', 'ü', 'x'.repeat(256)]) t.match(fault(JSON.stringify({ pro_monthly: wrong })), [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id/], wrong)
+  for (const wrong of ['pro', 'price_1Q', `${id(1)}0`, `polar_${id(1)}`]) t.match(fault(JSON.stringify({ pro_monthly: wrong })), [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the id of a product or price of Polar, which is a UUID/], wrong)
+  for (const wrong of [1, null, true, {}, ['a']]) t.match(fault(JSON.stringify({ pro_monthly: wrong })), [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id as a text/], JSON.stringify(wrong))
   for (const text of ['[]', '"a"', '1', 'null']) t.match(fault(text), [/^PAYPROV_PRODUCT_MAP: expected a JSON object/], text)
   t.match(fault('{"pro_monthly":"a"'), [/^PAYPROV_PRODUCT_MAP:1:19: expected a closing brace/])
   t.match(fault('{"pro_monthly":"a","pro_monthly":"b"}'), [/^PAYPROV_PRODUCT_MAP:1:20: the member "pro_monthly" is given twice/])
-  t.match(fault('{"pro_monthly":"a","pro_yearly":"a"}'), [/"pro_yearly" has the same id as "pro_monthly"/])
-  t.match(fault('{"pro_monthly":"a"}', { ALTPROV_PRODUCT_MAP: '{"team_monthly":"a"}' }), [/^ALTPROV_PRODUCT_MAP: "team_monthly" has the same id as "pro_monthly"/], 'nor at the other provider')
+  t.match(fault(`{"pro_monthly":"${id(1)}","pro_yearly":"${id(1)}"}`), [/"pro_yearly" has the same id as "pro_monthly" of PAYPROV_PRODUCT_MAP/])
+  t.match(fault(map, { ALTPROV_PRODUCT_MAP: `{"team_monthly":"${id(1)}"}` }), [/^ALTPROV_PRODUCT_MAP: "team_monthly" has the same id as "pro_monthly" of PAYPROV_PRODUCT_MAP/], 'nor at the other provider')
 })
 
 t.test('no fault shows what a setting holds', async (t) => {
@@ -97,7 +105,7 @@ t.test('the plugin alone judges its options the same way, by their names', async
     return faults.faults.map(formatFault)
   }
   t.match(told({ provider: 'payprov', payprov }), [/^appUrl: missing/, /^payprov\.apiKey: missing/, /^payprov\.productMap: "pro_montly" is none/])
-  t.match(told(JSON.parse('{"provider":"stripe"}')), [/^provider: expected payprov or altprov/])
+  t.strictSame(told(JSON.parse('{"provider":"stripe"}')), ['provider: expected payprov (Polar) or altprov (Stripe)'])
   t.match(told({ altprov }), [/^altprov\.productMap: "pro_monthly": expected the provider's id as a text/])
   await t.rejects(billing(Fastify(), {}), /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/billing"/)
 })

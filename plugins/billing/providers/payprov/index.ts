@@ -2,11 +2,11 @@
 import type { models } from '@polar-sh/sdk/2026-04'
 import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { Type } from 'typebox'
+import { isPayprovId } from '../../../../lib/config/meaning/billing.js'
 import { failure, isFailure } from '../../../../lib/errors.js'
 import { CallTime } from '../call.js'
 import { documented } from '../documented.js'
 import { createPayprovClient, type PayprovServices } from './client.js'
-import { isPayprovId } from './ids.js'
 import { readSubscription, snapshotOf, Subscription } from './subscription.js'
 import { webhookReader } from './webhook.js'
 
