@@ -49,8 +49,8 @@ export function createQueue ({ engine, store, workers, wake }: QueueParts): Queu
     const { retryLimit, retryDelay } = taskOf(name)
     const job = { tenant, task: name, data: textOf(data), key: key ?? null, delay: Math.ceil(delay * 1000) / 1000, priority, retryLimit, retryDelay, slot }
     if (transaction === undefined) {
-      const db = tenant === '' ? engine.kysely : engine.kyselyFor(tenant)
-      const id = await db.transaction().execute((own) => store.send(own, job))
+      // The platform is always there: nothing has to be held while its job is written.
+      const id = tenant === '' ? await store.send(engine.kysely, job) : await engine.kyselyFor(tenant).transaction().execute((own) => store.send(own, job))
       wake()
       return id
     }
