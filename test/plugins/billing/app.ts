@@ -28,7 +28,7 @@ export function optionsOf (provider: ProviderName, world: World, sales: Sales): 
   const apiKey = secretText(world.apiKey, 'the key of a provider')
   const webhookSecret = secretText(world.webhookSecret, 'a signing secret')
   // One that the provider does not have, as an operator writes it by mistake.
-  const productMap = { ...Object.fromEntries(Object.entries(sales).map(([key, { product }]) => [key, product])), scale_yearly: '00000000-0000-4000-8000-000000000000' }
+  const productMap = { ...Object.fromEntries(Object.entries(sales).map(([key, { product }]) => [key, product])), scale_yearly: provider === 'payprov' ? '00000000-0000-4000-8000-000000000000' : 'prod_missing' }
   return { provider, appUrl: `${appUrl}/`, [provider]: { apiKey, webhookSecret, productMap, baseUrl } }
 }
 

@@ -64,7 +64,7 @@ test('webhooks of payment providers', async (t) => {
   altprov.advance(Date.now() - altprov.now())
   const [sold, alsoSold] = [sellAll(payprov), sellAll(altprov)]
   const { webhookSecret = '', productMap } = optionsOf('altprov', altprov, alsoSold).altprov ?? {}
-  const app = await testServer(t, { server: { trustProxy: true }, rateLimit: { enabled: true, default: { max: 5, windowMs: 60_000 } } }, {
+  const app = await testServer(t, { server: { trustProxy: true, bodyLimit: 50_000_000 }, rateLimit: { enabled: true, default: { max: 5, windowMs: 60_000 } } }, {
     engine: { provider: 'postgres', postgres: { connectionString } },
     tenants: ['acme', 'globex', 'initech', 'umbrella'],
     env: {
