@@ -3,7 +3,7 @@
  * mirrors the project, so that whatever is looked for beside a module is there: JavaScript stands beside the TypeScript
  * that it comes from (and stack traces point to), and all other files are symbolic links.
  */
-import { mkdir, mkdtemp, readdir, realpath, symlink } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, realpath, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,6 +18,16 @@ const target: BuildOptions = { format: 'esm', platform: 'node', target: `node${p
 /** Makes the folder, a new one each time, and returns its path; its caller deletes it. */
 export async function compileProject (root: string): Promise<string> {
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'tenantry-compiled-'))
+  try {
+    await fill(root, folder)
+    return folder
+  } catch (error) {
+    await rm(folder, { recursive: true })
+    throw error
+  }
+}
+
+async function fill (root: string, folder: string): Promise<void> {
   for (const name of await readdir(root)) {
     if (!['dist', 'node_modules', ...tsconfig.include].includes(name)) await symlink(join(root, name), join(folder, name))
   }
@@ -27,7 +37,6 @@ export async function compileProject (root: string): Promise<string> {
   const sources: string[] = []
   for (const name of tsconfig.include) sources.push(...await mirror(root, folder, name))
   await build({ ...target, absWorkingDir: root, entryPoints: sources, outbase: root, outdir: folder, sourcemap: true, sourcesContent: false })
-  return folder
 }
 
 async function copyPackages (root: string, folder: string): Promise<void> {
