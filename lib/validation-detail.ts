@@ -55,7 +55,7 @@ export function detailOf (error: ErrorObject, base: string): ErrorDetail {
 function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>>): string {
   switch (error.keyword) {
     case 'type': return `must be ${listOf(params['type']).map((name) => typeTexts[name] ?? name).join(' or ')}`
-    case 'enum': return `must be one of ${valuesOf(params['allowedValues'])}`
+    case 'enum': return enumText(error.parentSchema?.['expected'], params['allowedValues'])
     case 'const': return `must be ${valuesOf([params['allowedValue']])}`
     case 'format': return formatTexts[String(params['format'])] ?? `must be of the format ${String(params['format'])}`
     case 'pattern': return patternText(error.parentSchema?.['expected'], params['pattern'])
@@ -73,6 +73,10 @@ function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>
     case 'false schema': case 'not': return 'is not accepted'
     default: return error.message ?? 'is not valid'
   }
+}
+
+function enumText (expected: unknown, values: unknown): string {
+  return `must be ${typeof expected === 'string' ? expected : `one of ${valuesOf(values)}`}`
 }
 
 function patternText (expected: unknown, pattern: unknown): string {

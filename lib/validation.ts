@@ -34,7 +34,7 @@ const shared: Options = {
   addUsedSchema: false,
   useDefaults: true,
   verbose: true,
-  // `expected` says in words what a `pattern` accepts.
+  // `expected` says in words what a `pattern` or an `enum` accepts.
   keywords: ['example', { keyword: 'expected', schemaType: 'string' }]
 }
 

@@ -5,7 +5,6 @@ import type { Plans } from '../../lib/plans.js'
 import type { Billing } from './service.js'
 import type { Upgrade } from './upgrade.js'
 import { Type, type Static } from 'typebox'
-import { failure } from '../../lib/errors.js'
 import { compileValidator } from '../../lib/validation.js'
 import { actorOf } from '../audit/actor.js'
 import { isPlatformAdmin } from '../auth/access.js'
@@ -13,6 +12,7 @@ import { errorResponses } from '../conventions.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { tenantOf } from '../tenancy/required.js'
 import { Email } from '../users/user.js'
+import { idempotencyKeyOf, IdempotencyHeaders } from './idempotency.js'
 import { cycles, providerNames, statuses } from './providers/provider.js'
 
 const Time = (description: string) => Type.String({ format: 'date-time', description })
@@ -50,7 +50,6 @@ const Upgraded = Type.Object({
 
 const NoQuery = Type.Object({}, { additionalProperties: false })
 const NoBody = Type.Object({}, { additionalProperties: false })
-const KeyHeader = Type.Object({ 'Idempotency-Key': Type.Optional(Type.String({ description: '1 to 255 visible ASCII characters: the same for tries of the same upgrade, which then is one checkout.' })) })
 
 /** The body, where a plan is one that the server has. */
 function bodyOf (tiers: readonly string[]) {
@@ -91,15 +90,16 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
       tags,
       summary: 'Have another plan, or none',
       description: 'Without a subscription it begins a checkout. With one, a higher plan and a year in place of a month are changed to now; a lower plan, a month in place of a year and `free` at the end of what is paid. The plan that the tenant has takes back that it ends or changes.',
-      headers: KeyHeader,
+      headers: IdempotencyHeaders,
       body: bodyOf(plans.tiers),
       response: { 200: Upgraded, ...errorResponses(...refusals, 409, 502, 504) }
-    },
-    async onRequest (request) { idempotencyKeyOf(request) }
+    }
   }, async (request, reply) => {
     await admit(request, reply)
     const { targetPlan: plan, billingCycle: cycle } = request.body
-    const done = await upgrade({ tenant: tenantOf(request), plan, cycle, email: emailOf(request), idempotencyKey: idempotencyKeyOf(request), actor: actorOf(request) })
+    const tenant = tenantOf(request)
+    const { idempotencyKey } = idempotencyKeyOf(request, tenant)
+    const done = await upgrade({ tenant, plan, cycle, email: emailOf(request), idempotencyKey, actor: actorOf(request) })
     return { success: true, ...done }
   })
 
@@ -124,14 +124,6 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
 async function admit (request: FastifyRequest, reply: FastifyReply): Promise<void> {
   // Without the plugin rate-limit nothing counts.
   if (request.server.hasDecorator('rateLimiter')) await request.server.rateLimiter.check(request, reply, asked)
-}
-
-/** Throws `badRequest` for one that is none; Node joins several with a comma and a space. */
-function idempotencyKeyOf ({ headers }: FastifyRequest): string | undefined {
-  const key = headers['idempotency-key']
-  if (key === undefined) return undefined
-  if (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key)) return key
-  throw failure('badRequest', { message: 'Idempotency-Key must be 1 to 255 visible ASCII characters, sent once' })
 }
 
 const emailFaults = compileValidator(Type.Object({ email: Email }), 'body')

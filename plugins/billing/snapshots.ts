@@ -1,6 +1,6 @@
 /**
  * What is known of one subscription, out of what was told of it in any order. `merged` is commutative, associative and
- * idempotent: whoever has heard the same knows the same, whatever came first, twice or late (issue "Webhooks").
+ * idempotent: whoever has heard the same knows the same, whatever came first, twice or late.
  */
 import type { Snapshot } from './providers/provider.js'
 

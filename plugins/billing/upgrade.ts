@@ -10,11 +10,11 @@ import type { Plans } from '../../lib/plans.js'
 import type { Cycle, PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
 import type { Billing, InForce } from './service.js'
 import type { ProductMap, Sale } from './settings.js'
-import { createHash, randomUUID } from 'node:crypto'
 import { createAttempts, type AttemptRule } from '../../lib/attempts.js'
 import { writeAudit, type Actor } from '../../lib/audit.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { unlimited } from '../../lib/plans.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import { lowestPlan } from './plan-of.js'
 
 /** One at a time: the place of one that was cut off is free again after the window. */
@@ -24,8 +24,8 @@ export interface UpgradeInput extends Sale {
   readonly tenant: string
   /** The e-mail address of who pays, where it is known. */
   readonly email: string | undefined
-  /** The caller's own; undefined without one. */
-  readonly idempotencyKey: string | undefined
+  /** The same for tries of the same upgrade, and of no other tenant. */
+  readonly idempotencyKey: string
   readonly actor: Actor
 }
 
@@ -86,7 +86,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
       product: productOf(seller, { plan, cycle }),
       successUrl: `${appUrl}/billing/success?session={CHECKOUT_ID}`,
       cancelUrl: `${appUrl}/billing/cancel`,
-      idempotencyKey: keyOf(tenant, idempotencyKey)
+      idempotencyKey
     })
     return { change: 'checkout', answer: { checkoutUrl: url, session: { id, provider: seller.name, plan, billing_cycle: cycle, amount, currency } } }
   }
@@ -95,7 +95,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     const seller = providers.get(current.provider)
     if (seller === undefined) throw failure('billingNotConfigured', { message: `The subscription is with the payment provider ${current.provider}, which is not configured` })
     const kind = changeTo({ plan, cycle }, current, plans)
-    const snapshot = await changed(seller, current.snapshot.id, kind, { plan, cycle }, keyOf(tenant, idempotencyKey))
+    const snapshot = await changed(seller, current.snapshot.id, kind, { plan, cycle }, idempotencyKey)
     if (snapshot === null) throw refused('/body/targetPlan', `the tenant has ${plan} ${cycle} already`)
     await billing.record(seller.name, tenant, [snapshot])
     const effectiveAt = kind === 'now' || kind === 'resume' ? new Date(now()) : snapshot.periodEnd
@@ -121,6 +121,16 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     return product
   }
 
+  /** The caller named nothing of the provider's: the product map did, or what is known of the subscription. */
+  function missingAt (seller: PaymentProvider, current: InForce | null, { plan, cycle }: UpgradeInput): string {
+    const name = current?.provider ?? seller.name
+    const product = products.idOf(name, { plan, cycle })
+    return `${name} does not have ${[
+      ...current === null ? [] : [`the subscription ${current.snapshot.id}`],
+      ...product === undefined ? [] : [`${product}, which the product map names for ${plan}_${cycle}`]
+    ].join(' or ')}`
+  }
+
   async function upgrade (seller: PaymentProvider, input: UpgradeInput): Promise<UpgradeAnswer> {
     const { tenant, plan, cycle, actor } = input
     // What a webhook would tell may be on its way: whoever has bought it a moment ago buys it no second time.
@@ -128,8 +138,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     const current = await billing.inForce(tenant)
     if (current === null && plan === lowestPlan) throw refused('/body/targetPlan', 'there is no subscription that could end')
     const { answer, change: kind } = await (current === null ? buy(seller, input) : change(current, input)).catch((error: unknown) => {
-      // The caller named nothing of the provider's: the product map did.
-      throw isFailure(error, 'notFound') ? failure('providerFailed', { cause: error }) : error
+      throw isFailure(error, 'notFound') ? failure('providerFailed', { cause: new Error(missingAt(seller, current, input), { cause: error }) }) : error
     })
     const { id, provider: by } = answer.session
     await writeAudit(dbFor(tenant), { tenant, action: 'billing.upgrade', actor, target: `${plan}_${cycle}`, details: { change: kind, provider: by, id }, at: new Date(now()) })
@@ -183,11 +192,6 @@ function minorDigits (currency: string): number {
   return new Intl.NumberFormat('en', { style: 'currency', currency }).resolvedOptions().maximumFractionDigits ?? 2
 }
 
-/** Of no other tenant and no other endpoint, and of one length. */
-function keyOf (tenant: string, given: string | undefined): string {
-  return given === undefined ? randomUUID() : createHash('sha256').update(`POST /billing/upgrade\n${tenant}\n${given}`).digest('hex')
-}
-
 function notSold ({ plan, cycle }: Sale, sold: readonly Sale[], plans: Plans): TenantryError {
   const { price } = plans.of(plan)
   if (price.monthly === unlimited && !sold.some((sale) => sale.plan === plan)) return refused('/body/targetPlan', `${plan} is sold by agreement: contact the platform`)
@@ -196,5 +200,5 @@ function notSold ({ plan, cycle }: Sale, sold: readonly Sale[], plans: Plans): T
 }
 
 function refused (path: string, message: string): TenantryError {
-  return failure('validationFailed', { extras: { details: [{ path, message, keyword: 'enum' }] } })
+  return invalidInput(path, message, 'enum')
 }

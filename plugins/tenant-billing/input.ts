@@ -1,6 +1,6 @@
 /** What callers send of products and checkouts, checked beyond its schema. */
 import { Type, type Static } from 'typebox'
-import { failure, type TenantryError } from '../../lib/errors.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import { currencies } from './currencies.js'
 import { intervals, type Interval } from './records.js'
 
@@ -16,13 +16,13 @@ export const NewProduct = Type.Object({
   description: Type.Optional(Type.Union([Type.String({ maxLength: 10_000, pattern: '^[^\\u0000]*$' }), Type.Null()], { description: 'Default: none.' })),
   prices: Type.Array(Type.Object({
     amount: Type.Integer({ minimum: 0, maximum: maxAmount, description: 'In minor units of the currency, such as cents; 0 is free. payprov has a least amount for each currency, such as 50 for `usd`.', examples: [2900] }),
-    currency: Type.Enum([...currencies], { description: 'ISO 4217 in lower case.', examples: ['usd'] }),
+    currency: Type.Enum([...currencies], { expected: 'a currency that payprov takes, by its ISO 4217 code in lower case, such as usd', description: 'ISO 4217 in lower case.', examples: ['usd'] }),
     interval: Type.Enum([...intervals], { description: 'How often it is paid: the same in all prices of a product.' })
   }, closed), { minItems: 1, maxItems: currencies.length, description: 'One for each currency.' })
 }, closed)
 export type NewProduct = Static<typeof NewProduct>
 
-const Url = (description: string) => Type.String({ minLength: 1, maxLength: maxUrl, description: `${description} Absolute, http or https, without a user or password.` })
+const Url = (description: string) => Type.String({ maxLength: maxUrl, pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#]', expected: 'an absolute URL of http or https', description: `${description} Absolute, http or https, without a user or password.` })
 
 export const NewCheckout = Type.Object({
   productPriceId: Id('The id of a price of one of the products.'),
@@ -34,12 +34,12 @@ export type NewCheckout = Static<typeof NewCheckout>
 
 /** The interval of a product's prices: payprov has one for each product, and one price for each currency. Throws `validationFailed`. */
 export function intervalOf ([first, ...others]: NewProduct['prices']): Interval {
-  if (first === undefined) throw invalid('/body/prices', 'must have at least 1 item', 'minItems')
+  if (first === undefined) throw invalidInput('/body/prices', 'must have at least 1 item', 'minItems')
   const seen = new Set<string>([first.currency])
   for (const [index, { currency, interval }] of others.entries()) {
     const at = `/body/prices/${index + 1}`
-    if (interval !== first.interval) throw invalid(`${at}/interval`, `must be "${first.interval}", as in the first price: a product has one interval`, 'const')
-    if (seen.has(currency)) throw invalid(`${at}/currency`, 'must not be that of another price: a product has one price in each currency', 'uniqueItems')
+    if (interval !== first.interval) throw invalidInput(`${at}/interval`, `must be "${first.interval}", as in the first price: a product has one interval`, 'const')
+    if (seen.has(currency)) throw invalidInput(`${at}/currency`, 'must not be that of another price: a product has one price in each currency', 'uniqueItems')
     seen.add(currency)
   }
   return first.interval
@@ -49,10 +49,6 @@ export function intervalOf ([first, ...others]: NewProduct['prices']): Interval 
 export function checkUrl (text: string, member: 'successUrl' | 'cancelUrl'): void {
   const [, authority] = /^https?:\/\/([^/?#]+)(?:[/?#]|$)/i.exec(text) ?? []
   // What browsers read as another character, or drop, is no part of a URL that two programs read alike.
-  if (authority === undefined || !URL.canParse(text) || /[\s\\\p{Cc}]/u.test(text)) throw invalid(`/body/${member}`, 'must be an absolute URL of http or https', 'format')
-  if (authority.includes('@')) throw invalid(`/body/${member}`, 'must not hold a user or password', 'format')
-}
-
-function invalid (path: string, message: string, keyword: string): TenantryError {
-  return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
+  if (authority === undefined || !URL.canParse(text) || /[\s\\\p{Cc}]/u.test(text)) throw invalidInput(`/body/${member}`, 'must be an absolute URL of http or https', 'format')
+  if (authority.includes('@')) throw invalidInput(`/body/${member}`, 'must not hold a user or password', 'format')
 }

@@ -1,6 +1,6 @@
 /** Lists across the pages of payprov: up to 1,000 records an answer, and a cursor for those after them. */
 import type { Page } from './records.js'
-import { failure } from '../../lib/errors.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 
 export type Resource = 'products' | 'customers' | 'subscriptions'
 
@@ -44,5 +44,5 @@ function pageOfCursor (resource: Resource, cursor: string): number {
   const [name, page] = Buffer.from(cursor, 'base64url').toString('latin1').split(':')
   const number = Number(page)
   if (name === resource && Number.isInteger(number) && number > 1 && number <= maxPage && cursorOf(resource, number) === cursor) return number
-  throw failure('validationFailed', { extras: { details: [{ path: '/query/cursor', message: 'must be the `nextCursor` of an answer of this list', keyword: 'format' }] } })
+  throw invalidInput('/query/cursor', 'must be the `nextCursor` of an answer of this list', 'format')
 }

@@ -33,6 +33,8 @@ interface Opened {
   readonly as: (tenant: string, app?: FastifyInstance) => Ask
   /** The provider's event, at the first app. */
   readonly tell: (kind: EventKind, subscription: string) => Promise<Answer>
+  /** Lines of the log of an app of its own. */
+  readonly logged?: readonly string[]
 }
 
 /** Their clocks begin with that of the machine, which is that of the servers. */
@@ -45,7 +47,7 @@ const worlds: Readonly<Record<ProviderName, (t: Test) => Promise<World>>> = {
   }
 }
 
-function opened (t: Test, given: Pick<Opened, 'name' | 'world' | 'apps' | 'sales' | 'query'>): Opened {
+function opened (t: Test, given: Omit<Opened, 'as' | 'tell'>): Opened {
   const { name, world, apps } = given
   return {
     ...given,
@@ -68,7 +70,8 @@ async function alone (t: Test, name: ProviderName, make: (t: Test) => Promise<Wo
   const { connectionString, query } = await postgresDatabase(t)
   const world = await make(t)
   const sales = sellAll(world)
-  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  const [logged, scan]: [string[], ReturnType<typeof scanLog>] = [[], scanLog(t, 'the log of the app')]
+  const app = Fastify({ logger: { level: 'trace', stream: { write: (line: string) => { logged.push(line); scan.write(line) } } } })
   t.teardown(() => app.close())
   await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })
@@ -77,7 +80,7 @@ async function alone (t: Test, name: ProviderName, make: (t: Test) => Promise<Wo
   await app.register(queue)
   await app.register(billing, { ...optionsOf(name, world, sales), now: world.now })
   for (const id of tenants) await app.tenants.create({ id, name: id })
-  return opened(t, { name, world, sales, apps: [app, app], query })
+  return opened(t, { name, world, sales, apps: [app, app], query, logged })
 }
 
 for (const [key, make] of Object.entries(worlds)) {
@@ -245,7 +248,7 @@ async function repeats (t: Test, { world, as }: Opened): Promise<void> {
   const longest = await as('third')('POST /billing/upgrade', { ...upgradeTo('pro'), headers: { 'idempotency-key': '~'.repeat(255) } })
   t.equal(longest.status, 200)
   for (const key of ['', ' ', 'two words', 'x'.repeat(256), 'ключ', 'a\tb', 'one, two']) {
-    refused(t, await as('third')('POST /billing/upgrade', { ...upgradeTo('pro'), headers: { 'idempotency-key': Buffer.from(key).toString('latin1') } }), 400, 'BAD_REQUEST', JSON.stringify(key.slice(0, 10)))
+    refused(t, await as('third')('POST /billing/upgrade', { ...upgradeTo('pro'), headers: { 'idempotency-key': Buffer.from(key).toString('latin1') } }), 400, 'VALIDATION_FAILED', JSON.stringify(key.slice(0, 10)))
   }
 }
 
@@ -272,8 +275,9 @@ async function refuses (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
   refused(t, await caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) })('POST /billing/upgrade', upgradeTo('pro')), 400, 'TENANT_REQUIRED')
 }
 
-async function misses (t: Test, { as }: Opened): Promise<void> {
+async function misses (t: Test, { name, as, logged }: Opened): Promise<void> {
   refused(t, await as('acme')('POST /billing/upgrade', upgradeTo('scale', 'yearly')), 502, 'PROVIDER_FAILED')
+  t.match(logged?.join(''), new RegExp(`${name} does not have [\\w-]+, which the product map names for scale_yearly`), 'which the log names')
 }
 
 async function fails (t: Test, opened: Opened): Promise<void> {
@@ -366,7 +370,14 @@ async function limits (t: Test, { world, as }: Opened): Promise<void> {
 
 test('without a provider', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const app = await testServer(t, {}, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: [{ id: 'acme', plan: 'team' }] })
+  const logged: string[] = []
+  const app = await testServer(t, {}, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants: [{ id: 'acme', plan: 'team' }],
+    env: { ALTPROV_API_KEY: 'sk_test_of_a_provider_that_is_not_chosen' },
+    logger: { level: 'warn', stream: { write: (line: string) => { logged.push(line) } } }
+  })
+  t.match(logged.join(''), /"providers":\["altprov"\].*none is chosen \(PAYMENT_PROVIDER\)/, 'settings that do nothing are told')
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
   t.match(await ask('GET /billing/subscription'), { status: 200, body: { tenantId: 'acme', subscription: { plan: 'team', status: 'active', paymentMethod: 'none' } } })
   refused(t, await ask('POST /billing/upgrade', upgradeTo('pro')), 503, 'BILLING_NOT_CONFIGURED')

@@ -85,6 +85,43 @@ t.test('the endpoints of identity tell what they take and how they refuse', asyn
   for (const path of ['/auth/login', '/auth/register']) t.match(paths[path].post.parameters, [{ in: 'header', name: 'X-Tenant-ID', required: false }], path)
 })
 
+t.test('the endpoints of billing tell what they take, what they answer and how they refuse', async (t) => {
+  const { document, component } = await documentOf()
+  const { valid, errors } = await new Validator().validate(structuredClone(document))
+  t.ok(valid, JSON.stringify(errors))
+  const withKeys = [{ bearer: [] }, { apiKey: [] }]
+  const tenants = '400 401 403 404 424 429 500 502 503 504'
+  const webhook = '400 401 413 415 429 500 503'
+  const told: ReadonlyArray<readonly [string, string, readonly object[], members: string, refusals: string]> = [
+    ['get', '/billing/plans', [], 'plans', '429 500'],
+    ['get', '/billing/subscription', withKeys, 'tenantId subscription', '400 401 403 404 429 500 503'],
+    ['get', '/billing/usage', withKeys, 'tenantId plan usage', '400 401 403 404 429 500 503'],
+    ['post', '/billing/upgrade', withKeys, 'success checkoutUrl session', '400 401 403 404 409 413 415 429 500 502 503 504'],
+    ['post', '/billing/subscription/sync', withKeys, 'success subscription', '400 401 403 404 413 415 429 500 502 503 504'],
+    ['post', '/billing/webhook/payprov', [], 'received', webhook],
+    ['post', '/webhooks/billing/altprov', [], 'received', webhook],
+    ['get', '/billing/tenant/products', withKeys, 'items', tenants],
+    ['post', '/billing/tenant/products', withKeys, 'id name description prices', `413 415 ${tenants}`],
+    ['post', '/billing/tenant/checkout', withKeys, 'id url', `413 415 ${tenants}`],
+    ['get', '/billing/tenant/customers', withKeys, 'items', tenants],
+    ['get', '/billing/tenant/subscriptions', withKeys, 'items', tenants],
+    ['delete', '/billing/tenant/subscriptions/{id}', withKeys, 'success subscription cancelAtPeriodEnd', tenants],
+    ['get', '/billing/tenant/customers/{id}/state', withKeys, 'customerId hasActiveSubscription subscriptions', tenants]
+  ]
+  for (const [method, path, security, members, refusals] of told) {
+    const { responses, ...operation } = document.paths[path][method]
+    const name = `${method} ${path}`
+    const [[status, answer] = ['none'], ...others] = Object.entries<Told>(responses)
+    t.match(status, /^20[01]$/, name)
+    t.strictSame(Object(answer?.content?.['application/json']?.schema).required, members.split(' '), name)
+    t.strictSame(others.map(([status]) => status).sort(), refusals.split(' ').sort(), name)
+    for (const [status, refusal] of others) t.match(component(refusal), /^#\/components\/(schemas|responses)\/\w+$/, `${name} ${status}`)
+    t.same(operation.security, security, name)
+    t.ok(operation.summary !== undefined && operation.tags.length === 1, name)
+    t.equal(operation.requestBody !== undefined, method === 'post', name)
+  }
+})
+
 t.test('an upgrade that there is none to is null', async (t) => {
   const server = await testServer(t, { plans: Object.fromEntries(['free', 'pro', 'team', 'scale', 'enterprise'].map((tier) => [tier, { limits: { tenantConfig: { maxSecrets: 0 } } }])) }, { tenants: ['acme'] })
   const ask = caller(t, server, { token: signToken({ tenant_id: 'acme', sub: 'ada', role: 'admin' }) })

@@ -119,6 +119,16 @@ test('access, secrets and input', async (t) => {
     }
   })
 
+  await t.test('what is wrong is told at once, with what is right', async (t) => {
+    const told = async (target: string, body: object) => (await admin(target, { body })).body.details?.map(({ path, message }) => `${path} ${message}`).sort()
+    t.strictSame(await told('POST /billing/tenant/checkout', { productPriceId: 'price_1', customerEmail: 'ada', successUrl: '/thanks', cancelUrl: 'harbour.example' }), [
+      '/body/cancelUrl must be an absolute URL of http or https', '/body/customerEmail must be an e-mail address', '/body/productPriceId must be a UUID', '/body/successUrl must be an absolute URL of http or https'
+    ])
+    t.strictSame(await told('POST /billing/tenant/products', { name: 'Berth', prices: [{ amount: 29.5, currency: 'USD', interval: 'monthly' }] }), [
+      '/body/prices/0/amount must be an integer', '/body/prices/0/currency must be a currency that payprov takes, by its ISO 4217 code in lower case, such as usd', '/body/prices/0/interval must be one of day, week, month, year'
+    ])
+  })
+
   await t.test('ids, cursors, keys and queries that are none', async (t) => {
     for (const wrong of ['1', 'x', '..', '%2e%2e', `${id}x`, `urn:uuid:${id}`, `${id}%2f..`, "'", `${id}%00`]) {
       for (const [method, path, end] of [['GET', '/billing/tenant/customers/', '/state'], ['DELETE', '/billing/tenant/subscriptions/', '']]) {

@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 
 /** The headers of an endpoint that takes a key of its caller. */
 export const IdempotencyHeaders = Type.Object({
-  'idempotency-key': Type.Optional(Type.String({ pattern: '^[\\x21-\\x7E]{1,255}$', expected: '1 to 255 visible characters of ASCII', description: 'Requests that name the same key are one: what the first has made is answered again. Default: each is another.' }))
+  'idempotency-key': Type.Optional(Type.String({ pattern: '^[\\x21-\\x7E]{1,255}$', expected: '1 to 255 visible characters of ASCII, sent once', description: 'The same for tries of the same request, which are then one as far as the payment provider keeps such keys. Default: each is another.' }))
 })
 
 export interface IdempotencyKey {
