@@ -23,7 +23,8 @@ const none: Entitlement = Object.freeze({ entitled: false, overdue: false, chang
 export function entitlement (snapshot: Snapshot, now: number): Entitlement {
   const { status, cancelAtPeriodEnd, endedAt, pastDueSince, periodStart, periodEnd } = snapshot
   const end = periodEnd.getTime()
-  switch (status) {
+  // What has an end has it whatever else is told of it.
+  switch (endedAt !== null && gives(status) ? 'canceled' : status) {
     case 'active':
     case 'trialing':
       if (now < end) return running(end)
@@ -41,6 +42,10 @@ export function entitlement (snapshot: Snapshot, now: number): Entitlement {
     case 'incomplete':
       return none
   }
+}
+
+function gives (status: Snapshot['status']): boolean {
+  return status === 'active' || status === 'trialing' || status === 'past_due'
 }
 
 function running (changesAt: number): Entitlement {

@@ -91,6 +91,9 @@ test('what a subscription entitles to', async (t) => {
     ['will have ended', { status: 'canceled', endedAt: at(5) }, 4.9, true],
     ['canceled, its period runs', { status: 'canceled' }, 29, true],
     ['canceled, its period is over', { status: 'canceled' }, 30, false],
+    ['active, though its end was told', { endedAt: at(5) }, 6, false],
+    ['past due, though its end was told', { status: 'past_due', pastDueSince: at(4), endedAt: at(5) }, 5, false],
+    ['unpaid, though its end is to come', { status: 'unpaid', endedAt: at(5) }, 1, false],
     ['unpaid', { status: 'unpaid' }, 1, false],
     ['incomplete', { status: 'incomplete' }, 1, false]
   ]
