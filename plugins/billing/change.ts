@@ -10,6 +10,8 @@ import type { Cycle, ProviderEvent, ProviderName, Snapshot } from './providers/p
 import type { Known } from './snapshots.js'
 import { noActor, writeAudit, type AuditEntry } from '../../lib/audit.js'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { heardSnapshot } from './bounds.js'
+import { createInTurn } from './in-turn.js'
 import { judge, type Held, type Judgement, type Memory } from './plan-of.js'
 import { confirmed, knownOf, knownSince, merged } from './snapshots.js'
 import { noteEvent, readView, removeOldest, removeSubscription, writeMemory, writePlan, writeSubscription, type View } from './store.js'
@@ -42,6 +44,8 @@ export interface Draft {
   receive (provider: ProviderName, event: ProviderEvent): Promise<'applied' | 'stale' | 'duplicate' | 'unclaimed'>
   /** Takes over what the provider answered. */
   confirm (provider: ProviderName, snapshot: Snapshot): void
+  /** Another tenant has had the subscription since then. */
+  leave (provider: ProviderName, id: string, since: Date): void
   /** The provider was asked at this time; where it answered, what was to be asked of the subscriptions `seen` before is answered. */
   asked (at: number, answered: boolean, seen: readonly Held[]): void
 }
@@ -118,8 +122,14 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
         if (named !== null && named !== tenant) {
           warnings.push([{ tenant, provider, subscription: snapshot.id, named }, 'a payment provider answered with the subscription of another tenant; it is left out'])
         } else if (!isOfDeleted(deletedAt, snapshot.startedAt)) {
-          take(provider, snapshot.id, knownOf(snapshot), confirmed)
+          take(provider, snapshot.id, knownOf(heardSnapshot(snapshot, at)), confirmed)
         }
+      },
+      leave (provider, id, since) {
+        const known = held.get(keyOf({ provider, id }))?.snapshot ?? null
+        if (known === null) return
+        take(provider, id, knownOf({ ...known, status: 'canceled', endedAt: since, pastDueSince: null, cancelAtPeriodEnd: false, paymentMethod: null, asOf: since }), merged)
+        warnings.push([{ tenant, provider, subscription: id }, 'a subscription is another tenant\'s now; this one has it no more'])
       },
       asked (time, answered, seen) {
         memory = { ...memory, triedAt: Math.max(time, memory.triedAt ?? 0), ...answered && { pulledAt: Math.max(time, memory.pulledAt ?? 0) } }
@@ -168,15 +178,21 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
     return { result, warnings, judgement, view: { ...before, plan, memory, dueAt, held: [...held.values()] } }
   }
 
+  /** Others remember of a tenant its plan, and are told only where that changes. */
+  async function committed<T> (tenant: string, work: (draft: Draft) => Promise<T>) {
+    try {
+      return await db.transaction().execute((transaction) => attempt(transaction, tenant, work, false))
+    } catch (error) {
+      if (error !== untold) throw error
+      return await events.change({ topic: 'tenant', tenant }, (transaction) => attempt(transaction, tenant, work, true))
+    }
+  }
+
+  const inTurn = createInTurn()
   return {
     judged,
     async change (tenant, work) {
-      // Others remember of a tenant its plan, and are told only where that changes.
-      const quiet = db.transaction().execute((transaction) => attempt(transaction, tenant, work, false))
-      const done = await quiet.catch(async (error: unknown) => {
-        if (error !== untold) throw error
-        return await events.change({ topic: 'tenant', tenant }, (transaction) => attempt(transaction, tenant, work, true))
-      })
+      const done = await inTurn(tenant, () => committed(tenant, work))
       if (done === null) return null
       const { warnings, ...settled } = done
       for (const [object, message] of warnings) log.warn(object, message)

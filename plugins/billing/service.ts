@@ -10,10 +10,11 @@ import { noActor, writeAudit } from '../../lib/audit.js'
 import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isTenantId } from '../../lib/tenant-id.js'
+import { heardEvent } from './bounds.js'
 import { createChange, unclaimedOf, type Settled } from './change.js'
 import { entitlement } from './entitlement.js'
 import { lowestPlan } from './plan-of.js'
-import { ownerOf, readView, takeDue, type View } from './store.js'
+import { movedOf, ownerOf, readView, takeDue, type View } from './store.js'
 import { claimants, customerOf, keepUnclaimed } from './unclaimed.js'
 
 /** A tenant's subscription (SPEC "Tenant subscription"). */
@@ -87,7 +88,14 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
   const pulls = new Map<string, Promise<Settled>>()
 
   async function settle (tenant: string): Promise<Settled> {
-    return present(await change(tenant, async () => {}))
+    return await alone(tenant, present(await change(tenant, async () => {})))
+  }
+
+  /** Each subscription is that of the tenant which had it last: of those that it knows, others have it no more, or it has not. */
+  async function alone (tenant: string, settled: Settled): Promise<Settled> {
+    const moved = await movedOf(db, settled.view.held)
+    for (const { tenant: other, provider, id, since } of moved) await change(other, async ({ leave }) => leave(provider, id, since))
+    return moved.some((one) => one.tenant === tenant) ? present(await change(tenant, async () => {})) : settled
   }
 
   /** Asks the providers of the tenant; what one of them answered is taken over though another fails. */
@@ -102,8 +110,9 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
       for (const answer of answers) if (answer.status === 'fulfilled') for (const snapshot of answer.value.snapshots) confirm(answer.value.name, snapshot)
       note(startedAt, failed === undefined, view.held)
     })
+    const known = await alone(tenant, present(settled))
     if (failed !== undefined) throw failed.reason
-    return present(settled)
+    return known
   }
 
   /** One at a time for a tenant; where the provider fails, what is known. */
@@ -155,10 +164,13 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
   }
 
   return {
-    async receive (name, event) {
+    async receive (name, told) {
+      const event = heardEvent(told, now())
       const named = event.snapshot?.tenant ?? event.tenant ?? await ownerOf(db, name, event.subscriptionId ?? event.snapshot?.id ?? null, customerOf(event))
       const changed = named !== null && isTenantId(named) ? await change(named, ({ receive }) => receive(name, event)) : null
-      return changed?.result ?? await unclaimed(name, event, named)
+      if (named === null || changed === null) return await unclaimed(name, event, named)
+      await alone(named, changed)
+      return changed.result
     },
     async subscription (tenant) {
       return subscriptionOf(await current(tenant), now())

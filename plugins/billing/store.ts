@@ -105,10 +105,28 @@ export async function noteEvent (db: Db, tenant: string, provider: ProviderName,
 /** Whose a subscription is, or else a customer, where an event names no tenant; null where nothing is known of either, or several tenants are one customer. */
 export async function ownerOf (db: Db, provider: ProviderName, subscriptionId: string | null, customerId: string | null): Promise<string | null> {
   const subscriptions = db.selectFrom('tenantry.billing_subscriptions').select('tenant_id').where('provider', '=', provider)
-  const owner = subscriptionId === null ? undefined : await subscriptions.where('id', '=', subscriptionId).orderBy(sql`as_of desc nulls last`).orderBy('tenant_id').limit(1).executeTakeFirst()
+  const owner = subscriptionId === null ? undefined : await subscriptions.where('id', '=', subscriptionId).orderBy(sql`as_of desc nulls last, status = 'canceled'`).orderBy('tenant_id').limit(1).executeTakeFirst()
   if (owner !== undefined || customerId === null) return owner?.tenant_id ?? null
   const [first, second] = await subscriptions.where('customer_id', '=', customerId).distinct().limit(2).execute()
   return first === undefined || second !== undefined ? null : first.tenant_id
+}
+
+/** A tenant's subscription of which something later was told of another tenant. */
+export interface Moved {
+  readonly tenant: string
+  readonly provider: ProviderName
+  readonly id: string
+  readonly since: Date
+}
+
+/** Of these subscriptions those that other tenants have had since: a subscription is one tenant's. */
+export async function movedOf (db: Db, held: readonly Pick<Held, 'provider' | 'id'>[]): Promise<Moved[]> {
+  if (held.length === 0) return []
+  const { rows } = await sql<Moved>`select tenant_id as tenant, provider, id, since from (
+      select tenant_id, provider, id, status, as_of, max(as_of) over (partition by provider, id) as since from tenantry.billing_subscriptions
+      where (provider, id) in (select * from unnest(${held.map(({ provider }) => provider)}::text[], ${held.map(({ id }) => id)}::text[]))
+    ) told where as_of < since and status <> 'canceled'`.execute(db)
+  return rows
 }
 
 /**

@@ -181,3 +181,69 @@ test('a tenant keeps a hundred subscriptions that have ended, and those that hav
   t.ok(rows.some(({ id }) => id === 'live'))
   t.notOk(rows.some(({ id }) => ['sub_0', 'sub_4'].includes(id)), 'the oldest have left')
 })
+
+test('a time that is yet to come is not the last word for ever', async (t) => {
+  const { billing, clock, provider } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free', later: 'free' } })
+  const far = new Date('9999-12-31T00:00:00Z')
+  const own = tenantOf('acme')
+  await billing.receive('payprov', eventOf(snapshotOf({ ...own, asOf: far, periodEnd: far })))
+  t.equal((await billing.subscription('acme')).plan, 'pro')
+  clock.forward(600_000)
+  const ended = () => snapshotOf({ ...own, status: 'canceled', endedAt: new Date(clock.now()), asOf: new Date(clock.now()) })
+  t.equal(await billing.receive('payprov', eventOf(ended())), 'applied')
+  t.equal((await billing.subscription('acme')).plan, 'free')
+
+  provider.answer = async () => [snapshotOf({ ...own, asOf: far, periodEnd: far })]
+  t.match(await billing.sync('acme'), { plan: 'pro' }, 'nor is one that was asked for')
+  clock.forward(600_000)
+  provider.answer = async () => [ended()]
+  t.match(await billing.sync('acme'), { plan: 'free' })
+
+  await billing.receive('payprov', eventOf(snapshotOf({ ...tenantOf('globex'), asOf: at(29), status: 'past_due', pastDueSince: far, periodEnd: far })))
+  t.match(await billing.subscription('globex'), { plan: 'pro', status: 'past_due' })
+  clock.forward(8 * day)
+  t.match(await billing.subscription('globex'), { plan: 'free' }, 'a payment cannot be missing from a later time on')
+})
+
+test('a subscription is one tenant\'s: the one that the last word names', async (t) => {
+  const { billing, clock, provider, app, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' } })
+  const plans = async () => [(await billing.subscription('acme')).plan, (await billing.subscription('globex')).plan]
+  const told = (tenant: string, days: number, id = 'sub_1') => eventOf(snapshotOf({ tenant, id, asOf: at(days), productIds: [products.team_monthly] }))
+  await billing.receive('payprov', told('acme', 1))
+  t.same(await plans(), ['team', 'free'])
+  await billing.receive('payprov', told('globex', 2))
+  t.same(await plans(), ['free', 'team'])
+  t.match(warnings, [{ tenant: 'acme', subscription: 'sub_1' }])
+  await billing.receive('payprov', told('acme', 1))
+  t.same(await plans(), ['free', 'team'], 'what is late says nothing')
+  await billing.receive('payprov', bareEvent(at(3), 'sub_1', 'paid', { tenant: null, customerId: null }))
+  t.same((await audited(app)).slice(-1).map((line) => line.split(' ', 2)), [['globex', 'billing.payment']], 'and what names nobody is the owner\'s')
+  await billing.receive('payprov', told('acme', 4))
+  t.same(await plans(), ['team', 'free'], 'and back again')
+
+  await billing.receive('payprov', told('globex', 6, 'sub_2'))
+  await billing.receive('payprov', told('acme', 5, 'sub_2'))
+  t.match(await rowsOf(app, 'acme'), { subscriptions: [{ id: 'sub_1', status: 'active' }, { id: 'sub_2', status: 'canceled' }] }, 'in whichever order they come')
+
+  clock.forward(day)
+  provider.answer = async (tenant) => tenant === 'globex' ? [snapshotOf({ tenant, asOf: at(7), productIds: [products.team_monthly] })] : []
+  await billing.sync('globex')
+  t.same(await plans(), ['free', 'team'], 'a sync tells it as well')
+})
+
+test('deliveries for a tenant that is held leave the database to the others', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const { app, billing } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { tenants: { acme: 'free', globex: 'free' } })
+  let release = () => {}
+  const holding = app.db.transaction().execute(async (transaction) => {
+    await sql`select from tenantry.tenants where id = 'acme' for update`.execute(transaction)
+    await new Promise<void>((resolve) => { release = resolve })
+  })
+  const deliveries = Array.from({ length: 40 }, () => billing.receive('payprov', eventOf(snapshotOf(tenantOf('acme')))))
+  await until(t, 'one that waits', async () => (await query("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'")).length > 0)
+  t.equal(await billing.receive('payprov', eventOf(snapshotOf(tenantOf('globex')))), 'applied')
+  t.equal((await query("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'")).length, 1, 'one connection waits')
+  release()
+  await holding
+  t.equal((await Promise.all(deliveries)).filter((outcome) => outcome === 'applied').length, 1)
+})

@@ -1,0 +1,30 @@
+/**
+ * One piece of work at a time for each tenant, on this server. What holds a tenant in the database goes through here:
+ * many at once would wait for one another with a connection each, and leave none to the other tenants.
+ */
+import { databaseBusy } from '../../lib/database/failures.js'
+import { FairGate, type Party } from '../../lib/fair-gate.js'
+
+const waitMs = 5000 // for the turn
+
+/** Runs the work when it is the tenant's turn. Rejects with `databaseBusy` where that took too long. */
+export type InTurn = <T>(tenant: string, work: () => Promise<T>) => Promise<T>
+
+export function createInTurn (): InTurn {
+  const lines = new Map<string, { readonly gate: FairGate, length: number }>()
+  return async (tenant, work) => {
+    const line = lines.get(tenant) ?? { gate: new FairGate(1, waitMs, false), length: 0 }
+    lines.set(tenant, line)
+    line.length++
+    try {
+      const party = await new Promise<Party>((resolve, reject) => line.gate.enter(tenant, resolve, () => reject(databaseBusy())))
+      try {
+        return await work()
+      } finally {
+        line.gate.leave(party)
+      }
+    } finally {
+      if (--line.length === 0) lines.delete(tenant)
+    }
+  }
+}
