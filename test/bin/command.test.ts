@@ -90,6 +90,17 @@ t.test('validate', async (t) => {
   }, 'a table that is not declared keeps no fault of the rest back')
   t.strictSame(await here(['validate', `${folder}/undeclared.json`]), { code: 0, output: [], errors: ['note: /routes/0: the table "found" is not declared: it is looked for when the server starts'] })
   t.match(await here(['validate', `${folder}/broken.json`]), { code: 1, errors: [/broken\.json:1:13: expected a value$/] })
+  for (const command of ['validate', 'start']) {
+    t.strictSame(await here([command, `${folder}/right.json`], { PAYMENT_PROVIDER: 'stripe', APP_URL: 'app.example.com', PAYPROV_PRODUCT_MAP: '{"pro_montly":"3f0c2a6e-1b7d-4c58-9a39-5f1c6f9a0b11"}' }), {
+      code: 1,
+      output: [],
+      errors: [
+        'PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe)',
+        'APP_URL: expected an absolute address, http or https, without user, query and fragment',
+        'PAYPROV_PRODUCT_MAP: "pro_montly" is none of what there is to sell: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
+      ]
+    }, `${command} tells all faults of the payment provider`)
+  }
 })
 
 t.test('token signs with the secret of the document, for its user', async (t) => {
