@@ -4,7 +4,7 @@
  * else is thrown means that no answer came.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { failure, TenantryError } from '../../../lib/errors.js'
+import { failure, isFailure, TenantryError } from '../../../lib/errors.js'
 
 const tryTime = 5000 // ms for one try
 const callTime = 10_000 // ms for a call with its retries, unless the caller says
@@ -134,6 +134,16 @@ export async function callProvider<T> (options: CallOptions, run: (signal: Abort
     } finally {
       clearTimeout(timer)
     }
+  }
+}
+
+/** What the call answers; the other where the provider does not have what was named. */
+export async function orNone<T> (none: T, call: Promise<T>): Promise<T> {
+  try {
+    return await call
+  } catch (error) {
+    if (isFailure(error, 'notFound')) return none
+    throw error
   }
 }
 

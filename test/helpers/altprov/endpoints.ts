@@ -29,6 +29,7 @@ const endpoints: readonly (readonly [method: 'GET' | 'POST', path: RegExp, run: 
   ['GET', /^\/v1\/subscriptions\/search$/, search('subscription')],
   ['GET', /^\/v1\/subscriptions$/, (account, params) => {
     const [customer, status] = [params.text('customer'), params.oneOf('status', ['active', 'all', 'canceled', 'ended'])]
+    if (customer !== undefined) account.one('customer', customer, 'customer')
     return page(params, '/v1/subscriptions', account.all('subscription').reverse().sort((one, other) => other.created - one.created)
       .filter((one) => (customer === undefined || one.customer === customer) && (status === 'all' || one.status !== 'canceled')))
   }],

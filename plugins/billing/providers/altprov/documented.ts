@@ -4,11 +4,11 @@
  * need not be the SDK's.
  */
 import { Type, type Static, type TSchema } from 'typebox'
-import { documented } from '../documented.js'
+import { documented, Id as IdOf } from '../documented.js'
 
 /** Seconds since 1970, until the year 9999. */
 const Timestamp = Type.Integer({ minimum: 0, maximum: 253_402_300_799 })
-const Id = Type.String({ minLength: 1, maxLength: 255 })
+const Id = IdOf(255)
 const Currency = Type.String({ pattern: '^[a-z]{3}$' })
 const Amount = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const OrNull = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
@@ -17,7 +17,7 @@ const Metadata = Type.Object({ tenant_id: Type.Optional(Type.String({ maxLength:
 /** An object, or its id where it is not expanded. */
 const Expandable = <S extends TSchema>(schema: S) => Type.Union([Id, schema])
 const Named = Type.Object({ id: Id })
-const PaymentMethod = Expandable(Type.Object({ id: Id, type: Type.String({ minLength: 1, maxLength: 100 }) }))
+const PaymentMethod = Expandable(Type.Object({ id: Id, type: IdOf(100) }))
 
 const Customer = Type.Object({
   id: Id,
@@ -97,7 +97,7 @@ export const readCheckout = documented('a checkout session', Type.Object({ id: I
 export const readEvent = documented('an event', Type.Object({
   id: Id,
   object: Type.Literal('event'),
-  type: Type.String({ minLength: 1, maxLength: 255 }),
+  type: IdOf(255),
   created: Timestamp,
   account: Type.Optional(OrNull(Type.String())),
   data: Type.Object({ object: Type.Unknown() })

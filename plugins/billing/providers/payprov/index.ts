@@ -4,8 +4,8 @@ import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../p
 import { Type } from 'typebox'
 import { isPayprovId } from '../../../../lib/config/meaning/billing.js'
 import { failure, isFailure } from '../../../../lib/errors.js'
-import { CallTime } from '../call.js'
-import { documented } from '../documented.js'
+import { CallTime, orNone } from '../call.js'
+import { documented, Id as IdOf } from '../documented.js'
 import { createPayprovClient, type PayprovServices } from './client.js'
 import { readSubscription, snapshotOf, Subscription } from './subscription.js'
 import { webhookReader } from './webhook.js'
@@ -14,9 +14,9 @@ const maxSubscriptions = 100
 const maxProductPages = 20 // of 100 products, in which a price is looked for
 const maxProducts = 1000 // whose prices are remembered
 
-const Id = Type.String({ minLength: 1, maxLength: 200 })
+const Id = IdOf(200)
 const readSubscriptions = documented('a list of subscriptions', Type.Object({ items: Type.Array(Subscription, { maxItems: maxSubscriptions }) }))
-const readMethods = documented('a list of payment methods', Type.Object({ items: Type.Array(Type.Object({ id: Id, type: Type.String({ minLength: 1, maxLength: 50 }) })) }))
+const readMethods = documented('a list of payment methods', Type.Object({ items: Type.Array(Type.Object({ id: Id, type: IdOf(50) })) }))
 const readProduct = documented('a product', Type.Object({ id: Id }))
 const readProducts = documented('a list of products', Type.Object({
   items: Type.Array(Type.Object({ id: Id, prices: Type.Array(Type.Object({ id: Id })) })),
@@ -108,7 +108,7 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
       const [newest] = own
       if (newest === undefined) return []
       const { customer_id: customer, customer: { default_payment_method_id: method } } = newest.subscription
-      const paymentMethod = typeof method === 'string' ? await client.call({ repeatable: true, time }, (polar) => methodKind(polar, customer, method)) : null
+      const paymentMethod = typeof method === 'string' ? await orNone(null, client.call({ repeatable: true, time }, (polar) => methodKind(polar, customer, method))) : null
       return own.map(({ snapshot }) => snapshot.customerId === customer ? { ...snapshot, paymentMethod } : snapshot)
     },
     async changeProduct (id, product, when, idempotencyKey) {
@@ -147,7 +147,7 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
   }
 }
 
-/** The kind of a customer's payment method, such as `card`; null where it is no more. */
+/** The kind of a customer's payment method, such as `card`; null where either is no more. */
 async function methodKind (polar: PayprovServices, customer: string, method: string): Promise<string | null> {
   const { items } = readMethods(await polar.customers.listPaymentMethods(customer, { page: 1, limit: 100 }))
   return items.find(({ id }) => id === method)?.type ?? null

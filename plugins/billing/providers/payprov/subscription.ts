@@ -2,10 +2,9 @@
 import type { SubscriptionStatus, Snapshot } from '../provider.js'
 import { Type, type Static } from 'typebox'
 import { isTenantId } from '../../../../lib/tenant-id.js'
-import { documented } from '../documented.js'
+import { documented, Id as IdOf, Time } from '../documented.js'
 
-const Id = Type.String({ minLength: 1, maxLength: 200 })
-const Time = Type.String({ format: 'date-time', maxLength: 64 })
+const Id = IdOf(200)
 const NullableTime = Type.Union([Time, Type.Null()])
 const Metadata = Type.Record(Type.String(), Type.Unknown())
 

@@ -4,18 +4,18 @@ import type { Payment, ProviderEvent } from '../provider.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../../../lib/errors.js'
 import { ProviderFault } from '../call.js'
-import { documented } from '../documented.js'
+import { documented, Id as IdOf, Time } from '../documented.js'
 import { keysOf, verified } from './signature.js'
 import { Customer, readSubscription, snapshotOf, tenantOf } from './subscription.js'
 
-const Id = Type.String({ minLength: 1, maxLength: 200 })
+const Id = IdOf(200)
 const NullableId = Type.Union([Id, Type.Null()])
 const Amount = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
 const Currency = Type.String({ pattern: '^[A-Za-z]{3}$' })
 
 const readEvent = documented('an event', Type.Object({
-  type: Type.String({ minLength: 1, maxLength: 100 }),
-  timestamp: Type.String({ format: 'date-time', maxLength: 64 }),
+  type: IdOf(100),
+  timestamp: Time,
   data: Type.Object({})
 }))
 

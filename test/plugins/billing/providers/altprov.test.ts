@@ -51,6 +51,11 @@ test('a tenant is one customer of altprov', async (t) => {
     account.searchLag = 0
   })
 
+  await t.test('a customer that the account does not have has no subscriptions', async (t) => {
+    const id = world.subscribe('moved', sold)
+    t.match(await provider.subscriptions('moved', ['cus_ofAnotherAccount']), [{ id }])
+  })
+
   await t.test('a customer\'s subscription without metadata is the tenant\'s of the customer, one that names another tenant is not', async (t) => {
     const customer = account.addCustomer({ tenant_id: 'shared' })
     const price = account.one('price', sold.price)
@@ -247,6 +252,7 @@ test('webhooks of altprov', async (t) => {
     ]
     for (const [members, expected] of states) t.match(read('customer.subscription.updated', { ...subscription, ...members })?.snapshot, expected, JSON.stringify(members))
     t.throws(() => read('customer.subscription.updated', { ...subscription, status: 'sleeping' }), fails('badRequest'))
+    for (const id of ['sub\0', 'sub\ud800', 'sub 1', 'sub\n']) t.throws(() => read('customer.subscription.updated', { ...subscription, id }), fails('badRequest'), JSON.stringify(id))
   })
 
   await t.test('a date in a schedule is that of a phase, and no cancellation', async (t) => {

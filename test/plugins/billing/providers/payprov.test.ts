@@ -80,7 +80,7 @@ t.test('what Polar alone has', async (t) => {
       const body = Buffer.from(JSON.stringify({ type: 'subscription.updated', timestamp: new Date(world.now()).toISOString(), data: { ...subscription, status } }))
       t.equal(provider.readWebhook(body, world.sign(body).headers, world.now())?.snapshot?.status, expected, status)
     }
-    for (const wrong of [{ status: 'other' }, { current_period_end: 'soon' }, { current_period_end: null }, { id: '' }, { customer: null }, { prices: 'none' }, { cancel_at_period_end: 'no' }]) {
+    for (const wrong of [{ status: 'other' }, { current_period_end: 'soon' }, { current_period_end: null }, { id: '' }, { customer: null }, { prices: 'none' }, { cancel_at_period_end: 'no' }, { id: 'a\0' }, { customer_id: 'b\ud800' }, { product_id: 'c d' }, ...['2026-06-30T23:59:60Z', '2026-06-30T23:59:59+23', '2026-06-30 23:59:59Z'].map((time) => ({ current_period_end: time }))]) {
       const body = Buffer.from(JSON.stringify({ type: 'subscription.updated', timestamp: new Date(world.now()).toISOString(), data: { ...world.account.subscription(id), ...wrong } }))
       t.throws(() => provider.readWebhook(body, world.sign(body).headers, world.now()), { code: catalogue.badRequest.code }, JSON.stringify(wrong))
     }
@@ -88,6 +88,11 @@ t.test('what Polar alone has', async (t) => {
 
   await t.test('the kind of the payment method is told when the provider is asked', async (t) => {
     t.match(await provider.subscriptions('acme'), [{ paymentMethod: 'card' }])
+    const { customer_id: customer } = world.account.subscription(id)
+    const known = world.account.customers.get(customer)
+    t.ok(world.account.customers.delete(customer))
+    t.match(await provider.subscriptions('acme'), [{ id, paymentMethod: null }], 'of a customer that is deleted it is not known')
+    if (known !== undefined) world.account.customers.set(customer, known)
   })
 
   await t.test('requests have what Polar asks for; one that only reads has no idempotency key', async (t) => {
