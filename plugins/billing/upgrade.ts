@@ -167,7 +167,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
 }
 
 /** What becomes of the subscription: `resume` where it is what is wanted, unless something was to happen at its end. Throws `validationFailed` where it ends already, and `conflict` where that stands in the way. */
-export function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plans, 'tiers'>): Change {
+function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plans, 'tiers'>): Change {
   const { cancelAtPeriodEnd, periodEnd } = current.snapshot
   if (plan === lowestPlan) {
     if (cancelAtPeriodEnd) throw refused('/body/targetPlan', `the subscription ends on ${periodEnd.toISOString()} already`)
