@@ -5,7 +5,7 @@ const maxFrames = 10
 
 /** For the row, which goes with its tenant. */
 export function outputOf (error: unknown): object {
-  const { name, message } = error instanceof Error ? error : { name: typeof error, message: String(error) }
+  const { name, message } = partsOf(error)
   // PostgreSQL has neither the character 0 nor half a surrogate pair, which UTF-8 has not either.
   const clean = (text: string) => Buffer.from(text.slice(0, maxText).replaceAll('\0', '')).toString()
   return { name: clean(name), message: clean(message), ...codeOf(error) }
@@ -14,10 +14,21 @@ export function outputOf (error: unknown): object {
 /** For the log: which error it is, and where it came from. */
 export function traceOf (error: unknown): object {
   if (!(error instanceof Error)) return { type: typeof error }
-  const { message, stack = '' } = error
+  const { message, stack } = partsOf(error)
   const at = stack.indexOf(message)
   const frames = at === -1 ? [] : stack.slice(at + message.length).split('\n').slice(1, 1 + maxFrames).map((line) => line.trim())
   return { type: error.constructor.name, ...codeOf(error), frames }
+}
+
+/** As text, whatever a handler threw: a job whose error cannot be read has failed like any other. */
+function partsOf (error: unknown): { name: string, message: string, stack: string } {
+  try {
+    return error instanceof Error
+      ? { name: String(error.name), message: String(error.message), stack: String(error.stack ?? '') }
+      : { name: typeof error, message: String(error), stack: '' }
+  } catch {
+    return { name: typeof error, message: 'what was thrown cannot be read', stack: '' }
+  }
 }
 
 function codeOf (error: unknown): { code?: string } {

@@ -149,6 +149,13 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     t.same(numbers(), [1, 1, 1, 2, 2, 2])
     t.match(await run('select output from tenantry_queue.job where id = $1', id), [{ output: { name: 'TypeError', message: secret } }], 'its row says why')
     t.same(warnings.filter((message) => message.startsWith('a job failed')), [...Array(4).fill('a job failed and is tried again'), 'a job failed for good'])
+    warnings.length = 0
+    for (const error of [Object.create(null), Object.assign(new Error('odd'), { name: 7, stack: 7 }), Object.defineProperty(new Error('odd'), 'message', { get () { throw new Error('no message') } })]) {
+      handle = () => { throw error }
+      const poison = await send('any', { tenant: 'a', data: { n: 3, secret } })
+      await eventually(t, 'what cannot be read has failed for good, too', async () => await stateOf(poison) === 'failed')
+    }
+    t.notOk(warnings.some((message) => message.startsWith('jobs are not run')))
   })
 
   await t.test('the pause before another attempt grows', async (t) => {
