@@ -7,7 +7,7 @@ import { intervals, type Interval } from './records.js'
 const maxAmount = 99_999_999 // in minor units: payprov takes no more in any currency
 const maxUrl = 2000 // characters
 /** payprov's ids. */
-export const Id = (description: string) => Type.String({ pattern: '^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$', expected: 'a UUID', description })
+export const Id = (description: string) => Type.String({ pattern: '^[A-Za-z0-9_-]{1,255}$', expected: '1 to 255 characters of A-Z a-z 0-9 _ -', description })
 
 const closed = { additionalProperties: false } as const
 

@@ -147,12 +147,11 @@ function read<T> (account: Account, run: (polar: PayprovServices) => Promise<T>)
  * that currency.
  */
 async function soldAt (account: Account, priceId: string): Promise<{ product: string, currency: Currency | null }> {
-  const wanted = priceId.toLowerCase()
   for (let page = 1, last = 1; page <= Math.min(last, maxSearched); page++) {
     const { items, maxPage } = await read(account, async ({ products }) => productsOf(await products.list({ is_archived: false, page, limit: pageSize })))
     last = maxPage
     for (const { id, prices } of items) {
-      const price = prices.find((price) => price.id === wanted)
+      const price = prices.find((price) => price.id === priceId)
       if (price === undefined) continue
       // Products of before had prices of several intervals, and the checkout would choose among them.
       if (prices.some(({ interval }) => interval !== price.interval)) throw failure('providerRefused', { message: 'The product has prices of several intervals, of which payprov no longer sells one alone: make a product for each interval' })

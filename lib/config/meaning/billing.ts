@@ -15,8 +15,8 @@ export type Cycle = typeof cycles[number]
 const oneOfThem = 'expected payprov (Polar) or altprov (Stripe)'
 
 const maxText = 1024 // characters of a key, a secret or an address
-const maxProductId = 255 // characters; ids of both providers are far shorter
-const payprovId = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i // a UUID
+const maxId = 255 // characters; ids of both providers are far shorter
+const providerId = new RegExp(`^[A-Za-z0-9_-]{1,${maxId}}$`)
 
 /** What one payment provider is reached with, and what it sells. */
 export interface ProviderAccount {
@@ -101,9 +101,9 @@ export function soldAs (key: string, tiers: readonly string[]): { readonly plan:
   return end > 0 && cycle !== undefined && tiers.includes(plan) ? { plan, cycle } : null
 }
 
-/** Polar's ids are UUIDs: what is none names nothing there, and is never put into a path. */
-export function isPayprovId (value: unknown): value is string {
-  return typeof value === 'string' && payprovId.test(value)
+/** What is none names nothing at a provider, and is never put into a path. */
+export function isProviderId (value: string): boolean {
+  return providerId.test(value)
 }
 
 /** An empty variable is none. */
@@ -186,8 +186,7 @@ function judgeAccount (provider: ProviderName, account: ProviderAccount, name: (
       const known = tiers.flatMap((tier) => cycles.map((cycle) => `${tier}_${cycle}`))
       tell(faults, place, `"${key}" is none of what there is to sell: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`, nearest(key, known))
     }
-    if (id.length > maxProductId || !/^[\x21-\x7e]+$/.test(id)) tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxProductId} visible ASCII characters`)
-    else if (provider === 'payprov' && !isPayprovId(id)) tell(faults, place, `"${key}": expected the id of a product or price of Polar, which is a UUID`)
+    if (!isProviderId(id)) tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxId} characters of A-Z a-z 0-9 _ -`)
     else if (sold.has(id)) tell(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: a subscription could not be told from another one`)
     else sold.set(id, `"${key}" of ${place}`)
   }

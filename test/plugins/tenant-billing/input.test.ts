@@ -109,7 +109,7 @@ test('access, secrets and input', async (t) => {
       ...urls.flatMap((url): [object, string][] => [[{ ...checkout, successUrl: url }, '/body/successUrl'], [{ ...checkout, cancelUrl: url }, '/body/cancelUrl']]),
       // An address without a dot has the form of one; whether it is one, the provider says.
       ...emails.filter((email) => email !== 'ada@example').map((email): [object, string] => [{ ...checkout, customerEmail: email }, '/body/customerEmail']),
-      [{ ...checkout, productPriceId: 'price_1' }, '/body/productPriceId'], [{ ...checkout, productPriceId: `urn:uuid:${id}` }, '/body/productPriceId'], [{ ...checkout, productPriceId: '../customers' }, '/body/productPriceId'],
+      [{ ...checkout, productPriceId: 'price 1' }, '/body/productPriceId'], [{ ...checkout, productPriceId: `urn:uuid:${id}` }, '/body/productPriceId'], [{ ...checkout, productPriceId: '../customers' }, '/body/productPriceId'],
       [{ ...checkout, successUrl: undefined }, '/body/successUrl'], [{ ...checkout, cancelUrl: null }, '/body/cancelUrl'], [{ ...checkout, customer: 1 }, '/body/customer']
     ]
     for (const [body, path] of wrong) {
@@ -121,8 +121,8 @@ test('access, secrets and input', async (t) => {
 
   await t.test('what is wrong is told at once, with what is right', async (t) => {
     const told = async (target: string, body: object) => (await admin(target, { body })).body.details?.map(({ path, message }) => `${path} ${message}`).sort()
-    t.strictSame(await told('POST /billing/tenant/checkout', { productPriceId: 'price_1', customerEmail: 'ada', successUrl: '/thanks', cancelUrl: 'harbour.example' }), [
-      '/body/cancelUrl must be an absolute URL of http or https', '/body/customerEmail must be an e-mail address', '/body/productPriceId must be a UUID', '/body/successUrl must be an absolute URL of http or https'
+    t.strictSame(await told('POST /billing/tenant/checkout', { productPriceId: 'price/1', customerEmail: 'ada', successUrl: '/thanks', cancelUrl: 'harbour.example' }), [
+      '/body/cancelUrl must be an absolute URL of http or https', '/body/customerEmail must be an e-mail address', '/body/productPriceId must be 1 to 255 characters of A-Z a-z 0-9 _ -', '/body/successUrl must be an absolute URL of http or https'
     ])
     t.strictSame(await told('POST /billing/tenant/products', { name: 'Berth', prices: [{ amount: 29.5, currency: 'USD', interval: 'monthly' }] }), [
       '/body/prices/0/amount must be an integer', '/body/prices/0/currency must be a currency that payprov takes, by its ISO 4217 code in lower case, such as usd', '/body/prices/0/interval must be one of day, week, month, year'
@@ -130,7 +130,7 @@ test('access, secrets and input', async (t) => {
   })
 
   await t.test('ids, cursors, keys and queries that are none', async (t) => {
-    for (const wrong of ['1', 'x', '..', '%2e%2e', `${id}x`, `urn:uuid:${id}`, `${id}%2f..`, "'", `${id}%00`]) {
+    for (const wrong of ['x.y', 'x'.repeat(256), '..', '%2e%2e', `${id}%20`, `urn:uuid:${id}`, `${id}%2f..`, "'", `${id}%00`]) {
       for (const [method, path, end] of [['GET', '/billing/tenant/customers/', '/state'], ['DELETE', '/billing/tenant/subscriptions/', '']]) {
         const { status } = await admin(`${method} ${path}${wrong}${end}`)
         t.ok(status === 400 || status === 404, `${method} ${wrong}: ${status}`)

@@ -135,7 +135,6 @@ test('lists', async (t) => {
     const buy = (productPriceId: string | undefined) => acme('POST /billing/tenant/checkout', { body: { productPriceId, customerEmail: 'a@example.com', ...urls } })
     refused(t, await buy(gone.id), 404, 'NOT_FOUND', 'an archived price')
     refused(t, await buy(archived.prices[0]?.id), 404, 'NOT_FOUND', 'a price of an archived product')
-    t.equal((await buy(kept.id.toUpperCase())).status, 200)
   })
 
   await t.test('a price far back in the list is found', async (t) => {

@@ -2,7 +2,7 @@
 import type { models } from '@polar-sh/sdk/2026-04'
 import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { Type } from 'typebox'
-import { isPayprovId } from '../../../../lib/config/meaning/billing.js'
+import { isProviderId } from '../../../../lib/config/meaning/billing.js'
 import { failure, isFailure } from '../../../../lib/errors.js'
 import { CallTime, orNone } from '../call.js'
 import { documented, Id as IdOf } from '../documented.js'
@@ -44,11 +44,12 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
   }
 
   async function productNamed (id: string, time: CallTime): Promise<string | undefined> {
-    if (!isPayprovId(id)) throw failure('notFound')
+    if (!isProviderId(id)) throw failure('notFound')
     try {
       return await client.call({ repeatable: true, time }, async (polar) => readProduct(await polar.products.get(id)).id)
     } catch (error) {
-      if (isFailure(error, 'notFound')) return undefined
+      // Polar refuses what has not the form of its ids, which an id of a price may not have.
+      if (isFailure(error, 'notFound') || isFailure(error, 'providerRefused')) return undefined
       throw error
     }
   }
@@ -68,7 +69,7 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
    * done though its answer was lost is not done again, whatever Polar makes of idempotency keys.
    */
   async function change (id: string, idempotencyKey: string, time: CallTime, updatesOf: (subscription: Subscription) => models.SubscriptionUpdate[]): Promise<Snapshot> {
-    if (!isPayprovId(id)) throw failure('notFound')
+    if (!isProviderId(id)) throw failure('notFound')
     return await client.call({ repeatable: true, idempotencyKey, time }, async (polar) => {
       let subscription = readSubscription(await polar.subscriptions.get(id))
       const updates = updatesOf(subscription)
