@@ -48,7 +48,10 @@ export interface Billing {
   receive (provider: ProviderName, event: ProviderEvent): Promise<Outcome>
   /** Judged now: what is over is settled first. `tenantUnknown` */
   subscription (tenant: string): Promise<Subscription>
-  /** The subscription that entitles to the highest plan now; null without one. `tenantUnknown` */
+  /**
+   * The subscription that entitles to the highest plan now; without one, that whose payment is missing for so long that it
+   * entitles to nothing, while the provider still tries to take it; else null. `tenantUnknown`
+   */
   inForce (tenant: string): Promise<InForce | null>
   /** Takes over what a call to the provider answered. */
   record (provider: ProviderName, tenant: string, snapshots: readonly Snapshot[]): Promise<void>
@@ -176,7 +179,8 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
       return subscriptionOf(await current(tenant), now())
     },
     async inForce (tenant) {
-      const { judgement: { current: held } } = await current(tenant)
+      const { judgement: { current: entitling, shown } } = await current(tenant)
+      const held = entitling ?? (shown?.snapshot.status === 'past_due' ? shown : null)
       return held === null || held.plan === null || held.cycle === null ? null : { snapshot: held.snapshot, plan: held.plan, cycle: held.cycle, provider: held.provider }
     },
     async record (name, tenant, snapshots) {

@@ -96,7 +96,10 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     if (seller === undefined) throw failure('billingNotConfigured', { message: `The subscription is with the payment provider ${current.provider}, which is not configured` })
     const kind = changeTo({ plan, cycle }, current, plans)
     const snapshot = await changed(seller, current.snapshot.id, kind, { plan, cycle }, idempotencyKey)
-    if (snapshot === null) throw refused('/body/targetPlan', `the tenant has ${plan} ${cycle} already`)
+    if (snapshot === null) {
+      if (current.snapshot.status === 'past_due') throw failure('conflict', { message: `A payment of ${plan} ${cycle} is missing, which ${seller.name} still tries to take: pay it there` })
+      throw refused('/body/targetPlan', `the tenant has ${plan} ${cycle} already`)
+    }
     await billing.record(seller.name, tenant, [snapshot])
     const effectiveAt = kind === 'now' || kind === 'resume' ? new Date(now()) : snapshot.periodEnd
     return {

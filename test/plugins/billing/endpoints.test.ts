@@ -20,7 +20,7 @@ import { caller, refused, type Answer, type Ask } from '../../http/caller.js'
 import { appUrl, deliver, envOf, optionsOf, paths, sellAll, type Sales } from './app.js'
 
 const day = 86_400_000 // ms
-const tenants = ['acme', 'buyer', 'changer', 'leaver', 'missed', 'twice', 'first', 'second', 'third', 'broken', 'denied', 'owner', 'eager']
+const tenants = ['acme', 'buyer', 'changer', 'leaver', 'missed', 'twice', 'first', 'second', 'third', 'broken', 'denied', 'owner', 'eager', 'debtor']
 
 interface Opened {
   readonly name: ProviderName
@@ -101,6 +101,7 @@ for (const [key, make] of Object.entries(worlds)) {
     await t.test('what cannot be bought is refused with what can', (t) => refuses(t, one))
     await t.test('a product that the provider does not have is a fault of the platform', (t) => misses(t, one))
     await t.test('a provider that fails changes nothing, and the endpoint says so in time', (t) => fails(t, one))
+    await t.test('what the provider still tries to take money for is not bought again', (t) => owes(t, one))
   })
 }
 
@@ -209,6 +210,22 @@ async function leaves (t: Test, opened: Opened): Promise<void> {
   t.equal(await planAt(ask), 'free')
   refused(t, await ask('POST /billing/upgrade', upgradeTo('free')), 400, 'VALIDATION_FAILED', 'nothing to end')
   t.match(await ask('POST /billing/upgrade', upgradeTo('team')), { status: 200, body: { checkoutUrl: String, session: { plan: 'team' } } }, 'and it may come back')
+}
+
+async function owes (t: Test, opened: Opened): Promise<void> {
+  const { world, as, tell } = opened
+  const subscription = await subscribed(t, opened, 'debtor')
+  const ask = as('debtor')
+  world.advance(31 * day)
+  world.change(subscription, 'pastDue')
+  t.match(await tell('updated', subscription), { status: 200 })
+  t.equal(await planAt(ask), 'pro', 'within the grace')
+  world.advance(8 * day)
+  t.match((await ask('GET /billing/subscription')).body, { subscription: { plan: 'free', status: 'past_due' } })
+  const again = await ask('POST /billing/upgrade', upgradeTo('pro'))
+  refused(t, again, 409, 'CONFLICT', 'the plan that is not paid')
+  t.match(again.body['message'], /A payment of pro monthly is missing/)
+  t.match(await ask('POST /billing/upgrade', upgradeTo('free')), { status: 200, body: { checkoutUrl: null, session: { id: subscription, plan: 'free' } } }, 'it may be ended')
 }
 
 async function syncs (t: Test, { world, sales, as }: Opened): Promise<void> {
