@@ -71,7 +71,6 @@ test('what is not in this version yet is refused with that reason', async (t) =>
     credentials: {},
     customIntegrations: [],
     egress: {},
-    queue: {},
     storage: {},
     firebase: {}
   }
