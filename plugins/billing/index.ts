@@ -18,6 +18,7 @@ import { builtInPlans } from '../../lib/plans.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
 import { openAdapters } from './adapters.js'
+import { cancelForDeleted } from './departure.js'
 import { providerNames } from './providers/provider.js'
 import { billingRoutes } from './routes.js'
 import { createBilling, type Billing } from './service.js'
@@ -49,7 +50,7 @@ export async function billing (app: FastifyInstance, { now = Date.now, ...settin
   requireDecorator(app, 'auth', 'auth', 'billing')
   requireDecorator(app, 'tenants', 'tenancy', 'billing')
   requireDecorator(app, 'queue', 'queue', 'billing')
-  const { db, engine, events, queue, log } = app
+  const { db, engine, events, queue, tenants, log } = app
   const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
   const faults = new FaultList()
   checkBilling(settings, plans.tiers, faults)
@@ -64,6 +65,7 @@ export async function billing (app: FastifyInstance, { now = Date.now, ...settin
   app.decorate('billing', service)
   queue.define(settleJob, { retryLimit: 0, concurrency: 1 }, async ({ signal }) => { await service.settleDue(signal) })
   queue.every(settleJob, settleEvery)
+  cancelForDeleted({ db, queue, tenants, providers, now })
 
   const dbFor = (tenant: string) => engine.kyselyFor(tenant)
   const appUrl = (settings.appUrl ?? '').replace(/\/+$/, '')

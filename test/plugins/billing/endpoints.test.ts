@@ -20,7 +20,7 @@ import { caller, refused, type Answer, type Ask } from '../../http/caller.js'
 import { appUrl, deliver, envOf, optionsOf, paths, sellAll, type Sales } from './app.js'
 
 const day = 86_400_000 // ms
-const tenants = ['acme', 'buyer', 'changer', 'leaver', 'missed', 'twice', 'first', 'second', 'third', 'broken', 'denied', 'owner', 'eager', 'debtor']
+const tenants = ['acme', 'buyer', 'changer', 'leaver', 'missed', 'twice', 'first', 'second', 'third', 'broken', 'denied', 'owner', 'eager', 'debtor', 'gone']
 
 interface Opened {
   readonly name: ProviderName
@@ -101,6 +101,7 @@ for (const [key, make] of Object.entries(worlds)) {
     await t.test('what cannot be bought is refused with what can', (t) => refuses(t, one))
     await t.test('a product that the provider does not have is a fault of the platform', (t) => misses(t, one))
     await t.test('a provider that fails changes nothing, and the endpoint says so in time', (t) => fails(t, one))
+    await t.test('what a deleted tenant pays for is canceled at the provider', (t) => departs(t, one))
     await t.test('what the provider still tries to take money for is not bought again', (t) => owes(t, one))
   })
 }
@@ -210,6 +211,16 @@ async function leaves (t: Test, opened: Opened): Promise<void> {
   t.equal(await planAt(ask), 'free')
   refused(t, await ask('POST /billing/upgrade', upgradeTo('free')), 400, 'VALIDATION_FAILED', 'nothing to end')
   t.match(await ask('POST /billing/upgrade', upgradeTo('team')), { status: 200, body: { checkoutUrl: String, session: { plan: 'team' } } }, 'and it may come back')
+}
+
+async function departs (t: Test, opened: Opened): Promise<void> {
+  const { world, apps: [app], query } = opened
+  const subscription = await subscribed(t, opened, 'gone')
+  const provider = await world.open()
+  await app.tenants.delete('gone')
+  await until(t, 'it is canceled', async () => (await provider.subscriptions('gone')).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
+  await until(t, 'the audit log says so', async () => (await query(`select from tenantry.audit_log where tenant_id = '' and action = 'billing.subscription' and target = '${subscription}' and details->>'deletedTenant' = 'gone'`)).length === 1)
+  t.equal(world.charges(subscription), 1)
 }
 
 async function owes (t: Test, opened: Opened): Promise<void> {

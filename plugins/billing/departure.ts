@@ -1,0 +1,47 @@
+/**
+ * A tenant that was deleted pays for nothing any longer: what it subscribes to is canceled at the provider. That is a job,
+ * for the deletion must not hang on a provider, and the job is tried again where the provider fails.
+ */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Job, Queue } from '../queue/index.js'
+import type { Tenants } from '../tenancy/index.js'
+import type { PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
+import { noActor, writeAudit } from '../../lib/audit.js'
+
+const job = 'billing.depart'
+const options = { retryLimit: 12, retryDelay: 60, expireIn: 120, concurrency: 1 } as const // the last try is days after the first
+
+export interface DepartureParts {
+  readonly db: Kysely<SystemTables>
+  readonly queue: Queue
+  readonly tenants: Tenants
+  readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+}
+
+export function cancelForDeleted ({ db, queue, tenants, providers, now }: DepartureParts): void {
+  if (providers.size === 0) return
+  queue.define(job, options, async ({ id, data }) => {
+    const { tenant, deletedAt } = departureOf(data)
+    for (const provider of providers.values()) {
+      for (const snapshot of await provider.subscriptions(tenant)) {
+        if (isOver(snapshot) || snapshot.startedAt.getTime() > deletedAt) continue
+        const { periodEnd } = await provider.cancel(snapshot.id, `${id}:${snapshot.id}`)
+        await writeAudit(db, { tenant: '', action: 'billing.subscription', actor: noActor, target: snapshot.id, details: { provider: provider.name, deletedTenant: tenant, cancelAtPeriodEnd: true, periodEnd: periodEnd.toISOString() }, at: new Date(now()) })
+      }
+    }
+  })
+  tenants.onDelete(async (tenant) => { await queue.send(job, { tenant: '', data: { tenant, deletedAt: now() } }) })
+}
+
+function isOver ({ status, endedAt, cancelAtPeriodEnd }: Snapshot): boolean {
+  return status === 'canceled' || status === 'incomplete' || endedAt !== null || cancelAtPeriodEnd
+}
+
+/** A tenant that was made under the id meanwhile keeps what it has bought since. */
+function departureOf ({ tenant, deletedAt }: Job['data']): { tenant: string, deletedAt: number } {
+  if (typeof tenant !== 'string' || typeof deletedAt !== 'number') throw new Error('not the data of this job')
+  return { tenant, deletedAt }
+}
