@@ -40,7 +40,8 @@ const systemTables = [
   'tenantry.secrets', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.users', 'tenantry.user_mfa', 'tenantry.revocations', 'tenantry.api_keys', 'tenantry.tenant_rbac', 'tenantry.tenant_roles',
   'tenantry.resource_usage', 'tenantry.resource_limits', 'tenantry.request_stats', 'tenantry.request_stats_writers',
   'tenantry.usage_instances', 'tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.usage_reservations',
-  'tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job'
+  'tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job',
+  'tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events', 'tenantry.billing_unclaimed'
 ]
 
 test('an empty database gets the server\'s tables and the declared ones; twice is a no-op', (t) => forEachEngine(t, async (t, database) => {
