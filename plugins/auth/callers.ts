@@ -36,12 +36,21 @@ export type PermissionsOf = (auth: Claims, tenant?: string) => PermissionSet | P
 export interface Callers {
   /** Registers where the keys of the header `x-api-key` are looked up that are not the platform's. Throws for a second one. */
   useApiKeys (find: FindApiKey): void
-  /** Registers what roles give; several add up. */
-  useRoles (permissionsOf: PermissionsOf): void
+  /**
+   * Registers what roles give; several add up. What was given at once is remembered with the caller's claims: the function
+   * that this returns is to be called whenever anything gives something else.
+   */
+  useRoles (permissionsOf: PermissionsOf): () => void
   /** The claims of a key's owner, at once where they are known; throws `tokenInvalid`, or rejects with it. */
   identify (key: string, admit?: Admit): Claims | Promise<Claims>
   /** What the caller's role gives it, at once where that is known. */
   readonly permissionsOf: PermissionsOf
+}
+
+/** What a caller holds in a tenant. */
+interface Given {
+  readonly tenant: string | undefined
+  readonly held: PermissionSet
 }
 
 /**
@@ -55,13 +64,31 @@ export function createCallers (apiKey?: string): Callers {
   const platform = apiKey === undefined ? null : digest(apiKey)
   const sources: PermissionsOf[] = []
   let find: FindApiKey | null = null
+  let remembered = new WeakMap<Claims, Given>()
+  const forget = () => { remembered = new WeakMap() }
+
+  function given (auth: Claims, tenant?: string): PermissionSet | Promise<PermissionSet> {
+    let held = noPermissions
+    let asked = 0
+    for (const source of sources) {
+      const given = source(auth, tenant)
+      asked++
+      if (given instanceof Promise) return allOf([held, given], sources.slice(asked), auth, tenant)
+      if (given !== noPermissions) held = held === noPermissions ? given : unionOf([held, given])
+    }
+    return held
+  }
 
   return {
     useApiKeys (other) {
       if (find !== null) throw new Error('API keys are looked up in one place: a plugin has registered itself already')
       find = other
     },
-    useRoles (permissionsOf) { sources.push(permissionsOf) },
+    useRoles (permissionsOf) {
+      sources.push(permissionsOf)
+      forget()
+      return forget
+    },
     identify (key, admit = () => {}) {
       if (key === '' || key.length > maxKeyLength) throw tokenInvalid()
       // Digests are of one length, and comparing them tells nothing about the key.
@@ -69,16 +96,12 @@ export function createCallers (apiKey?: string): Callers {
       const found = find === null ? null : find(key, admit)
       return found instanceof Promise ? found.then(known) : known(found)
     },
-    // Asked with every request: nothing is allocated unless two sources give something, or one is not at hand.
+    // Asked with every request. The claims of a token are one object as long as the token is remembered.
     permissionsOf (auth, tenant) {
-      let held = noPermissions
-      let asked = 0
-      for (const source of sources) {
-        const given = source(auth, tenant)
-        asked++
-        if (given instanceof Promise) return allOf([held, given], sources.slice(asked), auth, tenant)
-        if (given !== noPermissions) held = held === noPermissions ? given : unionOf([held, given])
-      }
+      const known = remembered.get(auth)
+      if (known !== undefined && known.tenant === tenant) return known.held
+      const held = given(auth, tenant)
+      if (!(held instanceof Promise)) remembered.set(auth, { tenant, held })
       return held
     }
   }

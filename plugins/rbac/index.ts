@@ -34,15 +34,19 @@ export async function rbac (app: FastifyInstance, { defaultRole, now = Date.now 
   const memory = createRoleMemory({ store, db, dbFor: (tenant) => engine.kyselyFor(tenant), defaultRole })
 
   // The tenant of the request is that of the token, or where that names none the one that a gateway names.
-  auth.useRoles(({ sub, tenant_id: own = '', api_key: apiKey }, tenant = own) => {
+  const changed = auth.useRoles(({ sub, tenant_id: own = '', api_key: apiKey }, tenant = own) => {
     // A key has its scopes and no role, not even the default one.
     return apiKey === undefined ? memory.permissionsOf(tenant, sub) : noPermissions
   })
 
+  const forget = () => {
+    memory.clear()
+    changed()
+  }
   const ends = [
     // Also told when a tenant is deleted, whose users have no roles any more.
-    events.on('rbac', () => memory.clear()),
-    events.onGap(() => memory.clear())
+    events.on('rbac', forget),
+    events.onGap(forget)
   ]
   app.addHook('onClose', async () => { for (const end of ends) end() })
   if (!await isThere()) {

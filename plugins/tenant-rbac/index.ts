@@ -33,7 +33,7 @@ export async function tenantRbac (app: FastifyInstance): Promise<void> {
     }
   })
 
-  auth.useRoles(({ role, api_key: apiKey }, tenant) => {
+  const changed = auth.useRoles(({ role, api_key: apiKey }, tenant) => {
     // A key has its scopes and no role, not even the default one.
     if (tenant === undefined || apiKey !== undefined) return noPermissions
     const roles = resolved.get(tenant)
@@ -42,8 +42,14 @@ export async function tenantRbac (app: FastifyInstance): Promise<void> {
 
   const ends = [
     // Also told when a tenant is deleted, of whose roles another one of the same id has none.
-    events.on('roles', (tenant) => resolved.forget(tenant)),
-    events.onGap(() => resolved.clear())
+    events.on('roles', (tenant) => {
+      resolved.forget(tenant)
+      changed()
+    }),
+    events.onGap(() => {
+      resolved.clear()
+      changed()
+    })
   ]
   app.addHook('onClose', async () => { for (const end of ends) end() })
 
