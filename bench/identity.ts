@@ -1,9 +1,9 @@
 /**
  * What identity costs: requests that need a permission with the platform's roles on against off, failed logins of users
  * that are there against users that are not, and logins a second. `node --import tsx bench/identity.ts` after a build. Options:
- *   --rounds N         rounds of each case (default 5)
- *   --seconds N        seconds of load in a round (default 4)
+ *   --seconds N        seconds of logins (default 4)
  *   --connections N    connections of the load (default 32)
+ *   --pairs N          pairs of slices that compare roles (default 300)
  *   --tries N          failed logins of each kind (default 200)
  *   --parts TEXT       which of roles,time,logins (default all)
  */
@@ -15,16 +15,15 @@ import { parseArgs } from 'node:util'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
 import { startDatabase, tenants } from './database.js'
 import { permission } from './identity/document.js'
-import { compare, type CompareOptions, type Spread } from './limits/compare.js'
-import { markdownTable, median } from './statistics.js'
-import { startLoad, startSubject, type Subject } from './subject.js'
+import { compareSlices, markdownTable, median } from './statistics.js'
+import { startLoad, startSlices, startSubject, type Subject } from './subject.js'
 import { withClient } from './tenants/data.js'
 
 const { values: given } = parseArgs({
   options: {
-    rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '4' },
     connections: { type: 'string', default: '32' },
+    pairs: { type: 'string', default: '300' },
     tries: { type: 'string', default: '200' },
     parts: { type: 'string', default: 'roles,time,logins' }
   }
@@ -32,17 +31,19 @@ const { values: given } = parseArgs({
 const parts = given.parts.split(',')
 const tries = Number(given.tries)
 const triesOfUser = 4 // fewer than lock an account
+const sliceSize = 1000 // requests; some tens of milliseconds without database
 const warmUp = 10 // failed logins of each kind that do not count
 const password = randomBytes(12).toString('base64url')
 let addresses = 0
 
 const database = await startDatabase()
 const load = startLoad()
-const options: CompareOptions = { load, rounds: Number(given.rounds), seconds: Number(given.seconds), connections: Number(given.connections) }
+const slices = startSlices()
+const options = { pairs: Number(given.pairs), seconds: Number(given.seconds), connections: Number(given.connections) }
 const masterKey = randomBytes(32).toString('base64')
 const subjects: Subject[] = []
 try {
-  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${options.connections} connections, ${options.rounds} rounds of ${options.seconds} s\n`)
+  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${options.connections} connections\n`)
   const off = await startServer(false)
   await withClient(database.connectionString, async (client) => {
     await client.query("insert into tenantry.tenants (id, name, plan) select id, id, 'enterprise' from unnest($1::text[]) as id", [tenants])
@@ -51,7 +52,7 @@ try {
   if (parts.includes('time')) await compareTimes(off)
   if (parts.includes('logins')) await countLogins(off)
 } finally {
-  for (const process of [...subjects, load]) await process.stop()
+  for (const process of [...subjects, load, slices]) await process.stop()
   await database.stop()
 }
 
@@ -74,12 +75,14 @@ async function compareRoles (off: Subject): Promise<void> {
   const own = { permissions: [permission] }
   for (const [name, pathsOf] of [['no database', greetings], ['one row', articles]] as const) {
     for (const [source, claims] of [['the token', own], ['a role', {}]] as const) {
-      const { base, other, ratio, cpu } = await compare({ server: claims === own ? off : on, requests: requestsOf(pathsOf, own) }, { server: on, requests: requestsOf(pathsOf, claims) }, options)
-      console.error(`${name}, ${source}: ${shown(ratio)}, CPU ${shown(cpu)}`)
-      rows.push([name, source, base.toFixed(0), other.toFixed(0), shown(ratio), '≥ 0.97', shown(cpu)])
+      const order = { base: { url: (claims === own ? off : on).url, requests: requestsOf(pathsOf, own) }, other: { url: on.url, requests: requestsOf(pathsOf, claims) } }
+      const told = await slices.run({ ...order, connections: options.connections, pairs: options.pairs, size: sliceSize })
+      const { base, other, ratio } = compareSlices(told.base, told.other)
+      console.error(`${name}, ${source}: ${ratio}`)
+      rows.push([name, source, base, other, ratio, '≥ 0.97'])
     }
   }
-  console.log(`A request that needs a permission, the platform's roles on; against one whose token gives it, on a server without roles, and on this one.\n\n${markdownTable(['route', 'the permission is from', 'compared, requests/s', 'this, requests/s', 'ratio', 'asked ratio', 'CPU a request'], rows)}\n`)
+  console.log(`A request that needs a permission, the platform's roles on; against one whose token gives it, on a server without roles, and on this one.\n\n${markdownTable(['route', 'the permission is from', 'compared, requests/s', 'this, requests/s', 'ratio', 'asked ratio'], rows)}\n`)
 }
 
 async function giveRole (server: Subject): Promise<void> {
@@ -175,10 +178,6 @@ async function post ({ url }: Subject, path: string, body: unknown, headers: Rea
   const text = await response.text()
   if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`)
   return JSON.parse(text)
-}
-
-function shown ({ median, low, high }: Spread): string {
-  return `${median.toFixed(2)} (${low.toFixed(2)} to ${high.toFixed(2)})`
 }
 
 function raise (message: string): never {

@@ -32,6 +32,13 @@ export function ratio (rounds: readonly Measurement[], base: readonly Measuremen
   return { median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios) }
 }
 
+/** Of pairs of slices: the medians, and the median and the quartiles of the ratios of the pairs. */
+export function compareSlices (base: readonly number[], other: readonly number[]): { base: string, other: string, ratio: string } {
+  const ratios = other.map((rate, index) => rate / (base[index] ?? Number.NaN)).sort((left, right) => left - right)
+  const at = (share: number): string => (ratios[Math.floor((ratios.length - 1) * share)] ?? Number.NaN).toFixed(2)
+  return { base: median(base).toFixed(0), other: median(other).toFixed(0), ratio: `${median(ratios).toFixed(3)} (${at(0.25)} to ${at(0.75)})` }
+}
+
 export function markdownTable (head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
   return [line(head), line(head.map((_, index) => index === 0 ? '---' : '---:')), ...rows.map(line)].join('\n')

@@ -1,6 +1,7 @@
 /** The measured servers and the load, as child processes that answer over IPC. */
 import type { ChildProcess } from 'node:child_process'
 import type { LoadOrder, LoadReport } from './load.js'
+import type { SliceOrder, SliceReport } from './slices.js'
 import type { ServerMessage, ServerSettings, Usage } from './server-process.js'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -42,6 +43,23 @@ export function startLoad (): Load {
   return {
     async run (order) {
       const report = answer<LoadReport>(child)
+      child.send(order)
+      return await report
+    },
+    stop: () => stop(child)
+  }
+}
+
+export interface Slices {
+  run (order: SliceOrder): Promise<SliceReport>
+  stop (): Promise<void>
+}
+
+export function startSlices (): Slices {
+  const child = start('slices.ts', [])
+  return {
+    async run (order) {
+      const report = answer<SliceReport>(child)
       child.send(order)
       return await report
     },

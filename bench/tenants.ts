@@ -4,6 +4,7 @@
  *   --rounds N         rounds of each case (default 5)
  *   --seconds N        seconds of load in a round (default 4)
  *   --connections N    connections of the load (default 32)
+ *   --pairs N          pairs of slices that compare many tenants with one (default 200)
  *   --parts TEXT       which of routes,secrets,many,cold,save (default all)
  *   --lists N          how many lists of columns the tenants' routes read (default 13699, so that few routes share a statement)
  *   --tenants LIST     the numbers of tenants that are visited (default 1000,10000)
@@ -17,8 +18,8 @@ import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
 import { startDatabase } from './database.js'
-import { markdownTable, median } from './statistics.js'
-import { startLoad, startSubject, type Subject } from './subject.js'
+import { compareSlices, markdownTable, median } from './statistics.js'
+import { startLoad, startSlices, startSubject, type Subject } from './subject.js'
 import { insertArticles, insertTenants, tenantId, withClient } from './tenants/data.js'
 import { measured, measuredRoutes, routePath, routesOfTenant, secretRoutes } from './tenants/document.js'
 
@@ -28,6 +29,7 @@ const { values: options } = parseArgs({
     seconds: { type: 'string', default: '4' },
     connections: { type: 'string', default: '32' },
     lists: { type: 'string', default: '13699' },
+    pairs: { type: 'string', default: '200' },
     parts: { type: 'string', default: 'routes,secrets,many,cold,save' },
     tenants: { type: 'string', default: '1000,10000' }
   }
@@ -41,10 +43,12 @@ const most = Math.max(...counts)
 /** Tenants beyond those that are visited: those of the other parts. */
 const [ownTenant, coldStart] = [most, most + 1]
 const coldTenants = 300
+const sliceSize = 1000 // requests
 const largeTenants = 20 // of 500 routes each
 
 const database = await startDatabase()
 const load = startLoad()
+const slices = startSlices()
 const { connectionString } = database
 const settings: TenantsSettings = { connectionString, jwtSecret: testSecret, masterKey: randomBytes(32).toString('base64'), maxLoadedTenants: most + 1000 }
 const subjects: Subject[] = []
@@ -60,7 +64,7 @@ try {
   if (parts.includes('save')) await saves(server)
   if (parts.includes('many')) await manyTenants(server)
 } finally {
-  for (const process of [...subjects, load]) await process.stop()
+  for (const process of [...subjects, load, slices]) await process.stop()
   await database.stop()
 }
 
@@ -126,6 +130,14 @@ async function compare (base: Compared, other: Compared): Promise<[base: string,
   return [figure(first), figure(second), shown(ratios('requestsPerSecond')), shown(ratios('cpu'))]
 }
 
+/** Two kinds of requests of one server in slices that alternate. */
+async function compareVisits ({ url }: Subject, name: string, ofOne: readonly BenchRequest[], requests: readonly BenchRequest[]): Promise<[base: string, other: string, ratio: string]> {
+  const told = await slices.run({ base: { url, requests: ofOne }, other: { url, requests }, connections, pairs: Number(options.pairs), size: sliceSize })
+  const { base, other, ratio } = compareSlices(told.base, told.other)
+  console.error(`${name}: ${ratio}`)
+  return [base, other, ratio]
+}
+
 async function compareRoutes (server: Subject): Promise<void> {
   await ask(server, ownTenant, 'POST', '/tenant/config', { routes: [...measuredRoutes('/own'), ...secretRoutes] })
   const ids = await withClient(connectionString, async (client) => {
@@ -186,19 +198,19 @@ function fraction (draw: number): number {
 }
 
 async function manyTenants (server: Subject): Promise<void> {
-  const head = ['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio', 'CPU a request', 'asked ratio', 'heap MB', 'resident MB', "PostgreSQL's connections MB"]
+  const head = ['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio', 'asked ratio', 'heap MB', 'resident MB', "PostgreSQL's connections MB"]
   const rows: string[][] = []
   const memory = async (subject: Subject) => {
     const { heap, rss } = await report(subject, true)
     return [megabytes(heap), megabytes(rss), megabytes(await backendMemory())]
   }
   await round(server, visits(10, 'evenly', 'one'), 2)
-  rows.push(['1', '', '', '', '', '', '', ...await memory(server)])
+  rows.push(['1', '', '', '', '', '', ...await memory(server)])
   for (const count of counts) {
     for (const law of ['evenly', 'by a Zipf law'] as const) {
       const [requests, ofOne] = [visits(count, law), visits(count, law, 'one')]
       for (const visited of [requests, ofOne]) await visitAll(server, visited)
-      const figures = await compare({ name: 'one tenant', server, requests: ofOne }, { name: `${count} tenants ${law}`, server, requests })
+      const figures = await compareVisits(server, `${count} tenants ${law}`, ofOne, requests)
       rows.push([String(count), law, ...figures, '≥ 0.9', ...await memory(server)])
     }
   }
@@ -229,11 +241,11 @@ async function manyTenantsByHand (): Promise<void> {
     for (const law of ['evenly', 'by a Zipf law'] as const) {
       const [requests, ofOne] = [visits(count, law), visits(count, law, 'one')]
       for (const visited of [requests, ofOne]) await visitAll(server, visited)
-      rows.push([String(count), law, ...await compare({ name: 'one tenant', server, requests: ofOne }, { name: `${count} tenants ${law}, by hand`, server, requests })])
+      rows.push([String(count), law, ...await compareVisits(server, `${count} tenants ${law}, by hand`, ofOne, requests)])
     }
   }
   await stopServer(server)
-  console.log(`The same routes of a server that was written by hand.\n\n${markdownTable(['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio', 'CPU a request'], rows)}\n`)
+  console.log(`The same routes of a server that was written by hand.\n\n${markdownTable(['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio'], rows)}\n`)
 }
 
 /** Each of the requests once, so that all are warm. */
