@@ -64,6 +64,16 @@ export class FairGate {
     this.waiters++
   }
 
+  /** Runs the work in a place of the tenant; rejects with what `refusal` makes where that took too long. */
+  async run<T> (key: string | null | undefined, refusal: () => Error, work: () => Promise<T>): Promise<T> {
+    const party = await new Promise<Party>((resolve, reject) => this.enter(key, resolve, () => reject(refusal())))
+    try {
+      return await work()
+    } finally {
+      this.leave(party)
+    }
+  }
+
   leave (party: Party): void {
     this.taken--
     party.held--

@@ -3,7 +3,7 @@
  * many at once would wait for one another with a connection each, and leave none to the other tenants.
  */
 import { databaseBusy } from '../../lib/database/failures.js'
-import { FairGate, type Party } from '../../lib/fair-gate.js'
+import { FairGate } from '../../lib/fair-gate.js'
 
 const waitMs = 5000 // for the turn
 
@@ -17,12 +17,7 @@ export function createInTurn (): InTurn {
     lines.set(tenant, line)
     line.length++
     try {
-      const party = await new Promise<Party>((resolve, reject) => line.gate.enter(tenant, resolve, () => reject(databaseBusy())))
-      try {
-        return await work()
-      } finally {
-        line.gate.leave(party)
-      }
+      return await line.gate.run(tenant, databaseBusy, work)
     } finally {
       if (--line.length === 0) lines.delete(tenant)
     }

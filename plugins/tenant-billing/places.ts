@@ -3,7 +3,7 @@
  * tenant's places and no others: neither connections nor memory run out for the rest.
  */
 import { failure, type TenantryError } from '../../lib/errors.js'
-import { FairGate, type Party } from '../../lib/fair-gate.js'
+import { FairGate } from '../../lib/fair-gate.js'
 
 const maxOfTenant = 10
 const maxInAll = 100
@@ -36,12 +36,7 @@ export function createPlaces (): Places {
       if (before >= maxOfTenant) throw tooManyOfTenant()
       under.set(tenant, before + 1)
       try {
-        const party = await new Promise<Party>((resolve, reject) => gate.enter(tenant, resolve, () => reject(tooManyInAll())))
-        try {
-          return await work()
-        } finally {
-          gate.leave(party)
-        }
+        return await gate.run(tenant, tooManyInAll, work)
       } finally {
         leave(tenant)
       }
