@@ -1,5 +1,6 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
+import type { BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable } from './billing-tables.js'
 
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
 
@@ -279,70 +280,6 @@ export interface UserMfaTable {
   last_step: ColumnType<string, number | undefined, number>
   created_at: Timestamp
   updated_at: Timestamp
-}
-
-/** What billing remembers of a tenant. */
-export interface BillingTenantsTable {
-  tenant_id: string
-  /** What its subscriptions gave it last; null where none ever gave anything. */
-  plan: string | null
-  /** When time changes something: a period or a grace ends, or the provider is to be asked. */
-  due_at: ColumnType<Date | null, Date | null | undefined, Date | null>
-  /** When the provider answered last, */
-  pulled_at: ColumnType<Date | null, Date | null | undefined, Date | null>
-  /** and when it was asked last. */
-  tried_at: ColumnType<Date | null, Date | null | undefined, Date | null>
-}
-
-/** A subscription as its provider had it last. */
-export interface BillingSubscriptionsTable {
-  tenant_id: string
-  provider: string
-  /** The provider's id. */
-  id: string
-  /** By the provider's clock; null where only payments told of it, and nothing else is known. */
-  as_of: ColumnType<Date | null, Date | null | undefined, Date | null>
-  customer_id: string | null
-  product_ids: Generated<string[]>
-  /** What the products stood for when it was written. */
-  plan: string | null
-  cycle: string | null
-  status: string | null
-  started_at: ColumnType<Date | null, Date | null | undefined, Date | null>
-  period_start: ColumnType<Date | null, Date | null | undefined, Date | null>
-  period_end: ColumnType<Date | null, Date | null | undefined, Date | null>
-  cancel_at_period_end: Generated<boolean>
-  ended_at: ColumnType<Date | null, Date | null | undefined, Date | null>
-  past_due_since: ColumnType<Date | null, Date | null | undefined, Date | null>
-  payment_method: string | null
-  payment_method_as_of: ColumnType<Date | null, Date | null | undefined, Date | null>
-  /** Several states of one moment were told. */
-  unsure: Generated<boolean>
-  /** The time of the last event about it that did not tell its state; null where none came since the provider was asked. */
-  asked_at: ColumnType<Date | null, Date | null | undefined, Date | null>
-}
-
-/** Events of providers that were handled. */
-export interface BillingEventsTable {
-  tenant_id: string
-  provider: string
-  /** The provider's id. */
-  id: string
-  received_at: ColumnType<Date, Date, Date>
-}
-
-/** Events whose tenant is not there. */
-export interface BillingUnclaimedTable {
-  provider: string
-  id: string
-  /** In the order of arrival. */
-  place: Generated<string>
-  /** Whom the event names; null where it names nobody. */
-  tenant: string | null
-  subscription_id: string | null
-  customer_id: string | null
-  event: ColumnType<unknown, string, string>
-  received_at: ColumnType<Date, Date, Date>
 }
 
 /** Background jobs, as pg-boss has them. */

@@ -1,6 +1,7 @@
 /** The SQL of what billing knows of tenants. Times come from the caller, so that one clock judges them all. */
 import type { Kysely, Selectable } from 'kysely'
-import type { BillingSubscriptionsTable, SystemTables } from '../../lib/database/system-tables.js'
+import type { BillingSubscriptionsTable } from '../../lib/database/billing-tables.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Held, Memory } from './plan-of.js'
 import { sql } from 'kysely'
 import { cycles, providerNames, statuses, type ProviderName, type Snapshot } from './providers/provider.js'
