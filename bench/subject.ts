@@ -14,10 +14,12 @@ export interface Subject {
   stop (): Promise<void>
 }
 
-export interface Load {
-  run (order: LoadOrder): Promise<LoadReport>
+/** A process that carries out one order after the other. */
+export interface Worker<Order extends object, Report> {
+  run (order: Order): Promise<Report>
   stop (): Promise<void>
 }
+export type Load = Worker<LoadOrder, LoadReport>
 
 /** Starts the server of bench/<name>/server.ts. */
 export async function startSubject (name: string, settings: ServerSettings): Promise<Subject> {
@@ -39,27 +41,18 @@ export async function startSubject (name: string, settings: ServerSettings): Pro
 }
 
 export function startLoad (): Load {
-  const child = start('load.ts', [])
-  return {
-    async run (order) {
-      const report = answer<LoadReport>(child)
-      child.send(order)
-      return await report
-    },
-    stop: () => stop(child)
-  }
+  return startWorker('load.ts')
 }
 
-export interface Slices {
-  run (order: SliceOrder): Promise<SliceReport>
-  stop (): Promise<void>
+export function startSlices (): Worker<SliceOrder, SliceReport> {
+  return startWorker('slices.ts')
 }
 
-export function startSlices (): Slices {
-  const child = start('slices.ts', [])
+function startWorker<Order extends object, Report> (file: string): Worker<Order, Report> {
+  const child = start(file, [])
   return {
     async run (order) {
-      const report = answer<SliceReport>(child)
+      const report = answer<Report>(child)
       child.send(order)
       return await report
     },
