@@ -15,7 +15,9 @@ export const Customer = Type.Object({
   metadata: Metadata
 })
 
-const statuses = {
+const statusNames = ['incomplete', 'incomplete_expired', 'trialing', 'active', 'past_due', 'canceled', 'unpaid', 'paused'] as const
+
+const statuses: Readonly<Record<typeof statusNames[number], SubscriptionStatus>> = {
   incomplete: 'incomplete',
   incomplete_expired: 'incomplete',
   trialing: 'trialing',
@@ -25,14 +27,14 @@ const statuses = {
   unpaid: 'unpaid',
   // Nothing is paid for while it is paused, and Polar takes the benefits away.
   paused: 'unpaid'
-} as const satisfies Record<string, SubscriptionStatus>
+}
 
 /** Those of its members that are read. */
 export const Subscription = Type.Object({
   id: Id,
   created_at: Time,
   modified_at: NullableTime,
-  status: Type.Enum(Object.keys(statuses) as Array<keyof typeof statuses>),
+  status: Type.Enum([...statusNames]),
   current_period_start: Time,
   current_period_end: Time,
   cancel_at_period_end: Type.Boolean(),
