@@ -1,16 +1,22 @@
 import type { SystemTables } from '../../../lib/database/system-tables.js'
 import { sql, type Kysely } from 'kysely'
 import pg from 'pg'
-import { test } from 'tap'
+import { test, type Test } from 'tap'
 import { nobody, openEngine } from './open.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 
-test('a tenant with slow statements keeps no other waiting', async (t) => {
+/** An engine with four connections, and a lock that statements wait for until it is released. */
+async function openLocked (t: Test) {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 4 } } })
   const lock = new pg.Client({ connectionString })
   await lock.connect()
   await lock.query('select pg_advisory_lock(1)')
+  return { engine, lock }
+}
+
+test('a tenant with slow statements keeps no other waiting', async (t) => {
+  const { engine, lock } = await openLocked(t)
   let done = 0
   const slow = Array.from({ length: 40 }, () => engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenantId: 'a' }).then(() => { done++ }))
   for (let round = 0; round < 3; round++) {
@@ -26,11 +32,7 @@ test('a tenant with slow statements keeps no other waiting', async (t) => {
 })
 
 test('what a tenant reads and writes of the system tables keeps nobody else waiting', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 4 } } })
-  const lock = new pg.Client({ connectionString })
-  await lock.connect()
-  await lock.query('select pg_advisory_lock(1)')
+  const { engine, lock } = await openLocked(t)
   let done = 0
   const wait = async (db: Kysely<SystemTables>) => { await sql`select pg_advisory_xact_lock_shared(1)::text`.execute(db) }
   const slow = Array.from({ length: 40 }, (_, index) => (index % 2 === 0
