@@ -135,8 +135,12 @@ function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid' | 'secret'>)
     case 'auth': return (scope) => scope.auth
     case 'tenant': return (scope) => scope.tenant
     case 'results': return (scope) => scope.results
-    // None of these is in a Scope: env is a constant, the others come with workflows and webhooks.
-    case 'env': case 'steps': case 'input': case 'payload':
+    case 'steps': return (scope) => scope.steps
+    case 'input': return (scope) => scope.input
+    case 'payload': return (scope) => scope.payload
+    case 'credentials': return (scope) => scope.credentials
+    // It is a constant.
+    case 'env':
       throw new Error(`no reader for the template source ${source}`)
   }
 }

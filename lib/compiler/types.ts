@@ -35,10 +35,20 @@ export interface Scope {
   readonly results: Record<string, unknown>
   /** The caller bypasses field exclusion: role `admin`, or a tenant's own dashboard (SPEC, "Behaviour of route configuration" 2). */
   readonly fullAccess: boolean
+  /** What a workflow was given. */
+  readonly input?: unknown
+  /** The steps of a workflow that have ended, by id: their `result`, and their `error` where they failed. */
+  readonly steps?: Readonly<Record<string, unknown>>
+  /** The parsed body of a signed webhook. */
+  readonly payload?: unknown
+  /** What a document's `credentials` say for the connector whose action is called. */
+  readonly credentials?: Readonly<Record<string, unknown>>
+  /** Writes tell outbound webhooks of their rows. Default: false. */
+  readonly events?: boolean
 }
 
 /** Where a template's value comes from (SPEC "Template references", DESIGN 4). */
-export const templateSources = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'steps', 'input', 'payload', 'now', 'uuid'] as const
+export const templateSources = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'steps', 'input', 'payload', 'credentials', 'now', 'uuid'] as const
 export type TemplateSource = typeof templateSources[number]
 
 /** One path that a template or expression reads: `{{auth.tenant_id}}` is `{ source: 'auth', path: ['tenant_id'] }`. */
