@@ -1,6 +1,7 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
 import type { BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable } from './billing-tables.js'
+import type { WorkflowRunsTable, WorkflowStepsTable } from './workflow-tables.js'
 
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
 
@@ -326,6 +327,8 @@ export interface SystemTables {
   'tenantry.billing_subscriptions': BillingSubscriptionsTable
   'tenantry.billing_events': BillingEventsTable
   'tenantry.billing_unclaimed': BillingUnclaimedTable
+  'tenantry.workflow_runs': WorkflowRunsTable
+  'tenantry.workflow_steps': WorkflowStepsTable
 }
 
 /**
@@ -334,7 +337,7 @@ export interface SystemTables {
  * after these; a test holds the list against the database.
  */
 export const tenantOwnedTables = [
-  'tenantry_queue.job',
+  'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs',
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
   'tenantry.request_stats',

@@ -66,6 +66,8 @@ insert into tenantry.secrets (tenant_id, key, version, value) values (${own}, 'K
 insert into tenantry.audit_log (tenant_id, target, action) values (${own}, 'K', 'secret.create');
 insert into tenantry.revocations values (${own}, 'u', '', now(), now());
 insert into tenantry_queue.job (name, data) values ('jobs', '{"tenant": "${tenant}", "task": "t"}');
+insert into tenantry.workflow_runs (tenant_id, id, definition, scope) values (${own}, '00000000-0000-0000-0000-000000000001', '{}', '{}');
+insert into tenantry.workflow_steps (tenant_id, run_id, step, status) values (${own}, '00000000-0000-0000-0000-000000000001', 's', 'running');
 insert into tenantry.attempts values (${own}, 'password', 'x', array[now()], now());
 insert into tenantry.users (tenant_id, id, email, password_hash, role) values (${own}, gen_random_uuid(), 'a@example.com', '$argon2id$', 'user');
 insert into tenantry.user_mfa (tenant_id, user_id) values (${own}, 'u');
