@@ -1,0 +1,38 @@
+/** What a run remembers of its steps: the seam between running steps (runner.ts) and keeping how they ended. */
+import type { BoundQuery } from '../../lib/compiler/types.js'
+
+/** How a step ended. */
+export interface StepOutcome {
+  readonly status: 'completed' | 'failed' | 'skipped'
+  /** JSON text; null where the step failed or was skipped. */
+  readonly result: string | null
+  readonly error: StepError | null
+}
+
+/** Why a step failed: what `{{steps.<id>.error}}` reads. */
+export interface StepError {
+  readonly message: string
+  /** Of the catalogue of errors, such as `TENANTRY_PROVIDER_FAILED`. */
+  readonly code: string
+}
+
+/** Runs a bound query and returns its text; null where there was no row. */
+export type RunText = (bound: BoundQuery) => Promise<string | null>
+
+/**
+ * Told in this order: `outcome`, and where there is none `started`, then for each try of a database step `database`, and
+ * for every step `finished` once, but for a database step that `database` resolved for: that has kept its outcome.
+ */
+export interface Journal {
+  readonly runId: string
+  /** How the step ended in an earlier attempt of the run. */
+  outcome (step: string): StepOutcome | undefined
+  started (step: string): void | Promise<void>
+  /**
+   * Runs the statements of a database step and returns what `run` resolves with. Where the journal keeps outcomes, the
+   * statements and the outcome are one transaction: nothing is written where `run` rejects. `run` may be called again
+   * after a serialization failure.
+   */
+  database (step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome>
+  finished (step: string, outcome: StepOutcome): void | Promise<void>
+}
