@@ -1,6 +1,7 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
 import type { BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable } from './billing-tables.js'
+import type { WebhookDeliveriesTable, WebhookEventsTable, WebhookSecretsTable } from './webhook-tables.js'
 import type { WorkflowRunsTable, WorkflowStepsTable } from './workflow-tables.js'
 
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
@@ -327,6 +328,9 @@ export interface SystemTables {
   'tenantry.billing_subscriptions': BillingSubscriptionsTable
   'tenantry.billing_events': BillingEventsTable
   'tenantry.billing_unclaimed': BillingUnclaimedTable
+  'tenantry.webhook_events': WebhookEventsTable
+  'tenantry.webhook_deliveries': WebhookDeliveriesTable
+  'tenantry.webhook_secrets': WebhookSecretsTable
   'tenantry.workflow_runs': WorkflowRunsTable
   'tenantry.workflow_steps': WorkflowStepsTable
 }
@@ -337,6 +341,7 @@ export interface SystemTables {
  * after these; a test holds the list against the database.
  */
 export const tenantOwnedTables = [
+  'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',
   'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs',
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',

@@ -158,4 +158,8 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.billing_tenants').values({ ...own, plan: 'pro' }).execute()
   await transaction.insertInto('tenantry.billing_subscriptions').values({ ...own, provider: 'payprov', id: 's' }).execute()
   await transaction.insertInto('tenantry.billing_events').values({ ...own, provider: 'payprov', id: tenant, received_at: new Date() }).execute()
+  const at = new Date()
+  const event = await transaction.insertInto('tenantry.webhook_events').values({ ...own, type: 'entity.created', subject: 'notes:1', data: '{}', at }).returning('place').executeTakeFirstOrThrow()
+  await transaction.insertInto('tenantry.webhook_deliveries').values({ ...own, event: event.place, type: 'entity.created', subject: 'notes:1', endpoint: 'w', url: 'https://example.com', give_up_at: at, created_at: at }).execute()
+  await transaction.insertInto('tenantry.webhook_secrets').values({ ...own, secret: Buffer.from('x'), created_at: at }).execute()
 }

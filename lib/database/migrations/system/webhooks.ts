@@ -1,0 +1,71 @@
+/** Outbound webhooks: events as they were written beside what they tell of, and their deliveries. */
+import type { SystemMigration } from './system-migration.js'
+import { accessPolicy, isolationPolicy, noSecurity, policyStatements } from '../policies.js'
+
+const events = 'tenantry.webhook_events'
+const others = ['tenantry.webhook_deliveries', 'tenantry.webhook_secrets']
+
+/** As of every table of tenants, but that a tenant's request may write events of the platform: of a row that has no tenant, such as one of a shared table. */
+const eventPolicies = [[isolationPolicy, 'restrictive'], [accessPolicy, 'permissive']].map(([name, kind]) => {
+  const rule = "(select current_setting('app.tenant_id', true)) in (tenant_id, '*')"
+  return `create policy ${name} on ${events} as ${kind} using (${rule}) with check (tenant_id = '' or ${rule})`
+})
+const secured = [isolationPolicy, accessPolicy].map((name) => ({ name, permissive: name === accessPolicy }))
+
+export const webhooks: SystemMigration = {
+  description: 'webhooks',
+  tables: [events, ...others],
+  statements: ({ policies }) => [
+    // The empty tenant is the platform.
+    `create table tenantry.webhook_events (
+  place bigint generated always as identity primary key,
+  id uuid not null default gen_random_uuid(),
+  tenant_id text not null,
+  type text not null,
+  subject text not null,
+  data json not null,
+  at timestamptz not null,
+  fanned_out boolean not null default false
+)`,
+    // Those that have no deliveries yet, by tenant.
+    'create index webhook_events_new on tenantry.webhook_events (tenant_id, place) where not fanned_out',
+    'create index on tenantry.webhook_events (tenant_id)',
+    'create index on tenantry.webhook_events (at)',
+    `create table tenantry.webhook_deliveries (
+  id uuid primary key default gen_random_uuid(),
+  tenant_id text not null,
+  event bigint not null references tenantry.webhook_events (place) on delete cascade,
+  type text not null,
+  subject text not null,
+  endpoint text not null,
+  url text not null,
+  sealed bytea,
+  status text not null default 'pending' check (status in ('pending', 'delivered', 'failed')),
+  attempts integer not null default 0,
+  last_status integer,
+  last_error text,
+  next_attempt_at timestamptz,
+  holder uuid,
+  give_up_at timestamptz not null,
+  created_at timestamptz not null,
+  delivered_at timestamptz,
+  unique (event, tenant_id, endpoint)
+)`,
+    // What is to be tried, by tenant.
+    'create index webhook_deliveries_due on tenantry.webhook_deliveries (tenant_id, next_attempt_at) where next_attempt_at is not null',
+    // Those of one subject go one after the other.
+    "create index webhook_deliveries_order on tenantry.webhook_deliveries (tenant_id, endpoint, subject, event) where status = 'pending'",
+    // Pages of the log: all, those of a status, and those of an event.
+    'create index on tenantry.webhook_deliveries (tenant_id, created_at, id)',
+    'create index on tenantry.webhook_deliveries (tenant_id, status, created_at, id)',
+    'create index on tenantry.webhook_deliveries (tenant_id, type, created_at, id)',
+    // For a new master key.
+    'create index on tenantry.webhook_deliveries (id) where sealed is not null',
+    `create table tenantry.webhook_secrets (
+  tenant_id text primary key,
+  secret bytea not null,
+  created_at timestamptz not null
+)`,
+    ...policies ? [...eventPolicies, ...policyStatements(events, 'text', { ...noSecurity, policies: secured }), ...others.flatMap((table) => policyStatements(table, 'text', noSecurity))] : []
+  ]
+}

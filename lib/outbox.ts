@@ -1,0 +1,41 @@
+/**
+ * Events for webhooks (DESIGN 9), written in the transaction of what they tell of: what was rolled back has none, and what
+ * was committed has one, whatever becomes of the process that wrote it. plugins/webhooks sends them.
+ */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from './database/system-tables.js'
+import { sql } from 'kysely'
+
+/** Bytes of JSON that an event tells at most. */
+export const maxEventBytes = 262_144
+
+/** The table of events, as statements name it. */
+export const eventsTable = 'tenantry.webhook_events'
+
+/** Something that happened. */
+export interface OutboundEvent {
+  /** Whose it is; empty for the platform. */
+  readonly tenant: string
+  /** `entity.created`, `secret.rotated`, ... */
+  readonly type: string
+  /** The entity whose events keep their order: `notes:<id>`, a run's id, ... */
+  readonly subject: string
+  /** What receivers read as `data`: JSON of at most `maxEventBytes`, nothing that is secret. */
+  readonly data: object
+  readonly at: Date
+}
+
+/** Inserts the event, unless its tenant is gone or is being deleted. Throws where its data are too large. */
+export async function writeEvent (db: Kysely<SystemTables>, { tenant, type, subject, data, at }: OutboundEvent): Promise<void> {
+  await sql`with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share)
+    insert into tenantry.webhook_events (tenant_id, type, subject, data, at)
+    select ${tenant}::text, ${type}::text, ${subject}::text, ${eventText(data)}::json, ${at}::timestamptz where ${tenant}::text = '' or exists (select from live)`.execute(db)
+}
+
+/** The data as JSON. PostgreSQL takes neither NUL nor halves of surrogate pairs. */
+export function eventText (data: object): string {
+  const text = JSON.stringify(data, (_name, value: unknown) => typeof value === 'string' ? value.replace(/[\0\p{Surrogate}]/gu, '\uFFFD') : value)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > maxEventBytes) throw new Error(`the data of an event have ${bytes} bytes: at most ${maxEventBytes}`)
+  return text
+}
