@@ -1,0 +1,26 @@
+/** What `app.integrations` is: runs the calls to other services that documents declare (DESIGN 9). */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Scope } from '../../lib/compiler/types.js'
+import type { CompiledCall } from '../../lib/connectors/types.js'
+
+export interface CallOptions {
+  /** Whose call it is; empty for the platform. */
+  readonly tenant: string
+  /** Goes out as `Idempotency-Key`; a call with one is tried again whatever its method. */
+  readonly idempotencyKey?: string | undefined
+  /** Tries again after 429, 5xx and a lost connection. Default: true. */
+  readonly retries?: boolean | undefined
+  /** Milliseconds for everything: all tries, waiting between them, renewing tokens. Default: 10,000. */
+  readonly timeoutMs?: number | undefined
+  readonly signal?: AbortSignal | undefined
+  readonly log: FastifyBaseLogger
+}
+
+export interface Integrations {
+  /**
+   * The result of the call. Rejects with `validationFailed` and `credentialsRequired` as the call's `prepare` throws
+   * them, `addressRefused`, `providerBusy`, `providerTimeout`, and `providerFailed` for every other end, whose extras are
+   * `{integration, action, status}`; nothing of what the service answered is in it.
+   */
+  run (call: CompiledCall, scope: Scope, options: CallOptions): Promise<unknown>
+}
