@@ -26,7 +26,7 @@ export async function createAltprov ({ apiKey, webhookSecrets, baseUrl, timeoutM
     changeProduct: async (id, product, when, key) => await (when === 'now' ? changeNow : changeAtPeriodEnd)(change(key), id, product),
     cancel: async (id, key) => await cancel(change(key), id),
     resume: async (id, key) => await resume(change(key), id),
-    readWebhook: (body, headers, now) => readAltprovWebhook(Package.webhooks, webhookSecrets, { body, headers, now })
+    readWebhook: (body, headers, now) => readAltprovWebhook(webhookSecrets, { body, headers, now })
   }
 }
 

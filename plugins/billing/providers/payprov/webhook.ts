@@ -3,9 +3,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Payment, ProviderEvent } from '../provider.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../../../lib/errors.js'
+import { keysOf, verified } from '../../../../lib/webhooks/standard.js'
 import { ProviderFault } from '../call.js'
 import { documented, Id as IdOf, Time } from '../documented.js'
-import { keysOf, verified } from './signature.js'
 import { Customer, readSubscription, snapshotOf, tenantOf } from './subscription.js'
 
 const Id = IdOf(200)

@@ -3,7 +3,7 @@ import t from 'tap'
 import { Webhook } from 'standardwebhooks'
 import { catalogue } from '../../../../lib/errors.js'
 import { createPayprovClient } from '../../../../plugins/billing/providers/payprov/client.js'
-import { keysOf, verified } from '../../../../plugins/billing/providers/payprov/signature.js'
+import { keysOf, verified } from '../../../../lib/webhooks/standard.js'
 import { payprovWorld } from '../../../helpers/payprov/index.js'
 import { conformance } from './conformance.js'
 

@@ -1,0 +1,22 @@
+/**
+ * GitHub's scheme: `x-hub-signature-256: sha256=<hex>`, an HMAC-SHA256 of the body. It has no time, and signs neither the
+ * id of the delivery nor the name of the event, which are headers of their own.
+ */
+import type { Scheme } from './scheme.js'
+import { createHmac } from 'node:crypto'
+import { anyEqual, idOr, invalid } from './scheme.js'
+
+const name = 'x-hub-signature-256'
+
+export const github: Scheme = {
+  headers: [name, 'x-github-delivery'],
+  verify ({ body, headers: { [name]: given } }, secrets) {
+    if (typeof given !== 'string') throw invalid('a signature')
+    let isRight = false
+    for (const secret of secrets) {
+      if (secret !== '' && anyEqual([given], `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`)) isRight = true
+    }
+    if (!isRight) throw invalid('a signature of its own')
+  },
+  idOf: ({ body, headers }) => idOr(headers['x-github-delivery'], body)
+}

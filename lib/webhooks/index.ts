@@ -1,0 +1,17 @@
+/** The schemes by which services sign what they send, by the names that documents give them (DESIGN 9). */
+import type { Scheme } from './scheme.js'
+import { github } from './github.js'
+import { slack } from './slack.js'
+import { standard } from './standard.js'
+import { stripe } from './stripe.js'
+import { twilio } from './twilio.js'
+
+export type { Delivery, Scheme } from './scheme.js'
+export { algorithms, custom, encodings } from './custom.js'
+export { isRepeated } from './scheme.js'
+
+export const webhookProviders = ['payprov', 'altprov', 'github', 'slack', 'twilio', 'custom'] as const
+export type WebhookProvider = typeof webhookProviders[number]
+
+/** Those that a document says no more of. */
+export const schemes: Readonly<Record<Exclude<WebhookProvider, 'custom'>, Scheme>> = { payprov: standard, altprov: stripe, github, slack, twilio }

@@ -1,0 +1,75 @@
+/** What all schemes have in common by which services sign what they send (DESIGN 9). */
+import type { IncomingHttpHeaders } from 'node:http'
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { failure, type TenantryError } from '../errors.js'
+
+/** A request as it came, before anything of its body is read. */
+export interface Delivery {
+  readonly body: Buffer
+  readonly headers: IncomingHttpHeaders
+  /** The whole address that the sender called, with its query string. */
+  readonly url: string
+  /** The time, in milliseconds since 1970. */
+  readonly now: number
+}
+
+/** How one service signs. */
+export interface Scheme {
+  /** The headers that the signature is made of, in lower case. One that comes twice makes it invalid, see `isRepeated`. */
+  readonly headers: readonly string[]
+  /** Throws `signatureInvalid` unless one of the secrets signed the delivery, within five minutes where the scheme has a time. Without secrets it always throws. */
+  verify (delivery: Delivery, secrets: readonly string[]): void
+  /** What tells the delivery from others and is the same when it comes again: 1 to 255 visible ASCII characters. */
+  idOf (delivery: Delivery, payload: unknown): string
+}
+
+const tolerance = 300 // s, before and after
+export const maxSignatures = 20 // of one header; a secret is rotated with two
+
+/** 401; what was wrong is logged and never sent. */
+export function invalid (what: string): TenantryError {
+  return failure('signatureInvalid', { cause: new Error(`the webhook lacks ${what}`) })
+}
+
+/** The time of a signature, as it was written, in seconds; throws where it is none, or not of now. */
+export function requireTime (text: unknown, now: number): string {
+  if (typeof text !== 'string' || !/^[1-9]\d{0,11}$/.test(text)) throw invalid('its time')
+  if (Math.abs(Math.floor(now / 1000) - Number(text)) > tolerance) throw invalid('its time, which is too long ago or yet to come')
+  return text
+}
+
+/** Whether one of the texts is the right one; takes as long whichever it is. */
+export function anyEqual (given: readonly string[], right: string): boolean {
+  const expected = Buffer.from(right)
+  let found = false
+  for (const text of given) {
+    const bytes = Buffer.from(text)
+    if (bytes.length === expected.length && timingSafeEqual(bytes, expected)) found = true
+  }
+  return found
+}
+
+/** The id that a service gave, or where it gave none that can be kept, what was signed. */
+export function idOr (given: unknown, ...signed: ReadonlyArray<string | Buffer>): string {
+  if (typeof given === 'string' && /^[\x21-\x7e]{1,255}$/.test(given)) return given
+  const hash = createHash('sha256')
+  for (const part of signed) hash.update(part).update('\n')
+  return `sha256:${hash.digest('base64url')}`
+}
+
+/** Node joins the values of a header that comes twice, and a right signature among wrong ones would be found again. */
+export function isRepeated (rawHeaders: readonly string[], names: readonly string[]): boolean {
+  const seen = new Set<string>()
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]?.toLowerCase() ?? ''
+    if (!names.includes(name)) continue
+    if (seen.has(name)) return true
+    seen.add(name)
+  }
+  return false
+}
+
+/** An own member of an event. */
+export function memberOf (payload: unknown, name: string): unknown {
+  return typeof payload === 'object' && payload !== null && Object.hasOwn(payload, name) ? Reflect.get(payload, name) : undefined
+}

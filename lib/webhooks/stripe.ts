@@ -1,0 +1,28 @@
+/**
+ * Stripe's scheme, which altprov signs by: `stripe-signature: t=<time>,v1=<hex>,...`, an HMAC-SHA256 of `<time>.<body>`.
+ * Its own package is not needed for it, and believes a time of any future.
+ */
+import type { Scheme } from './scheme.js'
+import { createHmac } from 'node:crypto'
+import { anyEqual, idOr, invalid, maxSignatures, memberOf, requireTime } from './scheme.js'
+
+const name = 'stripe-signature'
+
+export const stripe: Scheme = {
+  headers: [name],
+  verify ({ body, headers: { [name]: header }, now }, secrets) {
+    if (typeof header !== 'string') throw invalid('a signature')
+    const parts = header.split(',', maxSignatures)
+    // Of several times none is believed.
+    const times = parts.filter((part) => part.startsWith('t='))
+    if (times.length !== 1) throw invalid('its time')
+    const time = requireTime(times[0]?.slice(2), now)
+    const given = parts.flatMap((part) => part.startsWith('v1=') ? [part.slice(3)] : [])
+    let isRight = false
+    for (const secret of secrets) {
+      if (secret !== '' && anyEqual(given, createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex'))) isRight = true
+    }
+    if (!isRight) throw invalid('a signature of its own')
+  },
+  idOf: ({ body }, payload) => idOr(memberOf(payload, 'id'), body)
+}

@@ -1,0 +1,52 @@
+/**
+ * Twilio's scheme: `x-twilio-signature: <base64>`, an HMAC-SHA1 of the address that was called, followed by the names
+ * and values of the form by name. Of any other body the address holds the hash, as `bodySHA256`. It has no time.
+ */
+import type { Delivery, Scheme } from './scheme.js'
+import { createHash, createHmac } from 'node:crypto'
+import { formOf, isForm } from './form.js'
+import { anyEqual, idOr, invalid } from './scheme.js'
+
+const name = 'x-twilio-signature'
+
+export const twilio: Scheme = {
+  headers: [name],
+  verify (delivery, secrets) {
+    const given = delivery.headers[name]
+    if (typeof given !== 'string') throw invalid('a signature')
+    const fields = signedFields(delivery)
+    let isRight = false
+    for (const secret of secrets) {
+      if (secret === '') continue
+      for (const address of addressesOf(delivery.url)) {
+        if (anyEqual([given], createHmac('sha1', secret).update(address).update(fields).digest('base64'))) isRight = true
+      }
+    }
+    if (!isRight) throw invalid('a signature of its own')
+  },
+  idOf: ({ body, url }) => idOr(undefined, url, body)
+}
+
+/** What is signed beside the address; throws for a body that no signature would be of. */
+function signedFields ({ body, headers, url }: Delivery): string {
+  const [hash, second] = new URL(url).searchParams.getAll('bodySHA256')
+  if (hash !== undefined) {
+    if (second !== undefined || !anyEqual([hash.toLowerCase()], createHash('sha256').update(body).digest('hex'))) throw invalid('a body of its own')
+    return ''
+  }
+  if (body.length === 0) return ''
+  const form = isForm(headers['content-type']) ? formOf(body) : null
+  if (form === null) throw invalid('a hash of its body')
+  let text = ''
+  for (const field of Object.keys(form).sort()) {
+    for (const value of [...new Set([form[field] ?? []].flat())].sort()) text += field + value
+  }
+  return text
+}
+
+/** With the port and without it: Twilio signs either, whichever the address had. */
+function addressesOf (url: string): readonly string[] {
+  const [, origin = '', host = '', port, rest = ''] = /^(https?:\/\/)([^/?#:]+|\[[^\]]*\])(:\d+)?(.*)$/i.exec(url) ?? []
+  const usual = origin.toLowerCase() === 'https://' ? ':443' : ':80'
+  return port === undefined ? [url, origin + host + usual + rest] : [url, origin + host + rest]
+}
