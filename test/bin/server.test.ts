@@ -98,7 +98,7 @@ t.test('start ends with 1 and one line on what is in its way', async (t) => {
 })
 
 t.test('migrate prints what it would do, does it once, and does nothing the second time', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t)
+  const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString, rowLevelSecurity: true }, tables: { notes }, routes: [] }) })
   const tables = () => query("select table_name from information_schema.tables where table_name = 'notes'")
 
@@ -116,7 +116,7 @@ t.test('migrate prints what it would do, does it once, and does nothing the seco
 })
 
 t.test('what migrate prints makes the database that migrate would', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t)
+  const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, tables: { notes }, routes: [] }) })
   const { output } = await here(['migrate', `${folder}/tenantry.json`, '--print'])
   await query(output.join('\n'))
@@ -124,7 +124,7 @@ t.test('what migrate prints makes the database that migrate would', async (t) =>
 })
 
 t.test('openapi prints the document of the API and leaves the database as it is', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t)
+  const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const document = { jwt: { secret: testSecret }, tables: { notes }, routes, plugins: { openapi: { title: 'Notes' } } }
   const folder = t.testdir({
     'postgres.json': JSON.stringify({ ...document, postgres: { connectionString } }),

@@ -8,6 +8,7 @@ import type { ClusterOptions, StopMode } from './postgres/cluster.js'
 import { createHash, randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { BinariesMissing } from './postgres/binaries.js'
+import { systemSql } from './migrations.js'
 import { startPrivateServer } from './postgres/private.js'
 import { sharedServerPort } from './postgres/shared.js'
 
@@ -18,10 +19,12 @@ export type RunSql = (sql: string, values?: readonly unknown[]) => Promise<Row[]
 
 export interface DatabaseOptions {
   /**
-   * SQL that the database starts with. It runs once for all tests that name the same text: each gets a copy of the
-   * database that it made.
+   * SQL that the database starts with, after the server's own tables. It runs once for all tests that name the same text:
+   * each gets a copy of the database that it made.
    */
   readonly sql?: string
+  /** Without the server's own tables, which a server that starts on it then makes. Default: false. */
+  readonly empty?: boolean
   /**
    * `superuser` (the default) bypasses row-level security; `owner` is an ordinary role that owns the database and is
    * bound by policies, as a role in production should be.
@@ -61,11 +64,12 @@ export type DatabaseSection =
 
 const ownerRole = 'tenantry_owner'
 
-/** An empty database (or one that `sql` made) on the server that all tests share. */
-export async function postgresDatabase (t: Test, { sql, role = 'superuser' }: DatabaseOptions = {}): Promise<TestDatabase> {
+/** A database on the server that all tests share. */
+export async function postgresDatabase (t: Test, { sql = '', empty = false, role = 'superuser' }: DatabaseOptions = {}): Promise<TestDatabase> {
   const port = await skipWithoutBinaries(t, sharedServerPort)
   const name = `test_${randomBytes(8).toString('hex')}`
-  const template = sql === undefined ? 'template1' : await ensureTemplate(port, sql, role)
+  const content = empty ? sql : `${systemSql}\n${sql}`
+  const template = content === '' ? 'template1' : await ensureTemplate(port, content, role)
   await run(port, 'postgres', `create database ${name} template ${template}${role === 'owner' ? ` owner ${await ensureOwner(port)}` : ''}`)
   t.teardown(() => run(port, 'postgres', `drop database ${name} with (force)`))
   const user = role === 'owner' ? ownerRole : 'postgres'
@@ -96,14 +100,14 @@ export async function postgresServer (t: Test, options?: ClusterOptions): Promis
 }
 
 /**
- * Runs the same test on each engine, as subtests `postgres` and `embedded` with an empty database each.
+ * Runs the same test on each engine, as subtests `postgres` and `embedded` with a database each.
  * TENANTRY_TEST_ENGINE=postgres (or embedded) keeps to one while you work.
  */
-export async function forEachEngine (t: Test, work: (t: Test, database: DatabaseSection) => Promise<unknown>): Promise<void> {
+export async function forEachEngine (t: Test, work: (t: Test, database: DatabaseSection) => Promise<unknown>, options?: DatabaseOptions): Promise<void> {
   const only = process.env.TENANTRY_TEST_ENGINE
   if (only === undefined || only === 'postgres') {
     await t.test('postgres', async t => {
-      const { connectionString } = await postgresDatabase(t)
+      const { connectionString } = await postgresDatabase(t, options)
       await work(t, { provider: 'postgres', postgres: { connectionString } })
     })
   }

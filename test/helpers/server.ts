@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { ConfigInput } from '../../lib/config/index.js'
-import type { DatabaseSection } from './postgres.js'
+import { postgresDatabase, type DatabaseSection } from './postgres.js'
 import { setTimeout } from 'node:timers/promises'
 import { createServer, type ServerOptions } from '../../lib/server.js'
 import { scanLog, secretsOfExchange, secretText, secretToken } from './log-scan.js'
@@ -18,7 +18,7 @@ export const testEnv = Object.freeze({ SECRETS_MASTER_KEY: testMasterKey })
 export type TestTenant = string | { readonly id: string, readonly plan?: string }
 
 export interface TestServerOptions extends ServerOptions {
-  /** What `forEachEngine` hands out, or the section of a `postgresDatabase`. Default: embedded, in memory. */
+  /** What `forEachEngine` hands out, or the section of a `postgresDatabase`. Default: a PostgreSQL database of its own. */
   readonly engine?: DatabaseSection
   /** Tenants that are there when the server is ready. */
   readonly tenants?: readonly TestTenant[]
@@ -34,7 +34,8 @@ export type TestDocument = Partial<ConfigInput>
  * that gives a `logger` reads its log itself.
  */
 export async function testServer (t: Test, document: TestDocument, { engine, tenants = [], env, logger }: TestServerOptions = {}): Promise<FastifyInstance> {
-  const app = createServer(testDocument(document, engine), {
+  const database = engine ?? await ownDatabase(t)
+  const app = createServer(testDocument(document, database), {
     env: { ...testEnv, ...env },
     logger: logger ?? { level: 'trace', stream: scanLog(t, 'the log of the server') }
   })
@@ -50,6 +51,12 @@ export async function testServer (t: Test, document: TestDocument, { engine, ten
     await app.tenants.create({ id, name: id, plan })
   }
   return app
+}
+
+/** Starting the embedded engine takes a second of CPU time. */
+async function ownDatabase (t: Test): Promise<DatabaseSection> {
+  const { connectionString } = await postgresDatabase(t)
+  return { provider: 'postgres', postgres: { connectionString } }
 }
 
 /** Two servers on one PostgreSQL, as two instances behind a load balancer; the tenants are there for both. */

@@ -62,7 +62,7 @@ test('an empty database gets the server\'s tables and the declared ones; twice i
   t.match(found, { primaryKey: ['tenant_id', 'id'], uniqueKeys: [['tenant_id', 'title', 'day']], tenantScoped: true, softDelete: true })
   const [row] = await engine.transaction(nobody, (session) => session.rows({ text: "insert into notes (id, tenant_id) values (1, 'a') returning title, pages, price, open, tags, none, meta, day = current_date as today, made > now() - interval '1 minute' as now, length(key) as key, deleted, deleted_at" }))
   t.strictSame(row, { title: "it's \\ untitled", pages: 0, price: '1.5', open: false, tags: ['a,b', '"'], none: [], meta: { a: ["'"] }, today: true, now: true, key: 36, deleted: false, deleted_at: null })
-}))
+}, { empty: true }))
 
 test('a reference between tenant-scoped tables stays within a tenant, and so does what is unique', (t) => forEachEngine(t, async (t, database) => {
   const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
@@ -75,7 +75,7 @@ test('a reference between tenant-scoped tables stays within a tenant, and so doe
   await write(note, [1, ofA, 'a'])
   await t.rejects(write(note, [2, ofA, 'b']), { code: 'TENANTRY_CONSTRAINT_VIOLATED', extras: { details: [{ path: '/author_id' }] } })
   await write(note, [2, null, 'b'])
-}))
+}, { empty: true }))
 
 test('two tenants have the same id, in tables that refer to each other too', (t) => forEachEngine(t, async (t, database) => {
   const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
@@ -89,7 +89,7 @@ test('two tenants have the same id, in tables that refer to each other too', (t)
     text: "select array_to_string(array(select attname from pg_attribute a, unnest(indkey) with ordinality u(n, place) where attrelid = indrelid and attnum = n order by place), ',') as columns from pg_index where indrelid = 'notes'::regclass order by 1"
   }))
   t.strictSame(indexes.map(({ columns }) => columns), ['author_id', 'tenant_id,id', 'tenant_id,title,day'], 'the key is the index of a tenant\'s list')
-}))
+}, { empty: true }))
 
 test('tables that were made without the tenant in their key keep it', (t) => forEachEngine(t, async (t, database) => {
   if (database.provider !== 'postgres') return
@@ -105,10 +105,10 @@ test('tables that were made without the tenant in their key keep it', (t) => for
   t.match(engine.catalogue.tables.get('notes'), { primaryKey: ['id'] })
   const grown = await openEngine(t, { ...database, tables: { authors, notes: { ...notes, columns: { ...notes.columns, parent_id: { type: 'bigint', references: 'notes.id' } } } }, migrate: 'auto' })
   t.match(grown.catalogue.tables.get('notes')?.uniqueKeys.map(String).sort(), ['tenant_id,id', 'tenant_id,title,day'], 'a reference that comes later holds the tenant there too')
-}))
+}, { empty: true }))
 
 test('later declarations add what is lacking and leave what is there', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t)
+  const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const open = async (declared: DeclaredTables) => openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables: declared, migrate: 'auto' })
   await open({ authors })
   await query("insert into authors (email, tenant_id) values ('x@y', 'a')")
@@ -148,7 +148,7 @@ test('a database of the version that had no tenants gets what it lacks, after wh
     ['001_system_tables', '002_create_authors', ...added, nameAfterSystem('create_notes', 2)])
   t.strictSame(await upgraded.pendingMigrations(), [])
   t.equal(await upgraded.text({ text: 'select (select count(*) from authors) || (select id from tenantry.documents)' }, [], nobody), '11')
-}))
+}, { empty: true }))
 
 test('every system table with a tenant_id is emptied when its tenant is deleted', async (t) => {
   const engine = await openEngine(t, { provider: 'embedded' })
@@ -159,7 +159,7 @@ test('every system table with a tenant_id is emptied when its tenant is deleted'
 })
 
 test('the script does by hand what apply does', async (t) => {
-  const [byHand, applied] = await Promise.all([postgresDatabase(t, { role: 'owner' }), postgresDatabase(t, { role: 'owner' })])
+  const [byHand, applied] = await Promise.all([postgresDatabase(t, { empty: true, role: 'owner' }), postgresDatabase(t, { empty: true, role: 'owner' })])
   const open = ({ connectionString }: { connectionString: string }) => openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables })
   const engine = await open(byHand)
   const script = planSql(await engine.migration.plan())
@@ -173,7 +173,7 @@ test('the script does by hand what apply does', async (t) => {
 })
 
 test('twenty servers that start together on one empty database migrate it once', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t)
+  const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const engines = await Promise.all(Array.from({ length: 20 }, () => openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2 } }, tables, migrate: 'auto' })))
   t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [...systemNames, nameAfterSystem('create_authors_notes')])
   for (const engine of engines) t.equal(engine.catalogue.tables.get('notes')?.columns.has('deleted_at'), true)
@@ -187,10 +187,10 @@ test('a database that is newer than the program is refused, and untouched', (t) 
     t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*_from_the_future/ })
   }
   t.strictSame([...(await engine.refresh()).tables.keys()], [])
-}))
+}, { empty: true }))
 
 test('a migration that the data forbids says why and changes nothing', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t, { sql: "create table notes (id int primary key, title text); insert into notes values (1, 'x'), (2, 'x')" })
+  const { connectionString, query } = await postgresDatabase(t, { empty: true, sql: "create table notes (id int primary key, title text); insert into notes values (1, 'x'), (2, 'x')" })
   const engine = await openEngine(t, {
     provider: 'postgres',
     postgres: { connectionString },
@@ -202,7 +202,7 @@ test('a migration that the data forbids says why and changes nothing', async (t)
 })
 
 test('a database that is not migrated can be opened, and says what it lacks', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
+  const { connectionString } = await postgresDatabase(t, { empty: true })
   const said: object[] = []
   const engine = await openEngine(t, {
     provider: 'postgres',
@@ -216,7 +216,7 @@ test('a database that is not migrated can be opened, and says what it lacks', as
 })
 
 test('a table that a long statement holds does not stop the migration for ever', async (t) => {
-  const { connectionString } = await postgresDatabase(t, { sql: 'create table notes (id int primary key)' })
+  const { connectionString } = await postgresDatabase(t, { empty: true, sql: 'create table notes (id int primary key)' })
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { statementTimeoutMs: 200 } }, tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, more: { type: 'text' } } } } })
   const holder = new pg.Client({ connectionString })
   await holder.connect()

@@ -73,7 +73,7 @@ test('a role that bypasses policies is refused at start', async (t) => {
 })
 
 test('tables that were found get policies too, beside those that they have', async (t) => {
-  const database = await postgresDatabase(t, { role: 'owner' })
+  const database = await postgresDatabase(t, { empty: true, role: 'owner' })
   await database.query(`
     create table plain (id int, tenant_id text);
     create table typed (id int, tenant_id uuid);
@@ -162,4 +162,6 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   const event = await transaction.insertInto('tenantry.webhook_events').values({ ...own, type: 'entity.created', subject: 'notes:1', data: '{}', at }).returning('place').executeTakeFirstOrThrow()
   await transaction.insertInto('tenantry.webhook_deliveries').values({ ...own, event: event.place, type: 'entity.created', subject: 'notes:1', endpoint: 'w', url: 'https://example.com', give_up_at: at, created_at: at }).execute()
   await transaction.insertInto('tenantry.webhook_secrets').values({ ...own, secret: Buffer.from('x'), created_at: at }).execute()
+  await transaction.insertInto('tenantry.webhook_receipts').values({ ...own, path: '/hook', id: 'i', holder: randomUUID(), held_until: null, received_at: at }).execute()
+  await transaction.insertInto('tenantry.usage_notices').values({ ...own, metric: 'llm_tokens', period: '2026-01', at }).execute()
 }

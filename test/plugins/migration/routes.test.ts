@@ -46,10 +46,10 @@ test('an administrator reads what is lacking, applies it, and applies nothing th
   t.equal((await told()).length, entries.length)
   t.match(await get('/migration/status'), { ready: true, tables: { 'tenantry.migrations': true, 'tenantry.tenants': true, authors: true, notes: true } })
   t.strictSame(await get('/migration'), { sql: '', tables: [], instructions: 'Nothing is lacking.' })
-}))
+}, { empty: true }))
 
 test('the quick fix makes the tables without row-level security, or takes it out of force', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t, { role: 'owner' })
+  const { connectionString, query } = await postgresDatabase(t, { empty: true, role: 'owner' })
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
   const quickFix = async () => (await app.inject({ url: '/migration/quick-fix', headers: admin })).json()
   const { sql, warning } = await quickFix()
@@ -65,7 +65,7 @@ test('the quick fix makes the tables without row-level security, or takes it out
 })
 
 test('the quick fix is refused in production', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
+  const { connectionString } = await postgresDatabase(t, { empty: true })
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } }, { production: true })
   const refused = await app.inject({ url: '/migration/quick-fix', headers: admin })
   t.equal(refused.statusCode, 403)
@@ -73,7 +73,7 @@ test('the quick fix is refused in production', async (t) => {
 })
 
 test('nobody but a platform administrator reaches the endpoints', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t)
+  const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
   for (const [method, url] of [['GET', '/migration'], ['GET', '/migration/status'], ['GET', '/migration/quick-fix'], ['POST', '/migration/apply']] as const) {
     t.equal((await app.inject({ method, url })).statusCode, 401)
@@ -84,7 +84,7 @@ test('nobody but a platform administrator reaches the endpoints', async (t) => {
 })
 
 test('a migration that the database refuses is 409 and says why', async (t) => {
-  const { connectionString } = await postgresDatabase(t, { sql: 'create table authors (id uuid)' })
+  const { connectionString } = await postgresDatabase(t, { empty: true, sql: 'create table authors (id uuid)' })
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
   t.match((await app.inject({ url: '/migration', headers: admin })).json().instructions, /Note: the primary key of authors is none/)
   const refused = await app.inject({ method: 'POST', url: '/migration/apply', headers: admin })
@@ -93,7 +93,7 @@ test('a migration that the database refuses is 409 and says why', async (t) => {
 })
 
 test('the plugin names those that it needs', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
+  const { connectionString } = await postgresDatabase(t, { empty: true })
   const bare = Fastify()
   t.teardown(() => bare.close())
   await t.rejects(async () => { await bare.register(migration) }, /tenantry\/plugins\/database/)
