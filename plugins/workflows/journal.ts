@@ -36,3 +36,11 @@ export interface Journal {
   database (step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome>
   finished (step: string, outcome: StepOutcome): void | Promise<void>
 }
+
+/**
+ * What a journal rejects with where the attempt is over, which is no failure of a step: another attempt has the run, it was
+ * canceled, or the database is lost. A run ends with it as it is: nothing is tried again, and nothing more is told.
+ */
+export class Interrupted extends Error {
+  override readonly name = 'WorkflowInterrupted'
+}
