@@ -3,6 +3,7 @@
  * How large the route is, and how long its lists are that the schema bounds, is lib/tenant-document's to say.
  */
 import type { Filter, Query, DocumentQuery } from '../config/schema/query.js'
+import type { Step } from '../config/schema/workflow.js'
 import type { Field, Route } from '../config/schema/route.js'
 import { ConfigError, FaultList, pointerTo } from '../config/faults.js'
 import { parseSelect, type SelectItem, SelectSyntaxError } from './query/select-parser.js'
@@ -38,6 +39,37 @@ export function checkBounds (route: Route, pointer: string, faults: FaultList): 
   return faults.faults.length === before
 }
 
+const maxDatabaseSteps = 50 // of a workflow
+
+/** The same for the steps of a workflow; what its filters and embeds are bound by together is that of a route. */
+export function checkStepBounds (steps: readonly Step[], pointer: string, faults: FaultList): boolean {
+  const before = faults.faults.length
+  const bound = (at: string, count: number, most: number, what: string): void => {
+    if (count > most) faults.add(at, `${what} at most ${most}; this one has ${count}`)
+  }
+  const counts = { filters: 0, embeds: 0 }
+  let queries = 0
+  let expressions = 0
+  const visit = (step: Step, at: string): void => {
+    for (const text of [step.condition, step.value]) {
+      bound(at, text?.length ?? 0, maxExpression, 'an expression holds characters:')
+      expressions += text?.length ?? 0
+    }
+    if (step.table !== undefined) {
+      queries++
+      checkQuery(step, at, bound, counts)
+      checkSelect(step, at, bound, counts)
+    }
+    for (const [index, inner] of (step.parallel ?? []).entries()) visit(inner, pointerTo(at, 'parallel', index))
+  }
+  for (const [index, step] of steps.entries()) visit(step, pointerTo(pointer, index))
+  bound(pointer, queries, maxDatabaseSteps, "a tenant's workflow has steps of the kind `database`:")
+  bound(pointer, counts.filters, maxRouteFilters, "a tenant's workflow holds filters:")
+  bound(pointer, counts.embeds, maxRouteEmbeds, "a tenant's workflow embeds tables:")
+  bound(pointer, expressions, maxExpressions, 'the expressions of a workflow hold characters:')
+  return faults.faults.length === before
+}
+
 /** At most this many faults of one route are told: finding what each name was meant to be takes its time. */
 const maxFaults = 50
 
@@ -62,17 +94,21 @@ function checkQueries ({ queries = [], firebaseQueries = [] }: Route, pointer: s
   for (const [index, query] of queries.entries()) {
     const at = pointerTo(pointer, 'queries', index)
     checkQuery(query, at, bound, counts)
-    bound(`${at}/select`, query.select?.length ?? 0, maxSelectLength, 'a `select` holds characters:')
-    const { items, same, embeds } = countsOf((query.select?.length ?? 0) > maxSelectLength ? undefined : query.select)
-    counts.embeds += embeds
-    bound(`${at}/select`, items, maxSelected, 'a `select` of a tenant has columns and tables:')
-    bound(`${at}/select`, same, maxSame, 'a `select` of a tenant shows one column under names:')
-    bound(`${at}/select`, embeds, maxEmbeds, 'a `select` embeds tables:')
-    bound(`${at}/onConflict`, query.onConflict?.length ?? 0, maxNames, 'the list holds names:')
+    checkSelect(query, at, bound, counts)
   }
   for (const [index, query] of firebaseQueries.entries()) checkQuery(query, pointerTo(pointer, 'firebaseQueries', index), bound, counts)
   bound(pointer, counts.filters, maxRouteFilters, "a tenant's route holds filters:")
   bound(pointer, counts.embeds, maxRouteEmbeds, "a tenant's route embeds tables:")
+}
+
+function checkSelect ({ select, onConflict }: Pick<Query, 'select' | 'onConflict'>, at: string, bound: Bound, counts: { embeds: number }): void {
+  bound(`${at}/select`, select?.length ?? 0, maxSelectLength, 'a `select` holds characters:')
+  const { items, same, embeds } = countsOf((select?.length ?? 0) > maxSelectLength ? undefined : select)
+  counts.embeds += embeds
+  bound(`${at}/select`, items, maxSelected, 'a `select` of a tenant has columns and tables:')
+  bound(`${at}/select`, same, maxSame, 'a `select` of a tenant shows one column under names:')
+  bound(`${at}/select`, embeds, maxEmbeds, 'a `select` embeds tables:')
+  bound(`${at}/onConflict`, onConflict?.length ?? 0, maxNames, 'the list holds names:')
 }
 
 function checkQuery ({ filters, order, excludeFields }: Pick<Query | DocumentQuery, 'filters' | 'order' | 'excludeFields'>, pointer: string, bound: Bound, counts: { filters: number }): void {

@@ -2,7 +2,7 @@
  * What templates copy: `{{body.text}}` a hundred times makes a hundred times of what a caller sends. A part of a route with
  * many templates is measured before it is evaluated; the others, which are nearly all, never are.
  */
-import type { Scope } from './types.js'
+import type { Scope, TemplateSource } from './types.js'
 import { FaultList } from '../config/faults.js'
 import { failure } from '../errors.js'
 import { isRecord } from '../plain-value.js'
@@ -28,7 +28,7 @@ const perByte = { request: 33, results: 9 } as const
 /**
  * Throws `answerTooLarge` where the part would copy more than 16 MB (`maxAnswerBytes`) for this request.
  *
- * @param resultsLength characters of JSON that the results in the scope had; Infinity where nobody knows
+ * @param resultsLength characters of JSON that the results, and those of steps, in the scope had; Infinity where nobody knows
  */
 export type CopyCheck = (scope: Scope, resultsLength: number) => void
 
@@ -55,7 +55,9 @@ export function compileCopies (part: unknown, context: TemplateContext): CopyChe
 }
 
 /** Bytes of the body as it came; Infinity where the caller did not say. */
-function bodyLength ({ body, headers }: Scope): number {
+function bodyLength ({ body, input, headers }: Scope): number {
+  // What a workflow was given may have been made of many copies of the body.
+  if (input !== undefined && input !== null && input !== body) return Infinity
   if (body === undefined || body === null) return 0
   const length = headers['content-length']
   return typeof length === 'string' ? Number(length) : Infinity
@@ -89,7 +91,12 @@ function add (node: PathNode, copied: Map<string, Copied>, context: TemplateCont
   const key = JSON.stringify([reference.source, ...reference.path])
   const known = copied.get(key)
   if (known !== undefined) known.times++
-  else copied.set(key, { read: compileReader(reference), results: reference.source === 'results', times: 1 })
+  else copied.set(key, { read: compileReader(reference), results: isMade(reference.source), times: 1 })
+}
+
+/** What is read was made here or by another service, and its length is known. */
+function isMade (source: TemplateSource): boolean {
+  return source === 'results' || source === 'steps'
 }
 
 function measure (copied: readonly Copied[], scope: Scope): void {

@@ -18,6 +18,8 @@ export interface TemplateContext {
   readonly params?: ReadonlySet<string>
   /** The names of the results of earlier queries; without it any name is accepted. */
   readonly results?: ReadonlySet<string>
+  /** The steps of a workflow that have ended where the value stands; without it any name is accepted. */
+  readonly steps?: ReadonlySet<string>
   /** The settings that `{{env.NAME}}` may name; without it, any. */
   readonly envNames?: ReadonlySet<string> | undefined
   /** The settings that a secret of the same name replaces, where secrets may stand. Default: none. */
@@ -145,7 +147,7 @@ function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid' | 'secret'>)
   }
 }
 
-function checkMember ({ source, path }: Reference, text: string, pointer: string, { faults, params, results, envNames }: TemplateContext): boolean {
+function checkMember ({ source, path }: Reference, text: string, pointer: string, { faults, params, results, steps, envNames }: TemplateContext): boolean {
   const first = path[0] === undefined ? undefined : String(path[0])
   if (source === 'env' && path.length !== 1) {
     faults.add(pointer, `\`${text}\`: an environment setting is written \`env.NAME\``)
@@ -167,6 +169,14 @@ function checkMember ({ source, path }: Reference, text: string, pointer: string
   }
   if (source === 'results' && results !== undefined && !results.has(first)) {
     faults.add(pointer, `\`${text}\`: no query before this one makes a result "${first}"`, nearest(first, results))
+    return false
+  }
+  if (source === 'steps' && steps !== undefined && !steps.has(first)) {
+    faults.add(pointer, `\`${text}\`: no step that has ended by then has the id "${first}"`, nearest(first, steps))
+    return false
+  }
+  if (source === 'steps' && path[1] !== undefined && path[1] !== 'result' && path[1] !== 'error') {
+    faults.add(pointer, `\`${text}\`: a step has \`steps.${first}.result\` and, where it failed, \`steps.${first}.error\``, nearest(String(path[1]), ['result', 'error']))
     return false
   }
   if (source === 'tenant' && first !== 'id' && first !== 'config') {

@@ -42,12 +42,12 @@ export interface CompiledWorkflow {
   readonly definition: WorkflowDefinition
   /** Whose document it stands in. */
   readonly origin: 'platform' | 'tenant'
-  /** What a caller that runs it by name must hold. */
-  readonly requiredPermissions: readonly string[]
   /** In the order of the list, without those that a switch picks. */
   readonly steps: readonly CompiledStep[]
   /** All of them in the order of the document, those within others and those that a switch picks included. */
   readonly stepIds: readonly string[]
+  /** Those of whose result or error something reads: it is parsed for them. */
+  readonly readSteps: ReadonlySet<string>
   readonly sources: ReadSources
   /** The keys of the secrets that it can read, each once. */
   readonly secrets: readonly string[]
@@ -74,8 +74,6 @@ interface StepBase {
   readonly timeoutMs: number | null
   /** A failure of it does not end the workflow. */
   readonly continues: boolean
-  /** Something reads its result, which is parsed for it. */
-  readonly read: boolean
   /** Measures what its templates would copy before they are evaluated; null where that can never be much. */
   readonly copies: CopyCheck | null
 }

@@ -1,0 +1,118 @@
+/** Compiles a workflow into plain frozen data with closures, and checks what it says without tables. */
+import type { QueryContext } from '../compiler/query/index.js'
+import type { CompiledQuery } from '../compiler/types.js'
+import type { TemplateContext } from '../compiler/reference.js'
+import type { Callback } from '../config/schema/workflow.js'
+import type { Surroundings, WorkflowContext } from './context.js'
+import type { CompiledCallback, CompiledWorkflow, WorkflowDefinition } from './types.js'
+import { checkStepBounds, withBoundedFaults } from '../compiler/bounds.js'
+import { compileQuery } from '../compiler/query/index.js'
+import { checkMembers } from '../compiler/query/operation.js'
+import { unique } from '../compiler/query/table-use.js'
+import { checkQueryTexts } from '../compiler/query/texts.js'
+import { withheldBy } from '../compiler/query/withheld.js'
+import { compileTemplate } from '../compiler/template.js'
+import { FaultList } from '../config/faults.js'
+import { readSourcesOf, templatesOf } from './context.js'
+import { flowOf } from './flow.js'
+import { queryOf } from './members.js'
+import { compileInOrder, type Compilation, type CompileStepQuery } from './steps.js'
+import { everyStep } from './every-step.js'
+
+/**
+ * Compiles a workflow; null when faults were added to the context's list. Of a tenant's the first 50 are told.
+ *
+ * @param around the route that an inline workflow stands on; of one with a name nothing is around it
+ */
+export function compileWorkflow (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings = nowhere): CompiledWorkflow | null {
+  if (context.origin === 'platform') return compileParts(definition, pointer, context, around)
+  if (context.checked !== true && !checkStepBounds(definition.steps, `${pointer}/steps`, context.faults)) return null
+  return withBoundedFaults(context.faults, (faults) => compileParts(definition, pointer, { ...context, faults }, around))
+}
+
+const nowhere: Surroundings = Object.freeze({ sources: null })
+
+function compileParts (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings): CompiledWorkflow | null {
+  const { faults, origin } = context
+  const before = faults.faults.length
+  const compilation = compilationOf(definition, pointer, context, around, compileQuery, false)
+  if (compilation === null) return null
+  const steps = compileInOrder(compilation.flow.order, new Set(), compilation)
+  const callback = compileCallback(definition.webhookOnComplete, `${pointer}/webhookOnComplete`, compilation)
+  if (faults.faults.length > before) return null
+
+  const { references, queries, flow } = compilation
+  const readWhole = references.some(({ source, path }) => source === 'steps' && path.length === 0)
+  const readSteps = readWhole ? flow.ids : references.flatMap(({ source, path: [id] }) => source === 'steps' && id !== undefined ? [String(id)] : [])
+  return Object.freeze({
+    id: definition.id ?? null,
+    definition,
+    origin,
+    steps: Object.freeze(steps),
+    stepIds: Object.freeze([...flow.ids]),
+    readSteps: new Set(readSteps),
+    sources: readSourcesOf(references, around.sources !== null && queries.some(({ answer }) => answer === 'page')),
+    secrets: Object.freeze([...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]),
+    tenantScoped: queries.some((query) => query.tenantScoped),
+    calls: steps.some(callsServices),
+    reads: unique(queries.flatMap((query) => query.reads)),
+    writes: unique(queries.flatMap((query) => query.writes)),
+    callback
+  })
+}
+
+function callsServices (step: CompiledWorkflow['steps'][number]): boolean {
+  switch (step.kind) {
+    case 'integration': return true
+    case 'parallel': return step.steps.some(callsServices)
+    case 'switch': return [...step.cases.values(), ...step.fallback === null ? [] : [step.fallback]].some(callsServices)
+    case 'database': case 'llm': case 'embeddings': case 'storage': return false
+  }
+}
+
+/** Adds the faults that compileWorkflow would find whatever the tables are; without `stepKinds` any kind of step is taken to be run. */
+export function checkWorkflow (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings = nowhere): void {
+  const checkQuery: CompileStepQuery = (query, at, queryContext) => {
+    checkMembers(query, at, queryContext)
+    checkQueryTexts(query, at, queryContext)
+    return null
+  }
+  const compilation = compilationOf(definition, pointer, context, around, checkQuery, context.stepKinds === undefined)
+  if (compilation === null) return
+  compileInOrder(compilation.flow.order, new Set(), compilation)
+  compileCallback(definition.webhookOnComplete, `${pointer}/webhookOnComplete`, compilation)
+}
+
+function compilationOf (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings, compile: CompileStepQuery, anyKind: boolean): Compilation | null {
+  const flow = flowOf(definition.steps, `${pointer}/steps`, context.faults)
+  if (flow === null) return null
+  const templates = templatesOf(context, around)
+  const { catalogue, pagination, sharedTables, origin } = context
+  return {
+    context,
+    flow,
+    templates,
+    query: { catalogue, pagination, sharedTables, origin, excludeFields: [], withheld: withheldOf(definition, context, templates) },
+    compileQuery: compile,
+    anyKind,
+    references: [],
+    queries: [] satisfies CompiledQuery[]
+  }
+}
+
+/** What the steps write from secrets, which none of their results holds. */
+function withheldOf ({ steps }: WorkflowDefinition, { catalogue }: WorkflowContext, templates: TemplateContext): NonNullable<QueryContext['withheld']> {
+  const aside = new FaultList()
+  const queries = [...everyStep(steps)].flatMap((step) => step.type === 'database' ? queryOf(step, '', aside) ?? [] : [])
+  return withheldBy({ queries }, catalogue, { ...templates, sources: new Set([...templates.sources, 'steps']) })
+}
+
+function compileCallback (callback: Callback | undefined, pointer: string, { templates, context: { origin }, references }: Compilation): CompiledCallback | null {
+  if (callback === undefined) return null
+  const { url, secret } = typeof callback === 'string' ? { url: callback } : callback
+  const at = typeof callback === 'string' ? pointer : `${pointer}/url`
+  const address = compileTemplate(url, at, templates)
+  const signing = secret === undefined ? null : compileTemplate(secret, `${pointer}/secret`, templates)
+  references.push(...address.references, ...signing?.references ?? [])
+  return Object.freeze({ url: address, secret: signing, trusted: origin === 'platform' && address.constant })
+}

@@ -1,0 +1,74 @@
+/** What workflows are compiled against, and what their templates read. */
+import type { FaultList } from '../config/faults.js'
+import type { Env } from '../config/environment.js'
+import type { Pagination } from '../config/schema/pagination.js'
+import type { TemplateContext } from '../compiler/reference.js'
+import type { Reference, TemplateSource } from '../compiler/types.js'
+import type { ConnectorSet } from '../connectors/types.js'
+import type { Catalogue } from '../database/catalogue.js'
+import type { ReadSources, StepKinds } from './types.js'
+
+/** A route's context is one. */
+export interface WorkflowContext {
+  readonly faults: FaultList
+  readonly catalogue: Catalogue
+  readonly env: Env
+  readonly pagination: Pagination
+  /** Tables without `tenant_id` that a tenant's own document may read. */
+  readonly sharedTables: ReadonlySet<string>
+  /** Whose document the workflow stands in. */
+  readonly origin: 'platform' | 'tenant'
+  /** The document was checked when it was saved: bounds need not be counted again. Default: false. */
+  readonly checked?: boolean
+  readonly envNames?: ReadonlySet<string> | undefined
+  readonly overridableEnv?: ReadonlySet<string>
+  /** What steps of the type `integration` can call. Default: they are refused. */
+  readonly connectors?: ConnectorSet | undefined
+  /** Kinds of steps that other parts run. Default: none. */
+  readonly stepKinds?: StepKinds | undefined
+}
+
+/** Where a workflow stands. */
+export interface Surroundings {
+  /** The sources of the route around an inline workflow; null for one with a name. */
+  readonly sources: ReadonlySet<TemplateSource> | null
+  /** The parameters of the route's path. */
+  readonly params?: ReadonlySet<string> | undefined
+}
+
+const namedSources: readonly TemplateSource[] = ['env', 'auth', 'tenant', 'secret', 'input', 'now', 'uuid']
+
+/** What the templates of a workflow read but for its steps: an inline one all that its route does. */
+export function sourcesOf ({ sources }: Surroundings): ReadonlySet<TemplateSource> {
+  if (sources === null) return new Set(namedSources)
+  return new Set([...[...sources].filter((source) => source !== 'results'), 'input'])
+}
+
+export function templatesOf (context: WorkflowContext, around: Surroundings): TemplateContext {
+  const { faults, env, envNames, overridableEnv, origin } = context
+  return {
+    faults,
+    sources: sourcesOf(around),
+    env,
+    envNames,
+    ...overridableEnv !== undefined && { overridableEnv },
+    ...around.params !== undefined && { params: around.params },
+    bounded: origin === 'tenant'
+  }
+}
+
+/** `pages`: a list is read whose page the query string may name. */
+export function readSourcesOf (references: readonly Reference[], pages: boolean): ReadSources {
+  const has = (source: TemplateSource) => references.some((reference) => reference.source === source)
+  const headers = new Set(references.flatMap(({ source, path: [name] }) => source === 'headers' && name !== undefined ? [String(name)] : []))
+  return Object.freeze({
+    body: has('body'),
+    params: has('params'),
+    query: pages || has('query'),
+    headers: Object.freeze([...headers]),
+    auth: has('auth'),
+    tenant: has('tenant'),
+    input: has('input'),
+    payload: has('payload')
+  })
+}

@@ -1,0 +1,100 @@
+/** The order of a workflow's steps: which run one after the other, which within others, and which only a switch picks. */
+import type { FaultList } from '../config/faults.js'
+import type { Step } from '../config/schema/workflow.js'
+import type { CompiledStep } from './types.js'
+import { nearest, pointerTo } from '../config/faults.js'
+import { maxNesting, maxSteps } from '../config/schema/workflow.js'
+import { checkStepMembers, kindOf } from './members.js'
+
+/** A step and where it stands. */
+export interface Place {
+  readonly step: Step
+  readonly pointer: string
+  readonly kind: CompiledStep['kind']
+  /** Of a step with `parallel`. */
+  readonly parallel: readonly Place[]
+  /** Of a switch: the steps that it can pick, by id. */
+  readonly targets: Map<string, Place>
+}
+
+export interface Flow {
+  /** Those of the list that run in its order: without those that a switch picks. */
+  readonly order: readonly Place[]
+  /** Of all steps, in the order of the document. */
+  readonly ids: readonly string[]
+}
+
+/** Null after faults: without an order the steps cannot be judged. */
+export function flowOf (steps: readonly Step[], pointer: string, faults: FaultList): Flow | null {
+  const before = faults.faults.length
+  const ids = new Map<string, string>()
+  const places = placesOf(steps, pointer, 0, ids, faults)
+  if (ids.size > maxSteps) faults.add(pointer, `a workflow has at most ${maxSteps} steps, those within others included; this one has ${ids.size}`)
+  if (faults.faults.length > before) return null
+  const picked = link(places, ids, faults)
+  if (faults.faults.length > before) return null
+  return { order: places.filter(({ step }) => !picked.has(step.id)), ids: [...ids.keys()] }
+}
+
+function placesOf (steps: readonly Step[], pointer: string, depth: number, ids: Map<string, string>, faults: FaultList): Place[] {
+  return steps.flatMap((step, index) => {
+    const at = pointerTo(pointer, index)
+    const { id } = step
+    const first = ids.get(id)
+    if (id === '__proto__') faults.add(`${at}/id`, 'no step can be named "__proto__"')
+    else if (first !== undefined) faults.add(`${at}/id`, `the step at ${first} has the id "${id}" already`)
+    else ids.set(id, at)
+    const kind = kindOf(step, at, faults)
+    if (kind === undefined || !checkStepMembers(step, kind, at, faults)) return []
+    if (kind === 'parallel' && depth === maxNesting) {
+      faults.add(`${at}/parallel`, `steps in \`parallel\` nest at most ${maxNesting} deep`)
+      return []
+    }
+    const parallel = placesOf(step.parallel ?? [], `${at}/parallel`, depth + 1, ids, faults)
+    return { step, pointer: at, kind, parallel, targets: new Map<string, Place>() }
+  })
+}
+
+/** Gives each switch its targets; returns the ids of all that are picked. */
+function link (places: readonly Place[], ids: ReadonlyMap<string, string>, faults: FaultList): Set<string> {
+  const top = new Map(places.map((place) => [place.step.id, place]))
+  const pickedBy = new Map<string, Place>()
+  for (const place of everyPlace(places)) {
+    if (place.kind !== 'switch') continue
+    for (const { id, at } of namedBy(place)) {
+      const target = top.get(id)
+      const other = pickedBy.get(id)
+      if (target === undefined && ids.has(id)) faults.add(at, `the step "${id}" stands within \`parallel\`: a switch picks steps of the workflow's own list`)
+      else if (target === undefined) faults.add(at, `no step of the workflow's own list has the id "${id}"`, nearest(id, top.keys()))
+      else if (target === place) faults.add(at, 'a switch cannot pick itself')
+      else if (other !== undefined && other !== place) faults.add(at, `the step "${id}" is picked by the switch "${other.step.id}" already`)
+      else {
+        pickedBy.set(id, place)
+        place.targets.set(id, target)
+      }
+    }
+  }
+  // Of steps that are picked by what they pick none would ever run.
+  for (const place of pickedBy.values()) if (isWithin(place, place)) faults.add(place.pointer, 'the switch picks a step that leads back to it')
+  return new Set(pickedBy.keys())
+}
+
+function * everyPlace (places: readonly Place[]): Generator<Place> {
+  for (const place of places) {
+    yield place
+    yield * everyPlace(place.parallel)
+  }
+}
+
+function namedBy ({ step: { cases = {}, default: fallback }, pointer }: Place): { id: string, at: string }[] {
+  const named = Object.entries(cases).map(([name, id]) => ({ id, at: pointerTo(pointer, 'cases', name) }))
+  return fallback === undefined ? named : [...named, { id: fallback, at: `${pointer}/default` }]
+}
+
+/** Whether running one step can come to the other; each is picked once, so that the way is no longer than the list. */
+function isWithin (sought: Place, from: Place, seen = new Set<Place>()): boolean {
+  if (seen.has(from)) return false
+  seen.add(from)
+  const inside = [...from.targets.values(), ...from.parallel]
+  return inside.some((place) => place === sought || isWithin(sought, place, seen))
+}

@@ -1,0 +1,6 @@
+/** Workflows (DESIGN 9): from their declaration to what plugins/workflows runs. */
+export type * from './types.js'
+export type { Surroundings, WorkflowContext } from './context.js'
+export type { WorkflowSet } from './set.js'
+export { checkWorkflow, compileWorkflow } from './compile.js'
+export { createWorkflowSet } from './set.js'

@@ -1,0 +1,80 @@
+/** Which members each kind of step knows: one that would do nothing is never ignored in silence. */
+import type { FaultList } from '../config/faults.js'
+import type { Step } from '../config/schema/workflow.js'
+import type { CompiledStep } from './types.js'
+import { nearest, pointerTo } from '../config/faults.js'
+import { Query } from '../config/schema/query.js'
+
+type Kind = CompiledStep['kind']
+type Member = keyof Step
+
+const ofEvery: readonly Member[] = ['id', 'type', 'condition', 'retry', 'onError', 'timeoutMs']
+
+export const databaseMembers = ['operation', 'table', 'filters', 'data', 'select', 'single', 'order', 'limit', 'offset', 'onConflict', 'excludeFields'] as const satisfies readonly Member[]
+
+interface KindMembers {
+  readonly required: readonly Member[]
+  readonly optional: readonly Member[]
+}
+
+const members = {
+  database: { required: ['operation', 'table'], optional: databaseMembers },
+  integration: { required: ['integration', 'action'], optional: ['params'] },
+  llm: { required: ['prompt'], optional: ['model', 'responseFormat', 'params'] },
+  embeddings: { required: [], optional: ['operation', 'model', 'data', 'params'] },
+  storage: { required: ['operation'], optional: ['data', 'params'] },
+  switch: { required: ['value'], optional: ['cases', 'default'] },
+  parallel: { required: ['parallel'], optional: [] }
+} as const satisfies Record<Kind, KindMembers>
+
+/** What a step says it is; undefined after a fault was added. */
+export function kindOf (step: Step, pointer: string, faults: FaultList): Kind | undefined {
+  const { type, parallel } = step
+  if (parallel !== undefined) {
+    if (type === undefined) return 'parallel'
+    faults.add(`${pointer}/type`, `a step with \`parallel\` has no \`type\`: make one of the steps in it of the type "${type}"`)
+    return undefined
+  }
+  if (type === undefined) faults.add(pointer, 'the step does nothing: expected `type` or `parallel`')
+  return type
+}
+
+/** Adds a fault for each member that the kind does not know, and for each that it needs. */
+export function checkStepMembers (step: Step, kind: Kind, pointer: string, faults: FaultList): boolean {
+  const before = faults.faults.length
+  const { required, optional }: KindMembers = members[kind]
+  const known = new Set<string>([...ofEvery, ...required, ...optional])
+  for (const name of Object.keys(step)) {
+    if (!known.has(name)) faults.add(pointerTo(pointer, name), `a step of the kind \`${kind}\` has no \`${name}\`: it has ${[...known].join(', ')}`)
+  }
+  for (const name of required) {
+    if (step[name] === undefined || step[name] === '') faults.add(pointerTo(pointer, name), `missing: a step of the kind \`${kind}\` needs it`)
+  }
+  if (kind === 'switch' && step.default === undefined && Object.keys(step.cases ?? {}).length === 0) faults.add(pointer, 'the switch picks nothing: expected `cases` or `default`')
+  return faults.faults.length === before
+}
+
+const operations = Query.properties.operation.enum
+
+/** The query that a step of the kind `database` is; null after a fault was added. */
+export function queryOf (step: Step, pointer: string, faults: FaultList): Query | null {
+  const operation = operations.find((known) => known === step.operation)
+  if (operation === undefined) {
+    faults.add(`${pointer}/operation`, `expected ${operations.map((name) => `"${name}"`).join(', ')}`, nearest(step.operation ?? '', operations))
+    return null
+  }
+  const { table, filters, data, select, single, order, limit, offset, onConflict, excludeFields } = step
+  return {
+    operation,
+    ...table !== undefined && { table },
+    ...filters !== undefined && { filters },
+    ...data !== undefined && { data },
+    ...select !== undefined && { select },
+    ...single !== undefined && { single },
+    ...order !== undefined && { order },
+    ...limit !== undefined && { limit },
+    ...offset !== undefined && { offset },
+    ...onConflict !== undefined && { onConflict },
+    ...excludeFields !== undefined && { excludeFields }
+  }
+}

@@ -1,0 +1,165 @@
+/** Compiles the steps of a workflow in the order in which they run: each sees those that have ended by then. */
+import type { CompiledQuery, Reference } from '../compiler/types.js'
+import type { TemplateContext } from '../compiler/reference.js'
+import type { QueryContext } from '../compiler/query/index.js'
+import type { Query } from '../config/schema/query.js'
+import type { Step } from '../config/schema/workflow.js'
+import type { WorkflowContext } from './context.js'
+import type { Flow, Place } from './flow.js'
+import type { CompiledStep, RunnerKind } from './types.js'
+import { compileCondition } from '../compiler/condition.js'
+import { compileCopies } from '../compiler/copies.js'
+import { compileExpression } from '../compiler/expression.js'
+import { compileValue } from '../compiler/template.js'
+import { queryOf } from './members.js'
+
+const defaultBackoffMs = 1000
+const noLocals = Object.freeze({})
+
+/** How the query of a step is compiled: against tables, or its texts alone are checked. */
+export type CompileStepQuery = (query: Query, pointer: string, context: QueryContext) => CompiledQuery | null
+
+export interface Compilation {
+  readonly context: WorkflowContext
+  readonly flow: Flow
+  /** Without the steps. */
+  readonly templates: TemplateContext
+  readonly query: Omit<QueryContext, keyof TemplateContext>
+  readonly compileQuery: CompileStepQuery
+  /** Kinds of steps are not judged: who runs them is not known yet. */
+  readonly anyKind: boolean
+  /** Collected: what all steps read. */
+  readonly references: Reference[]
+  /** Collected. */
+  readonly queries: CompiledQuery[]
+}
+
+/** Compiles steps that run one after the other; those with faults are not in the result. `ended` gets their ids. */
+export function compileInOrder (places: readonly Place[], ended: Set<string>, compilation: Compilation): CompiledStep[] {
+  return places.flatMap((place) => compileStep(place, ended, compilation) ?? [])
+}
+
+/** Null after faults. */
+function compileStep (place: Place, ended: Set<string>, compilation: Compilation): CompiledStep | null {
+  const { step, pointer, kind } = place
+  const { references, context: { faults } } = compilation
+  const before = faults.faults.length
+  const templates: TemplateContext = {
+    ...compilation.templates,
+    sources: new Set([...compilation.templates.sources, 'steps']),
+    steps: new Set(ended)
+  }
+  const condition = step.condition === undefined ? null : compileCondition(step.condition, `${pointer}/condition`, templates)
+  if (condition !== null) references.push(...condition.references)
+  const { parallel: _parallel, condition: _condition, value: _value, ...texts } = step
+  const base = {
+    id: step.id,
+    condition: condition === null ? null : condition.holds,
+    attempts: step.retry?.attempts ?? 1,
+    backoffMs: step.retry?.backoffMs ?? defaultBackoffMs,
+    timeoutMs: step.timeoutMs ?? null,
+    continues: step.onError === 'continue',
+    copies: compileCopies(texts, templates)
+  }
+  const compiled = ((): CompiledStep | null => {
+    switch (kind) {
+      case 'database': {
+        const query = compileDatabase(step, pointer, templates, compilation)
+        return query === null ? null : { ...base, kind, query }
+      }
+      case 'integration': {
+        const call = compileIntegration(step, pointer, templates, compilation)
+        return call === null ? null : { ...base, kind, call }
+      }
+      case 'llm': case 'embeddings': case 'storage': return compileRunner(step, kind, pointer, templates, compilation, base)
+      case 'switch': return compileSwitch(place, ended, templates, compilation, base)
+      case 'parallel': {
+        // Each sees what ended before the group, and none of its siblings.
+        const inside = place.parallel.map((one) => ({ one, ended: new Set(ended) }))
+        const steps = inside.flatMap(({ one, ended: own }) => compileStep(one, own, compilation) ?? [])
+        for (const { ended: own } of inside) for (const id of own) ended.add(id)
+        return { ...base, kind, steps: Object.freeze(steps) }
+      }
+    }
+  })()
+  ended.add(step.id)
+  return compiled === null || faults.faults.length > before ? null : Object.freeze(compiled)
+}
+
+type Base = Pick<CompiledStep, 'id' | 'condition' | 'attempts' | 'backoffMs' | 'timeoutMs' | 'continues' | 'copies'>
+
+function compileDatabase (step: Step, pointer: string, templates: TemplateContext, { context, query: queryContext, compileQuery, queries, references }: Compilation): CompiledQuery | null {
+  const query = queryOf(step, pointer, context.faults)
+  if (query === null) return null
+  if (query.data === undefined && !templates.sources.has('body') && writes.has(query.operation)) {
+    context.faults.add(`${pointer}/data`, 'missing: expected the values to write, since a workflow with a name has no body')
+    return null
+  }
+  const compiled = compileQuery(query, pointer, { ...queryContext, ...templates })
+  if (compiled === null) return null
+  queries.push(compiled)
+  references.push(...compiled.references)
+  return compiled
+}
+
+const writes: ReadonlySet<string> = new Set<Query['operation']>(['insert', 'update', 'upsert'])
+
+function compileIntegration (step: Step, pointer: string, templates: TemplateContext, { context: { connectors, faults }, anyKind, references }: Compilation) {
+  const { integration = '', action = '', params } = step
+  if (connectors === undefined) {
+    if (!anyKind) faults.add(pointer, 'this app calls no other services')
+    return null
+  }
+  const call = connectors.call({ type: integration, action, ...params !== undefined && { params } }, pointer, templates, 'integration')
+  if (call !== null) references.push(...call.references)
+  return call
+}
+
+const reasons = {
+  llm: 'language models',
+  embeddings: 'embeddings',
+  storage: 'files'
+} as const satisfies Record<RunnerKind, string>
+
+function compileRunner (step: Step, kind: RunnerKind, pointer: string, templates: TemplateContext, { context: { stepKinds = {}, faults }, anyKind, references }: Compilation, base: Base): CompiledStep | null {
+  const runner = stepKinds[kind]
+  if (runner === undefined && !anyKind) {
+    faults.add(`${pointer}/type`, `nothing runs steps of the kind \`${kind}\`: ${reasons[kind]} are not in this version yet, and the workflows plugin was given no runner for them (its option \`steps\`)`)
+  }
+  const { prompt, model, responseFormat, operation, data, params } = step
+  const members = Object.fromEntries(Object.entries({ prompt, model, responseFormat, operation, data, params }).filter(([, value]) => value !== undefined))
+  for (const { pointer: at, message } of runner?.check?.(members) ?? []) faults.add(`${pointer}${at}`, message)
+  const value = compileValue(members, pointer, templates)
+  references.push(...value.references)
+  return { ...base, kind, members: value }
+}
+
+function compileSwitch ({ step, pointer, targets }: Place, ended: Set<string>, templates: TemplateContext, compilation: Compilation, base: Base): CompiledStep | null {
+  const value = compileExpression(step.value ?? '', `${pointer}/value`, templates, [])
+  if (value !== null) compilation.references.push(...value.references)
+  const compiled = new Map<string, CompiledStep>()
+  const inside = [...targets].map(([id, place]) => ({ id, place, ended: new Set(ended) }))
+  for (const { id, place, ended: own } of inside) {
+    const target = compileStep(place, own, compilation)
+    if (target !== null) compiled.set(id, target)
+  }
+  // Whichever was picked, the steps after the switch may ask for it; of the others there is nothing.
+  for (const { ended: own } of inside) for (const id of own) ended.add(id)
+  if (value === null) return null
+  const cases = new Map(Object.entries(step.cases ?? {}).flatMap(([name, id]) => {
+    const target = compiled.get(id)
+    return target === undefined ? [] : [[name, target] as const]
+  }))
+  return { ...base, kind: 'switch', value: valueOf(value.evaluate), cases, fallback: compiled.get(step.default ?? '') ?? null }
+}
+
+/** What cannot be computed is nothing. */
+function valueOf (evaluate: NonNullable<ReturnType<typeof compileExpression>>['evaluate']): (scope: Parameters<typeof evaluate>[0]) => unknown {
+  return (scope) => {
+    try {
+      return evaluate(scope, noLocals)
+    } catch {
+      return undefined
+    }
+  }
+}
