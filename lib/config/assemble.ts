@@ -10,6 +10,7 @@ import { canSign, checkAuth } from './meaning/auth.js'
 import { checkAuthProviders } from './meaning/auth-providers.js'
 import { billingOf, checkPayprovAddress } from './meaning/billing.js'
 import { checkCache } from './meaning/cache.js'
+import { checkEgress } from './meaning/egress.js'
 import { checkJwt } from './meaning/jwt.js'
 import { checkMfa } from './meaning/mfa.js'
 import { checkPlans } from './meaning/plans.js'
@@ -24,6 +25,7 @@ import { Analytics } from './schema/analytics.js'
 import { Auth } from './schema/auth.js'
 import { AuthProviders } from './schema/auth-providers.js'
 import { CacheStore } from './schema/cache.js'
+import { Egress } from './schema/egress.js'
 import { Jwt } from './schema/jwt.js'
 import { Mfa } from './schema/mfa.js'
 import { Pagination } from './schema/pagination.js'
@@ -90,9 +92,10 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (mfa !== undefined) checkMfa(mfa, { jwt: sections.has('jwt'), off }, faults)
   const rbac = sections.get('rbac', Rbac)
   if (rbac !== undefined) checkRbac(rbac, faults)
+  const egress = egressOf(sections, faults)
   const queue = sections.get('queue', Queue)
   const migrate = sections.get('migrate', Root.properties.migrate)
-  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !queue) return undefined
+  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !egress || !queue) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const config = {
     database: { ...database, ...roleTables !== undefined && { roleTables } },
@@ -111,6 +114,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     analytics,
     mfa,
     rbac,
+    egress,
     queue: filled(queue, 'workers'),
     ...billing !== undefined && { billing },
     plugins
@@ -145,6 +149,14 @@ function paginationOf (sections: Sections, faults: FaultList): Pagination | unde
 function tenancyOf (sections: Sections): Tenancy | undefined {
   const section = sections.get('tenancy', Tenancy)
   return section && filled(section, 'provisioning', 'trustHeader', 'sharedTables', 'env', 'overridableEnv', 'maxLoadedTenants')
+}
+
+function egressOf (sections: Sections, faults: FaultList): Egress | undefined {
+  const section = sections.get('egress', Egress)
+  if (section === undefined) return undefined
+  const egress = filled(section, 'allow')
+  checkEgress(egress, faults)
+  return egress
 }
 
 function rateLimitOf (sections: Sections): RateLimit | undefined {

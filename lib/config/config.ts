@@ -6,6 +6,7 @@ import type { CompleteAuthProvider } from './meaning/auth-providers.js'
 import type { Auth } from './schema/auth.js'
 import type { CacheStore } from './schema/cache.js'
 import type { Embedded, Postgres } from './schema/database.js'
+import type { Egress } from './schema/egress.js'
 import type { Jwt } from './schema/jwt.js'
 import type { Mfa } from './schema/mfa.js'
 import type { Pagination } from './schema/pagination.js'
@@ -47,6 +48,7 @@ export interface Config {
   readonly analytics: Analytics
   readonly rbac: Rbac
   readonly mfa: Mfa
+  readonly egress: Egress
   readonly queue: Queue
   /** The settings of the payment providers, where there are any. */
   readonly billing?: BillingSettings

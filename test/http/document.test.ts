@@ -70,7 +70,6 @@ test('what is not in this version yet is refused with that reason', async (t) =>
     workflows: [],
     credentials: {},
     customIntegrations: [],
-    egress: {},
     storage: {},
     firebase: {}
   }

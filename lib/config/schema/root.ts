@@ -6,11 +6,12 @@ import { Auth } from './auth.js'
 import { AuthProviders } from './auth-providers.js'
 import { CacheStore } from './cache.js'
 import { DatabaseProvider, Embedded, Postgres } from './database.js'
+import { Egress } from './egress.js'
 import { Jwt } from './jwt.js'
 import { Mfa } from './mfa.js'
 import { Pagination } from './pagination.js'
 import { Agent } from './planned/agent.js'
-import { CustomIntegrations, Egress, PlannedCredentials } from './planned/integration.js'
+import { CustomIntegrations, PlannedCredentials } from './planned/integration.js'
 import { Firebase, Storage, StorageProvider } from './planned/operation.js'
 import { Webhooks, Workflows } from './planned/workflow.js'
 import { Plans } from './plans.js'
@@ -49,7 +50,7 @@ export const Root = Section({
   plans: Type.Optional(Plans),
   credentials: PlannedCredentials,
   customIntegrations: CustomIntegrations,
-  egress: Egress,
+  egress: Type.Optional(Egress),
   workflows: Workflows,
   webhooks: Webhooks,
   queue: Type.Optional(Queue),

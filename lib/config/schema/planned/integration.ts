@@ -42,7 +42,3 @@ export const CustomIntegrations = Planned(Type.Array(Section({
     body: Type.Optional(Type.Unknown())
   }), { description: 'The requests, by name; `{{params.x}}` is a parameter of the integration.' })
 }), { description: 'Connectors to further services.' }), reason)
-
-export const Egress = Planned(Section({
-  allow: Type.Optional(Type.Array(Type.String(), { description: 'Hosts, addresses or CIDR ranges, each with an optional port, that tenants may aim at although they are private.' }))
-}, { description: 'Where calls that tenants aim may go.' }), reason)

@@ -1,7 +1,9 @@
-/** Places: a tenant whose provider is slow holds its own, and no others. */
+/** Places: a tenant whose service is slow holds its own, and no others. */
 import { test } from 'tap'
-import { TenantryError } from '../../../lib/errors.js'
-import { createPlaces } from '../../../plugins/tenant-billing/places.js'
+import { failure, TenantryError } from '../../lib/errors.js'
+import { createPlaces } from '../../lib/places.js'
+
+const bounds = { maxOfTenant: 10, maxInAll: 100, tooManyOfTenant: () => failure('rateLimited'), tooManyInAll: () => failure('providerBusy') }
 
 /** Work that goes on until it is let go. */
 function slow () {
@@ -10,24 +12,22 @@ function slow () {
   return { work: () => promise, finish }
 }
 
-async function refusal (promise: Promise<unknown>): Promise<{ code: string, status: number, retryAfter: unknown } | null> {
+async function refusal (promise: Promise<unknown>): Promise<string | null> {
   try {
     await promise
     return null
   } catch (error) {
     if (!(error instanceof TenantryError)) throw error
-    return { code: error.code, status: error.statusCode, retryAfter: error.extras['retryAfter'] }
+    return error.code
   }
 }
 
-const ofTenant = { code: 'TENANTRY_RATE_LIMITED', status: 429, retryAfter: 1 }
-
 test('a tenant has ten places, and another one has its own', async (t) => {
-  const places = createPlaces()
+  const places = createPlaces(bounds)
   t.teardown(() => places.close())
   const held = Array.from({ length: 10 }, slow)
   const running = held.map(({ work }) => places.run('acme', work))
-  t.same(await refusal(places.run('acme', async () => 'never')), ofTenant)
+  t.equal(await refusal(places.run('acme', async () => 'never')), 'TENANTRY_RATE_LIMITED')
   t.equal(await places.run('globex', async () => 'at once'), 'at once')
   held[0]?.finish()
   t.equal(await running[0], 'done')
@@ -39,14 +39,14 @@ test('a tenant has ten places, and another one has its own', async (t) => {
 })
 
 test('tenants that hold many places leave the last ones to those that hold none', async (t) => {
-  const places = createPlaces()
+  const places = createPlaces(bounds)
   const held: ReturnType<typeof slow>[] = []
   const running: Promise<unknown>[] = []
   const ended: string[] = []
   for (let index = 0; index < 100; index++) {
     const one = slow()
     held.push(one)
-    running.push(refusal(places.run(`hostile-${index % 10}`, one.work)).then((refused) => { if (refused !== null) ended.push(refused.code) }))
+    running.push(refusal(places.run(`hostile-${index % 10}`, one.work)).then((refused) => { if (refused !== null) ended.push(refused) }))
   }
   t.equal(await places.run('quiet', async () => 'at once'), 'at once')
   places.close()
@@ -54,4 +54,14 @@ test('tenants that hold many places leave the last ones to those that hold none'
   await Promise.all(running)
   t.ok(ended.length > 0 && ended.length < 20, `${ended.length} of them wait`)
   t.same(new Set(ended), new Set(['TENANTRY_PROVIDER_BUSY']), 'and are refused when it takes too long')
+})
+
+test('the platform has all places but those that it leaves to others', async (t) => {
+  const places = createPlaces(bounds)
+  t.teardown(() => places.close())
+  const held = Array.from({ length: 50 }, slow)
+  const running = held.map(({ work }) => places.run('', work))
+  t.equal(await places.run('', async () => 'at once'), 'at once')
+  for (const { finish } of held) finish()
+  await Promise.all(running)
 })

@@ -1,0 +1,12 @@
+/** What schemas cannot say of the section `egress`. */
+import type { FaultList } from '../faults.js'
+import type { Egress } from '../schema/egress.js'
+import { faultOfException } from '../../egress.js'
+import { pointerTo } from '../faults.js'
+
+export function checkEgress ({ allow }: Egress, faults: FaultList): void {
+  for (const [index, text] of allow.entries()) {
+    const fault = faultOfException(text)
+    if (fault !== undefined) faults.add(pointerTo('/egress/allow', index), fault)
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The egress rule (DESIGN 9): what a tenant can aim never reaches loopback, private, link-local, metadata or otherwise
+ * reserved addresses, but for the exceptions that the platform lists in `egress.allow`.
+ */
+import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6
+
+/** One exception: a name, or a range of addresses; with a port or for all of them. */
+interface Exception {
+  readonly host: string | null
+  readonly range: { readonly start: Address, readonly bits: number } | null
+  readonly port: number | null
+}
+
+export interface EgressRule {
+  /** The platform lists the name itself: whatever it resolves to may be called. `host`: in lower case, without a dot at its end. */
+  lists (host: string, port: number): boolean
+  /** The address, as digits without brackets, may be called. False for what is no address. */
+  permits (address: string, port: number): boolean
+}
+
+/** `allow` of the document. Throws for an entry with a fault. */
+export function compileEgress (allow: readonly string[] = []): EgressRule {
+  const hosts = new Set<string>()
+  const ranges: Exception[] = []
+  for (const text of allow) {
+    const entry = readException(text)
+    if (typeof entry === 'string') throw new Error(`egress.allow: "${text}": ${entry}`)
+    if (entry.host !== null) hosts.add(`${entry.host}:${entry.port ?? '*'}`)
+    else ranges.push(entry)
+  }
+  return {
+    lists: (host, port) => hosts.has(`${host}:*`) || hosts.has(`${host}:${port}`),
+    permits (text, port) {
+      if (isIP(text) === 0) return false
+      const address = ipaddr.parse(text)
+      return isPublic(address) || ranges.some((entry) => (entry.port === null || entry.port === port) && isWithin(address, entry.range))
+    }
+  }
+}
+
+/** What is wrong with an entry of `egress.allow`; undefined where nothing is. */
+export function faultOfException (text: string): string | undefined {
+  const entry = readException(text)
+  return typeof entry === 'string' ? entry : undefined
+}
+
+// A public address like any other, behind which stands the metadata service of a large cloud.
+const notPublic: ReadonlySet<string> = new Set(['168.63.129.16'])
+
+/** One of those that the registries give to the public: addresses that stand for others (mapped, translated, tunnelled) are none. */
+function isPublic (address: Address): boolean {
+  return address.range() === 'unicast' && !notPublic.has(address.toString())
+}
+
+function isWithin (address: Address, range: Exception['range']): boolean {
+  return range !== null && address.kind() === range.start.kind() && address.match(range.start, range.bits)
+}
+
+const forms = 'expected a host, an address or a CIDR range, each with an optional port, such as `hooks.internal:8080`, `10.0.0.0/8` or `[fd00::1]:443`'
+const name = /^[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*$/
+
+/** The entry, or what is wrong with it. */
+function readException (text: string): Exception | string {
+  const bracketed = /^\[([^\]]*)\](?::(.*))?$/.exec(text)
+  const colons = text.split(':').length - 1
+  const [, target = text, portText] = bracketed ?? (colons === 1 ? /^([^:]*):(.*)$/.exec(text) : null) ?? []
+  if (portText !== undefined && !/^[1-9]\d{0,4}$/.test(portText)) return 'expected a port from 1 to 65535 after the colon'
+  const port = portText === undefined ? null : Number(portText)
+  if (port !== null && port > 65_535) return 'expected a port from 1 to 65535 after the colon'
+  const slash = target.indexOf('/')
+  const base = slash < 0 ? target : target.slice(0, slash)
+  const version = isIP(base)
+  if (version !== 0) {
+    if (bracketed !== null && version === 4) return forms
+    const most = version === 4 ? 32 : 128
+    const bitsText = slash < 0 ? String(most) : target.slice(slash + 1)
+    const bits = Number(bitsText)
+    if (!/^\d{1,3}$/.test(bitsText) || bits > most) return `expected a prefix of 0 to ${most} bits after the slash`
+    // Of a zone (`fe80::1%eth0`) no address says anything.
+    return base.includes('%') ? forms : { host: null, range: { start: ipaddr.parse(base), bits }, port }
+  }
+  if (slash >= 0 || bracketed !== null) return forms
+  const host = hostOf(target)
+  return host === undefined ? forms : { host, range: null, port }
+}
+
+/** A name as the URLs of calls have it; undefined for what is none, also for numbers that URLs read as an address. */
+function hostOf (text: string): string | undefined {
+  const url = `http://${text}`
+  if (/[/?#@\\\s]/.test(text) || !URL.canParse(url)) return undefined
+  const host = new URL(url).hostname.replace(/\.$/, '')
+  return name.test(host) && isIP(host) === 0 && host.length <= 253 ? host : undefined
+}
