@@ -10,6 +10,7 @@ import { compileValue } from '../template.js'
 import { boundedColumn, boundedRowText, boundedText } from './answer-size.js'
 import { compileDocumentData, type DocumentData } from './document-data.js'
 import { compileFieldComparison, fieldOf } from './document-field.js'
+import { compileWrite, documentEvents } from './entity-events.js'
 import { type CompiledFilters, compileConditions, writeConditions } from './filter.js'
 import { noScope } from './filter-value.js'
 import { columnOf } from './identifiers.js'
@@ -192,9 +193,8 @@ function conditionsOf (parts: Parts, alias: string, placeholders: Placeholders, 
 
 function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
   const switches = [...parts.filters.switches, ...parts.excluded.length > 0 && operation !== 'delete' ? [hasFullAccess] : []]
-  const variants = compileVariants(parts.origin, switches, (placeholders, on, literal) => {
+  const variants = operation === 'delete' ? bindDelete(parts, switches) : compileVariants(parts.origin, switches, (placeholders, on, literal) => {
     switch (operation) {
-      case 'delete': return `delete from ${documents} d${conditionsOf(parts, 'd', placeholders, on)} returning '{"success":true}'`
       case 'query': return writePage(parts, literal, placeholders, on)
       default: return boundedRowText(`select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`)
     }
@@ -204,6 +204,21 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
     const { statement, values } = variants(scope, noInput)
     return { statement, values, answer }
   }
+}
+
+function bindDelete (parts: Parts, switches: readonly Switch[]) {
+  return compileWrite(parts.origin, switches, (placeholders, on, events) => {
+    const remove = `delete from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
+    return events
+      ? `with w as (${remove} returning ${eventColumns(parts, placeholders)})${documentEvents(parts.collection, 'deleted', placeholders)} select '{"success":true}' from w limit 1`
+      : `${remove} returning '{"success":true}'`
+  })
+}
+
+/** What documentEvents reads of a written row. */
+function eventColumns ({ withheld }: Parts, placeholders: Placeholders): string {
+  const kept = withheld.length === 0 ? 'd.data' : `(d.data - ${placeholders.add(excludedBinder(withheld), 'text[]')})`
+  return `d.tenant_id, d.id, (${kept} || jsonb_build_object('id', d.id)) as record`
 }
 
 function writePage (parts: Parts, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
@@ -218,9 +233,9 @@ const bindJson: Binder = (_scope, { rows }) => rows
 function bindWrite (operation: Operation, parts: Parts, data: DocumentData, id: DocumentId | undefined): (scope: Scope) => BoundQuery {
   const hasId: Switch = (scope) => id !== undefined && id.read(scope) !== null
   const access = parts.excluded.length > 0 ? [hasFullAccess] : []
-  const one = compileVariants(parts.origin, operation === 'create' && id !== undefined ? [hasId, ...access] : access, (placeholders, on) =>
-    operation === 'update' ? writeUpdate(parts, placeholders, on) : writeInsert(parts, operation === 'set' || on.has(hasId), operation === 'set', placeholders, on))
-  const many = compileVariants(parts.origin, access, (placeholders, on) => writeInsertMany(parts, placeholders, on))
+  const one = compileWrite(parts.origin, operation === 'create' && id !== undefined ? [hasId, ...access] : access, (placeholders, on, events) =>
+    operation === 'update' ? writeUpdate(parts, placeholders, on, events) : writeInsert(parts, operation === 'set' || on.has(hasId), operation === 'set', placeholders, on, events))
+  const many = compileWrite(parts.origin, access, (placeholders, on, events) => writeInsertMany(parts, placeholders, on, events))
 
   return (scope) => {
     const own = id?.read(scope) ?? null
@@ -233,26 +248,32 @@ function bindWrite (operation: Operation, parts: Parts, data: DocumentData, id: 
   }
 }
 
-function writeInsert (parts: Parts, withId: boolean, replaces: boolean, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+function writeInsert (parts: Parts, withId: boolean, replaces: boolean, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
   const [tenant, collection] = tenantAndCollection(parts, placeholders)
   const id = withId && parts.id !== undefined ? placeholders.add(parts.id, 'text') : 'gen_random_uuid()::text'
   const conflict = replaces ? ' on conflict (tenant_id, collection, id) do update set data = excluded.data, updated_at = now()' : ''
-  return answerRow(`insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${placeholders.add(bindJson, 'jsonb')})${conflict}`, recordOf(parts, 'd', placeholders, on))
+  const insert = `insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${placeholders.add(bindJson, 'jsonb')})${conflict}`
+  return answerRow(insert, parts, placeholders, on, events && (replaces ? setKind : 'created'))
 }
 
-function writeInsertMany (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+function writeInsertMany (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
   const [tenant, collection] = tenantAndCollection(parts, placeholders)
-  const insert = `insert into ${documents} as d (tenant_id, collection, id, data) select ${tenant}, ${collection}, gen_random_uuid()::text, e.value from jsonb_array_elements(${placeholders.add(bindJson, 'jsonb')}) e returning d.id, d.data`
-  return `with w as (${insert}) ${boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'w', placeholders, on)})::text, '[]'), '}') from w`)}`
+  const insert = `insert into ${documents} as d (tenant_id, collection, id, data) select ${tenant}, ${collection}, gen_random_uuid()::text, e.value from jsonb_array_elements(${placeholders.add(bindJson, 'jsonb')}) e returning ${events ? eventColumns(parts, placeholders) : 'd.id'}, d.data`
+  return `with w as (${insert})${events ? documentEvents(parts.collection, 'created', placeholders) : ''} ${boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'w', placeholders, on)})::text, '[]'), '}') from w`)}`
 }
 
 /** Merges the fields at the top level; those that are not named stay. */
-function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
   const conditions = conditionsOf(parts, 'd', placeholders, on)
-  return answerRow(`update ${documents} d set data = d.data || ${placeholders.add(bindJson, 'jsonb')}, updated_at = now()${conditions}`, recordOf(parts, 'd', placeholders, on))
+  return answerRow(`update ${documents} d set data = d.data || ${placeholders.add(bindJson, 'jsonb')}, updated_at = now()${conditions}`, parts, placeholders, on, events && 'updated')
 }
 
-/** Makes a write answer the one document that it wrote. */
-function answerRow (write: string, record: string): string {
-  return `with w as (${write} returning ${record}::text as t) select ${boundedColumn('w.t')} from w`
+/** A document that no transaction has locked or changed is new. */
+const setKind = (row: string): string => `case when ${row}.made then 'entity.created' else 'entity.updated' end`
+
+/** Makes a write answer the one document that it wrote. `kind`: false tells nobody of it. */
+function answerRow (write: string, parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, kind: Parameters<typeof documentEvents>[1] | false): string {
+  const record = recordOf(parts, 'd', placeholders, on)
+  const told = kind === false ? '' : `, ${eventColumns(parts, placeholders)}${kind === setKind ? ', (d.xmax = 0) as made' : ''}`
+  return `with w as (${write} returning ${record}::text as t${told})${kind === false ? '' : documentEvents(parts.collection, kind, placeholders)} select ${boundedColumn('w.t')} from w`
 }

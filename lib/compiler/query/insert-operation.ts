@@ -11,13 +11,14 @@ import { compileValue } from '../template.js'
 import { describeType, encoderOf, unfit } from './column-value.js'
 import { findColumn } from './context.js'
 import { embedLimitOf } from './embed.js'
+import { compileWrite } from './entity-events.js'
 import { tenantKeys } from './foreign-keys.js'
 import { writeInsert } from './insert.js'
 import { refuse, requestPath } from './request-path.js'
 import { asValues, keyValues } from './row-key.js'
 import { tenantColumn } from './scope.js'
 import type { Binder, Input } from './sql.js'
-import { compileVariants, type Switch, writeOnce } from './statement.js'
+import { type Switch, writeOnce } from './statement.js'
 import { compileInput } from './write-input.js'
 
 /** PostgreSQL takes 65,535 parameters; a few are the statement's own. */
@@ -38,16 +39,17 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
 
   const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)
   const varying = switches.filter((_, index) => !input.always.has(input.columns[index]!.column.name))
-  const partsFor = (on: ReadonlySet<Switch>): InsertParts => ({
+  const partsFor = (on: ReadonlySet<Switch>, events: boolean): InsertParts => ({
     written: { table, catalogue: context.catalogue, selection: selection(on), embedLimit: embedLimitOf(context.origin) },
     input,
     switches,
     fixed,
-    ...(conflict !== undefined && { conflict })
+    ...(conflict !== undefined && { conflict }),
+    ...(events && { events: { withheld: context.withheld } })
   })
-  const one = compileVariants(context.origin, [...accessSwitches, ...varying], (placeholders, on) => writeInsert(partsFor(on), { kind: 'one' }, placeholders, on))
+  const one = compileWrite(context.origin, [...accessSwitches, ...varying], (placeholders, on, events) => writeInsert(partsFor(on, events), { kind: 'one' }, placeholders, on))
   const many = input.dynamic
-    ? compileVariants(context.origin, [...accessSwitches, ...varying], (placeholders, on) => writeInsert(partsFor(on), { kind: 'json' }, placeholders, on))
+    ? compileWrite(context.origin, [...accessSwitches, ...varying], (placeholders, on, events) => writeInsert(partsFor(on, events), { kind: 'json' }, placeholders, on))
     : one
 
   const bind = (scope: Scope): BoundQuery => {
@@ -64,7 +66,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
     }
     const on = new Set([...accessSwitches, ...varying].filter((each) => each(scope, { row, rows: '', count: 0 })))
     if (read.rows.length * row.length > maxValues) throw refuse({ path: '/body', message: `must hold at most ${maxValues} values when its records have different fields`, keyword: 'maxItems' })
-    const { statement, values } = writeOnce((placeholders) => writeInsert(partsFor(on), { kind: 'each', rows: read.rows }, placeholders, on), scope, { row, rows: '', count: read.rows.length })
+    const { statement, values } = writeOnce((placeholders) => writeInsert(partsFor(on, scope.events === true), { kind: 'each', rows: read.rows }, placeholders, on), scope, { row, rows: '', count: read.rows.length })
     return { statement, values, answer: 'records' }
   }
   return {

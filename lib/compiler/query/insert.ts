@@ -4,6 +4,8 @@ import type { Binder, Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
 import type { InputRow, WriteInput } from './write-input.js'
 import type { Form, Written } from './write.js'
+import type { Withheld } from './context.js'
+import { returnMade, tableEvents, upsertKind } from './entity-events.js'
 import { tenantKeys } from './foreign-keys.js'
 import { columnOf, quote, tableName, castType } from './identifiers.js'
 import { rowConditions, tenantColumn, tenantPlaceholder, where } from './scope.js'
@@ -23,6 +25,8 @@ export interface InsertParts {
   readonly fixed: readonly FixedColumn[]
   /** The columns by which an upsert finds an existing row. */
   readonly conflict?: readonly string[]
+  /** The statement tells of its rows, without these. */
+  readonly events?: { readonly withheld: Withheld | undefined }
 }
 
 /** One row's values are bound one by one; those of many rows as one JSON text, or each by itself where defaults are mixed in. */
@@ -51,7 +55,10 @@ export function writeInsert (parts: InsertParts, rows: Rows, placeholders: Place
   const form: Form = rows.kind === 'one'
     ? { kind: 'record', unique: true }
     : { kind: 'records', ...(conflict !== undefined && { expected: placeholders.add(bindCount, 'bigint') }) }
-  return answerWritten(insert, alias, { ...parts.written, keys }, form, placeholders)
+  return answerWritten(insert, alias, { ...parts.written, keys }, form, placeholders, parts.events && {
+    part: tableEvents(table, parts.events.withheld, conflict === undefined ? 'created' : upsertKind(table, catalogue, conflict, placeholders), placeholders),
+    returning: conflict === undefined ? '' : returnMade(table, alias)
+  })
 }
 
 const bindCount: Binder = (_scope, input) => input.count

@@ -5,11 +5,12 @@ import type { Subject } from './subject.js'
 import { pointerTo } from '../../config/faults.js'
 import { failure } from '../../errors.js'
 import { embedLimitOf } from './embed.js'
+import { compileWrite } from './entity-events.js'
 import { tenantKeys } from './foreign-keys.js'
 import { writeRecord, writeRecords } from './read.js'
 import { isOneRow, isUnique } from './row-key.js'
 import { noInput } from './sql.js'
-import { compileVariants, type Switch } from './statement.js'
+import type { Switch } from './statement.js'
 import { compileInput } from './write-input.js'
 import { writeDelete, writeUpdate } from './update.js'
 
@@ -24,10 +25,10 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
   const unique = isOneRow(filters, table)
   const one = unique || query.single === true
   const embedLimit = embedLimitOf(context.origin)
-  const variants = compileVariants(context.origin, [...accessSwitches, ...filters.switches, ...varying], (placeholders, on) => {
+  const variants = compileWrite(context.origin, [...accessSwitches, ...filters.switches, ...varying], (placeholders, on, events) => {
     const written = { table, catalogue: context.catalogue, selection: selection(on), embedLimit }
     const form = one ? { kind: 'record', unique } as const : { kind: 'records' } as const
-    const text = writeUpdate({ written, input, switches, filters, form }, placeholders, on)
+    const text = writeUpdate({ written, input, switches, filters, form, ...events && { events: { withheld: context.withheld } } }, placeholders, on)
     if (text !== undefined) return text
     // Nothing to set: the rows are answered as they are.
     const parts = { table, schema: context.catalogue.schema, filters, selection, order: () => '', embedLimit }
@@ -65,8 +66,8 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
 
   const isSoft: Switch = (scope) => !asksForHard(scope)
   const unique = isOneRow(filters, table)
-  const variants = compileVariants(context.origin, soft && allowHard ? [...filters.switches, isSoft] : filters.switches, (placeholders, on) =>
-    writeDelete({ written: { table, catalogue: context.catalogue }, filters }, { soft: soft && (!allowHard || on.has(isSoft)), unique }, placeholders, on))
+  const variants = compileWrite(context.origin, soft && allowHard ? [...filters.switches, isSoft] : filters.switches, (placeholders, on, events) =>
+    writeDelete({ written: { table, catalogue: context.catalogue }, filters, ...events && { events: { withheld: context.withheld } } }, { soft: soft && (!allowHard || on.has(isSoft)), unique }, placeholders, on))
   return {
     answer: 'deletion',
     missing: 'notFound',

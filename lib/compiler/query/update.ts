@@ -4,6 +4,8 @@ import type { Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
 import type { WriteInput } from './write-input.js'
 import type { Form, Written } from './write.js'
+import type { Withheld } from './context.js'
+import { tableEvents } from './entity-events.js'
 import { writeConditions } from './filter.js'
 import { tenantKeys } from './foreign-keys.js'
 import { quote, tableName } from './identifiers.js'
@@ -17,6 +19,8 @@ export interface UpdateParts {
   readonly switches: readonly Switch[]
   readonly filters: CompiledFilters
   readonly form: Form
+  /** The statement tells of its rows, without these. */
+  readonly events?: { readonly withheld: Withheld | undefined }
 }
 
 /** Writes the statement for the columns that are on; undefined where none is. */
@@ -29,10 +33,11 @@ export function writeUpdate (parts: UpdateParts, placeholders: Placeholders, on:
   const conditions = conditionsOf(parts, alias, placeholders, on)
   const update = `update ${tableName(catalogue.schema, table)} ${alias} set ${set.join(', ')}${where(conditions)}`
   const keys = tenantKeys(table, catalogue).filter((key) => key.columns.some((name) => given.some(({ column }) => column.name === name)))
-  return answerWritten(update, alias, { ...parts.written, keys }, parts.form, placeholders)
+  const events = parts.events && { part: tableEvents(table, parts.events.withheld, 'updated', placeholders), returning: '' }
+  return answerWritten(update, alias, { ...parts.written, keys }, parts.form, placeholders, events)
 }
 
-export type DeleteParts = Pick<UpdateParts, 'filters'> & { readonly written: Pick<Written, 'table' | 'catalogue'> }
+export type DeleteParts = Pick<UpdateParts, 'filters' | 'events'> & { readonly written: Pick<Written, 'table' | 'catalogue'> }
 
 /** Writes the statement that removes the rows, or marks them as deleted. */
 export function writeDelete (parts: DeleteParts, { soft, unique }: { soft: boolean, unique: boolean }, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
@@ -43,9 +48,11 @@ export function writeDelete (parts: DeleteParts, { soft, unique }: { soft: boole
   const [write, answer] = soft
     ? [`update ${name} ${alias} set "deleted" = true, "deleted_at" = now()${condition}`, '{"success":true,"softDeleted":true}']
     : [`delete from ${name} ${alias}${condition}`, '{"success":true}']
+  // A row that is marked is gone for whoever reads.
+  if (parts.events !== undefined) return `with w as (${write} returning ${alias}.*)${tableEvents(table, parts.events.withheld, 'deleted', placeholders)} select '${answer}' from w limit 1`
   return unique ? `${write} returning '${answer}'` : `with w as (${write} returning 1) select '${answer}' from w limit 1`
 }
 
-function conditionsOf ({ written, filters }: DeleteParts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
+function conditionsOf ({ written, filters }: Pick<DeleteParts, 'written' | 'filters'>, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
   return [...rowConditions(written.table, alias, placeholders), ...writeConditions(filters, alias, placeholders, on)]
 }

@@ -24,18 +24,26 @@ export type Form =
   /** `expected`: a placeholder of the number of rows; with fewer the statement fails and writes nothing. */
   | { readonly kind: 'records', readonly expected?: string }
 
+/** What a write tells of its rows: a part of its statement that reads `w`, and what that needs besides the row. */
+export interface WrittenEvents {
+  /** `, e as (...)` */
+  readonly part: string
+  /** `, ... as ...` */
+  readonly returning: string
+}
+
 /** Wraps `insert ...` or `update ...` (without `returning`) in a statement that answers the written rows. */
-export function answerWritten (write: string, alias: string, written: Written, form: Form, placeholders: Placeholders): string {
+export function answerWritten (write: string, alias: string, written: Written, form: Form, placeholders: Placeholders, events?: WrittenEvents): string {
   const { table, catalogue, selection, keys, embedLimit } = written
   const rendering = { schema: catalogue.schema, placeholders, embedLimit }
-  const plain = keys.length === 0 && !hasEmbeds(selection)
-  const returning = plain ? selectList(selection, alias, rendering) || 'null' : `${alias}.*`
+  const plain = keys.length === 0 && !hasEmbeds(selection) && events === undefined
+  const returning = plain ? selectList(selection, alias, rendering) || 'null' : `${alias}.*${events?.returning ?? ''}`
   const w = placeholders.alias()
   const rows = plain
     ? 'w'
     : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, table, catalogue, 'w', w, placeholders))})`
   const record = plain && selection.fields.length === 0 ? "'{}'::json" : 'row_to_json(r.*)'
-  return `with w as (${write} returning ${returning}) ${answer(rows, record, form)}`
+  return `with w as (${write} returning ${returning})${events?.part ?? ''} ${answer(rows, record, form)}`
 }
 
 function answer (rows: string, record: string, form: Form): string {
