@@ -5,15 +5,19 @@
 import type {} from '../database.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { sql } from 'kysely'
 import { everyHour } from '../../lib/database/sweeping.js'
 import { requireDecorator, requireWhole } from '../requirement.js'
+import { createBound } from './bound.js'
+import { noticeChannel, queueNotice } from './insertion.js'
+import { createNotices } from './notices.js'
 import { startPeriods } from './periods.js'
 import { createQueue } from './service.js'
 import { createJobStore } from './store.js'
 import type { Queue } from './task.js'
 import { createWorker } from './worker.js'
 
-export type { Handler, Job, Queue, SentJob, TaskOptions } from './task.js'
+export type { Handler, Job, Queue, SendWith, SentJob, SentRow, TaskOptions, WriteRows } from './task.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -24,19 +28,27 @@ declare module 'fastify' {
 export interface QueueOptions {
   /** Jobs that this process runs at a time, 0 to 100. 0: it only sends them. Default: 4. */
   readonly workers?: number | undefined
+  /** Jobs of one tenant that may wait, 1 to 10,000,000; they are counted now and then, so that it is not exact. Default: 100,000. */
+  readonly maxWaitingPerTenant?: number | undefined
   /** Milliseconds that jobs have to finish when the server stops; then they are handed back. Default: 8500, so that a stop takes no longer than 10 s. */
   readonly stopTimeoutMs?: number | undefined
 }
 
-export async function queue (app: FastifyInstance, { workers = 4, stopTimeoutMs = 8500 }: QueueOptions): Promise<void> {
+export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerTenant = 100_000, stopTimeoutMs = 8500 }: QueueOptions): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'queue')
   requireWhole('workers', workers, 0, 100)
+  requireWhole('maxWaitingPerTenant', maxWaitingPerTenant, 1, 10_000_000)
   const { db, engine, events, log } = app
   const store = createJobStore(db)
   let wake = () => {}
-  const service = createQueue({ engine, store, workers, wake: () => wake() })
-  const { define, send, every } = service
-  app.decorate('queue', { define, send, every })
+  // The embedded engine has this process alone.
+  const notices = createNotices(async () => {
+    if (engine.kind === 'postgres') await sql`select pg_notify(${noticeChannel}, ${queueNotice})`.execute(db)
+  }, (err) => log.debug({ err }, 'other processes could not be told of new jobs; they find them within seconds'))
+  const bound = createBound({ max: maxWaitingPerTenant, waiting: store.waiting })
+  const service = createQueue({ engine, bound, workers, wake: () => wake(), sent: notices.sent })
+  const { define, send, sendWith, every } = service
+  app.decorate('queue', { define, send, sendWith, every })
 
   let deadline = Infinity
   let drain = () => {}
@@ -68,7 +80,7 @@ export async function queue (app: FastifyInstance, { workers = 4, stopTimeoutMs 
     deadline = Date.now() + stopTimeoutMs
     drain()
   })
-  app.addHook('onClose', () => stop())
+  app.addHook('onClose', async () => { await Promise.all([stop(), notices.close()]) })
 }
 
 export default fp(queue, { name: 'tenantry-queue', fastify: '5.x' })

@@ -1,27 +1,33 @@
 /** What `app.queue` is. */
-import type { Transaction } from 'kysely'
+import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { randomUUID } from 'node:crypto'
+import { failure } from '../../lib/errors.js'
 import { isTenantId } from '../../lib/tenant-id.js'
 import { requireWhole } from '../requirement.js'
-import type { JobStore } from './store.js'
-import type { Queue, SentJob, Task } from './task.js'
+import { createBatches, insertionOf, type Batches, type Item } from './batches.js'
+import type { Bound } from './bound.js'
+import { insertJobs, type NewJob, type Outcome } from './insertion.js'
+import type { Queue, SendWith, SentJob, Task, WriteRows } from './task.js'
 
-const maxDataBytes = 1_048_576
-const maxKeyLength = 255
-const maxDelay = 31_536_000 // s, a year
+export const maxDataBytes = 1_048_576
+export const maxKeyLength = 255
+export const maxDelay = 31_536_000 // s, a year
 const maxPeriod = 86_400 // s; what has ended is kept for longer, so that a slot of time knows its job
-const maxPriority = 1000
+export const maxPriority = 1000
 
 const taskName = /^[a-z][a-z0-9._-]{0,63}$/
 
 export interface QueueParts {
   readonly engine: Engine
-  readonly store: JobStore
+  readonly bound: Bound
   /** Jobs that this process runs at a time. */
   readonly workers: number
-  /** A job may have been sent. */
+  /** Jobs may have been sent, which workers of this process find; those of others are told by the commit, */
   readonly wake: () => void
+  /** or are told now. */
+  readonly sent: () => void
 }
 
 export interface QueueService extends Queue {
@@ -34,10 +40,15 @@ export interface QueueService extends Queue {
   sendPeriodic (name: string, seconds: number): Promise<void>
 }
 
-export function createQueue ({ engine, store, workers, wake }: QueueParts): QueueService {
+interface RowItem<Row> extends Item {
+  readonly row: Row
+}
+
+export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts): QueueService {
   const tasks = new Map<string, Task>()
   const periods = new Map<string, number>()
   let sealed = false
+  const batches = createBatches<Item>((items, tenant) => insertJobs(dbOf(tenant), items.map(({ job }) => job), insertionOf(tenant)))
 
   function taskOf (name: string): Task {
     const task = tasks.get(name)
@@ -45,20 +56,29 @@ export function createQueue ({ engine, store, workers, wake }: QueueParts): Queu
     return task
   }
 
-  async function insert (name: string, { tenant, data, key, delay = 0, priority = 0 }: SentJob, slot: number | null, transaction?: Transaction<SystemTables>): Promise<string | null> {
+  /** Where a batch is written: jobs of several tenants in the server's turn, those of one in its own. */
+  function dbOf (tenant: string | undefined): Kysely<SystemTables> {
+    return tenant === undefined || tenant === '' ? engine.kysely : engine.kyselyFor(tenant)
+  }
+
+  function made (name: string, { tenant, data, key, delay = 0, priority = 0 }: SentJob, slot: number | null = null): NewJob {
     const { retryLimit, retryDelay } = taskOf(name)
-    const job = { tenant, task: name, data: textOf(data), key: key ?? null, delay: Math.ceil(delay * 1000) / 1000, priority, retryLimit, retryDelay, slot }
-    if (transaction === undefined) {
-      // The platform is always there: nothing has to be held while its job is written.
-      const id = tenant === '' ? await store.send(engine.kysely, job) : await engine.kyselyFor(tenant).transaction().execute((own) => store.send(own, job))
+    if (tenant !== '' && !isTenantId(tenant)) throw new Error('not the id of a tenant')
+    if (key !== undefined && (key.length === 0 || key.length > maxKeyLength)) throw new Error(`the key of a job has 1 to ${maxKeyLength} characters`)
+    if (!(delay >= 0 && delay <= maxDelay)) throw new Error(`delay is ${delay}: expected seconds, from 0 to ${maxDelay}`)
+    requireWhole('priority', priority, -maxPriority, maxPriority)
+    return { id: randomUUID(), tenant, task: name, data: textOf(data), key: key ?? null, delay: Math.ceil(delay * 1000) / 1000, priority, retryLimit, retryDelay, slot }
+  }
+
+  /** Of a key one waits at a time, which may be one that somebody's transaction has not committed yet: nobody else waits for that. */
+  async function batched<Of extends Item> (through: Batches<Of>, item: Of): Promise<string | null> {
+    const { job } = item
+    const outcome = await (job.key === null && job.slot === null ? through.add(item) : through.alone(item))
+    if (outcome === 'sent') {
       wake()
-      return id
+      sent()
     }
-    const id = await store.send(transaction, job)
-    // The embedded engine has one connection: what it is asked for now it is asked for after the transaction. On
-    // PostgreSQL the commit notifies.
-    if (engine.kind === 'embedded') wake()
-    return id
+    return told(job, outcome)
   }
 
   return {
@@ -76,13 +96,29 @@ export function createQueue ({ engine, store, workers, wake }: QueueParts): Queu
       tasks.set(name, { name, retryLimit, retryDelay, expireIn, concurrency, handler })
     },
 
-    async send (name, job, transaction) {
-      const { tenant, key, delay = 0, priority = 0 } = job
-      if (tenant !== '' && !isTenantId(tenant)) throw new Error('not the id of a tenant')
-      if (key !== undefined && (key.length === 0 || key.length > maxKeyLength)) throw new Error(`the key of a job has 1 to ${maxKeyLength} characters`)
-      if (!(delay >= 0 && delay <= maxDelay)) throw new Error(`delay is ${delay}: expected seconds, from 0 to ${maxDelay}`)
-      requireWhole('priority', priority, -maxPriority, maxPriority)
-      return await insert(name, job, null, transaction)
+    async send (name, sent, transaction) {
+      const job = made(name, sent)
+      await bound.take(job.tenant, transaction)
+      if (transaction === undefined) return await batched(batches, { job, bytes: job.data.length })
+      const [outcome = 'unknown'] = await insertJobs(transaction, [job], { waits: true, tells: engine.kind === 'postgres' })
+      // The embedded engine has one connection: what it is asked for now it is asked for after the transaction. On
+      // PostgreSQL the commit notifies.
+      if (engine.kind === 'embedded') wake()
+      return told(job, outcome)
+    },
+
+    sendWith<Row> (name: string, write: WriteRows<Row>): SendWith<Row> {
+      const own = createBatches<RowItem<Row>>((items, tenant) => dbOf(tenant).transaction().execute(async (transaction) => {
+        const outcomes = await insertJobs(transaction, items.map(({ job }) => job), insertionOf(tenant))
+        const written = items.filter((_, index) => outcomes[index] === 'sent').map(({ job: { id, tenant }, row }) => ({ id, tenant, row }))
+        if (written.length > 0) await write(transaction, written)
+        return outcomes
+      }))
+      return async (sent, row, bytes) => {
+        const job = made(name, sent)
+        await bound.take(job.tenant)
+        return await batched(own, { job, row, bytes: job.data.length + bytes })
+      }
     },
 
     every (name, seconds) {
@@ -98,9 +134,16 @@ export function createQueue ({ engine, store, workers, wake }: QueueParts): Queu
     },
 
     async sendPeriodic (name, seconds) {
-      await insert(name, { tenant: '', data: {}, key: 'every' }, seconds)
+      const job = made(name, { tenant: '', data: {}, key: 'every' }, seconds)
+      await batched(batches, { job, bytes: job.data.length })
     }
   }
+}
+
+/** The id of a job that was sent; null where one of its key waits. */
+function told ({ id }: NewJob, outcome: Outcome): string | null {
+  if (outcome === 'unknown') throw failure('tenantUnknown')
+  return outcome === 'sent' ? id : null
 }
 
 /** The data as JSON. */
@@ -109,5 +152,11 @@ function textOf (data: object): string {
   if (typeof text !== 'string' || text[0] !== '{') throw new Error('the data of a job is an object that JSON can hold')
   const bytes = Buffer.byteLength(text)
   if (bytes > maxDataBytes) throw new Error(`the data of a job has ${bytes} bytes: at most ${maxDataBytes}`)
+  if (isUnheld(text)) throw failure('invalidValue', { message: 'The data of a job holds the character 0 or half of a surrogate pair, which the database does not take' })
   return text
+}
+
+/** PostgreSQL takes neither the character 0 nor half a surrogate pair, which JSON.stringify writes as these; a batch is not to fail for it. */
+function isUnheld (text: string): boolean {
+  return (text.includes('\\u0000') || text.includes('\\ud')) && /(?<!\\)(?:\\\\)*\\u(?:0000|d)/.test(text)
 }

@@ -1,39 +1,17 @@
 /**
- * The jobs in the database. They are those of pg-boss, which inserts, completes and retries them; which of them are taken
- * is decided here, since its own workers know no tenants, fall silent on errors, and end the process when the database is
- * lost in the wrong moment. Every time is the database's.
+ * The jobs in the database. They are those of pg-boss, which completes and retries them; how they are written (insertion.ts)
+ * and which of them are taken is decided here, since its own workers know no tenants, fall silent on errors, and end the
+ * process when the database is lost in the wrong moment. Every time is the database's.
  */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { CompiledQuery, sql, type RawBuilder } from 'kysely'
 import PgBoss from 'pg-boss'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
-import { failure } from '../../lib/errors.js'
-
-const queue = 'jobs'
-
-/** Seconds for which a job is a process's own unless it says that it still has it: then others take it over. */
-export const lease = 15
+import { lease, queue } from './insertion.js'
 
 /** Jobs that were delayed and are due, of which one statement makes so many ready. */
 const maxDue = 1000
-
-/** What of a job is stored. */
-export interface NewJob {
-  readonly tenant: string
-  readonly task: string
-  /** JSON. */
-  readonly data: string
-  readonly key: string | null
-  /** Seconds. */
-  readonly delay: number
-  readonly priority: number
-  readonly retryLimit: number
-  readonly retryDelay: number
-  /** Seconds, of which each has one job at most. */
-  readonly slot: number | null
-}
 
 /** A job that this process has now. */
 export interface TakenJob {
@@ -67,8 +45,6 @@ export interface Upkeep {
 }
 
 export interface JobStore {
-  /** null where one of the key, or of the slot, is there. */
-  send (db: Kysely<SystemTables>, job: NewJob): Promise<string | null>
   /** Up to `limit` jobs, of the names in their order; of a tenant one of each name at most. Rejects with `conflict` where another process takes one of the same key in this moment. */
   take (wants: readonly Want[], limit: number): Promise<TakenJob[]>
   /** Makes ready what is due, and with `takeOver` what processes have that are gone. */
@@ -80,6 +56,8 @@ export interface JobStore {
   fail (job: Held, reason: object): Promise<void>
   /** Somebody else shall do it: the attempt does not count. */
   handBack (jobs: readonly Held[]): Promise<void>
+  /** How many jobs of a tenant wait, counted up to `max`. */
+  waiting (tenant: string, max: number, db?: Kysely<SystemTables>): Promise<number>
   /** Removes what has ended long ago. */
   sweep (): Promise<boolean>
 }
@@ -98,21 +76,6 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
   const boss = new PgBoss({ schema: 'tenantry_queue', db: executor(db), migrate: false, supervise: false, schedule: false, archiveCompletedAfterSeconds: 86_400 })
 
   return {
-    async send (db, { tenant, task, data, key, delay, priority, retryLimit, retryDelay, slot }) {
-      if (!await holdTenant(db, tenant, 'shared')) throw failure('tenantUnknown')
-      return await boss.send(queue, { tenant, task, data: JSON.parse(data) }, {
-        db: executor(db),
-        priority,
-        retryLimit,
-        retryDelay,
-        retryBackoff: retryDelay > 0,
-        expireInSeconds: lease,
-        ...key !== null && { singletonKey: key },
-        ...delay > 0 && { startAfter: delay },
-        ...slot !== null && { singletonSeconds: slot }
-      })
-    },
-
     async take (wants, limit) {
       // From tenant to tenant by the index: a look is as cheap with thousands of jobs of one as with one.
       const { rows } = await sql<TakenRow>`
@@ -184,6 +147,12 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
         update tenantry_queue.job set state = 'retry', start_after = created_on, retry_count = greatest(retry_count - 1, 0),
           started_on = case when retry_count = 0 then null else started_on end
         where ${isHeld(jobs)}`.execute(db)
+    },
+
+    async waiting (tenant, max, within = db) {
+      const { rows: [row] } = await sql<{ jobs: number }>`select count(*)::int as jobs from (
+        select from tenantry_queue.job where tenant_id = ${tenant} and state < 'active' limit ${max}::int) waiting`.execute(within)
+      return row?.jobs ?? 0
     },
 
     sweep: () => sweep(db, 'queue', [

@@ -3,7 +3,8 @@ import type { FastifyBaseLogger } from 'fastify'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isFailure } from '../../lib/errors.js'
 import { outputOf, traceOf } from './failure.js'
-import { lease, type JobStore, type TakenJob, type Want } from './store.js'
+import { lease } from './insertion.js'
+import type { JobStore, TakenJob, Want } from './store.js'
 import type { Task } from './task.js'
 
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone

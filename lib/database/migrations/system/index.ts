@@ -8,6 +8,7 @@ import { attempts } from './attempts.js'
 import { auditLog } from './audit-log.js'
 import { billing } from './billing.js'
 import { queue } from './queue.js'
+import { queueLists } from './queue-lists.js'
 import { requestStats } from './request-stats.js'
 import { resourceLimits } from './resource-limits.js'
 import { revocations } from './revocations.js'
@@ -22,4 +23,4 @@ import { users } from './users.js'
 import { webhooks } from './webhooks.js'
 import { workflows } from './workflows.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists]

@@ -1,0 +1,172 @@
+/**
+ * Writes of jobs that arrive while others are under way become one: a flood costs the database a few statements and
+ * commits, and a job that is sent alone waits for nothing. Tenants take turns in what is written next, and what one sends
+ * keeps no other: what cannot be written with the rest is written again by itself, beside the others.
+ */
+import type { Insertion, NewJob, Outcome } from './insertion.js'
+import { databaseBusy } from '../../lib/database/failures.js'
+import { isFailure } from '../../lib/errors.js'
+
+const maxJobs = 100 // of one write,
+const maxBytes = 1_048_576 // and their bytes; one job may have more
+const maxUnderWay = 2 // writes of several tenants at a time
+const maxWaitingBytes = 64 * 1_048_576 // of all tenants; the first job of a tenant may always wait
+const maxWaitingBytesOfTenant = 16 * 1_048_576
+const maxWaitMs = 5000
+
+/** A job, and how many bytes are kept for it until it is written. */
+export interface Item {
+  readonly job: NewJob
+  readonly bytes: number
+}
+
+/**
+ * Writes all of the items or, where it rejects, none; resolves with what became of each, in their order. With `tenant` all
+ * are that one's, and it may wait, in the tenant's turn for a connection; without, it waits for nobody.
+ */
+export type Write<Item> = (items: readonly Item[], tenant: string | undefined) => Promise<readonly Outcome[]>
+
+export interface Batches<Item> {
+  /** Resolves when the item is written. Rejects with `databaseBusy` where that would take too long. */
+  add (item: Item): Promise<Outcome>
+  /** The same by itself: for what may have to wait for somebody else's transaction. */
+  alone (item: Item): Promise<Outcome>
+}
+
+interface Waiting<Of extends Item> {
+  readonly item: Of
+  readonly resolve: (outcome: Outcome) => void
+  readonly reject: (error: unknown) => void
+  timer?: NodeJS.Timeout
+}
+
+export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
+  /** By tenant, in the order of their turns. */
+  const waiting = new Map<string, Set<Waiting<Of>>>()
+  const bytesOf = new Map<string, number>()
+  let waitingBytes = 0
+  /** Tenants whose jobs are written again by themselves: what else they send waits for that. */
+  const apart = new Set<string>()
+  let underWay = 0
+  let scheduled = false
+
+  function schedule (): void {
+    if (scheduled || underWay >= maxUnderWay || waiting.size === 0) return
+    scheduled = true
+    // What is sent in the same turn of the event loop goes along.
+    setImmediate(() => {
+      scheduled = false
+      const entries = next()
+      if (entries.length === 0) return
+      underWay++
+      writeMixed(entries).then(() => {
+        underWay--
+        schedule()
+      }, () => {})
+      schedule()
+    })
+  }
+
+  function next (): Array<Waiting<Of>> {
+    const picked: Array<Waiting<Of>> = []
+    let bytes = 0
+    for (const [tenant, entries] of waiting) {
+      const [entry] = entries
+      if (entry === undefined || apart.has(tenant)) continue
+      bytes += entry.item.bytes
+      if (picked.length > 0 && bytes > maxBytes) break
+      leave(entry)
+      // Its next turn, in this round or another, comes after those of all others.
+      if (entries.size > 0 && waiting.delete(tenant)) waiting.set(tenant, entries)
+      if (picked.push(entry) === maxJobs) break
+    }
+    return picked
+  }
+
+  function enter (entry: Waiting<Of>): void {
+    const { job: { tenant }, bytes } = entry.item
+    const own = bytesOf.get(tenant) ?? 0
+    if (own > 0 && (own + bytes > maxWaitingBytesOfTenant || waitingBytes + bytes > maxWaitingBytes)) return entry.reject(databaseBusy())
+    const entries = waiting.get(tenant)
+    if (entries === undefined) waiting.set(tenant, new Set([entry]))
+    else entries.add(entry)
+    bytesOf.set(tenant, own + bytes)
+    waitingBytes += bytes
+    entry.timer = setTimeout(() => {
+      leave(entry)
+      entry.reject(databaseBusy())
+    }, maxWaitMs)
+    schedule()
+  }
+
+  function leave (entry: Waiting<Of>): void {
+    const { job: { tenant }, bytes } = entry.item
+    clearTimeout(entry.timer)
+    const entries = waiting.get(tenant)
+    entries?.delete(entry)
+    if (entries?.size === 0) waiting.delete(tenant)
+    const left = (bytesOf.get(tenant) ?? 0) - bytes
+    if (left > 0) bytesOf.set(tenant, left)
+    else bytesOf.delete(tenant)
+    waitingBytes -= bytes
+  }
+
+  /** Never rejects. */
+  async function writeMixed (entries: ReadonlyArray<Waiting<Of>>): Promise<void> {
+    try {
+      const outcomes = await write(entries.map(({ item }) => item), undefined)
+      writeApart(entries.filter((_, index) => outcomes[index] === 'held'))
+      for (const [index, { resolve }] of entries.entries()) if (outcomes[index] !== 'held') resolve(outcomes[index] ?? 'unknown')
+    } catch (error) {
+      if (isLost(error)) for (const { reject } of entries) reject(error)
+      else writeApart(entries)
+    }
+  }
+
+  function writeApart (entries: ReadonlyArray<Waiting<Of>>): void {
+    for (const [tenant, own] of byTenant(entries)) {
+      apart.add(tenant)
+      writeOwn(own, tenant).then(() => {
+        apart.delete(tenant)
+        schedule()
+      }, () => {})
+    }
+  }
+
+  /** Never rejects. */
+  async function writeOwn (entries: ReadonlyArray<Waiting<Of>>, tenant: string): Promise<void> {
+    try {
+      const outcomes = await write(entries.map(({ item }) => item), tenant)
+      for (const [index, { resolve }] of entries.entries()) resolve(outcomes[index] ?? 'unknown')
+    } catch (error) {
+      if (entries.length === 1 || isLost(error)) for (const { reject } of entries) reject(error)
+      else for (const entry of entries) await writeOwn([entry], tenant)
+    }
+  }
+
+  return {
+    add: (item) => new Promise((resolve, reject) => enter({ item, resolve, reject })),
+    alone: (item) => new Promise((resolve, reject) => { writeOwn([{ item, resolve, reject }], item.job.tenant).catch(reject) })
+  }
+}
+
+/** How the jobs of a write are inserted. */
+export function insertionOf (tenant: string | undefined): Insertion {
+  return { waits: tenant !== undefined, tells: false }
+}
+
+function byTenant<Of extends Item> (entries: ReadonlyArray<Waiting<Of>>): Map<string, Array<Waiting<Of>>> {
+  const groups = new Map<string, Array<Waiting<Of>>>()
+  for (const entry of entries) {
+    const { tenant } = entry.item.job
+    const group = groups.get(tenant)
+    if (group === undefined) groups.set(tenant, [entry])
+    else group.push(entry)
+  }
+  return groups
+}
+
+/** It is the database's trouble, which each item would have. */
+function isLost (error: unknown): boolean {
+  return isFailure(error, 'databaseUnavailable') || isFailure(error, 'databaseBusy')
+}

@@ -1,0 +1,68 @@
+/**
+ * How many jobs of a tenant may wait. They are not counted at each send: a look tells a process how many more there may
+ * be, and of these it gives a part away before it looks again, so that several processes stay near the bound together.
+ */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { LRUCache } from 'lru-cache'
+import { failure } from '../../lib/errors.js'
+
+const maxTenants = 10_000 // that are remembered
+const partOfRoom = 8 // an eighth of what may still be sent is given away before the next look,
+const partOfBound = 1000 // or a thousandth of the bound, where that is more
+const fullMs = 1000 // for which a tenant that is at its bound is refused without another look
+
+export interface Bound {
+  /**
+   * One more job of the tenant; rejects with `queueFull` where too many wait.
+   *
+   * @param db the caller's transaction, where it has one
+   */
+  take (tenant: string, db?: Kysely<SystemTables>): Promise<void>
+}
+
+export interface BoundParts {
+  readonly max: number
+  /** How many of its jobs wait, counted up to `max`. */
+  readonly waiting: (tenant: string, max: number, db?: Kysely<SystemTables>) => Promise<number>
+}
+
+interface Allowance {
+  left: number
+  /** Until then, in milliseconds of the process's clock, it is full. */
+  fullUntil: number
+  /** A look that is under way. */
+  looking: Promise<void> | null
+}
+
+export function createBound ({ max, waiting }: BoundParts): Bound {
+  const allowances = new LRUCache<string, Allowance>({ max: maxTenants })
+
+  function allowanceOf (tenant: string): Allowance {
+    const known = allowances.get(tenant)
+    if (known !== undefined) return known
+    const allowance: Allowance = { left: 0, fullUntil: 0, looking: null }
+    allowances.set(tenant, allowance)
+    return allowance
+  }
+
+  async function look (tenant: string, allowance: Allowance, db?: Kysely<SystemTables>): Promise<void> {
+    const room = max - await waiting(tenant, max, db)
+    allowance.left = Math.min(room, Math.max(Math.ceil(room / partOfRoom), Math.ceil(max / partOfBound)))
+    allowance.fullUntil = room > 0 ? 0 : performance.now() + fullMs
+  }
+
+  return {
+    async take (tenant, db) {
+      if (tenant === '') return
+      const allowance = allowanceOf(tenant)
+      while (allowance.left <= 0) {
+        if (performance.now() < allowance.fullUntil) throw failure('queueFull')
+        // A look of others may wait for the connection that this transaction has.
+        if (db !== undefined) await look(tenant, allowance, db)
+        else await (allowance.looking ??= look(tenant, allowance).finally(() => { allowance.looking = null }))
+      }
+      allowance.left--
+    }
+  }
+}

@@ -1,0 +1,81 @@
+/** Writes jobs: many in one statement, which tells of each what became of it. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { CompiledQuery } from 'kysely'
+import { encodeNotice } from '../../lib/database/notice.js'
+
+/** The queue of pg-boss that all jobs are in. */
+export const queue = 'jobs'
+
+/** Seconds for which a job is a process's own unless it says that it still has it: then others take it over. */
+export const lease = 15
+
+/** What of a job is stored. */
+export interface NewJob {
+  readonly id: string
+  readonly tenant: string
+  readonly task: string
+  /** JSON, without what PostgreSQL does not take. */
+  readonly data: string
+  readonly key: string | null
+  /** Seconds. */
+  readonly delay: number
+  readonly priority: number
+  readonly retryLimit: number
+  readonly retryDelay: number
+  /** Seconds, of which each has one job at most. */
+  readonly slot: number | null
+}
+
+/**
+ * What became of a job: `sent`; `waiting`: one of its key, or of its slot, is there; `unknown`: its tenant is not there, or
+ * is being deleted; `held`: somebody changes its tenant now, and the job was to wait for nobody.
+ */
+export type Outcome = 'sent' | 'waiting' | 'unknown' | 'held'
+
+export interface Insertion {
+  /** Whether it waits for whoever changes a tenant of the jobs; else the outcome of these is `held`. */
+  readonly waits: boolean
+  /** Whether the commit tells the workers of all processes: it is then one of those that PostgreSQL commits one after the other. */
+  readonly tells: boolean
+}
+
+/** What tells the workers of every process that there may be jobs (lib/database/notice.ts). */
+export const queueNotice = encodeNotice({ topic: 'queue', tenant: '', from: '', number: 0 })
+export const noticeChannel = 'tenantry'
+
+// The tenants are held in one order. What pg-boss's own statement makes of the same options, this one does.
+const textOf = ({ waits, tells }: Insertion) => `with given as materialized (
+  select * from jsonb_to_recordset($1::jsonb) as g (id uuid, tenant text, task text, data jsonb, key text, delay float8, priority int, retry_limit int, retry_delay int, slot int)
+), present as materialized (
+  select id from tenantry.tenants where id in (select tenant from given) and status <> 'deleting' order by id for share${waits ? '' : ' skip locked'}
+), sent as (
+  insert into tenantry_queue.job (id, name, data, priority, start_after, singleton_key, singleton_on, expire_in, keep_until, retry_limit, retry_delay, retry_backoff, policy)
+  select id, '${queue}', jsonb_build_object('tenant', tenant, 'task', task, 'data', data), priority, now() + delay * interval '1 second', key,
+    'epoch'::timestamp + interval '1 second' * (slot * floor(date_part('epoch', now()) / slot)), interval '${lease} seconds',
+    now() + delay * interval '1 second' + interval '14 days', retry_limit, case when retry_delay > 0 then retry_delay else 0 end, retry_delay > 0, 'standard'
+  from given where tenant = '' or tenant in (select id from present)
+  on conflict do nothing returning id
+)
+select id, case when id in (select id from sent) then 'sent' when tenant = '' or tenant in (select id from present) then 'waiting'
+  ${waits ? '' : "when exists (select from tenantry.tenants where tenants.id = given.tenant and status <> 'deleting') then 'held'"} else 'unknown' end as outcome
+  ${tells ? `, pg_notify('${noticeChannel}', '${queueNotice}')` : ''} from given`
+
+const texts = new Map([true, false].flatMap((waits) => [true, false].map((tells) => [key({ waits, tells }), textOf({ waits, tells })] as const)))
+
+/** The outcomes, in the order of the jobs. */
+export async function insertJobs (db: Kysely<SystemTables>, jobs: readonly NewJob[], how: Insertion): Promise<Outcome[]> {
+  const text = texts.get(key(how)) ?? textOf(how)
+  const { rows } = await db.executeQuery<{ id: string, outcome: Outcome }>(CompiledQuery.raw(text, [`[${jobs.map(recordOf).join()}]`]))
+  const outcomes = new Map(rows.map(({ id, outcome }) => [id, outcome]))
+  return jobs.map(({ id }) => outcomes.get(id) ?? 'unknown')
+}
+
+function recordOf ({ id, tenant, task, data, key, delay, priority, retryLimit, retryDelay, slot }: NewJob): string {
+  const members = JSON.stringify({ id, tenant, task, key, delay, priority, retry_limit: retryLimit, retry_delay: retryDelay, slot })
+  return `${members.slice(0, -1)},"data":${data}}`
+}
+
+function key ({ waits, tells }: Insertion): string {
+  return `${waits} ${tells}`
+}
