@@ -1,6 +1,7 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
 import type { BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable } from './billing-tables.js'
+import type { UsageNoticesTable, WebhookReceiptsTable } from './receipt-tables.js'
 import type { WebhookDeliveriesTable, WebhookEventsTable, WebhookSecretsTable } from './webhook-tables.js'
 import type { WorkflowRunsTable, WorkflowStepsTable } from './workflow-tables.js'
 
@@ -331,6 +332,8 @@ export interface SystemTables {
   'tenantry.webhook_events': WebhookEventsTable
   'tenantry.webhook_deliveries': WebhookDeliveriesTable
   'tenantry.webhook_secrets': WebhookSecretsTable
+  'tenantry.webhook_receipts': WebhookReceiptsTable
+  'tenantry.usage_notices': UsageNoticesTable
   'tenantry.workflow_runs': WorkflowRunsTable
   'tenantry.workflow_steps': WorkflowStepsTable
 }
@@ -342,6 +345,7 @@ export interface SystemTables {
  */
 export const tenantOwnedTables = [
   'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',
+  'tenantry.webhook_receipts', 'tenantry.usage_notices',
   'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs',
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',

@@ -1,0 +1,28 @@
+/** The tables of what is done once, in the `tenantry` schema, as kysely sees them: a part of the system tables. */
+import type { ColumnType } from 'kysely'
+
+type Timestamp = ColumnType<Date, Date, Date>
+
+/** A delivery of an inbound webhook that is being handled, or was. */
+export interface WebhookReceiptsTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  /** That of the route, with its parameters. */
+  path: string
+  /** What the sender calls the delivery, or a hash of what was signed. */
+  id: string
+  /** Whoever handles it. */
+  holder: string
+  /** When others take it over from the holder; null once it was handled. */
+  held_until: ColumnType<Date | null, Date | null, Date | null>
+  received_at: Timestamp
+}
+
+/** A limit that a tenant has reached, and has been told of. */
+export interface UsageNoticesTable {
+  tenant_id: string
+  metric: string
+  /** `YYYY-MM`; the day for what is open at a time. */
+  period: string
+  at: Timestamp
+}
