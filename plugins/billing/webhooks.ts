@@ -7,13 +7,11 @@ import type { PaymentProvider, ProviderName } from './providers/provider.js'
 import type { Billing } from './service.js'
 import { Type } from 'typebox'
 import { failure, isFailure } from '../../lib/errors.js'
+import { isRepeated } from '../../lib/webhooks/index.js'
 import { errorResponses } from '../conventions.js'
-import { createLimit } from '../rate-limit/rules.js'
+import { countFailedSignature } from '../rate-limit/signatures.js'
 
 const bodyLimit = 1_048_576 // bytes; the largest events of either provider have some tens of kilobytes
-
-/** Of one address. What is signed is never refused: many share the address of a proxy, and the provider may be one of them. */
-const failedSignatures = createLimit({ max: 60, windowMs: 60_000 }, 'signatures of billing webhooks')
 
 interface Endpoint {
   readonly path: string
@@ -83,7 +81,7 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
   }, async (request, reply) => {
     if (receiver === undefined) throw failure('billingNotConfigured')
     try {
-      if (isRepeated(request, signature)) throw failure('signatureInvalid')
+      if (isRepeated(request.raw.rawHeaders, signature)) throw failure('signatureInvalid')
       const event = receiver.readWebhook(request.body ?? Buffer.alloc(0), request.headers, now())
       if (event !== null) await billing.receive(name, event)
     } catch (error) {
@@ -94,20 +92,8 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
   })
 }
 
-/** Node joins the values of a header that comes twice, and a right signature among wrong ones would be found again. */
-function isRepeated ({ raw: { rawHeaders } }: FastifyRequest, names: readonly string[]): boolean {
-  const seen = new Set<string>()
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]?.toLowerCase() ?? ''
-    if (!names.includes(name)) continue
-    if (seen.has(name)) return true
-    seen.add(name)
-  }
-  return false
-}
-
 /** Throws `rateLimited`, or rejects with it, where the address has sent too many. */
 async function countFailed (request: FastifyRequest, reply: FastifyReply, provider: ProviderName): Promise<void> {
-  if (request.server.hasDecorator('rateLimiter')) await request.server.rateLimiter.check(request, reply, failedSignatures)
+  await countFailedSignature(request, reply)
   request.log.warn({ provider }, "the signature of a billing webhook is not valid: where it came from the provider, compare the provider's signing secret with the setting")
 }
