@@ -12,6 +12,7 @@ export interface Reading {
 interface Row extends Record<string, unknown> {
   name: string
   view: boolean
+  partitioned: boolean
   columns: Column[]
   keys: { name: string, type: 'p' | 'u', columns: string[] }[]
   /** Unique ones that no constraint has made; `plain` without a condition or an expression. */
@@ -29,7 +30,7 @@ interface Row extends Record<string, unknown> {
  * extension brought is not the application's.
  */
 const text = `
-select c.relname as name, c.relkind in ('v', 'm') as view,
+select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as partitioned,
   (select coalesce(json_agg(json_build_object(
       'name', a.attname,
       'type', case when t.typtype = 'd' then format_type(t.typbasetype, null) else format_type(a.atttypid, null) end,
@@ -112,6 +113,7 @@ function tableOf (row: Row): Table {
     tenantScoped: columns.has('tenant_id'),
     softDelete: columns.get('deleted')?.type === 'boolean' && /^timestamp/.test(columns.get('deleted_at')?.type ?? ''),
     view: row.view,
+    ...row.partitioned && { partitioned: true },
     ...row.reads_from !== null && { readsFrom: row.reads_from },
     ...row.family !== null && { family: row.family }
   })

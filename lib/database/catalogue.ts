@@ -42,6 +42,8 @@ export interface Table {
   readonly softDelete: boolean
   /** A view is read only. */
   readonly view: boolean
+  /** Its rows stand in partitions. Default: false. */
+  readonly partitioned?: boolean
   /** Of a view: the tables of the schema that it reads, through other views too. */
   readonly readsFrom?: readonly string[]
   /** Of a table that inherits, or is inherited from: the other tables of its family, in which its rows may stand too. */

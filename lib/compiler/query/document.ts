@@ -192,13 +192,13 @@ function conditionsOf (parts: Parts, alias: string, placeholders: Placeholders, 
 }
 
 function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
-  const switches = [...parts.filters.switches, ...parts.excluded.length > 0 && operation !== 'delete' ? [hasFullAccess] : []]
-  const variants = operation === 'delete' ? bindDelete(parts, switches) : compileVariants(parts.origin, switches, (placeholders, on, literal) => {
-    switch (operation) {
-      case 'query': return writePage(parts, literal, placeholders, on)
-      default: return boundedRowText(`select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`)
-    }
-  }, operation === 'query' ? parts.page.literal : undefined)
+  const switches = [...parts.filters.switches, ...parts.excluded.length > 0 ? [hasFullAccess] : []]
+  const writer = operation === 'query'
+    ? (placeholders: Placeholders, on: ReadonlySet<Switch>, literal: number | undefined) => writePage(parts, literal, placeholders, on)
+    : (placeholders: Placeholders, on: ReadonlySet<Switch>) => boundedRowText(`select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`)
+  const variants = operation === 'delete'
+    ? compileDelete(parts)
+    : compileVariants(parts.origin, switches, writer, operation === 'query' ? parts.page.literal : undefined)
   const answer = answers[operation]
   return (scope) => {
     const { statement, values } = variants(scope, noInput)
@@ -206,8 +206,8 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
   }
 }
 
-function bindDelete (parts: Parts, switches: readonly Switch[]) {
-  return compileWrite(parts.origin, switches, (placeholders, on, events) => {
+function compileDelete (parts: Parts): ReturnType<typeof compileWrite> {
+  return compileWrite(parts.origin, parts.filters.switches, (placeholders, on, events) => {
     const remove = `delete from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
     return events
       ? `with w as (${remove} returning ${eventColumns(parts, placeholders)})${documentEvents(parts.collection, 'deleted', placeholders)} select '{"success":true}' from w limit 1`

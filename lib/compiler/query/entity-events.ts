@@ -36,7 +36,7 @@ export function compileWrite (origin: QueryContext['origin'], switches: readonly
 /** What `returning` has besides the row for `upsertKind`: a row that no transaction has locked or changed is new. */
 export function returnMade (table: Table, alias: string): string {
   // Rows of partitions have no system columns there.
-  return table.family === undefined ? `, (${alias}.xmax = 0) as ${quote(madeName(table))}` : ''
+  return table.partitioned !== true ? `, (${alias}.xmax = 0) as ${quote(madeName(table))}` : ''
 }
 
 /** A name that no column of the table has. */
@@ -49,7 +49,7 @@ function madeName ({ columns }: Table): string {
 /** Of an upsert, whether a row of `w` is new. Of a table in partitions: whether it was there when the statement began. */
 export function upsertKind (table: Table, { schema }: Catalogue, conflict: readonly string[], placeholders: Placeholders): (row: string) => string {
   return (row) => {
-    if (table.family === undefined) return `case when ${columnOf(row, madeName(table))} then 'entity.created' else 'entity.updated' end`
+    if (table.partitioned !== true) return `case when ${columnOf(row, madeName(table))} then 'entity.created' else 'entity.updated' end`
     const before = placeholders.alias()
     const same = conflict.map((name) => `${columnOf(before, name)} = ${columnOf(row, name)}`).join(' and ')
     return `case when exists (select from ${tableName(schema, table)} ${before} where ${same}) then 'entity.updated' else 'entity.created' end`
