@@ -21,6 +21,7 @@ import login from '../plugins/login/index.js'
 import mfa from '../plugins/mfa/index.js'
 import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
+import outbound from '../plugins/outbound/index.js'
 import plans, { planRoutes } from '../plugins/plans/index.js'
 import queue from '../plugins/queue/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
@@ -83,6 +84,8 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(audit, config.plugins.audit || {})
   app.register(auth, { jwt: config.jwt, authProviders: config.authProviders, apiKey: setting(env, 'API_KEY') || undefined })
   app.register(tenancy, config.tenancy)
+  // Closed after the queue, whose last jobs may call other services.
+  app.register(outbound, { egress: config.egress })
   app.register(queue, config.queue)
   if (config.plugins.usage !== false) app.register(usage)
   app.register(rateLimit, { redis: config.cache.provider === 'redis' ? config.cache.redis : undefined, ...config.rateLimit })

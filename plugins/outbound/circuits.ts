@@ -1,0 +1,74 @@
+/**
+ * Circuit breakers: a host that kept failing for a tenant is left alone for a while, and its callers are told at once
+ * (DESIGN 9). One for each tenant and host, so that what fails for one tenant is open to the others.
+ */
+import { LRUCache } from 'lru-cache'
+import { failure } from '../../lib/errors.js'
+
+const maxFailures = 5 // in a row
+const openMs = 10_000
+// Of hosts that fail: the least recently used are forgotten, and of a tenant that names many no other's.
+const maxTenants = 1000
+const maxHosts = 100
+
+interface Circuit {
+  failures: number
+  /** When one call may try whether the host is back, in ms. */
+  openUntil: number
+  /** That call is under way. */
+  trying: boolean
+}
+
+/** How a call ended: `left` says nothing of the host. */
+export type Outcome = 'answered' | 'failed' | 'left'
+
+export interface Circuits {
+  /** Throws `providerBusy` while the circuit is open. Whoever enters calls `end`. */
+  enter (tenant: string, host: string): void
+  end (tenant: string, host: string, outcome: Outcome): void
+}
+
+/** `now`: milliseconds. */
+export function createCircuits (now: () => number): Circuits {
+  const tenants = new LRUCache<string, LRUCache<string, Circuit>>({ max: maxTenants })
+
+  function circuitsOf (tenant: string): LRUCache<string, Circuit> {
+    const known = tenants.get(tenant)
+    if (known !== undefined) return known
+    const made = new LRUCache<string, Circuit>({ max: maxHosts })
+    tenants.set(tenant, made)
+    return made
+  }
+
+  return {
+    enter (tenant, host) {
+      const circuit = tenants.get(tenant)?.get(host)
+      if (circuit === undefined || circuit.failures < maxFailures) return
+      const left = circuit.openUntil - now()
+      if (left > 0 || circuit.trying) throw open(left)
+      circuit.trying = true
+    },
+    end (tenant, host, outcome) {
+      const circuit = tenants.get(tenant)?.get(host)
+      if (outcome === 'answered') {
+        if (circuit !== undefined) tenants.get(tenant)?.delete(host)
+        return
+      }
+      if (circuit !== undefined) circuit.trying = false
+      if (outcome === 'left') return
+      const failed = circuit ?? { failures: 0, openUntil: 0, trying: false }
+      failed.failures++
+      if (failed.failures >= maxFailures) failed.openUntil = now() + openMs
+      if (circuit === undefined) circuitsOf(tenant).set(host, failed)
+    }
+  }
+}
+
+function open (leftMs: number): Error {
+  const retryAfter = Math.max(1, Math.ceil(leftMs / 1000))
+  return failure('providerBusy', {
+    message: 'The last calls to this host failed: it is called again after a pause',
+    extras: { retryAfter },
+    headers: { 'retry-after': String(retryAfter) }
+  })
+}

@@ -1,0 +1,95 @@
+/** One request on a connection, and its answer within bounds. */
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Dispatcher } from 'undici'
+import type { OutboundAnswer } from './outbound.js'
+import { failure } from '../../lib/errors.js'
+
+export const maxAnswerBytes = 5_242_880
+const firstBytes = 16_384 // that are held for an answer that does not say how long it is
+
+export interface Sent {
+  readonly url: URL
+  readonly method: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Buffer | null
+  /** The connection is not kept for others. */
+  readonly reset: boolean
+}
+
+/**
+ * Sends the request. It settles when nothing of the request is left, not when the signal aborts: a connection that is being
+ * made cannot be taken back. What it rejects with is the signal's reason, an error of the catalogue, or undici's own.
+ */
+export function exchange (dispatcher: Dispatcher, { url, method, headers, body, reset }: Sent, signal: AbortSignal): Promise<OutboundAnswer> {
+  return new Promise((resolve, reject) => {
+    const answer = createCollector(method)
+    let controller: Dispatcher.DispatchController | null = null
+    const abort = () => controller?.abort(reasonOf(signal))
+    signal.addEventListener('abort', abort)
+    const end = () => signal.removeEventListener('abort', abort)
+    dispatcher.dispatch({ origin: url.origin, path: `${url.pathname}${url.search}`, method, headers, body, reset, headersTimeout: 0, bodyTimeout: 0 }, {
+      onRequestStart (started) {
+        controller = started
+        // Nothing of it is written then.
+        if (signal.aborted) abort()
+      },
+      onResponseStart (_controller, status, head) {
+        if (status >= 200) answer.begin(status, head)
+      },
+      onResponseData (_controller, chunk) {
+        answer.add(chunk)
+      },
+      onResponseEnd () {
+        end()
+        resolve(answer.whole())
+      },
+      onResponseError (_controller, error) {
+        end()
+        reject(signal.aborted ? reasonOf(signal) : error)
+      }
+    })
+  })
+}
+
+function reasonOf ({ reason }: AbortSignal): Error {
+  return reason instanceof Error ? reason : new Error('the call was ended')
+}
+
+/** What undici's callbacks throw ends the request, and is its error. */
+function createCollector (method: string) {
+  let status = 0
+  let headers: Record<string, string> = {}
+  // One buffer that grows: of an answer in pieces of one byte a list would take a hundred times its size.
+  let buffer = Buffer.alloc(0)
+  let length = 0
+
+  return {
+    begin (code: number, head: IncomingHttpHeaders): void {
+      status = code
+      headers = Object.fromEntries(Object.entries(head).flatMap(([name, value]) => value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(', ') : value]]))
+      const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
+      // It was asked for as it is; what a few bytes unpack to nobody knows.
+      if (encoding !== '' && encoding !== 'identity') throw failure('providerFailed', { cause: new Error('the answer is compressed') })
+      if (method === 'HEAD') return
+      const declared = Number(headers['content-length'])
+      if (declared > maxAnswerBytes) throw tooLarge()
+      buffer = Buffer.allocUnsafe(declared > 0 ? declared : firstBytes)
+    },
+    add (chunk: Buffer): void {
+      const needed = length + chunk.length
+      if (needed > maxAnswerBytes) throw tooLarge()
+      if (needed > buffer.length) {
+        const larger = Buffer.allocUnsafe(Math.min(maxAnswerBytes, Math.max(needed, buffer.length * 2)))
+        buffer.copy(larger, 0, 0, length)
+        buffer = larger
+      }
+      chunk.copy(buffer, length)
+      length = needed
+    },
+    whole: (): OutboundAnswer => ({ status, headers, body: buffer.subarray(0, length) })
+  }
+}
+
+function tooLarge (): Error {
+  return failure('providerFailed', { message: `The answer is larger than the ${maxAnswerBytes} bytes that this server takes` })
+}

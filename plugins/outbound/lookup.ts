@@ -1,0 +1,29 @@
+/** From names to addresses. */
+import { promises as dns } from 'node:dns'
+
+/** All addresses of a name, as digits; rejects where there are none. */
+export type Lookup = (hostname: string) => Promise<readonly string[]>
+
+const maxMs = 4000 // all answers together
+
+/**
+ * Asks the name servers without a thread of the process: a stranger's names can have servers that never answer, and the
+ * system's resolver, of which few lookups run at a time, is also what the database's connections wait for.
+ */
+export async function lookUpStranger (hostname: string): Promise<string[]> {
+  const resolver = new dns.Resolver({ timeout: 1500, tries: 2 })
+  const timer = setTimeout(() => resolver.cancel(), maxMs)
+  try {
+    const [four, six] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
+    const found = [...four.status === 'fulfilled' ? four.value : [], ...six.status === 'fulfilled' ? six.value : []]
+    if (found.length === 0 && four.status === 'rejected') throw four.reason
+    return found
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The system's resolver, which knows the names of the network that the server is in. */
+export async function lookUpListed (hostname: string): Promise<string[]> {
+  return (await dns.lookup(hostname, { all: true })).map(({ address }) => address)
+}

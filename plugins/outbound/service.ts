@@ -1,0 +1,117 @@
+/** What `app.outbound` offers: bounded calls over two pools of connections, one of them behind the egress rule. */
+import type { EgressRule } from '../../lib/egress.js'
+import type { Outbound, OutboundAnswer } from './outbound.js'
+import { Agent } from 'undici'
+import { failure, isFailure, TenantryError } from '../../lib/errors.js'
+import { createPlaces } from '../../lib/places.js'
+import { createCircuits, type Outcome } from './circuits.js'
+import { createGuard } from './connect.js'
+import { exchange, type Sent } from './exchange.js'
+import { lookUpListed, lookUpStranger, type Lookup } from './lookup.js'
+import { harmlessOf, headersOf, methodOf, targetOf } from './target.js'
+
+const defaultTimeoutMs = 10_000
+const maxTimeoutMs = 600_000
+const maxRedirects = 5
+const maxOfTenant = 20 // calls under way
+const maxInAll = 200
+const connectMs = 5000
+const keepMs = 4000 // a connection that nobody uses
+const trustedKeepMs = 60_000 // where the service says that it keeps it
+const maxKept = 500 // connections to where tenants aim, beyond which each is closed after its answer
+const retryAfter = 1 // s
+
+export interface OutboundParts {
+  readonly rule: EgressRule
+  /** Resolves every name, in place of the name servers and the system. */
+  readonly lookup?: Lookup | undefined
+  /** The clock of the circuits, in milliseconds. */
+  readonly now: () => number
+}
+
+export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound {
+  const guard = createGuard({ rule, listed: lookup ?? lookUpListed, strangers: lookup ?? lookUpStranger })
+  const guarded = new Agent({ connect: guard.connector, keepAliveTimeout: keepMs, keepAliveMaxTimeout: keepMs })
+  const trusted = new Agent({ connect: { timeout: connectMs }, keepAliveTimeout: keepMs, keepAliveMaxTimeout: trustedKeepMs })
+  const circuits = createCircuits(now)
+  const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
+  const underWay = new Set<AbortController>()
+  let closed = false
+
+  async function send (tenant: string, trust: boolean, sent: Sent, signal: AbortSignal): Promise<OutboundAnswer> {
+    const { host } = sent.url
+    circuits.enter(tenant, host)
+    let outcome: Outcome = 'failed'
+    try {
+      const answer = await exchange(trust ? trusted : guarded, { ...sent, reset: !trust && guard.open > maxKept }, signal)
+      if (answer.status < 500) outcome = 'answered'
+      return answer
+    } catch (error) {
+      if (signal.aborted) outcome = isFailure(signal.reason, 'providerTimeout') ? 'failed' : 'left'
+      else if (isFailure(error, 'addressRefused')) outcome = 'left'
+      throw error instanceof TenantryError || signal.aborted ? error : failure('providerFailed', { cause: error })
+    } finally {
+      circuits.end(tenant, host, outcome)
+    }
+  }
+
+  async function follow (tenant: string, trust: boolean, first: Sent, redirects: number, signal: AbortSignal): Promise<OutboundAnswer> {
+    let sent = first
+    for (let hop = 0; ; hop++) {
+      signal.throwIfAborted()
+      const answer = await send(tenant, trust && hop === 0, sent, signal)
+      const location = redirects > 0 && isRedirect(answer.status) ? answer.headers['location'] : undefined
+      if (location === undefined) return answer
+      if (hop === redirects) throw failure('providerFailed', { message: `The service redirects more than ${redirects} times` })
+      const url = targetOf(location, sent.url)
+      sent = { ...sent, url, headers: url.origin === sent.url.origin ? sent.headers : harmlessOf(sent.headers) }
+    }
+  }
+
+  return {
+    async request ({ tenant, trusted: trust, method: written, url, headers, body = null, timeoutMs = defaultTimeoutMs, followRedirects = false, signal }) {
+      if (closed) throw failure('stopping')
+      if (!(timeoutMs > 0)) throw failure('providerTimeout')
+      signal?.throwIfAborted()
+      const method = methodOf(written)
+      const sent = { url: targetOf(url), method, headers: headersOf(headers), body, reset: false }
+      const redirects = followRedirects && (method === 'GET' || method === 'HEAD') ? maxRedirects : 0
+      const ending = new AbortController()
+      const end = () => ending.abort(signal?.reason)
+      const timer = setTimeout(() => ending.abort(failure('providerTimeout')), Math.min(timeoutMs, maxTimeoutMs))
+      signal?.addEventListener('abort', end)
+      underWay.add(ending)
+      try {
+        return await new Promise<OutboundAnswer>((resolve, reject) => {
+          ending.signal.addEventListener('abort', () => reject(ending.signal.reason))
+          // Whoever waits is answered in time; the place is held until the connection is let go.
+          places.run(tenant, () => follow(tenant, trust, sent, redirects, ending.signal)).then(resolve, reject)
+        })
+      } finally {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', end)
+        underWay.delete(ending)
+      }
+    },
+    async close () {
+      closed = true
+      places.close()
+      for (const ending of underWay) ending.abort(failure('stopping'))
+      await Promise.all([guarded.destroy(), trusted.destroy()])
+    }
+  }
+}
+
+function isRedirect (status: number): boolean {
+  return status === 301 || status === 302 || status === 303 || status === 307 || status === 308
+}
+
+const later = { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }
+
+function tooManyOfTenant (): Error {
+  return failure('providerBusy', { message: `At most ${maxOfTenant} calls of a tenant to other services are under way at a time: try again when one of them is answered`, ...later })
+}
+
+function tooManyInAll (): Error {
+  return failure('providerBusy', { message: 'Too many calls to other services are under way; try again', ...later })
+}

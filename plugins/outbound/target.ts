@@ -1,0 +1,61 @@
+/** What of a request can be seen to be wrong before a name is resolved or a connection opened. */
+import { failure } from '../../lib/errors.js'
+import { version } from '../../lib/version.js'
+
+const maxUrlLength = 16_384 // characters
+
+/** The address of a call. Throws `addressRefused` for what is no absolute address of http or https, or names a user. */
+export function targetOf (text: string, base?: URL): URL {
+  if (text.length > maxUrlLength) throw refused(`has more than ${maxUrlLength} characters`)
+  if (!URL.canParse(text, base?.href)) throw refused('is no absolute URL')
+  const url = new URL(text, base?.href)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused('is not one of http or https')
+  if (url.username !== '' || url.password !== '') throw refused('has a user or a password in it')
+  if (url.hostname === '' || url.hostname === '.') throw refused('names no host')
+  // The same host, and what certificates call it.
+  if (url.hostname.endsWith('.')) url.hostname = url.hostname.slice(0, -1)
+  return url
+}
+
+function refused (what: string): Error {
+  return failure('addressRefused', { message: `The address ${what}` })
+}
+
+const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,256}$/
+const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/
+
+/** Those that say how the connection is used, which the server does itself. */
+const own: ReadonlySet<string> = new Set([
+  'accept-encoding', 'connection', 'content-length', 'expect', 'host', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
+])
+/** Those that tell another origin nothing. */
+const harmless: ReadonlySet<string> = new Set(['accept', 'accept-language', 'user-agent'])
+
+const userAgent = `tenantry/${version}`
+
+/** The headers that go out, by name in lower case. Throws `badRequest` for what is none. */
+export function headersOf (given: Readonly<Record<string, string>>): Record<string, string> {
+  const headers: Record<string, string> = { 'user-agent': userAgent }
+  for (const [written, value] of Object.entries(given)) {
+    const name = written.toLowerCase()
+    // Checked here: undici keeps a pool for each origin to which it was asked to send what it then refuses.
+    if (!token.test(name) || !headerValue.test(value)) throw failure('badRequest', { message: 'A header of the call is not one: its name or value has characters that headers do not' })
+    if (!own.has(name)) headers[name] = value
+  }
+  headers['accept-encoding'] = 'identity'
+  return headers
+}
+
+/** Headers that may follow a redirect to another origin. */
+export function harmlessOf (headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => harmless.has(name) || name === 'accept-encoding'))
+}
+
+const methodName = /^[A-Z]{1,32}$/
+
+/** Throws `badRequest` for what is no method, or one that is not for requests of this kind. */
+export function methodOf (text: string): string {
+  const method = text.toUpperCase()
+  if (!methodName.test(method) || method === 'CONNECT' || method === 'TRACE') throw failure('badRequest', { message: 'The call has no method that can be sent' })
+  return method
+}
