@@ -17,7 +17,7 @@ import { readSourcesOf, templatesOf } from './context.js'
 import { flowOf } from './flow.js'
 import { queryOf } from './members.js'
 import { compileInOrder, type Compilation, type CompileStepQuery } from './steps.js'
-import { everyStep } from './every-step.js'
+import { everyCompiled, everyStep } from './every-step.js'
 
 /**
  * Compiles a workflow; null when faults were added to the context's list. Of a tenant's the first 50 are told.
@@ -42,6 +42,7 @@ function compileParts (definition: WorkflowDefinition, pointer: string, context:
   if (faults.faults.length > before) return null
 
   const { references, queries, flow } = compilation
+  const all = [...everyCompiled(steps)]
   const readWhole = references.some(({ source, path }) => source === 'steps' && path.length === 0)
   const readSteps = readWhole ? flow.ids : references.flatMap(({ source, path: [id] }) => source === 'steps' && id !== undefined ? [String(id)] : [])
   return Object.freeze({
@@ -54,20 +55,13 @@ function compileParts (definition: WorkflowDefinition, pointer: string, context:
     sources: readSourcesOf(references, around.sources !== null && queries.some(({ answer }) => answer === 'page')),
     secrets: Object.freeze([...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]),
     tenantScoped: queries.some((query) => query.tenantScoped),
-    calls: steps.some(callsServices),
+    calls: all.some(({ kind }) => kind === 'integration'),
+    timed: all.some(({ timeoutMs }) => timeoutMs !== null),
+    waits: all.some(({ kind, attempts }) => attempts > 1 || !(kind === 'database' || kind === 'switch' || kind === 'parallel')),
     reads: unique(queries.flatMap((query) => query.reads)),
     writes: unique(queries.flatMap((query) => query.writes)),
     callback
   })
-}
-
-function callsServices (step: CompiledWorkflow['steps'][number]): boolean {
-  switch (step.kind) {
-    case 'integration': return true
-    case 'parallel': return step.steps.some(callsServices)
-    case 'switch': return [...step.cases.values(), ...step.fallback === null ? [] : [step.fallback]].some(callsServices)
-    case 'database': case 'llm': case 'embeddings': case 'storage': return false
-  }
 }
 
 /** Adds the faults that compileWorkflow would find whatever the tables are; without `stepKinds` any kind of step is taken to be run. */

@@ -55,6 +55,10 @@ export interface CompiledWorkflow {
   readonly tenantScoped: boolean
   /** Steps call other services. */
   readonly calls: boolean
+  /** Steps say how long they may take. */
+  readonly timed: boolean
+  /** Steps wait for more than the database: for other services, for what other plugins run, or before they are tried again. */
+  readonly waits: boolean
   /** What its queries read and what they write: of two queries on one table, once. */
   readonly reads: readonly TableUse[]
   readonly writes: readonly TableUse[]

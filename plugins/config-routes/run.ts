@@ -4,8 +4,8 @@ import type { BoundQuery, CompiledQuery, Scope } from '../../lib/compiler/types.
 import type { Engine, Session } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
 import { maxAnswerBytes } from '../../lib/compiler/answer.js'
-import { ColumnsError } from '../../lib/database/failures.js'
 import { failure, isFailure } from '../../lib/errors.js'
+import { placed } from './placed.js'
 
 type Run = (bound: BoundQuery) => Promise<string | null>
 
@@ -108,13 +108,6 @@ async function resultOf (query: CompiledQuery, index: number, length: number, ro
 
 function textIn (session: Session, bound: BoundQuery): Promise<string | null> {
   return session.text(bound.statement, bound.values)
-}
-
-/** A broken rule of the table is told by where the request gave its columns; the database knows only the columns. */
-function placed (error: unknown, { table, answer, places }: CompiledQuery, bound: BoundQuery): unknown {
-  // Of an array of records the database does not say which one it was.
-  if (!(error instanceof ColumnsError) || error.table !== table || bound.answer !== answer) return error
-  return error.at(places)
 }
 
 /** No row is "not found"; for an upsert, a row that another tenant owns. */

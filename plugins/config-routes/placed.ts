@@ -1,0 +1,10 @@
+/** A broken rule of a table, told by where the caller gave its columns. */
+import type { BoundQuery, CompiledQuery } from '../../lib/compiler/types.js'
+import { ColumnsError } from '../../lib/database/failures.js'
+
+/** The database knows only the columns. */
+export function placed (error: unknown, { table, answer, places }: CompiledQuery, bound: BoundQuery | null): unknown {
+  // Of an array of records the database does not say which one it was.
+  if (!(error instanceof ColumnsError) || error.table !== table || bound?.answer !== answer) return error
+  return error.at(places)
+}

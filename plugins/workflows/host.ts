@@ -1,0 +1,23 @@
+/** What a run of a workflow needs of the app around it. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { CacheStore } from '../cache/store.js'
+import type { Integrations } from '../integrations/integrations.js'
+import type { Clock } from './clock.js'
+import type { Journal } from './journal.js'
+import type { StepRunners } from './step-runners.js'
+
+export interface WorkflowHost {
+  readonly journal: Journal
+  /** Told of what database steps write; null where the app has none. */
+  readonly cache: CacheStore | null
+  /** null where the app has none, as no workflow then has such steps. */
+  readonly integrations: Integrations | null
+  readonly steps: StepRunners
+  /** Aborted when nobody waits for the run any more, with the error that it then ends with. */
+  readonly signal: AbortSignal
+  readonly log: FastifyBaseLogger
+  /** Default: the system's. */
+  readonly clock?: Clock | undefined
+  /** Milliseconds after which no further step or try begins; the run then rejects with `providerTimeout`. Default: as long as it takes. */
+  readonly timeoutMs?: number | undefined
+}

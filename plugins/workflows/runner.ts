@@ -1,0 +1,190 @@
+/**
+ * Runs the steps of a workflow (DESIGN 9): in order, with conditions, tries, switches and parallel groups. What is kept of
+ * them is the journal's to say, so that a run within a request and a durable one go the same way.
+ */
+import type { CompiledWorkflow, CompiledStep, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
+import type { Scope } from '../../lib/compiler/types.js'
+import type { WorkflowHost } from './host.js'
+import { maxAnswerBytes } from '../../lib/compiler/answer.js'
+import { toText } from '../../lib/compiler/template.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { systemClock, type Clock } from './clock.js'
+import { Interrupted, type StepOutcome } from './journal.js'
+import { errorOf, failedOf, isUnexpected } from './step-error.js'
+import { overdue } from './step-time.js'
+import { runStep, type StepSurroundings } from './steps.js'
+
+export type { WorkflowHost } from './host.js'
+
+const maxParallel = 10 // steps of one group that run at a time
+const maxBackoffMs = 60_000
+
+export interface WorkflowResult {
+  readonly status: 'completed'
+  /** That of the last step of the list that ran, as JSON text; `null` where none did. */
+  readonly result: string
+  /** The scope, with `steps` in it as far as something reads them. */
+  readonly scope: Scope
+}
+
+/**
+ * Runs the workflow and resolves with its result. Rejects with the error of the step that failed, with the journal's
+ * `Interrupted`, with `databaseUnavailable`, or with the signal's reason; no step of it runs after that.
+ */
+export async function runWorkflow (workflow: CompiledWorkflow, scope: Scope, host: WorkflowHost): Promise<WorkflowResult> {
+  const run = new Run(workflow, scope, host)
+  return { status: 'completed', result: await run.all(), scope: run.scope }
+}
+
+/**
+ * Whether steps around one may be tried again: `again` while one is, so that what has failed within it runs once more, and what
+ * has not does not.
+ */
+type Turn = 'only' | 'first' | 'again'
+
+const skipped: StepOutcome = Object.freeze({ status: 'skipped', result: null, error: null })
+const nothing = Object.freeze({})
+
+class Run {
+  readonly scope: Scope
+  readonly #workflow: CompiledWorkflow
+  readonly #host: WorkflowHost
+  readonly #clock: Clock
+  readonly #around: StepSurroundings
+  /** When no further step begins. */
+  readonly #ends: number
+  readonly #steps: Record<string, unknown> = {}
+  /** Of steps within those that may be tried again. */
+  readonly #ended = new Map<string, StepOutcome>()
+  /** Characters of the results that others read. */
+  #kept = 0
+
+  constructor (workflow: CompiledWorkflow, scope: Scope, host: WorkflowHost) {
+    this.#workflow = workflow
+    this.#host = host
+    this.#clock = host.clock ?? systemClock
+    this.#ends = host.timeoutMs === undefined ? Infinity : this.#clock.now() + host.timeoutMs
+    this.scope = workflow.definition.named
+      // It reads its input, and nothing else of the request.
+      ? { ...scope, body: undefined, params: nothing, query: nothing, headers: nothing, payload: undefined, steps: this.#steps }
+      : { ...scope, steps: this.#steps }
+    this.#around = { host, scope: this.scope, clock: this.#clock }
+  }
+
+  async all (): Promise<string> {
+    let result = 'null'
+    for (const step of this.#workflow.steps) {
+      const ended = await this.#step(step, Infinity, 'only')
+      if (ended.status !== 'skipped') result = ended.result ?? 'null'
+    }
+    return result
+  }
+
+  /**
+   * Runs one step; throws its error where that ends the workflow.
+   *
+   * @param ends when the steps around it have taken their time
+   */
+  async #step (step: CompiledStep, ends: number, turn: Turn): Promise<StepOutcome> {
+    const { journal } = this.#host
+    const done = turn === 'again' ? this.#ended.get(step.id) : undefined
+    if (done !== undefined) return done
+    const before = journal.outcome(step.id)
+    if (before !== undefined && !(turn === 'again' && before.status === 'failed')) return this.#taken(step, before, turn)
+    if (step.condition !== null && !step.condition(this.scope)) return this.#finish(step, skipped, turn)
+    const started = journal.started(step.id)
+    if (started instanceof Promise) await started
+    for (let tries = 1; ; tries++) {
+      let outcome
+      try {
+        outcome = await this.#try(step, ends, tries > 1 || turn === 'again' ? 'again' : turn === 'first' || step.attempts > 1 ? 'first' : 'only')
+      } catch (error) {
+        this.#refuseEnd(error)
+        if (tries < step.attempts) {
+          await this.#wait(Math.min(step.backoffMs * 2 ** (tries - 1), maxBackoffMs))
+          continue
+        }
+        if (isUnexpected(error)) this.#host.log.error({ err: error, step: step.id }, 'a step of a workflow failed unexpectedly')
+        return this.#finish(step, failedOf(error), turn, error)
+      }
+      // What a database step did is kept together with its outcome.
+      return step.kind === 'database' ? this.#taken(step, outcome, turn) : this.#finish(step, outcome, turn)
+    }
+  }
+
+  /** Throws what is no failure of a step, since the whole run is over. */
+  #refuseEnd (error: unknown): void {
+    this.#host.signal.throwIfAborted()
+    if (error instanceof Interrupted || isFailure(error, 'databaseUnavailable')) throw error
+  }
+
+  async #wait (ms: number): Promise<void> {
+    const { signal } = this.#host
+    try {
+      await this.#clock.sleep(ms, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      throw error
+    }
+  }
+
+  #try (step: CompiledStep, around: number, turn: Turn): Promise<StepOutcome> {
+    this.#host.signal.throwIfAborted()
+    if (this.#ends !== Infinity && this.#clock.now() > this.#ends) throw overdue(step.id)
+    const ends = step.timeoutMs === null ? around : Math.min(around, this.#clock.now() + step.timeoutMs)
+    step.copies?.(this.scope, this.#kept)
+    if (step.kind === 'switch') return this.#switch(step, ends, turn)
+    if (step.kind === 'parallel') return this.#parallel(step, ends, turn)
+    return runStep(step, ends, this.#around)
+  }
+
+  async #switch (step: SwitchStep, ends: number, turn: Turn): Promise<StepOutcome> {
+    const value = step.value(this.scope)
+    const target = (value === undefined || value === null ? undefined : step.cases.get(toText(value))) ?? step.fallback
+    if (target === null) return skipped
+    const { status, result } = await this.#step(target, ends, turn)
+    return status === 'skipped' ? skipped : { status: 'completed', result: result ?? 'null', error: null }
+  }
+
+  async #parallel ({ steps }: ParallelStep, ends: number, turn: Turn): Promise<StepOutcome> {
+    const results: string[] = []
+    const errors: { readonly index: number, readonly error: unknown }[] = []
+    let next = 0
+    const work = async () => {
+      for (let index = next++; index < steps.length; index = next++) {
+        const step = steps[index]
+        if (step === undefined) return
+        try {
+          results[index] = (await this.#step(step, ends, turn)).result ?? 'null'
+        } catch (error) {
+          errors.push({ index, error })
+        }
+      }
+    }
+    // Those that run are waited for although one has failed: nothing goes on when the workflow has ended.
+    await Promise.all(Array.from({ length: Math.min(steps.length, maxParallel) }, work))
+    const first = errors.find(({ error }) => error instanceof Interrupted) ?? errors.toSorted((left, right) => left.index - right.index)[0]
+    if (first !== undefined) throw first.error
+    if (results.reduce((sum, { length }) => sum + length, 0) > maxAnswerBytes) throw failure('answerTooLarge')
+    return { status: 'completed', result: `{${steps.map(({ id }, index) => `${JSON.stringify(id)}:${results[index] ?? 'null'}`).join(',')}}`, error: null }
+  }
+
+  async #finish (step: CompiledStep, outcome: StepOutcome, turn: Turn, error?: unknown): Promise<StepOutcome> {
+    const told = this.#host.journal.finished(step.id, outcome)
+    if (told instanceof Promise) await told
+    return this.#taken(step, outcome, turn, error)
+  }
+
+  /** Lets those after the step read it; throws what it failed with where that ends the workflow. */
+  #taken (step: CompiledStep, outcome: StepOutcome, turn: Turn, error?: unknown): StepOutcome {
+    if (outcome.status === 'failed' && !step.continues) throw error ?? errorOf(outcome.error)
+    if (turn !== 'only') this.#ended.set(step.id, outcome)
+    if (this.#workflow.readSteps.has(step.id)) {
+      this.#kept += outcome.result?.length ?? 0
+      if (this.#kept > maxAnswerBytes) throw failure('answerTooLarge')
+      const result: unknown = outcome.result === null ? null : JSON.parse(outcome.result)
+      this.#steps[step.id] = outcome.error === null ? { result } : { result, error: outcome.error }
+    }
+    return outcome
+  }
+}

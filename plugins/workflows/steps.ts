@@ -1,0 +1,121 @@
+/** One try of a step that does something itself: a statement, a call to another service, or what another plugin runs. */
+import type { BoundQuery, Scope } from '../../lib/compiler/types.js'
+import type { DatabaseStep, IntegrationStep, RunnerStep } from '../../lib/workflows/types.js'
+import type { Clock } from './clock.js'
+import type { WorkflowHost } from './host.js'
+import type { RunText, StepOutcome } from './journal.js'
+import { maxAnswerBytes } from '../../lib/compiler/answer.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { placed } from '../config-routes/placed.js'
+import { overdue, within } from './step-time.js'
+
+const defaultTimeoutMs = 600_000 // of a step that another plugin runs
+const defaultCallMs = 10_000
+
+export interface StepSurroundings {
+  readonly host: WorkflowHost
+  readonly scope: Scope
+  readonly clock: Clock
+}
+
+/**
+ * Runs the step once.
+ *
+ * @param ends when it, or those around it, have taken their time, in milliseconds since 1970; Infinity where nothing says so
+ */
+export function runStep (step: DatabaseStep | IntegrationStep | RunnerStep, ends: number, around: StepSurroundings): Promise<StepOutcome> {
+  switch (step.kind) {
+    case 'database': return runDatabase(step, ends, around)
+    case 'integration': return runIntegration(step, ends, around)
+    case 'llm': case 'embeddings': case 'storage': return runOther(step, ends, around)
+  }
+}
+
+async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, scope, clock }: StepSurroundings): Promise<StepOutcome> {
+  const { journal, cache } = host
+  let bound: BoundQuery | null = null
+  const run = async (text: RunText): Promise<StepOutcome> => {
+    bound = query.bind(scope)
+    const result = ends === Infinity ? await text(bound) : await textWithin(ends - clock.now(), id, bound, text)
+    if (result === null) throw failure(query.missing)
+    // The engine may have had no way to end the statement; what it wrote is undone.
+    if (clock.now() > ends) throw overdue(id)
+    return { status: 'completed', result, error: null }
+  }
+  let outcome
+  try {
+    outcome = await journal.database(id, run)
+  } catch (error) {
+    // The connection was lost: the database may have committed all the same.
+    if (query.write && isFailure(error, 'databaseUnavailable')) await cache?.invalidate(tenantOf(scope), query.writes)
+    throw placed(error, query, bound)
+  }
+  const told = query.write ? cache?.invalidate(tenantOf(scope), query.writes) : undefined
+  if (told instanceof Promise) await told
+  return outcome
+}
+
+const limitTime = {
+  text: `with before as materialized (select current_setting('statement_timeout') as setting)
+select setting from before
+where set_config('statement_timeout', case when setting = '0' or extract(epoch from setting::interval) * 1000 > $1::text::numeric then $1::text else setting end, true) is not null`
+}
+const restoreTime = { text: "select set_config('statement_timeout', $1::text, true)" }
+
+/** The statement, which PostgreSQL ends after as many milliseconds; within a transaction. */
+async function textWithin (ms: number, step: string, bound: BoundQuery, text: RunText): Promise<string | null> {
+  if (ms < 1) throw overdue(step)
+  const before = await text({ statement: limitTime, values: [String(Math.ceil(ms))], answer: 'record' })
+  let result
+  try {
+    result = await text(bound)
+  } catch (error) {
+    throw isFailure(error, 'databaseBusy') ? overdue(step) : error
+  }
+  await text({ statement: restoreTime, values: [before], answer: 'record' })
+  return result
+}
+
+async function runIntegration ({ id, call }: IntegrationStep, ends: number, { host, scope, clock }: StepSurroundings): Promise<StepOutcome> {
+  const { integrations, journal, signal, log } = host
+  if (integrations === null) throw new Error('a workflow calls other services, and the app has no plugin for it')
+  const result = await integrations.run(call, scope, {
+    tenant: tenantOf(scope),
+    idempotencyKey: keyOf(journal.runId, id),
+    // The step has its own.
+    retries: false,
+    timeoutMs: Math.max(1, ends === Infinity ? defaultCallMs : ends - clock.now()),
+    signal,
+    log
+  })
+  return completed(result)
+}
+
+async function runOther ({ id, kind, members }: RunnerStep, ends: number, { host, scope, clock }: StepSurroundings): Promise<StepOutcome> {
+  const { journal, steps, signal } = host
+  const runner = steps[kind]
+  if (runner === undefined) throw new Error(`nothing runs steps of the kind ${kind}`)
+  const evaluated = members.evaluate(scope)
+  const until = ends === Infinity ? clock.now() + defaultTimeoutMs : ends
+  return completed(await within(until, id, { clock, signal }, (over) => runner.run(isRecord(evaluated) ? evaluated : {}, {
+    tenant: tenantOf(scope),
+    user: scope.auth?.sub ?? null,
+    idempotencyKey: keyOf(journal.runId, id),
+    signal: over
+  })))
+}
+
+function completed (value: unknown): StepOutcome {
+  const result = JSON.stringify(value) ?? 'null'
+  if (result.length > maxAnswerBytes) throw failure('answerTooLarge')
+  return { status: 'completed', result, error: null }
+}
+
+function tenantOf ({ tenant }: Scope): string {
+  return tenant?.id ?? ''
+}
+
+function keyOf (run: string, step: string): string {
+  return `${run}:${step}`
+}

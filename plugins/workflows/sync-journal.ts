@@ -1,0 +1,33 @@
+/** The journal of a run within one request: it keeps nothing. */
+import type { CompiledWorkflow } from '../../lib/workflows/types.js'
+import type { Engine, SessionOptions } from '../../lib/database/engine.js'
+import type { BoundQuery } from '../../lib/compiler/types.js'
+import type { Journal, RunText, StepOutcome } from './journal.js'
+import { randomUUID } from 'node:crypto'
+
+export class SyncJournal implements Journal {
+  readonly runId = randomUUID()
+  readonly #engine: Engine
+  readonly #options: SessionOptions
+  readonly #timed: boolean
+  readonly #text: RunText
+
+  constructor (workflow: CompiledWorkflow, engine: Engine, tenantId: string | null) {
+    this.#engine = engine
+    this.#options = { tenantId }
+    this.#timed = workflow.timed
+    this.#text = (bound) => engine.text(bound.statement, bound.values, this.#options)
+  }
+
+  outcome (): undefined {}
+
+  started (): void {}
+
+  /** A step that may take too long is a transaction, so that what it wrote can be undone. */
+  database (_step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome> {
+    if (!this.#timed) return run(this.#text)
+    return this.#engine.transaction(this.#options, (session) => run((bound: BoundQuery) => session.text(bound.statement, bound.values)))
+  }
+
+  finished (): void {}
+}
