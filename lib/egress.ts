@@ -50,9 +50,14 @@ export function faultOfException (text: string): string | undefined {
 // A public address like any other, behind which stands the metadata service of a large cloud.
 const notPublic: ReadonlySet<string> = new Set(['168.63.129.16'])
 
+// The part of IPv6 that is given out; below it stand addresses that hold one of IPv4 (`::127.0.0.1`) and are in no registry.
+const givenOut = ipaddr.IPv6.parse('2000::')
+const givenOutBits = 3
+
 /** One of those that the registries give to the public: addresses that stand for others (mapped, translated, tunnelled) are none. */
 function isPublic (address: Address): boolean {
-  return address.range() === 'unicast' && !notPublic.has(address.toString())
+  if (address.range() !== 'unicast' || notPublic.has(address.toString())) return false
+  return address.kind() === 'ipv4' || address.match(givenOut, givenOutBits)
 }
 
 function isWithin (address: Address, range: Exception['range']): boolean {
