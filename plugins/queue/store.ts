@@ -30,7 +30,7 @@ export type Held = Pick<TakenJob, 'id' | 'retries'>
 /** Jobs of a name that there is room for. */
 export interface Want {
   readonly task: string
-  /** Whose turn it is: of the tenants that have jobs the first that is not before this text, then those after it. */
+  /** Whose turn it is: of the tenants that have jobs the first that is not before this text, then those after it, then the others. */
   readonly from: string
   readonly room: number
 }
@@ -45,13 +45,13 @@ export interface Upkeep {
 }
 
 export interface JobStore {
-  /** Up to `limit` jobs, of the names in their order; of a tenant one of each name at most. Rejects with `conflict` where another process takes one of the same key in this moment. */
+  /** Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` where another process takes one of the same key in this moment. */
   take (wants: readonly Want[], limit: number): Promise<TakenJob[]>
   /** Makes ready what is due, and with `takeOver` what processes have that are gone. */
   upkeep (takeOver: boolean): Promise<Upkeep>
   /** Resolves with the ids of those that are this process's still. */
   renew (jobs: readonly Held[]): Promise<ReadonlySet<string>>
-  complete (job: Held): Promise<void>
+  complete (jobs: readonly Held[]): Promise<void>
   /** To be tried again, or failed for good; nothing where another process has it. */
   fail (job: Held, reason: object): Promise<void>
   /** Somebody else shall do it: the attempt does not count. */
@@ -77,25 +77,34 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
 
   return {
     async take (wants, limit) {
-      // From tenant to tenant by the index: a look is as cheap with thousands of jobs of one as with one.
+      // From tenant to tenant by the index: a look is as cheap with thousands of jobs of one as with one. Where few tenants
+      // have jobs each gives several, of which the first of each come first. Two of one key are not run together.
       const { rows } = await sql<TakenRow>`
-        with chosen as (
-          select taken.id from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ room }) => room)}::int[])
-            with ordinality as want (task, first, room, place), lateral (
-            with recursive turns as (
-              (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on
-                and task = want.task and tenant_id >= want.first order by tenant_id limit 1)
-              union all
-              select next.tenant_id from turns, lateral (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on
-                and task = want.task and tenant_id > turns.tenant_id order by tenant_id limit 1) next
-            )
-            select best.id from turns, lateral (select id from tenantry_queue.job where state < 'active' and start_after <= created_on
-              and task = want.task and tenant_id = turns.tenant_id
-              and (singleton_key is null or not exists (select from tenantry_queue.job as running where running.state = 'active'
-                and running.tenant_id = job.tenant_id and running.task = job.task and running.singleton_key = job.singleton_key))
-              order by -priority, created_on limit 1 for update skip locked) best
-            limit want.room
-          ) taken order by want.place limit ${limit}::int
+        with want as (
+          select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ room }) => room)}::int[])
+            with ordinality as w (task, first, room, place)
+        ), found as materialized (
+          select best.*, want.room, want.place, turn.nth from want, lateral (
+            select listed.*, count(*) over () as tenants from (
+              select *, row_number() over () as nth from (
+                (${turns(sql`tenant_id >= want.first`)}) union all (${turns(sql`tenant_id < want.first`)})
+              ) either limit want.room
+            ) listed
+          ) turn, lateral (
+            select job.id, job.task, job.tenant_id, job.singleton_key, row_number() over (order by -priority, created_on) as round from (
+              select * from tenantry_queue.job where state < 'active' and start_after <= created_on
+                and task = want.task and tenant_id = turn.tenant_id
+                and (singleton_key is null or not exists (select from tenantry_queue.job as running where running.state = 'active'
+                  and running.tenant_id = job.tenant_id and running.task = job.task and running.singleton_key = job.singleton_key))
+                order by -priority, created_on limit ceil(want.room::float8 / turn.tenants) for update skip locked
+            ) job
+          ) best
+        ), chosen as (
+          select id from (
+            select *, row_number() over (partition by task order by round, nth) as of_task from (
+              select *, row_number() over (partition by task, tenant_id, coalesce(singleton_key, id::text) order by round) as of_key from found
+            ) keyed where of_key = 1
+          ) taken where of_task <= room order by round, place, nth limit ${limit}::int
         )
         update tenantry_queue.job set state = 'active', started_on = now(), expire_in = ${lease} * interval '1 second',
           retry_count = case when started_on is null then retry_count else retry_count + 1 end
@@ -130,9 +139,9 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
       return new Set(rows.map(({ id }) => id))
     },
 
-    async complete ({ id }) {
-      // Whoever has it: it is done.
-      await boss.complete(queue, id)
+    async complete (jobs) {
+      // Whoever has them: they are done.
+      await boss.complete(queue, jobs.map(({ id }) => id))
     },
 
     async fail (job, reason) {
@@ -162,6 +171,17 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
       async (transaction) => await removed(sql`state < 'active' and keep_until < now()`, transaction)
     ])
   }
+}
+
+/** The tenants that have jobs of `want.task` that can be run, of those for which the condition on `tenant_id` holds, in their order. */
+function turns (condition: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`with recursive turns as (
+      (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on
+        and task = want.task and ${condition} order by tenant_id limit 1)
+      union all
+      select next.tenant_id from turns, lateral (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on
+        and task = want.task and tenant_id > turns.tenant_id and ${condition} order by tenant_id limit 1) next
+    ) select tenant_id from turns`
 }
 
 /** How pg-boss runs a statement. */

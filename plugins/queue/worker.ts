@@ -6,6 +6,7 @@ import { outputOf, traceOf } from './failure.js'
 import { lease } from './insertion.js'
 import type { JobStore, TakenJob, Want } from './store.js'
 import type { Task } from './task.js'
+import { together } from './together.js'
 
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
 const upkeepPauseMs = 250 // between looks for what is due, however many jobs are sent
@@ -66,6 +67,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   let nextUpkeep = 0
   let warned = false
   let reachedAt = 0
+  const complete = together<TakenJob>((jobs) => store.complete(jobs))
 
   function look (): void {
     woken = true
@@ -121,15 +123,12 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     const wants = inTurn([...tasks.values()], rounds++).map(({ name, concurrency }): Want => ({ task: name, from: turns.get(name) ?? '', room: concurrency - runningOf(name) })).filter(({ room }) => room > 0)
     if (draining.signal.aborted || free === 0 || wants.length === 0) return false
     const jobs = await taken(wants, free)
-    let again = jobs.length > 0
     for (const { task, from } of wants) {
-      // The order of the database is that of bytes, and ids are ASCII.
-      const last = jobs.reduce<string | undefined>((last, job) => job.task === task && (last === undefined || job.tenant > last) ? job.tenant : last, undefined)
+      const last = lastInTurn(jobs.filter((job) => job.task === task), from)
       if (last !== undefined) turns.set(task, `${last}\u0001`)
-      else if (from !== '' && jobs.length < free) again = turns.delete(task)
     }
     for (const job of jobs) launch(job)
-    return again
+    return jobs.length > 0
   }
 
   async function taken (wants: readonly Want[], limit: number): Promise<TakenJob[]> {
@@ -176,7 +175,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     } finally {
       clearTimeout(expiry)
     }
-    await settle(() => store.complete(job))
+    await settle(() => complete(job))
   }
 
   async function abandon (job: TakenJob, error: unknown): Promise<void> {
@@ -257,6 +256,16 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
       if (running.size > 0) await within(finished(), handingBackMs)
     }
   }
+}
+
+/** The last tenant of the jobs, counted from whose turn it is; the order of the database is that of bytes, and ids are ASCII. */
+function lastInTurn (jobs: readonly TakenJob[], from: string): string | undefined {
+  let last: string | undefined
+  for (const { tenant } of jobs) {
+    const [wraps, lastWraps] = [tenant < from, last !== undefined && last < from]
+    if (last === undefined || (wraps === lastWraps ? tenant > last : wraps)) last = tenant
+  }
+  return last
 }
 
 /** Each time another one is first. */
