@@ -14,9 +14,10 @@ import { compileRequest } from './request.js'
 import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
-import { pathParameters, resultKey, routeSources } from './route-parts.js'
+import { pathParameters, resultKey, sourcesOf } from './route-parts.js'
 import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
+import { compileWebhook } from './webhook.js'
 
 /** What a route is checked against. */
 export interface RouteCheck {
@@ -35,13 +36,14 @@ const without: Pick<QueryContext, 'catalogue' | 'pagination' | 'sharedTables' | 
 /** Adds the faults that compileRoute would find whatever the tables are. */
 export function checkRouteTexts (route: Route, pointer: string, { faults, env }: RouteCheck): void {
   const params = pathParameters(route.path)
-  const context = { faults, env, sources: routeSources, params: new Set(params), bounded: false }
+  const context = { faults, env, sources: sourcesOf(route), params: new Set(params), bounded: false }
   const values = { ...context, results: checkQueries(route, pointer, context) }
   compileRequest(route.request, `${pointer}/request`, faults, { params, paginated: false, hardDelete: false })
   checkRouteRules(route, pointer, faults)
   if (route.transform !== undefined) compileTransform(route.transform, `${pointer}/transform`, values)
   if (route.response !== undefined) compileResponse(route.response, `${pointer}/response`, values)
   compileResourceLimit(route, pointer, values)
+  compileWebhook(route, pointer, values)
   compileCache(route, [], pointer, { cache: { enabled: false, ttl: 1 }, pagination: without.pagination }, values)
 }
 

@@ -5,6 +5,13 @@ import type { Method, TemplateSource } from './types.js'
 /** The template sources of a configured route in this version. */
 export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'now', 'uuid'])
 
+const webhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([...routeSources, 'payload'])
+
+/** Those of this route: what another service sends is its `payload` as well. */
+export function sourcesOf (route: Pick<Route, 'webhook'>): ReadonlySet<TemplateSource> {
+  return route.webhook === undefined ? routeSources : webhookSources
+}
+
 /** The names of the `:name` parameters of a path, in order. */
 export function pathParameters (path: string): string[] {
   return path.split('/').filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1))

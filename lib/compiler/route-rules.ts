@@ -3,11 +3,13 @@ import type { FaultList } from '../config/faults.js'
 import type { Route } from '../config/schema/route.js'
 import { refuseSecrets } from './response.js'
 import { methodOf } from './route-parts.js'
+import { checkWebhookRules } from './webhook.js'
 
 /** Adds a fault for each part that would do nothing, and for secrets in what the documentation shows. */
 export function checkRouteRules (route: Route, pointer: string, faults: FaultList): void {
   if (route.request?.body !== undefined && methodOf(route) === 'GET') faults.add(`${pointer}/request/body`, 'a `get` request has no body')
   if (route.transform !== undefined) checkTransform(route, route.transform, `${pointer}/transform`, faults)
+  checkWebhookRules(route, pointer, faults)
   refuseSecrets(route.description, `${pointer}/description`, faults, 'a description')
   refuseSecrets(route.tags, `${pointer}/tags`, faults, 'a description')
   refuseSecrets(route.request, `${pointer}/request`, faults, 'the rules of a request, which are documented')

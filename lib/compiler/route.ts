@@ -24,10 +24,11 @@ import { compileRequest } from './request.js'
 import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
-import { methodOf, pathParameters, resultKey, routeSources } from './route-parts.js'
+import { methodOf, pathParameters, resultKey, sourcesOf } from './route-parts.js'
 import { checkBounds, withBoundedFaults } from './bounds.js'
 import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
+import { compileWebhook, type CompiledWebhook } from './webhook.js'
 import { documentRoute } from './documentation.js'
 
 /** What a route is compiled against. */
@@ -65,6 +66,8 @@ export interface CompiledRoute {
   readonly rateLimit: RouteRateLimit | null
   /** What a request uses of a limited resource. */
   readonly resourceLimit: CompiledResourceLimit | null
+  /** Another service calls the route, and signs its requests; null for all other callers. */
+  readonly webhook: CompiledWebhook | null
   readonly request: CompiledRequest
   readonly cache: CompiledCache | null
   readonly queries: readonly CompiledQuery[]
@@ -110,7 +113,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   })
   const values = {
     faults,
-    sources: routeSources,
+    sources: sourcesOf(route),
     env: context.env,
     envNames: context.envNames,
     params: new Set(params),
@@ -126,6 +129,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   ]
   const cache = compileCache(route, references, pointer, context, values)
   const resourceLimit = compileResourceLimit(route, pointer, values)
+  const webhook = compileWebhook(route, pointer, { ...values, overridableEnv: context.overridableEnv ?? none })
   const method = methodOf(route)
   if (faults.faults.length > before) return null
 
@@ -139,6 +143,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     permissions: Object.freeze([...route.requiredPermissions ?? []]),
     rateLimit: route.rateLimit ?? null,
     resourceLimit,
+    webhook,
     request,
     cache,
     queries: Object.freeze(queries),
@@ -163,7 +168,7 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
   const keys = new Set<string>()
   const templates: TemplateContext = {
     faults: context.faults,
-    sources: routeSources,
+    sources: sourcesOf(route),
     env: context.env,
     envNames: context.envNames,
     overridableEnv: context.overridableEnv ?? none,

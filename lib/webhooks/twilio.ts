@@ -29,7 +29,7 @@ export const twilio: Scheme = {
 
 /** What is signed beside the address; throws for a body that no signature would be of. */
 function signedFields ({ body, headers, url }: Delivery): string {
-  const [hash, second] = new URL(url).searchParams.getAll('bodySHA256')
+  const [hash, second] = new URLSearchParams(/\?(.*)$/s.exec(url)?.[1] ?? '').getAll('bodySHA256')
   if (hash !== undefined) {
     if (second !== undefined || !anyEqual([hash.toLowerCase()], createHash('sha256').update(body).digest('hex'))) throw invalid('a body of its own')
     return ''

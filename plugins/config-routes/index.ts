@@ -7,13 +7,17 @@ import type {} from '../usage/requests.js'
 import type { FastifyInstance } from 'fastify'
 import type { CheckedRoutesOptions, ConfigRoutesOptions } from './options.js'
 import fp from 'fastify-plugin'
+import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { checkConfig } from '../../lib/config/index.js'
+import { setting } from '../../lib/config/environment.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
 import { requirePlugins } from './requirements.js'
 import { createGeneration } from './generation.js'
 import { readinessOf } from './readiness.js'
+import { receiptsOf } from './receipts.js'
 import { serveRoute, servingOf } from './serve.js'
+import { keepSignedBodies } from './signed-body.js'
 
 /** Compiles checked routes against the database and mounts them; throws a ConfigError that holds every fault. */
 export async function configRoutes (app: FastifyInstance, { routes, pagination, cache, tenancy, env }: CheckedRoutesOptions): Promise<void> {
@@ -31,9 +35,9 @@ export async function configRoutes (app: FastifyInstance, { routes, pagination, 
   })
   requirePlugins(app, generation.routes)
 
-  const serving = servingOf(app, tenancy.dashboardPermission, tenancy.overridableEnv)
-  for (const [index, route] of generation.routes.entries()) {
-    app.route({
+  const serving = servingOf(app, { dashboardPermission: tenancy.dashboardPermission, overridableEnv: tenancy.overridableEnv, appUrl: setting(env, 'APP_URL'), receipts: receiptsOf(app) })
+  const mount = (to: FastifyInstance, route: CompiledRoute, index: number) => {
+    to.route({
       method: route.method,
       url: route.path,
       config: {
@@ -41,7 +45,9 @@ export async function configRoutes (app: FastifyInstance, { routes, pagination, 
         authProvider: route.authProvider,
         publicTenant: route.publicTenant,
         countsStrangers: true,
-        ...(route.rateLimit !== null && { rateLimitRule: route.rateLimit }),
+        tenantInQuery: route.webhook !== null,
+        // Whoever signs is not held to the limit of strangers.
+        ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
         openapi: () => generation.documentation(index) ?? route.documentation
       },
       handler: async (request, reply) => {
@@ -53,6 +59,11 @@ export async function configRoutes (app: FastifyInstance, { routes, pagination, 
       }
     })
   }
+  for (const [index, route] of generation.routes.entries()) if (route.webhook === null) mount(app, route, index)
+  await app.register(async (signed) => {
+    keepSignedBodies(signed, () => true)
+    for (const [index, route] of generation.routes.entries()) if (route.webhook !== null) mount(signed, route, index)
+  })
 }
 
 /** Checks the sections that an app gives, then mounts their routes. */

@@ -9,7 +9,7 @@ export function requirePlugins (app: FastifyInstance, routes: readonly CompiledR
   need('rateLimiter', 'rate-limit')
   if (routes.some((route) => route.requireAuth || route.permissions.length > 0 || route.authProvider !== 'jwt')) need('auth', 'auth')
   if (routes.some((route) => route.tenantScoped)) need('tenant', 'tenancy')
-  if (routes.some((route) => route.secrets.length > 0)) need('secrets', 'secrets')
+  if (routes.some((route) => route.secrets.length > 0 || (route.webhook !== null && route.webhook.key !== null))) need('secrets', 'secrets')
   if (routes.some((route) => route.resourceLimit !== null)) need('resourceLimits', 'resource-limits')
   if (routes.some((route) => route.cache !== null)) need('cache', 'cache')
 }

@@ -9,7 +9,9 @@ import type { Engine } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { SecretValues } from '../secrets/service.js'
+import type { Receipts } from './receipts.js'
 import { holds, requirePermissions } from '../auth/access.js'
+import { createInbound, type Inbound } from './inbound.js'
 import { withinLimit } from './limits.js'
 import { runRoute } from './run.js'
 import { createWarned, secretsFor, type SecretSource } from './secrets.js'
@@ -27,19 +29,32 @@ export interface Serving extends SecretSource {
   readonly limits: ResourceLimits | null
   /** A permission that a tenant's own callers must hold to bypass field exclusion by naming their tenant in X-Tenant-ID. */
   readonly dashboardPermission: string | undefined
+  /** Verifies what other services send. */
+  readonly inbound: Inbound
+}
+
+export interface ServingOptions {
+  readonly dashboardPermission: string | undefined
+  readonly overridableEnv?: readonly string[]
+  /** The setting APP_URL: the address that callers see. Default: the one that a request names. */
+  readonly appUrl: string | undefined
+  readonly receipts: Receipts
 }
 
 /** What the plugins of an app give to its routes. */
-export function servingOf (app: FastifyInstance, dashboardPermission: string | undefined, overridableEnv: readonly string[] = []): Serving {
+export function servingOf (app: FastifyInstance, { dashboardPermission, overridableEnv = [], appUrl = '', receipts }: ServingOptions): Serving {
+  const secrets = app.hasDecorator('secrets') ? app.secrets : null
+  const warned = createWarned()
   return {
     engine: app.engine,
     cache: app.hasDecorator('cache') ? app.cache : null,
     loads: new Map(),
     limits: app.hasDecorator('resourceLimits') ? app.resourceLimits : null,
-    secrets: app.hasDecorator('secrets') ? app.secrets : null,
+    secrets,
     overridableEnv: new Set(overridableEnv),
-    warned: createWarned(),
-    dashboardPermission
+    warned,
+    dashboardPermission,
+    inbound: createInbound(app, { secrets, appUrl: appUrl.trim().replace(/\/+$/, ''), warned, receipts })
   }
 }
 
@@ -48,7 +63,13 @@ export function servingOf (app: FastifyInstance, dashboardPermission: string | u
  *
  * @param generation a text that keeps the cached answers of two versions of a document apart
  */
-export async function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, generation = ''): Promise<string> {
+export function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, generation = ''): Promise<string> {
+  return route.webhook === null
+    ? serve(route, serving, request, reply, generation)
+    : serving.inbound(route, route.webhook, request, reply, () => serve(route, serving, request, reply, generation))
+}
+
+async function serve (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, generation: string): Promise<string> {
   route.request.validate(request)
   const permitted = route.permissions.length > 0 ? requirePermissions(request, route.permissions) : undefined
   if (permitted !== undefined) await permitted
@@ -105,7 +126,9 @@ function scopeOf (request: FastifyRequest, fullAccess: boolean, secrets: SecretV
     tenant: request.tenant ?? null,
     secrets,
     results: {},
-    fullAccess
+    fullAccess,
+    // Only routes that are webhooks read it.
+    payload: request.body
   }
 }
 

@@ -38,6 +38,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** A caller without a token may name the tenant by header on this `open` route. Default: true. */
     publicTenant?: boolean
+    /** Such a caller may name it by the query parameter `tenant`, too: the route is a webhook, or stands for some. Default: false. */
+    tenantInQuery?: boolean
   }
 }
 
@@ -98,12 +100,12 @@ export async function tenancy (app: FastifyInstance, { provisioning = 'auto', tr
 
   const provision = createProvisioning({ store, memory, events, erasure, makes: provisioning === 'auto' })
   const resolution = { provision, lookup: tenants.get, trustHeader }
-  const [named, unnamed, stranger] = [createCallerStep(resolution, true), createCallerStep(resolution, false), createStrangerStep(resolution)]
+  const [named, unnamed, stranger, sender] = [createCallerStep(resolution, true), createCallerStep(resolution, false), createStrangerStep(resolution, false), createStrangerStep(resolution, true)]
   app.addHook('onRoute', (route) => {
-    const { access, publicTenant = true } = route.config ?? {}
+    const { access, publicTenant = true, tenantInQuery = false } = route.config ?? {}
     if (access === undefined || access === 'public') return
     addStep(route, 'tenant', publicTenant ? named : unnamed)
-    if (access === 'open' && publicTenant && !trustHeader) addStep(route, 'public-tenant', stranger)
+    if (access === 'open' && publicTenant && (tenantInQuery || !trustHeader)) addStep(route, 'public-tenant', tenantInQuery ? sender : stranger)
   })
 }
 

@@ -45,13 +45,22 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
   }
 }
 
-/** The tenant that a stranger names. After the rate limit: of ids that nobody vouches for, only so many are looked up. */
-export function createStrangerStep ({ lookup }: ResolutionOptions): onRequestHookHandler {
+/**
+ * The tenant that a stranger names. After the rate limit: of ids that nobody vouches for, only so many are looked up.
+ *
+ * @param inQuery services that send webhooks set no headers: without one the parameter `tenant` of a `post` names it
+ */
+export function createStrangerStep ({ lookup }: ResolutionOptions, inQuery: boolean): onRequestHookHandler {
   return (request, _reply, done) => {
-    const header = request.headers['x-tenant-id']
-    if (request.auth !== null || request.tenant !== null || !isTenantId(header)) return done()
-    enter(request, lookup(header), done)
+    const id = request.headers['x-tenant-id'] ?? (inQuery && request.method === 'POST' ? inQueryOf(request) : undefined)
+    if (request.auth !== null || request.tenant !== null || !isTenantId(id)) return done()
+    enter(request, lookup(id), done)
   }
+}
+
+function inQueryOf ({ query }: FastifyRequest): unknown {
+  const { tenant }: { tenant?: unknown } = Object(query)
+  return tenant
 }
 
 /** Goes on at once where the tenant is remembered. */

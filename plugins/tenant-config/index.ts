@@ -9,6 +9,7 @@ import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { TakenRoute } from '../../lib/tenant-document/index.js'
 import fp from 'fastify-plugin'
 import { checkConfig } from '../../lib/config/index.js'
+import { setting } from '../../lib/config/environment.js'
 import { routeContextOf } from '../../lib/tenant-document/index.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
@@ -59,7 +60,7 @@ export async function tenantConfig (app: FastifyInstance, { tenancy, pagination,
     own.addHook('onRoute', ({ routePath, config }) => { if (routePath === '/*') limitStatuses = config?.limitStatuses ?? [] })
     await own.register(conventions)
     tenantConfigRoutes(own, createConfigService(store, () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers }), (tenant) => loaded.settled(tenant)))
-    await serveTenantRoutes(own, { loaded, dashboardPermission: tenancy.dashboardPermission })
+    await serveTenantRoutes(own, { loaded, dashboardPermission: tenancy.dashboardPermission, appUrl: setting(env, 'APP_URL') })
   })
 }
 

@@ -4,7 +4,9 @@ import type { Loaded } from './loaded.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
 import { requireProvider, tokenMissing } from '../auth/access.js'
 import { readinessOf } from '../config-routes/readiness.js'
+import { receiptsOf } from '../config-routes/receipts.js'
 import { serveRoute, servingOf, type Serving } from '../config-routes/serve.js'
+import { keepSignedBodies } from '../config-routes/signed-body.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -16,11 +18,14 @@ declare module 'fastify' {
 export interface TenantServing {
   readonly loaded: Loaded
   readonly dashboardPermission: string | undefined
+  /** The setting APP_URL. */
+  readonly appUrl: string | undefined
 }
 
 /** Mounts one wildcard route, which every route of the server goes before. */
-export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboardPermission }: TenantServing): Promise<void> {
+export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboardPermission, appUrl }: TenantServing): Promise<void> {
   const readiness = await readinessOf(app.engine, app.log)
+  const receipts = receiptsOf(app)
   const start = app.prefix.length
   app.decorateRequest('tenantRoute', null)
 
@@ -31,6 +36,8 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
     const met = find(request.method, url.slice(start, mark === -1 ? undefined : mark))
     if (met === null) return false
     const { value: route, params } = met
+    // Named in the query, which names no tenant of other routes.
+    if (route.declared.webhook === undefined && request.auth === null && request.headers['x-tenant-id'] === undefined) return false
     if (request.auth === null && asksForToken(route.declared)) throw tokenMissing()
     requireProvider(request, route.declared.authProvider)
     request.params = params
@@ -42,29 +49,32 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
 
   // The plugins that it takes from may be registered after this one.
   let serving: Serving
-  app.addHook('onReady', async () => { serving = servingOf(app, dashboardPermission) })
+  app.addHook('onReady', async () => { serving = servingOf(app, { dashboardPermission, appUrl, receipts }) })
 
-  app.route({
-    method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
-    url: '/*',
-    config: { access: 'open', openapi: false },
-    onRequest (request, reply, done) {
-      const { tenant } = request
-      if (tenant === null) return reply.callNotFound()
-      const settle = (isFound: boolean) => isFound ? done() : reply.callNotFound()
-      const routes = loaded.get(tenant.id)
-      const met = routes instanceof Promise ? routes.then((read) => meet(request, reply, read)) : meet(request, reply, routes)
-      if (met instanceof Promise) met.then(settle).catch(done)
-      else settle(met)
-    },
-    async handler (request, reply) {
-      const migrated = readiness.migrated()
-      if (migrated !== true) await migrated
-      const { tenantRoute } = request
-      const compiled = tenantRoute?.compiled() ?? null
-      if (compiled === null || tenantRoute === null) throw readiness.schemaChanged()
-      return serveRoute(compiled, serving, request, reply, tenantRoute.generation)
-    }
+  await app.register(async (own) => {
+    keepSignedBodies(own, ({ tenantRoute }) => tenantRoute?.declared.webhook !== undefined)
+    own.route({
+      method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
+      url: '/*',
+      config: { access: 'open', openapi: false, tenantInQuery: true },
+      onRequest (request, reply, done) {
+        const { tenant } = request
+        if (tenant === null) return reply.callNotFound()
+        const settle = (isFound: boolean) => isFound ? done() : reply.callNotFound()
+        const routes = loaded.get(tenant.id)
+        const met = routes instanceof Promise ? routes.then((read) => meet(request, reply, read)) : meet(request, reply, routes)
+        if (met instanceof Promise) met.then(settle).catch(done)
+        else settle(met)
+      },
+      async handler (request, reply) {
+        const migrated = readiness.migrated()
+        if (migrated !== true) await migrated
+        const { tenantRoute } = request
+        const compiled = tenantRoute?.compiled() ?? null
+        if (compiled === null || tenantRoute === null) throw readiness.schemaChanged()
+        return serveRoute(compiled, serving, request, reply, tenantRoute.generation)
+      }
+    })
   })
 }
 

@@ -2,10 +2,11 @@
 import { Type, type Static } from 'typebox'
 import { Integrations } from './planned/integration.js'
 import { RouteMultipart } from './planned/operation.js'
-import { RouteWebhook, RouteWorkflow } from './planned/workflow.js'
 import { DocumentQuery, Query } from './query.js'
 import { RouteRateLimit } from './rate-limit.js'
 import { RouteResourceLimit } from './resource-limit.js'
+import { RouteWebhook } from './route-webhook.js'
+import { RouteWorkflow } from './workflow.js'
 
 /** The rules of one field of a body, of the path parameters or of the query string (SPEC "Validation field schema"). */
 export const Field = Type.Cyclic({
@@ -77,9 +78,9 @@ export const Route = Type.Object({
   }, { additionalProperties: false, description: 'What a `delete` of this route does.' })),
   transform: Type.Optional(Transform),
   integrations: Integrations,
-  workflow: RouteWorkflow,
+  workflow: Type.Optional(RouteWorkflow),
   multipart: RouteMultipart,
-  webhook: RouteWebhook,
+  webhook: Type.Optional(RouteWebhook),
   resourceLimit: Type.Optional(RouteResourceLimit)
 }, { additionalProperties: false, description: 'An endpoint.' })
 export type Route = Static<typeof Route>

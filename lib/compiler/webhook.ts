@@ -1,0 +1,55 @@
+/** How a route that other services call knows whose request it is (SPEC "Route configuration", DESIGN 9). */
+import type { Route } from '../config/schema/route.js'
+import type { RouteWebhook } from '../config/schema/route-webhook.js'
+import type { FaultList } from '../config/faults.js'
+import type { TemplateContext } from './reference.js'
+import type { CompiledValue, TemplateSource } from './types.js'
+import { custom, schemes, type Scheme, type WebhookProvider } from '../webhooks/index.js'
+import { compileTemplate } from './template.js'
+import { methodOf } from './route-parts.js'
+
+export interface CompiledWebhook {
+  readonly provider: WebhookProvider
+  readonly scheme: Scheme
+  readonly secret: CompiledValue
+  /** The tenant's secret that `secret` is made of; null where it is made of none. */
+  readonly key: string | null
+}
+
+const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'secret'])
+
+/** null for a route that is no webhook, and after faults. */
+export function compileWebhook ({ webhook }: Pick<Route, 'webhook'>, pointer: string, context: TemplateContext): CompiledWebhook | null {
+  if (webhook === undefined) return null
+  const at = `${pointer}/webhook`
+  const scheme = schemeOf(webhook, at, context.faults)
+  const secret = compileTemplate(webhook.secret, `${at}/secret`, { ...context, sources })
+  const keys = [...new Set(secret.references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]
+  if (keys.length > 1) context.faults.add(`${at}/secret`, 'expected one secret at most: while one is rotated, each of its two values signs')
+  if (scheme === null) return null
+  return Object.freeze({ provider: webhook.provider, scheme, secret, key: keys[0] ?? null })
+}
+
+/** Adds a fault for each part of the route that a request without a token could not use. */
+export function checkWebhookRules (route: Route, pointer: string, faults: FaultList): void {
+  if (route.webhook === undefined) return
+  if (methodOf(route) !== 'POST') faults.add(`${pointer}/method`, 'other services send their webhooks with `post`')
+  const unsigned = ['requireAuth', 'requiredPermissions', 'authProvider', 'resourceLimit'] as const
+  for (const member of unsigned) {
+    const value = route[member]
+    if (value === undefined || value === false || value === 'jwt' || (Array.isArray(value) && value.length === 0)) continue
+    faults.add(`${pointer}/${member}`, 'a webhook is called with a signature, and without a token: leave this out')
+  }
+}
+
+function schemeOf ({ provider, header, algorithm, encoding }: RouteWebhook, pointer: string, faults: FaultList): Scheme | null {
+  if (provider !== 'custom') {
+    for (const [member, value] of Object.entries({ header, algorithm, encoding })) {
+      if (value !== undefined) faults.add(`${pointer}/${member}`, `only of \`custom\`: ${provider} signs in one way`)
+    }
+    return schemes[provider]
+  }
+  if (header !== undefined) return custom({ header, algorithm, encoding })
+  faults.add(`${pointer}/header`, 'missing: expected the header of the signature')
+  return null
+}

@@ -1,0 +1,102 @@
+/** Routes that other services call, and sign their requests (SPEC "Events" 4, DESIGN 9): verified, read, and handled once. */
+import type {} from '../secrets/index.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { Scope } from '../../lib/compiler/types.js'
+import type { CompiledWebhook } from '../../lib/compiler/webhook.js'
+import type { Secrets } from '../secrets/service.js'
+import type { Receipts } from './receipts.js'
+import type { Warned } from './secrets.js'
+import { hasTemplate } from '../../lib/compiler/template-parser.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { isRepeated } from '../../lib/webhooks/index.js'
+import { challengeOf } from '../../lib/webhooks/slack.js'
+import { countFailedSignature } from '../rate-limit/signatures.js'
+import { createReadBody, requireReadable } from './signed-body.js'
+
+const contentType = 'application/json; charset=utf-8'
+const received = '{"received":true}'
+
+export interface InboundOptions {
+  /** null where the plugin is not registered: no tenant has a signing secret then. */
+  readonly secrets: Secrets | null
+  /** The address that callers see, without a path of a route. Empty: the one that a request names. */
+  readonly appUrl: string
+  readonly warned: Warned
+  readonly receipts: Receipts
+  /** The clock, in milliseconds since 1970. */
+  readonly now?: () => number
+}
+
+/**
+ * Runs the work of a signed request, with its parsed body as `request.body`, and resolves with what it gave. A delivery that
+ * was handled before runs nothing and answers `{"received":true}`. Rejects with `signatureInvalid`, and where there is no secret
+ * always; with `mediaTypeUnsupported`, `badRequest`, `rateLimited`, and with what the work rejects with.
+ */
+export type Inbound = (route: CompiledRoute, webhook: CompiledWebhook, request: FastifyRequest, reply: FastifyReply, work: () => Promise<string>) => Promise<string>
+
+export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, receipts, now = Date.now }: InboundOptions): Inbound {
+  const readBody = createReadBody(app)
+
+  return async (route, webhook, request, reply, work) => {
+    const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+    requireReadable(request, body)
+    const { scheme, provider } = webhook
+    const delivery = { body, headers: request.headers, url: addressOf(request, appUrl), now: now() }
+    const tenant = request.tenant?.id ?? ''
+    const accepted = await signingSecrets(webhook, tenant, secrets)
+    try {
+      if (isRepeated(request.raw.rawHeaders, scheme.headers)) throw failure('signatureInvalid')
+      scheme.verify(delivery, accepted)
+    } catch (error) {
+      if (!isFailure(error, 'signatureInvalid')) throw error
+      await countFailedSignature(request, reply)
+      warn(accepted.length === 0 ? 'a webhook has no signing secret: every call is refused' : 'the signature of a webhook is not valid: where it came from the service, compare its signing secret', error)
+      throw error
+    }
+    const payload = await readBody(request, body, provider)
+    reply.header('content-type', contentType)
+    const challenge = provider === 'slack' ? challengeOf(payload) : null
+    if (challenge !== null) return JSON.stringify({ challenge })
+    request.body = payload
+    const answer = await receipts.once({ tenant, path: pathOf(route.path, request.params), id: scheme.idOf(delivery, payload) }, work)
+    if (answer !== undefined) return answer
+    reply.code(200)
+    return received
+
+    /** Strangers may send a thousand a second. */
+    function warn (message: string, error: Error): void {
+      const subject = `${tenant} ${message} ${route.id}`
+      if (warned.has(subject)) return
+      warned.set(subject, true)
+      request.log.warn({ provider, cause: error.cause }, message)
+    }
+  }
+}
+
+/** None of them is empty, or the text of a template that found nothing: whoever reads the document knows that. */
+async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: string, secrets: Secrets | null): Promise<string[]> {
+  if (key === null) return [secret.evaluate(nothing)].filter(isSecret)
+  const values = tenant === '' || secrets === null ? [] : await secrets.accepted(tenant, key)
+  if (values.length > 0) return values.map((value) => secret.evaluate({ ...nothing, secrets: new Map([[key, value]]) })).filter(isSecret)
+  return [secret.evaluate(nothing)].filter(isSecret).filter((text) => !hasTemplate(text))
+}
+
+function isSecret (value: unknown): value is string {
+  return typeof value === 'string' && value.trim() !== ''
+}
+
+const nothing: Scope = Object.freeze({ body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false })
+
+/** As the sender wrote it: the public address where one is known, since a proxy may have changed it. */
+function addressOf ({ protocol, host, originalUrl }: FastifyRequest, appUrl: string): string {
+  if (!originalUrl.startsWith('/')) return originalUrl
+  return (appUrl === '' ? `${protocol}://${host}` : appUrl) + originalUrl
+}
+
+/** The path of a route with its parameters, in one way of writing, however it was asked for. */
+function pathOf (path: string, params: unknown): string {
+  const given: Readonly<Record<string, unknown>> = Object(params)
+  return path.split('/').map((segment) => segment.startsWith(':') ? encodeURIComponent(String(given[segment.slice(1)])) : segment).join('/')
+}

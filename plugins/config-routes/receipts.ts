@@ -1,0 +1,131 @@
+/**
+ * Which deliveries of webhooks were handled (DESIGN 9): each is, once, on whichever server it comes. Whoever handles one
+ * holds it, and says so again and again; where its process dies others take it over.
+ */
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { Engine } from '../../lib/database/engine.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { everyHour, removal, sweep } from '../../lib/database/sweeping.js'
+import { failure } from '../../lib/errors.js'
+
+const heldFor = 60_000 // ms that a delivery stays with a process of which nothing is heard
+const renewEvery = 20_000 // ms
+const keptFor = 2_592_000_000 // ms, 30 days: services send a delivery again for a few days
+const looks = [50, 100, 200, 400, 800, 1600, 2000] // ms between looks at a delivery that is being handled elsewhere
+const maxWaiting = 100 // requests of this process that wait for a delivery at a time
+const retryAfter = { 'retry-after': '5' }
+
+/** What tells one delivery from all others; the empty tenant is the platform. */
+export interface Delivered {
+  readonly tenant: string
+  /** That of the route, with its parameters. */
+  readonly path: string
+  readonly id: string
+}
+
+export interface Receipts {
+  /**
+   * Runs the work unless the delivery was handled before: then it resolves with undefined. Where it is being handled at
+   * this moment it waits for the end of that, and rejects with `stateConflict` after some seconds. A work that rejects leaves the
+   * delivery to whoever brings it next. `tenantUnknown`
+   */
+  once<T> (delivery: Delivered, work: () => Promise<T>): Promise<T | undefined>
+}
+
+export interface ReceiptsParts {
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+  readonly log: Pick<FastifyBaseLogger, 'warn'>
+}
+
+const made = new WeakMap<Engine, Receipts>()
+
+/** The receipts of the app's database, which are swept until the app is closed. */
+export function receiptsOf (app: FastifyInstance): Receipts {
+  const { engine, db, log } = app
+  const known = made.get(engine)
+  if (known !== undefined) return known
+  const receipts = createReceipts({ dbFor: (tenant) => tenant === '' ? db : engine.kyselyFor(tenant), now: Date.now, log })
+  made.set(engine, receipts)
+  const end = everyHour(() => sweepReceipts(db, Date.now()), (err) => log.warn({ err }, 'the receipts of webhooks could not be swept; it is tried again in an hour'))
+  app.addHook('onClose', end)
+  return receipts
+}
+
+/** Removes those of more than 30 days ago. */
+export async function sweepReceipts (db: Kysely<SystemTables>, now: number): Promise<void> {
+  await sweep(db, 'tenantry.webhook_receipts.sweep', [removal('tenantry.webhook_receipts', sql`received_at < ${new Date(now - keptFor)}`)])
+}
+
+export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
+  let waiting = 0
+
+  /** Whether it is the holder's now, was handled, or is somebody else's; null where the tenant is not there. */
+  async function take ({ tenant, path, id }: Delivered, holder: string): Promise<'taken' | 'handled' | 'held' | null> {
+    const at = new Date(now())
+    // What was handled stays as it is. A tenant that is being deleted gets none, which would outlive it.
+    const { rows: [row] } = await sql<{ taken: boolean | null, handled: boolean | null, present: boolean }>`with live as materialized (
+        select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share
+      ), taken as (
+        insert into tenantry.webhook_receipts as r (tenant_id, path, id, holder, held_until, received_at)
+        select ${tenant}, ${path}, ${id}, ${holder}::uuid, ${new Date(at.getTime() + heldFor)}::timestamptz, ${at}::timestamptz where ${tenant} = '' or exists (select from live)
+        on conflict (tenant_id, path, id) do update set holder = excluded.holder, held_until = excluded.held_until where r.held_until <= ${at}
+        returning true as taken
+      )
+      select (select taken from taken) as taken,
+        (select held_until is null from tenantry.webhook_receipts where tenant_id = ${tenant} and path = ${path} and id = ${id}) as handled,
+        ${tenant} = '' or exists (select from live) as present`.execute(dbFor(tenant))
+    if (row?.present !== true) return null
+    return row.taken === true ? 'taken' : row.handled === true ? 'handled' : 'held'
+  }
+
+  async function hold (delivery: Delivered, holder: string): Promise<'taken' | 'handled'> {
+    for (const pause of [...looks, null]) {
+      const state = await take(delivery, holder)
+      if (state === null) throw failure('tenantUnknown')
+      if (state !== 'held') return state
+      if (pause === null || waiting >= maxWaiting) break
+      waiting++
+      try {
+        await wait(pause)
+      } finally {
+        waiting--
+      }
+    }
+    // Whoever sends it tries again, and hears how it ended.
+    throw failure('stateConflict', { message: 'The delivery is being handled: send it again later', headers: retryAfter })
+  }
+
+  return {
+    async once (delivery, work) {
+      const { tenant } = delivery
+      const holder = randomUUID()
+      if (await hold(delivery, holder) === 'handled') return undefined
+      const change = async (set: { held_until: Date | null }) => await own(dbFor(tenant), delivery, holder).set(set).execute()
+      const renewal = setInterval(() => {
+        change({ held_until: new Date(now() + heldFor) }).catch((err: unknown) => log.warn({ err, tenant }, 'a webhook takes long, and could not be held for longer'))
+      }, renewEvery).unref()
+      try {
+        const result = await work()
+        clearInterval(renewal)
+        // What was done stays done, though this fails: the delivery comes again, at worst.
+        await change({ held_until: null }).catch((err: unknown) => log.warn({ err, tenant }, 'a webhook was handled, and that could not be noted'))
+        return result
+      } catch (error) {
+        clearInterval(renewal)
+        await dbFor(tenant).deleteFrom('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', delivery.path).where('id', '=', delivery.id)
+          .where('holder', '=', holder).execute().catch((err: unknown) => log.warn({ err, tenant }, 'a webhook failed, and stays held for a minute'))
+        throw error
+      }
+    }
+  }
+}
+
+function own (db: Kysely<SystemTables>, { tenant, path, id }: Delivered, holder: string) {
+  return db.updateTable('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', path).where('id', '=', id).where('holder', '=', holder).where('held_until', 'is not', null)
+}

@@ -1,0 +1,54 @@
+/** Bodies of webhooks: kept as they came until their signature was judged, and read then. JSON, and forms (DESIGN 9). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { WebhookProvider } from '../../lib/webhooks/index.js'
+import { failure } from '../../lib/errors.js'
+import { formOf, isForm } from '../../lib/webhooks/form.js'
+import { createJsonParser } from '../conventions/json-body.js'
+
+/** Gives the routes of the context that are webhooks the bytes of their bodies; others have JSON, as everywhere. */
+export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: FastifyRequest) => boolean): void {
+  const parseJson = createJsonParser(app)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    if (isWebhook(request)) done(null, body)
+    else parseJson(request, body, done)
+  })
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    if (isWebhook(request)) done(null, body)
+    else done(failure('mediaTypeUnsupported'))
+  })
+}
+
+/** Throws `mediaTypeUnsupported` for what is neither JSON nor a form, or is not UTF-8, or was compressed. */
+export function requireReadable ({ headers }: FastifyRequest, body: Buffer): void {
+  const { 'content-encoding': coding, 'content-type': type } = headers
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') throw failure('mediaTypeUnsupported', { message: 'Send the body as it is, without Content-Encoding' })
+  if (type === undefined && body.length === 0) return
+  if (!isForm(type) && !isJson(type)) throw failure('mediaTypeUnsupported', { message: 'Send the body as application/json or application/x-www-form-urlencoded' })
+  const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(type ?? '')?.[1]
+  if (charset !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(charset)) throw failure('mediaTypeUnsupported', { message: 'Send the body in UTF-8' })
+}
+
+export type ReadBody = (request: FastifyRequest, body: Buffer, provider: WebhookProvider) => Promise<unknown>
+
+/** Reads a body that is signed; rejects with `badRequest` where it is not what its Content-Type says. */
+export function createReadBody (app: FastifyInstance): ReadBody {
+  const parseJson = createJsonParser(app)
+  const json = async (request: FastifyRequest, body: Buffer) => await new Promise<unknown>((resolve, reject) => {
+    parseJson(request, body, (error, value) => error === null ? resolve(value) : reject(error))
+  })
+  return async (request, body, provider) => {
+    const type = request.headers['content-type']
+    if (type === undefined) return undefined
+    if (!isForm(type)) return await json(request, body)
+    const form = formOf(body)
+    if (form === null) throw failure('badRequest', { message: 'The form is not valid UTF-8, or has more than 1000 fields' })
+    const { payload } = form
+    // Either sends its JSON so where it is told to send forms, and interactions of Slack always come so.
+    return (provider === 'github' || provider === 'slack') && typeof payload === 'string' ? await json(request, Buffer.from(payload)) : form
+  }
+}
+
+function isJson (type: string | undefined): boolean {
+  return /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(type ?? '')
+}
