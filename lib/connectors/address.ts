@@ -1,0 +1,147 @@
+/**
+ * Addresses that calls go to. What a template gives is a value in the path or in the query string: it is percent-encoded,
+ * and can neither name another host nor leave its segment.
+ */
+import type { TemplateContext } from '../compiler/reference.js'
+import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
+import { parseTemplate, TemplateSyntaxError, type Segment } from '../compiler/template-parser.js'
+import { compileTemplate, toText } from '../compiler/template.js'
+import { failure } from '../errors.js'
+import { invalidInput } from '../validation-detail.js'
+
+const maxLength = 16_384 // characters of an address
+
+export interface CompiledAddress {
+  readonly references: readonly Reference[]
+  /** Scheme and host stand in the text itself, before the first template. */
+  readonly hostFixed: boolean
+  /** Throws where a value is missing that the path needs, or would be a segment `.` or `..`. */
+  readonly evaluate: (scope: Scope) => string
+}
+
+type Part = string | { readonly value: CompiledValue, readonly query: boolean }
+
+/** A `path` is appended to a base; a whole address that begins with a template is that template's text as it is. */
+export type AddressKind = 'path' | 'whole'
+
+/** Compiles an address; null after faults. */
+export function compileAddress (text: string, pointer: string, context: TemplateContext, kind: AddressKind): CompiledAddress | null {
+  const { faults } = context
+  const before = faults.faults.length
+  const parts: Part[] = []
+  let query = false
+  for (const segment of segmentsOf(text, pointer, context)) {
+    const last = parts.at(-1)
+    const value = typeof segment === 'string' ? undefined : compileTemplate(segment.text, pointer, context)
+    // Of a constant the document's author knows the text.
+    const plain = typeof segment === 'string' ? segment : value?.constant === true ? toText(value.evaluate(nobody)) : undefined
+    if (plain !== undefined) {
+      if (typeof last === 'string') parts[parts.length - 1] = last + plain
+      else parts.push(plain)
+      query ||= plain.includes('?')
+    } else if (value !== undefined) {
+      parts.push({ value, query })
+    }
+  }
+  if (faults.faults.length > before) return null
+  const [first] = parts
+  const wrong = kind === 'path' && first !== undefined && !(typeof first === 'string' && /^[/?]/.test(first))
+    ? 'expected a path that begins with "/"'
+    : faultOf(parts.filter((part) => typeof part === 'string').join('x'))
+  if (wrong !== null) {
+    faults.add(pointer, wrong)
+    return null
+  }
+  const hostFixed = typeof first === 'string' && (/^https?:\/\/[^/?#@]+[/?]/i.test(first) || parts.length === 1)
+  const references = parts.flatMap((part) => typeof part === 'string' ? [] : part.value.references)
+  return Object.freeze({ references, hostFixed, evaluate: compileParts(parts, kind) })
+}
+
+/** The absolute address of a call; throws `addressRefused` for what is none, or none that a call may have. */
+export function addressOf (base: string, path: string, query: string): string {
+  const start = path.startsWith('/') && base.endsWith('/') ? base.slice(0, -1) : base
+  const text = start + path
+  const address = query === '' ? text : `${text}${text.includes('?') ? '&' : '?'}${query}`
+  const wrong = address.length > maxLength ? `the address is longer than ${maxLength} characters` : faultOfAddress(address)
+  if (wrong !== null) throw failure('addressRefused', { message: `The call cannot be made: ${wrong}` })
+  return new URL(address).href
+}
+
+/** What is wrong with an absolute address that holds no template; null where nothing is. */
+export function faultOfAddress (address: string): string | null {
+  return faultOf(address) ?? faultOfUrl(address)
+}
+
+function segmentsOf (text: string, pointer: string, { faults }: TemplateContext): Segment[] {
+  try {
+    return parseTemplate(text)
+  } catch (error) {
+    if (!(error instanceof TemplateSyntaxError)) throw error
+    faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
+    return []
+  }
+}
+
+function compileParts (parts: readonly Part[], kind: AddressKind): CompiledAddress['evaluate'] {
+  const [only] = parts
+  if (only === undefined) return () => ''
+  if (typeof only === 'string' && parts.length === 1) return () => only
+  return (scope) => {
+    let text = ''
+    for (const [index, part] of parts.entries()) {
+      if (typeof part === 'string') text += part
+      else text += kind === 'whole' && index === 0 ? whole(part.value, scope) : encoded(part, scope)
+    }
+    const wrong = faultOf(text)
+    if (wrong !== null) throw failure('addressRefused', { message: `The call cannot be made: ${wrong}` })
+    return text
+  }
+}
+
+function whole (value: CompiledValue, scope: Scope): string {
+  const text = value.evaluate(scope)
+  if (typeof text === 'string' && text !== '') return text
+  throw missing(value, 'must be an address')
+}
+
+function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string {
+  const given = value.evaluate(scope)
+  if (query && (given === undefined || given === null)) return ''
+  if (typeof given === 'number' || typeof given === 'boolean' || (typeof given === 'string' && (query || given !== ''))) {
+    try {
+      return encodeURIComponent(String(given))
+    } catch {
+      throw missing(value, 'must be text that UTF-8 can write')
+    }
+  }
+  throw missing(value, 'must be a text, a number or a boolean that is not empty: it stands in the address')
+}
+
+/** A caller is told which of its values it was. */
+function missing ({ references }: CompiledValue, message: string): Error {
+  const [reference] = references
+  if (reference === undefined || reference.source === 'secret' || reference.source === 'credentials') {
+    return failure('credentialsRequired', { message: 'A credential that stands in the address of the call is missing' })
+  }
+  return invalidInput(`/${[reference.source, ...reference.path].join('/')}`, message, 'type')
+}
+
+function faultOf (text: string): string | null {
+  // eslint-disable-next-line no-control-regex
+  if (/[\u0000-\u0020\u007f\\]/.test(text)) return 'an address has no white space, control characters or backslashes'
+  if (text.includes('#')) return 'an address has no fragment'
+  const [path = ''] = text.split('?', 1)
+  return path.split('/').some((segment) => /^(?:\.|%2e){1,2}$/i.test(segment)) ? 'an address has no segments "." or ".."' : null
+}
+
+function faultOfUrl (text: string): string | null {
+  if (!URL.canParse(text)) return 'expected an absolute address, with http: or https:'
+  const { protocol, username, password } = new URL(text)
+  if (protocol !== 'http:' && protocol !== 'https:') return 'expected an address with http: or https:'
+  return username !== '' || password !== '' ? 'an address holds no user or password' : null
+}
+
+/** For what is constant, which reads nothing of it. */
+export const nobody: Scope = Object.freeze({
+  body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map<string, string | null>(), results: {}, fullAccess: false
+})

@@ -1,0 +1,104 @@
+/** How calls are authenticated (DESIGN 9, "Auth members"). */
+import type { TemplateContext } from '../compiler/reference.js'
+import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
+import type { ConnectorAuth } from '../config/schema/custom-integrations.js'
+import type { CompiledOAuth2 } from './types.js'
+import { compileTemplate } from '../compiler/template.js'
+import { settingsIn } from '../config/environment.js'
+import { failure } from '../errors.js'
+import { faultOfAddress, nobody } from './address.js'
+import { isOwned } from './credentials.js'
+import { faultOfName, setSecretHeader } from './headers.js'
+
+export interface CompiledAuth {
+  readonly references: readonly Reference[]
+  /** Adds what authenticates the call; throws `credentialsRequired`. OAuth 2.0 is the runner's. */
+  readonly apply: (scope: Scope, headers: Record<string, string>, query: URLSearchParams) => void
+  readonly oauth2: CompiledOAuth2 | null
+  /** Every secret is one of the tenant in the scope. */
+  readonly ownedBy: (scope: Scope) => boolean
+}
+
+/** What `tokenUrl` and the base address are compiled against, besides what everything else is. */
+export interface AuthContext extends TemplateContext {
+  readonly addresses: TemplateContext
+  readonly origin: 'platform' | 'tenant'
+}
+
+/** Compiles the auth of a connector. Faults go to the context's list. */
+export function compileAuth (connector: string, auth: ConnectorAuth, pointer: string, context: AuthContext): CompiledAuth {
+  const compiled: { readonly text: string, readonly value: CompiledValue }[] = []
+  const valueOf = (name: string, text: string): CompiledValue => {
+    const value = compileTemplate(text, `${pointer}/${name}`, context)
+    compiled.push({ text, value })
+    return value
+  }
+  const finish = (apply: CompiledAuth['apply'], oauth2: CompiledOAuth2 | null = null): CompiledAuth => Object.freeze({
+    references: [...compiled.map(({ value }) => value), ...oauth2 === null ? [] : [oauth2.tokenUrl, ...oauth2.scope === null ? [] : [oauth2.scope]]].flatMap(({ references }) => references),
+    apply,
+    oauth2,
+    // A setting is the platform's, whatever stands beside it.
+    ownedBy: (scope: Scope) => compiled.every(({ text, value }) => settingsIn(text).length === 0 && isOwned(value, scope))
+  })
+  const textOf = (value: CompiledValue, name: string, scope: Scope): string => {
+    const text = value.evaluate(scope)
+    if (typeof text === 'string' && text !== '') return text
+    throw failure('credentialsRequired', { message: `The integration ${connector} has no credentials: \`${name}\` comes to nothing` })
+  }
+  switch (auth.type) {
+    case 'bearer': {
+      const token = valueOf('token', auth.token)
+      return finish((scope, headers) => setSecretHeader(headers, 'authorization', `Bearer ${textOf(token, 'token', scope)}`))
+    }
+    case 'basic': {
+      const username = valueOf('username', auth.username)
+      const password = valueOf('password', auth.password)
+      return finish((scope, headers) => {
+        const user = `${textOf(username, 'username', scope)}:${textOf(password, 'password', scope)}`
+        setSecretHeader(headers, 'authorization', `Basic ${Buffer.from(user).toString('base64')}`)
+      })
+    }
+    case 'header': {
+      const { name } = auth
+      const wrong = faultOfName(name)
+      if (wrong !== null) context.faults.add(`${pointer}/name`, wrong)
+      const value = valueOf('value', auth.value)
+      return finish((scope, headers) => setSecretHeader(headers, name, textOf(value, 'value', scope)))
+    }
+    case 'query': {
+      const { name } = auth
+      const value = valueOf('value', auth.value)
+      return finish((scope, _headers, query) => query.set(name, textOf(value, 'value', scope)))
+    }
+    case 'oauth2': {
+      const oauth2 = compileOAuth2(connector, auth, pointer, context, valueOf)
+      return finish(() => {}, oauth2)
+    }
+  }
+}
+
+type OAuth2 = Extract<ConnectorAuth, { readonly type: 'oauth2' }>
+
+function compileOAuth2 (connector: string, auth: OAuth2, pointer: string, context: AuthContext, valueOf: (name: string, text: string) => CompiledValue): CompiledOAuth2 {
+  const { accessToken, refreshToken, scope } = auth
+  const tokenUrl = compileTemplate(auth.tokenUrl, `${pointer}/tokenUrl`, context.addresses)
+  const text = tokenUrl.constant ? tokenUrl.evaluate(nobody) : undefined
+  const wrong = typeof text === 'string' ? faultOfAddress(text) : null
+  if (wrong !== null) context.faults.add(`${pointer}/tokenUrl`, wrong)
+  return Object.freeze({
+    tokenUrl,
+    clientId: valueOf('clientId', auth.clientId),
+    clientSecret: valueOf('clientSecret', auth.clientSecret),
+    accessToken: accessToken === undefined ? null : valueOf('accessToken', accessToken),
+    refreshToken: refreshToken === undefined ? null : valueOf('refreshToken', refreshToken),
+    scope: scope === undefined ? null : compileTemplate(scope, `${pointer}/scope`, context),
+    accessTokenKey: secretKeyIn(accessToken) ?? `${connector}_access_token`,
+    refreshTokenKey: secretKeyIn(refreshToken) ?? `${connector}_refresh_token`,
+    trusted: context.origin === 'platform' && tokenUrl.constant
+  })
+}
+
+/** The key of the secret that a text is; undefined where it is anything else. */
+function secretKeyIn (text: string | undefined): string | undefined {
+  return /^\{\{\s*secret[:.]([A-Za-z0-9_.-]{1,128})\s*\}\}$/.exec(text ?? '')?.[1]
+}

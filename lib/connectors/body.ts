@@ -1,0 +1,139 @@
+/** Bodies of calls: values whose empty parts are left out, and the text that they are written as. */
+import type { TemplateContext } from '../compiler/reference.js'
+import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
+import { pointerTo } from '../config/faults.js'
+import { compileValue, toText } from '../compiler/template.js'
+import { isRecord } from '../plain-value.js'
+import { invalidInput } from '../validation-detail.js'
+
+const maxDepth = 32 // objects and arrays within each other, of a declared body and of a form
+
+/** The name of a member whose own members are taken into the object around it. */
+const spread = '...'
+
+/**
+ * Compiles a value as compileValue does, but that an object or a list whose templates all come to nothing is nothing
+ * itself, and left out of what it stands in; and that the members of a member `...` are those of the object around it.
+ */
+export function compilePruned (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
+  const references: Reference[] = []
+  const part = prunedPart(value, pointer, context, references, 0)
+  return Object.freeze({ constant: part.constant, references: Object.freeze(references), evaluate: part.evaluate })
+}
+
+type Part = Pick<CompiledValue, 'constant' | 'evaluate'>
+
+function prunedPart (value: unknown, pointer: string, context: TemplateContext, references: Reference[], depth: number): Part {
+  if (typeof value !== 'object' || value === null) {
+    const compiled = compileValue(value, pointer, context)
+    references.push(...compiled.references)
+    return compiled
+  }
+  if (depth === maxDepth) {
+    context.faults.add(pointer, `objects and arrays nest at most ${maxDepth} deep`)
+    return compileValue(undefined, pointer, context)
+  }
+  if (Array.isArray(value)) {
+    const items = value.map((item: unknown, index) => prunedPart(item, pointerTo(pointer, index), context, references, depth + 1))
+    return prunedItems(items)
+  }
+  const members = Object.entries(value).flatMap(([name, member]: [string, unknown]): [string, Part][] => {
+    const at = pointerTo(pointer, name)
+    if (name !== '__proto__' && !name.includes('{{')) return [[name, prunedPart(member, at, context, references, depth + 1)]]
+    context.faults.add(at, name === '__proto__' ? 'no member can be named "__proto__"' : 'the name of a member is no template')
+    return []
+  })
+  return prunedMembers(members)
+}
+
+function prunedItems (items: readonly Part[]): Part {
+  const constant = items.every((item) => item.constant)
+  return {
+    constant,
+    evaluate: (scope) => {
+      const list: unknown[] = []
+      let given = constant
+      for (const item of items) {
+        const value = item.evaluate(scope)
+        if (value === undefined) continue
+        list.push(value)
+        given ||= !item.constant
+      }
+      return given ? list : undefined
+    }
+  }
+}
+
+function prunedMembers (members: readonly (readonly [string, Part])[]): Part {
+  const constant = members.every(([, member]) => member.constant)
+  return {
+    constant,
+    evaluate: (scope: Scope) => {
+      const record: Record<string, unknown> = {}
+      let given = constant
+      for (const [name, member] of members) {
+        const value = member.evaluate(scope)
+        if (value === undefined) continue
+        if (name === spread) spreadInto(record, value)
+        else record[name] = value
+        given ||= !member.constant
+      }
+      return given ? record : undefined
+    }
+  }
+}
+
+function spreadInto (record: Record<string, unknown>, value: unknown): void {
+  for (const [name, member] of Object.entries(Object(value))) if (name !== '__proto__') record[name] = member
+}
+
+/** A body as it is sent. */
+export interface BodyText {
+  readonly text: string
+  readonly contentType: string
+}
+
+/** Writes a body; throws `validationFailed` where the value cannot be written so. */
+export function writeBody (value: unknown, type: string): BodyText {
+  switch (type) {
+    case 'form': return { text: formText(value), contentType: 'application/x-www-form-urlencoded' }
+    case 'raw': return { text: toText(value), contentType: 'text/plain; charset=utf-8' }
+    default: return { text: jsonText(value), contentType: 'application/json' }
+  }
+}
+
+function jsonText (value: unknown): string {
+  try {
+    return JSON.stringify(value)
+  } catch {
+    throw invalidInput('/params', 'nests deeper than can be written', 'depth')
+  }
+}
+
+/** A form as Stripe and others read it: `a[b]=c` for members, `a[0]=c` for items. */
+function formText (value: unknown): string {
+  if (typeof value === 'string') return value
+  if (!isRecord(value)) throw invalidInput('/params', 'a form is made of an object', 'type')
+  const form = new URLSearchParams()
+  for (const [name, member] of Object.entries(value)) appendTo(form, name, member, 0)
+  return form.toString()
+}
+
+function appendTo (form: URLSearchParams, name: string, value: unknown, depth: number): void {
+  if (value === undefined || value === null) return
+  if (typeof value !== 'object') {
+    form.append(name, String(value))
+    return
+  }
+  if (depth === maxDepth) throw invalidInput('/params', `nests more than ${maxDepth} levels deep, which no form does`, 'depth')
+  for (const [member, inner] of Object.entries(value)) appendTo(form, `${name}[${member}]`, inner, depth + 1)
+}
+
+/** A query string: items of a list are parameters of one name. */
+export function queryText (query: URLSearchParams, members: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(members)) {
+    for (const item of Array.isArray(value) ? value : [value]) {
+      if (item !== undefined && item !== null) query.append(name, toText(item))
+    }
+  }
+}

@@ -1,0 +1,84 @@
+/** GitHub's REST API, version 2022-11-28 (https://docs.github.com/rest). */
+import type { ConnectorDefinition } from '../definition.js'
+import { Type } from 'typebox'
+import { Count, Flag, Id, Optional, Params, Text } from './params.js'
+
+const repository = { owner: Id('The account that owns the repository.'), repo: Id('The name of the repository.') }
+const number = Type.Union([Type.Integer({ minimum: 1, maximum: 2_147_483_647 }), Type.String({ pattern: '^[1-9][0-9]{0,9}$' })], { description: 'The number, as it is shown.' })
+const Names = (description: string) => Type.Optional(Type.Array(Text('A name.', 255), { maxItems: 100, description }))
+const body = Optional.Text('The text, in Markdown.', 65_536)
+
+export const codehost: ConnectorDefinition = {
+  name: 'codehost',
+  aliases: ['github'],
+  baseUrl: "{{credentials.baseUrl || 'https://api.github.com'}}",
+  secrets: ['token'],
+  auth: { type: 'bearer', token: '{{credentials.token}}' },
+  headers: { accept: 'application/vnd.github+json', 'x-github-api-version': '2022-11-28' },
+  actions: {
+    getIssue: {
+      method: 'GET',
+      path: '/repos/{{params.owner}}/{{params.repo}}/issues/{{params.number}}',
+      params: Params({ ...repository, number })
+    },
+    createIssue: {
+      method: 'POST',
+      path: '/repos/{{params.owner}}/{{params.repo}}/issues',
+      params: Params({
+        ...repository,
+        title: Text('The title.', 256),
+        body,
+        labels: Names('The labels.'),
+        assignees: Names('The users that it is assigned to.'),
+        milestone: Type.Optional(Type.Integer({ minimum: 1, description: 'The number of the milestone.' }))
+      }),
+      body: { title: '{{params.title}}', body: '{{params.body}}', labels: '{{params.labels}}', assignees: '{{params.assignees}}', milestone: '{{params.milestone}}' }
+    },
+    listIssues: {
+      method: 'GET',
+      path: '/repos/{{params.owner}}/{{params.repo}}/issues',
+      params: Params({
+        ...repository,
+        state: Type.Optional(Type.Enum(['open', 'closed', 'all'], { description: 'Default: `open`.' })),
+        labels: Optional.Text('Labels that all must have, separated by commas.'),
+        assignee: Optional.Text('A user; `none` or `*` for none or any.', 255),
+        creator: Optional.Text('Who opened it.', 255),
+        since: Optional.Text('Only what changed since then, as 2026-01-31T12:00:00Z.', 40),
+        sort: Type.Optional(Type.Enum(['created', 'updated', 'comments'], { description: 'Default: `created`.' })),
+        direction: Type.Optional(Type.Enum(['asc', 'desc'], { description: 'Default: `desc`.' })),
+        perPage: Count('Issues a page. Default: 30.', 100),
+        page: Count('Which page. Default: 1.', 100_000)
+      }),
+      query: {
+        state: '{{params.state}}',
+        labels: '{{params.labels}}',
+        assignee: '{{params.assignee}}',
+        creator: '{{params.creator}}',
+        since: '{{params.since}}',
+        sort: '{{params.sort}}',
+        direction: '{{params.direction}}',
+        per_page: '{{params.perPage}}',
+        page: '{{params.page}}'
+      }
+    },
+    createPullRequest: {
+      method: 'POST',
+      path: '/repos/{{params.owner}}/{{params.repo}}/pulls',
+      params: Params({
+        ...repository,
+        title: Text('The title.', 256),
+        head: Text('The branch with the changes; `user:branch` of another repository.', 255),
+        base: Text('The branch that they go into.', 255),
+        body,
+        draft: Flag('It is a draft. Default: false.'),
+        maintainerCanModify: Flag('Maintainers may change the branch.')
+      }),
+      body: { title: '{{params.title}}', head: '{{params.head}}', base: '{{params.base}}', body: '{{params.body}}', draft: '{{params.draft}}', maintainer_can_modify: '{{params.maintainerCanModify}}' }
+    },
+    getPullRequest: {
+      method: 'GET',
+      path: '/repos/{{params.owner}}/{{params.repo}}/pulls/{{params.number}}',
+      params: Params({ ...repository, number })
+    }
+  }
+}

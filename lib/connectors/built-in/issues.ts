@@ -1,0 +1,108 @@
+/** Jira Cloud's REST API v3 (https://developer.atlassian.com/cloud/jira/platform/rest/v3). Long texts are Atlassian documents. */
+import type { ConnectorDefinition } from '../definition.js'
+import { Type } from 'typebox'
+import { Count, Flag, Id, Optional, Params, Text } from './params.js'
+
+const issueKey = Id('The key or id of the issue, such as `APP-12`.')
+const LongText = (description: string) => Type.Optional(Type.Union([
+  Type.String({ minLength: 1, maxLength: 32_767 }),
+  Type.Object({ type: Type.Literal('doc') }, { additionalProperties: true })
+], { description: `${description} A text becomes one paragraph; an Atlassian document stays as it is.` }))
+
+const fields = {
+  description: LongText('The description.'),
+  assignee: Type.Optional(Id('The account id of who it is assigned to.')),
+  priority: Optional.Text('The name of the priority.', 255),
+  labels: Type.Optional(Type.Array(Text('A label.', 255), { maxItems: 100, description: 'The labels.' })),
+  parent: Type.Optional(Id('The key of the parent.')),
+  fields: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Further fields by the names that the service gives them, such as `customfield_10010`.' }))
+}
+
+const writtenFields = {
+  summary: '{{params.summary}}',
+  description: '{{params.description}}',
+  assignee: { accountId: '{{params.assignee}}' },
+  priority: { name: '{{params.priority}}' },
+  labels: '{{params.labels}}',
+  parent: { key: '{{params.parent}}' },
+  '...': '{{params.fields}}'
+}
+
+/** An expression: the document of one paragraph that a text is. */
+const asDocument = (path: string) =>
+  `type(${path}) == string ? {'type': 'doc', 'version': 1, 'content': [{'type': 'paragraph', 'content': [{'type': 'text', 'text': ${path}}]}]} : ${path}`
+
+export const issues: ConnectorDefinition = {
+  name: 'issues',
+  aliases: ['jira'],
+  baseUrl: '{{credentials.baseUrl}}',
+  secrets: ['apiToken'],
+  auth: { type: 'basic', username: '{{credentials.email}}', password: '{{credentials.apiToken}}' },
+  actions: {
+    getIssue: {
+      method: 'GET',
+      path: '/rest/api/3/issue/{{params.issueKey}}',
+      params: Params({ issueKey, fields: Optional.Text('The fields of the answer, separated by commas. Default: all.'), expand: Optional.Text('What else the answer holds.', 500) }),
+      query: { fields: '{{params.fields}}', expand: '{{params.expand}}' }
+    },
+    createIssue: {
+      method: 'POST',
+      path: '/rest/api/3/issue',
+      params: Params({ projectKey: Id('The key of the project.'), issueType: Type.Optional(Text('The name of the type. Default: `Task`.', 255)), summary: Text('The summary.', 255), ...fields }),
+      compute: { description: asDocument('params.description') },
+      body: { fields: { project: { key: '{{params.projectKey}}' }, issuetype: { name: "{{params.issueType || 'Task'}}" }, ...writtenFields } }
+    },
+    updateIssue: {
+      method: 'PUT',
+      path: '/rest/api/3/issue/{{params.issueKey}}',
+      params: Params({ issueKey, summary: Optional.Text('The summary.', 255), ...fields, notifyUsers: Flag('false: nobody is told. Default: true.') }),
+      compute: { description: asDocument('params.description') },
+      query: { notifyUsers: '{{params.notifyUsers}}' },
+      body: { fields: writtenFields }
+    },
+    searchIssues: {
+      method: 'POST',
+      path: '/rest/api/3/search/jql',
+      safe: true,
+      params: Params({
+        jql: Text('The query; it must be bounded, as by a project.', 10_000),
+        fields: Type.Optional(Type.Array(Text('A field.', 255), { minItems: 1, maxItems: 200, description: 'The fields of each issue. Default: those that can be shown in a list (`*navigable`).' })),
+        maxResults: Type.Optional(Type.Integer({ minimum: 1, maximum: 5000, description: 'Issues a page. Default: 50.' })),
+        nextPageToken: Optional.Text('That of the answer before, for the page after it.', 4000)
+      }),
+      compute: { fields: "params.fields == null ? ['*navigable'] : params.fields" },
+      body: { jql: '{{params.jql}}', fields: '{{params.fields}}', maxResults: '{{params.maxResults || 50}}', nextPageToken: '{{params.nextPageToken}}' }
+    },
+    getProjects: {
+      method: 'GET',
+      path: '/rest/api/3/project/search',
+      params: Params({
+        query: Optional.Text('Part of the name or key.', 255),
+        startAt: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Projects to skip. Default: 0.' })),
+        maxResults: Count('Projects a page. Default: 50.', 100)
+      }),
+      query: { query: '{{params.query}}', startAt: '{{params.startAt}}', maxResults: '{{params.maxResults}}' }
+    },
+    getTransitions: {
+      method: 'GET',
+      path: '/rest/api/3/issue/{{params.issueKey}}/transitions',
+      params: Params({ issueKey })
+    },
+    transitionIssue: {
+      method: 'POST',
+      path: '/rest/api/3/issue/{{params.issueKey}}/transitions',
+      params: Params({
+        issueKey,
+        transitionId: Id('The id of the transition, as `getTransitions` lists them.'),
+        comment: LongText('A comment.'),
+        fields: fields.fields
+      }),
+      compute: { comment: asDocument('params.comment') },
+      body: {
+        transition: { id: '{{params.transitionId}}' },
+        update: { comment: [{ add: { body: '{{params.comment}}' } }] },
+        fields: '{{params.fields}}'
+      }
+    }
+  }
+}

@@ -1,0 +1,21 @@
+/** Schemas that params of several connectors share. */
+import { Type, type TProperties } from 'typebox'
+
+/** An object that takes the named params only. */
+export function Params<Properties extends TProperties> (properties: Properties) {
+  return Type.Object(properties, { additionalProperties: false })
+}
+
+export const Text = (description: string, maxLength = 2000) => Type.String({ minLength: 1, maxLength, description })
+export const Optional = { Text: (description: string, maxLength = 2000) => Type.Optional(Text(description, maxLength)) }
+export const Id = (description: string) => Type.String({ minLength: 1, maxLength: 255, description })
+export const Flag = (description: string) => Type.Optional(Type.Boolean({ description }))
+
+/** An amount in minor units of its currency, as cents. */
+export const Amount = (description: string) => Type.Integer({ minimum: 0, maximum: 99_999_999, description })
+
+/** Text by name, which the service keeps beside a record. */
+export const Metadata = Type.Optional(Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), { description: 'Values that the service keeps beside the record, by name.' }))
+
+/** A number in a query string, which may be text there already. */
+export const Count = (description: string, maximum: number) => Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum }), Type.String({ pattern: '^[1-9][0-9]{0,5}$' })], { description }))

@@ -1,0 +1,95 @@
+/** Stripe's API v1: forms in, JSON out (https://docs.stripe.com/api). */
+import type { ConnectorDefinition } from '../definition.js'
+import { Type } from 'typebox'
+import { Amount, Flag, Id, Metadata, Optional, Params } from './params.js'
+
+export const payment: ConnectorDefinition = {
+  name: 'payment',
+  aliases: ['stripe'],
+  baseUrl: "{{credentials.baseUrl || 'https://api.stripe.com'}}",
+  secrets: ['secretKey'],
+  auth: { type: 'bearer', token: '{{credentials.secretKey}}' },
+  actions: {
+    createPaymentIntent: {
+      method: 'POST',
+      path: '/v1/payment_intents',
+      bodyType: 'form',
+      params: Params({
+        amount: Amount('What is paid, in minor units of the currency.'),
+        currency: Type.String({ minLength: 3, maxLength: 3, description: 'The ISO code, such as `usd`.' }),
+        customer: Type.Optional(Id('The id of the customer.')),
+        paymentMethod: Type.Optional(Id('The id of the payment method.')),
+        confirm: Flag('Confirms the payment at once.'),
+        automaticPaymentMethods: Flag('Accepts the methods that the account has turned on.'),
+        description: Optional.Text('Shown beside the payment.', 1000),
+        receiptEmail: Optional.Text('Where the receipt is sent.', 320),
+        metadata: Metadata
+      }),
+      body: {
+        amount: '{{params.amount}}',
+        currency: '{{params.currency}}',
+        customer: '{{params.customer}}',
+        payment_method: '{{params.paymentMethod}}',
+        confirm: '{{params.confirm}}',
+        automatic_payment_methods: { enabled: '{{params.automaticPaymentMethods}}' },
+        description: '{{params.description}}',
+        receipt_email: '{{params.receiptEmail}}',
+        metadata: '{{params.metadata}}'
+      }
+    },
+    createCustomer: {
+      method: 'POST',
+      path: '/v1/customers',
+      bodyType: 'form',
+      params: Params({
+        email: Optional.Text('The e-mail address.', 512),
+        name: Optional.Text('The full name, or that of the business.', 256),
+        phone: Optional.Text('The phone number.', 20),
+        description: Optional.Text('A note, shown beside the customer.', 350),
+        paymentMethod: Type.Optional(Id('The id of the payment method to attach.')),
+        metadata: Metadata
+      }),
+      body: {
+        email: '{{params.email}}',
+        name: '{{params.name}}',
+        phone: '{{params.phone}}',
+        description: '{{params.description}}',
+        payment_method: '{{params.paymentMethod}}',
+        metadata: '{{params.metadata}}'
+      }
+    },
+    createSubscription: {
+      method: 'POST',
+      path: '/v1/subscriptions',
+      bodyType: 'form',
+      params: Params({
+        customer: Id('The id of the customer.'),
+        price: Id('The id of the price.'),
+        quantity: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'How many. Default: 1.' })),
+        trialPeriodDays: Type.Optional(Type.Integer({ minimum: 1, maximum: 730, description: 'Days before the first payment.' })),
+        defaultPaymentMethod: Type.Optional(Id('The id of the payment method.')),
+        paymentBehavior: Type.Optional(Type.Enum(['allow_incomplete', 'default_incomplete', 'error_if_incomplete', 'pending_if_incomplete'], { description: 'What happens when the first payment fails.' })),
+        metadata: Metadata
+      }),
+      body: {
+        customer: '{{params.customer}}',
+        items: [{ price: '{{params.price}}', quantity: '{{params.quantity}}' }],
+        trial_period_days: '{{params.trialPeriodDays}}',
+        default_payment_method: '{{params.defaultPaymentMethod}}',
+        payment_behavior: '{{params.paymentBehavior}}',
+        metadata: '{{params.metadata}}'
+      }
+    },
+    cancelSubscription: {
+      method: 'DELETE',
+      path: '/v1/subscriptions/{{params.subscription}}',
+      bodyType: 'form',
+      params: Params({
+        subscription: Id('The id of the subscription, which ends at once.'),
+        invoiceNow: Flag('Bills what was used and not billed yet.'),
+        prorate: Flag('Credits the time that is left.')
+      }),
+      query: { invoice_now: '{{params.invoiceNow}}', prorate: '{{params.prorate}}' }
+    }
+  }
+}

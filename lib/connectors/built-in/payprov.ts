@@ -1,0 +1,110 @@
+/** Polar's API, version 2026-04 (https://docs.polar.sh/api-reference). */
+import type { ConnectorDefinition } from '../definition.js'
+import { Type } from 'typebox'
+import { Amount, Count, Flag, Id, Metadata, Optional, Params, Text } from './params.js'
+
+const paging = { page: Count('Which page. Default: 1.', 100_000), limit: Count('Records a page. Default: 10.', 100) }
+const pagingQuery = { page: '{{params.page}}', limit: '{{params.limit}}' }
+
+export const payprov: ConnectorDefinition = {
+  name: 'payprov',
+  aliases: ['polar'],
+  baseUrl: "{{credentials.baseUrl || 'https://api.polar.sh'}}",
+  secrets: ['accessToken'],
+  auth: { type: 'bearer', token: '{{credentials.accessToken}}' },
+  headers: { 'polar-version': '2026-04' },
+  actions: {
+    createCheckout: {
+      method: 'POST',
+      path: '/v1/checkouts/',
+      params: Params({
+        products: Type.Array(Id('The id of a product.'), { minItems: 1, maxItems: 50, description: 'The ids of the products to choose from; the first is chosen.' }),
+        customerId: Type.Optional(Id('The id of a customer.')),
+        externalCustomerId: Type.Optional(Id('Your own id of the customer.')),
+        customerEmail: Optional.Text('The e-mail address of the customer.', 320),
+        customerName: Optional.Text('The name of the customer.', 256),
+        amount: Type.Optional(Amount('What is paid where the customer chooses, in minor units.')),
+        discountId: Type.Optional(Id('The id of a discount.')),
+        allowDiscountCodes: Flag('The customer may enter a code.'),
+        successUrl: Optional.Text('Where the customer goes after paying; `{CHECKOUT_ID}` in it is replaced.'),
+        returnUrl: Optional.Text('Where the customer goes back to.'),
+        metadata: Metadata
+      }),
+      body: {
+        products: '{{params.products}}',
+        customer_id: '{{params.customerId}}',
+        external_customer_id: '{{params.externalCustomerId}}',
+        customer_email: '{{params.customerEmail}}',
+        customer_name: '{{params.customerName}}',
+        amount: '{{params.amount}}',
+        discount_id: '{{params.discountId}}',
+        allow_discount_codes: '{{params.allowDiscountCodes}}',
+        success_url: '{{params.successUrl}}',
+        return_url: '{{params.returnUrl}}',
+        metadata: '{{params.metadata}}'
+      }
+    },
+    getCheckout: {
+      method: 'GET',
+      path: '/v1/checkouts/{{params.id}}',
+      params: Params({ id: Id('The id of the checkout.') })
+    },
+    getSubscription: {
+      method: 'GET',
+      path: '/v1/subscriptions/{{params.id}}',
+      params: Params({ id: Id('The id of the subscription.') })
+    },
+    listSubscriptions: {
+      method: 'GET',
+      path: '/v1/subscriptions/',
+      params: Params({
+        customerId: Type.Optional(Id('Those of a customer.')),
+        externalCustomerId: Type.Optional(Id('Those of a customer, by your own id.')),
+        productId: Type.Optional(Id('Those of a product.')),
+        active: Flag('Those that are active, or are not.'),
+        ...paging
+      }),
+      query: {
+        customer_id: '{{params.customerId}}',
+        external_customer_id: '{{params.externalCustomerId}}',
+        product_id: '{{params.productId}}',
+        active: '{{params.active}}',
+        ...pagingQuery
+      }
+    },
+    cancelSubscription: {
+      method: 'PATCH',
+      path: '/v1/subscriptions/{{params.id}}',
+      params: Params({ id: Id('The id of the subscription, which ends with the period that is paid.') }),
+      body: { cancel_at_period_end: true }
+    },
+    createCustomer: {
+      method: 'POST',
+      path: '/v1/customers/',
+      params: Params({
+        email: Text('The e-mail address.', 320),
+        name: Optional.Text('The name.', 256),
+        externalId: Type.Optional(Id('Your own id of the customer.')),
+        metadata: Metadata
+      }),
+      body: { email: '{{params.email}}', name: '{{params.name}}', external_id: '{{params.externalId}}', metadata: '{{params.metadata}}' }
+    },
+    getCustomer: {
+      method: 'GET',
+      path: '/v1/customers/{{params.id}}',
+      params: Params({ id: Id('The id of the customer.') })
+    },
+    listCustomers: {
+      method: 'GET',
+      path: '/v1/customers/',
+      params: Params({ email: Optional.Text('That of an e-mail address.', 320), query: Optional.Text('Part of a name or an e-mail address.', 255), ...paging }),
+      query: { email: '{{params.email}}', query: '{{params.query}}', ...pagingQuery }
+    },
+    listProducts: {
+      method: 'GET',
+      path: '/v1/products/',
+      params: Params({ isArchived: Flag('Those that are archived, or are not.'), isRecurring: Flag('Subscriptions, or products that are bought once.'), ...paging }),
+      query: { is_archived: '{{params.isArchived}}', is_recurring: '{{params.isRecurring}}', ...pagingQuery }
+    }
+  }
+}

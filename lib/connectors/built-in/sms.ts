@@ -1,0 +1,32 @@
+/** Twilio's Messages (https://www.twilio.com/docs/messaging/api/message-resource): a form in, JSON out. */
+import type { ConnectorDefinition } from '../definition.js'
+import { Optional, Params, Text } from './params.js'
+
+export const sms: ConnectorDefinition = {
+  name: 'sms',
+  aliases: ['twilio'],
+  baseUrl: "{{credentials.baseUrl || 'https://api.twilio.com'}}",
+  secrets: ['authToken'],
+  auth: { type: 'basic', username: '{{credentials.accountSid}}', password: '{{credentials.authToken}}' },
+  actions: {
+    sendSms: {
+      method: 'POST',
+      path: '/2010-04-01/Accounts/{{credentials.accountSid}}/Messages.json',
+      bodyType: 'form',
+      params: Params({
+        to: Text('The number that it is sent to, such as +15558675310.', 64),
+        body: Text('The message.', 1600),
+        from: Optional.Text('The number that sends. Default: `fromNumber` of the credentials.', 64),
+        mediaUrl: Optional.Text('The address of a picture that is sent with it.', 2000),
+        statusCallback: Optional.Text('Where the delivery is told.', 2000)
+      }),
+      body: {
+        To: '{{params.to}}',
+        From: '{{params.from || credentials.fromNumber}}',
+        Body: '{{params.body}}',
+        MediaUrl: '{{params.mediaUrl}}',
+        StatusCallback: '{{params.statusCallback}}'
+      }
+    }
+  }
+}

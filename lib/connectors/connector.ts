@@ -1,0 +1,111 @@
+/** A connector of one document, compiled when it is first called: its address, credentials and auth. */
+import type { TemplateContext } from '../compiler/reference.js'
+import type { Reference, Scope, TemplateSource } from '../compiler/types.js'
+import type { CompiledAction } from './action.js'
+import type { CompiledAuth } from './auth.js'
+import type { CompiledCredentials } from './credentials.js'
+import type { ConnectorDefinition } from './definition.js'
+import { compileTemplate } from '../compiler/template.js'
+import { pointerTo } from '../config/faults.js'
+import { failure } from '../errors.js'
+import { compileAction } from './action.js'
+import { faultOfAddress, nobody } from './address.js'
+import { compileAuth } from './auth.js'
+import { compileCredentials } from './credentials.js'
+import { faultOfName } from './headers.js'
+
+export interface CompiledConnector {
+  readonly name: string
+  readonly origin: 'platform' | 'tenant'
+  /** The secrets that credentials, auth and address read. */
+  readonly references: readonly Reference[]
+  readonly credentials: CompiledCredentials | null
+  readonly auth: CompiledAuth | null
+  /** The address that paths are appended to; `hostFixed` says so of one that the call's params hold. */
+  readonly base: (scope: Scope, hostFixed: boolean) => { readonly url: string, readonly trusted: boolean }
+  readonly ownedBy: (scope: Scope) => boolean
+  /** Compiled when it is first asked for; null after faults. */
+  readonly action: (name: string) => CompiledAction | null
+}
+
+/** Where a connector stands, and what its texts are compiled against. */
+export interface ConnectorContext extends Omit<TemplateContext, 'sources'> {
+  readonly origin: 'platform' | 'tenant'
+}
+
+const actionSources: readonly TemplateSource[] = ['params', 'secret', 'env', 'now', 'uuid']
+const secretSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['secret', 'env'])
+const settingSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env'])
+
+/** A built-in connector. `declared` is what the document's `credentials` have for it, at `pointer`. */
+export function builtInConnector (definition: ConnectorDefinition, declared: Readonly<Record<string, string | undefined>>, pointer: string, context: ConnectorContext): CompiledConnector {
+  const { name, origin } = { name: definition.name, origin: context.origin }
+  const inside: TemplateContext = { ...context, sources: new Set([...actionSources, 'credentials']) }
+  // A setting that is not set may be a secret that the tenant stores later.
+  const env = origin === 'tenant' ? { ...Object.fromEntries([...context.envNames ?? []].map((setting) => [setting, ''])), ...context.env } : context.env
+  const credentials = definition.secrets === undefined ? null : compileCredentials(name, declared, definition.secrets, pointer, { ...context, env, sources: secretSources })
+  const auth = definition.auth === undefined ? null : compileAuth(name, definition.auth, '', { ...inside, addresses: inside, origin })
+  const address = compileTemplate(definition.baseUrl, '', inside)
+  const ofParams = address.references.some(({ source }) => source === 'params')
+  const fixed = ofParams ? undefined : address.evaluate({ ...nobody, credentials: credentials?.fixed ?? {} })
+  const wrong = typeof fixed === 'string' ? faultOfAddress(fixed) : null
+  if (wrong !== null) context.faults.add(pointer, wrong)
+  const ownedBy = (scope: Scope) => credentials?.ownedBy(scope) ?? false
+  return {
+    name,
+    origin,
+    references: credentials?.references ?? [],
+    credentials,
+    auth,
+    ownedBy,
+    action: actionsOf(definition, '', inside),
+    base (scope, hostFixed) {
+      const url = baseOf(name, address.evaluate(scope))
+      if (ofParams) return { url, trusted: origin === 'platform' && hostFixed }
+      // What one tenant's secret says of the address is no place for a key that is not the tenant's.
+      if (origin === 'platform' && url !== fixed && !ownedBy(scope)) throw failure('addressRefused', { message: `The address of the integration ${name} is the tenant's, and its credentials are not` })
+      return { url, trusted: origin === 'platform' && url === fixed }
+    }
+  }
+}
+
+/** A connector of `customIntegrations`, at `pointer`. */
+export function customConnector (definition: ConnectorDefinition, pointer: string, context: ConnectorContext): CompiledConnector {
+  const { faults, origin } = context
+  const inside: TemplateContext = { ...context, sources: new Set(actionSources) }
+  // The platform's calls go where its document says, whatever a tenant stores.
+  const addresses: TemplateContext = { ...context, overridableEnv: new Set(), sources: origin === 'platform' ? settingSources : secretSources }
+  const address = compileTemplate(definition.baseUrl, `${pointer}/baseUrl`, addresses)
+  const fixed = address.constant ? address.evaluate(nobody) : undefined
+  const wrong = typeof fixed !== 'string' ? null : faultOfAddress(fixed) ?? (fixed.includes('?') ? 'expected an address without a query string' : null)
+  if (wrong !== null) faults.add(`${pointer}/baseUrl`, wrong)
+  const auth = definition.auth === undefined ? null : compileAuth(definition.name, definition.auth, `${pointer}/auth`, { ...inside, sources: secretSources, addresses, origin })
+  return {
+    name: definition.name,
+    origin,
+    references: [...address.references, ...auth?.references ?? []],
+    credentials: null,
+    auth,
+    ownedBy: (scope) => auth?.ownedBy(scope) ?? false,
+    action: actionsOf(definition, `${pointer}/actions`, inside),
+    base: (scope) => ({ url: baseOf(definition.name, address.evaluate(scope)), trusted: origin === 'platform' })
+  }
+}
+
+function baseOf (name: string, value: unknown): string {
+  if (typeof value === 'string' && value !== '') return value
+  throw failure('credentialsRequired', { message: `The integration ${name} has no address` })
+}
+
+function actionsOf ({ actions, headers = {} }: ConnectorDefinition, pointer: string, context: TemplateContext): CompiledConnector['action'] {
+  const compiled = new Map<string, CompiledAction | null>()
+  for (const name of Object.keys(headers)) if (faultOfName(name) !== null) throw new Error(`the connector has a header "${name}"`)
+  return (name) => {
+    const known = compiled.get(name)
+    if (known !== undefined) return known
+    const definition = Object.hasOwn(actions, name) ? actions[name] : undefined
+    const action = definition === undefined ? null : compileAction(definition, headers, pointerTo(pointer, name), context)
+    compiled.set(name, action)
+    return action
+  }
+}

@@ -1,0 +1,63 @@
+/** What `credentials.<name>` of a document gives to a built-in connector. */
+import type { TemplateContext } from '../compiler/reference.js'
+import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
+import { compileValue } from '../compiler/template.js'
+import { settingsIn } from '../config/environment.js'
+import { FaultList, pointerTo } from '../config/faults.js'
+import { failure } from '../errors.js'
+import { nobody } from './address.js'
+
+export interface CompiledCredentials {
+  readonly references: readonly Reference[]
+  /** Those that no request and no tenant changes; of the others none. */
+  readonly fixed: Readonly<Record<string, unknown>>
+  /** Throws `credentialsRequired` where one comes to nothing. */
+  readonly evaluate: (scope: Scope) => Readonly<Record<string, unknown>>
+  /** Every secret is one of the tenant in the scope. */
+  readonly ownedBy: (scope: Scope) => boolean
+}
+
+/** The member that a tenant's secret never replaces: it says where the platform's own calls go. */
+const address = 'baseUrl'
+
+/**
+ * @param secrets the members that are secret
+ * @param context with the sources that credentials have; its settings are replaced by secrets of the same name
+ */
+export function compileCredentials (connector: string, declared: Readonly<Record<string, string | undefined>>, secrets: readonly string[], pointer: string, context: TemplateContext): CompiledCredentials {
+  const members = Object.entries(declared).flatMap(([name, text]) => text === undefined ? [] : [{ name, text, value: compileMember(name, text, pointerTo(pointer, name), context) }])
+  const own = members.filter(({ name }) => secrets.includes(name))
+  const fixed = Object.fromEntries(members.flatMap(({ name, text }) => {
+    const value = compileValue(text, '', { ...context, overridableEnv: none, faults: new FaultList() })
+    return value.constant ? [[name, value.evaluate(nobody)]] : []
+  }))
+  return {
+    references: members.flatMap(({ value }) => value.references),
+    fixed,
+    evaluate: (scope) => {
+      const record: Record<string, unknown> = {}
+      for (const { name, value } of members) {
+        const given = value.evaluate(scope)
+        if (isText(given)) record[name] = given
+        else if (name !== address) throw failure('credentialsRequired', { message: `The integration ${connector} has no credentials: \`credentials.${connector}.${name}\` comes to nothing` })
+      }
+      return record
+    },
+    ownedBy: (scope) => own.length > 0 && own.every(({ value }) => isOwned(value, scope))
+  }
+}
+
+/** All that the value reads are secrets that the tenant in the scope has. */
+export function isOwned ({ references }: CompiledValue, scope: Scope): boolean {
+  return scope.tenant !== null && references.length > 0 && references.every(({ source, path }) => source === 'secret' && isText(scope.secrets.get(String(path[0]))))
+}
+
+function isText (value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
+}
+
+function compileMember (name: string, text: string, pointer: string, context: TemplateContext): CompiledValue {
+  return compileValue(text, pointer, { ...context, overridableEnv: name === address ? none : new Set(settingsIn(text)) })
+}
+
+const none: ReadonlySet<string> = new Set()

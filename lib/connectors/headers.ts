@@ -1,0 +1,35 @@
+/** Headers of calls. What stands in one can never end it and begin another. */
+import { failure } from '../errors.js'
+import { invalidInput } from '../validation-detail.js'
+
+const maxValue = 8192 // characters
+
+/** Those of the connection, which is the server's. */
+const own: ReadonlySet<string> = new Set([
+  'connection', 'content-length', 'expect', 'host', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
+])
+
+/** Why a text is not the name of a header that a call may have; null where it is. */
+export function faultOfName (name: string): string | null {
+  if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/.test(name)) return 'expected the name of a header'
+  return own.has(name.toLowerCase()) ? 'the server writes this header itself' : null
+}
+
+/** Why a text is not the value of a header; null where it is. */
+export function faultOfHeader (value: string): string | null {
+  if (value.length > maxValue) return `a header has at most ${maxValue} characters`
+  return /^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(value) ? null : 'a header holds no line breaks, other control characters, or characters past U+00FF'
+}
+
+/** Sets a header from the params; throws `validationFailed`. */
+export function setHeader (headers: Record<string, string>, name: string, value: string): void {
+  const wrong = faultOfName(name) ?? faultOfHeader(value)
+  if (wrong !== null) throw invalidInput('/params', `the header "${name.slice(0, 64)}" cannot be sent: ${wrong}`, 'header')
+  headers[name.toLowerCase()] = value
+}
+
+/** Sets a header that holds a credential; nothing of it is told. */
+export function setSecretHeader (headers: Record<string, string>, name: string, value: string): void {
+  if (faultOfHeader(value) !== null) throw failure('credentialsRequired', { message: 'A credential of the integration holds characters that no header can have' })
+  headers[name.toLowerCase()] = value
+}

@@ -1,0 +1,116 @@
+/** Connectors (DESIGN 9): what a document can call, from its `credentials` and `customIntegrations`. */
+import type { Env } from '../config/environment.js'
+import type { FaultList } from '../config/faults.js'
+import type { Credentials } from '../config/schema/credentials.js'
+import type { CustomIntegrations } from '../config/schema/custom-integrations.js'
+import type { TemplateContext } from '../compiler/reference.js'
+import type { CompiledConnector, ConnectorContext } from './connector.js'
+import type { ConnectorDefinition } from './definition.js'
+import type { CompiledCall, ConnectorSet, DeclaredCall } from './types.js'
+import { nearest, pointerTo } from '../config/faults.js'
+import { builtIn } from './built-in/index.js'
+import { compileCall } from './call.js'
+import { builtInConnector, customConnector } from './connector.js'
+
+export type * from './types.js'
+
+export interface ConnectorsDocument {
+  readonly credentials?: Credentials | undefined
+  readonly customIntegrations?: CustomIntegrations | undefined
+}
+
+export interface ConnectorsContext {
+  /** Whose document it is. */
+  readonly origin: 'platform' | 'tenant'
+  readonly env: Env
+  /** The settings that `{{env.NAME}}` may name: of a tenant's document those in `tenancy.env`. Default: any. */
+  readonly envNames?: ReadonlySet<string> | undefined
+  /** The settings that a tenant's secret of the same name replaces (`tenancy.overridableEnv`), but in addresses. In credentials each one is. Default: none. */
+  readonly overridableEnv?: ReadonlySet<string> | undefined
+  readonly faults: FaultList
+  /** The document was checked when it was saved: its connectors are compiled when they are called. Default: false. */
+  readonly checked?: boolean
+}
+
+/** A connector as the document has it, compiled when it is first needed. */
+interface Entry {
+  readonly definition: ConnectorDefinition
+  readonly compiled: () => CompiledConnector
+  /** Why it cannot be called, at its pointer in the document; null where it can. */
+  readonly missing: string | null
+}
+
+/** The connectors of a document. Faults of its credentials and custom integrations go to the context's list, unless they were checked before. */
+export function compileConnectors (document: ConnectorsDocument, context: ConnectorsContext): ConnectorSet {
+  const entries = new Map<string, Entry>()
+  const inside: ConnectorContext = { ...context, overridableEnv: context.overridableEnv ?? new Set(), bounded: context.origin === 'tenant' }
+  for (const definition of builtIn) {
+    const entry = builtInEntry(definition, document.credentials, inside)
+    for (const name of [definition.name, ...definition.aliases ?? []]) entries.set(name, entry)
+    if (context.checked !== true && entry.missing === null && definition.secrets !== undefined) entry.compiled()
+  }
+  for (const [index, definition] of (document.customIntegrations ?? []).entries()) {
+    const pointer = pointerTo('/customIntegrations', index)
+    const known = entries.get(definition.name)
+    if (known !== undefined) {
+      context.faults.add(`${pointer}/name`, builtIn.includes(known.definition) ? `"${definition.name}" is a built-in connector: choose another name` : `two connectors have the name "${definition.name}"`)
+      continue
+    }
+    const entry = { definition, compiled: once(() => customConnector(definition, pointer, inside)), missing: null }
+    entries.set(definition.name, entry)
+    if (context.checked !== true) for (const name of Object.keys(definition.actions)) entry.compiled().action(name)
+  }
+  return {
+    names: [...entries.keys()],
+    has: (type) => entries.has(type),
+    actions: (type) => Object.keys(entries.get(type)?.definition.actions ?? {}),
+    call: (declared, pointer, around, typeMember = 'type') => callOf(entries, declared, pointer, around, typeMember)
+  }
+}
+
+function callOf (entries: ReadonlyMap<string, Entry>, declared: DeclaredCall, pointer: string, context: TemplateContext, typeMember: string): CompiledCall | null {
+  const { faults } = context
+  const entry = entries.get(declared.type)
+  if (entry === undefined) {
+    faults.add(`${pointer}/${typeMember}`, `there is no connector "${declared.type.slice(0, 64)}": known are ${namesIn(entries)}`, nearest(declared.type, entries.keys()))
+    return null
+  }
+  const { definition, missing } = entry
+  if (!Object.hasOwn(definition.actions, declared.action)) {
+    const known = Object.keys(definition.actions)
+    faults.add(`${pointer}/action`, `the connector ${definition.name} has no such action: known are ${listed(known)}`, nearest(declared.action, known))
+    return null
+  }
+  if (missing !== null) {
+    faults.add(`${pointer}/${typeMember}`, missing)
+    return null
+  }
+  const connector = entry.compiled()
+  const action = connector.action(declared.action)
+  return action === null ? null : compileCall(connector, action, declared, pointer, context)
+}
+
+function builtInEntry (definition: ConnectorDefinition, credentials: Credentials | undefined, context: ConnectorContext): Entry {
+  const names = [definition.name, ...definition.aliases ?? []]
+  const [name, declared] = Object.entries(credentials ?? {}).find(([member]) => names.includes(member)) ?? [definition.name, undefined]
+  return {
+    definition,
+    compiled: once(() => builtInConnector(definition, declared ?? {}, pointerTo('/credentials', name), context)),
+    missing: definition.secrets !== undefined && declared === undefined ? `the connector needs \`credentials.${definition.name}\`` : null
+  }
+}
+
+const maxNamed = 40
+
+function namesIn (entries: ReadonlyMap<string, Entry>): string {
+  return listed([...new Set([...entries.values()].map(({ definition }) => definition.name))])
+}
+
+function listed (names: readonly string[]): string {
+  return names.slice(0, maxNamed).join(', ') + (names.length > maxNamed ? ', ...' : '')
+}
+
+function once<Value> (make: () => Value): () => Value {
+  let made: { readonly value: Value } | undefined
+  return () => (made ??= { value: make() }).value
+}

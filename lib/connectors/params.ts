@@ -1,0 +1,76 @@
+/** The params of a call against what its action takes. */
+import type { TSchema } from 'typebox'
+import type { TemplateContext } from '../compiler/reference.js'
+import type { Reference } from '../compiler/types.js'
+import type { PartValidator } from '../validation.js'
+import { hasTemplate } from '../compiler/template-parser.js'
+import { nearest, pointerTo } from '../config/faults.js'
+import { isRecord } from '../plain-value.js'
+import { compileValidator, errorDetails, validationError } from '../validation.js'
+import { invalidInput } from '../validation-detail.js'
+
+export interface ParamsCheck {
+  /** Adds a fault for everything that is wrong with params as they are declared, whatever their templates give. */
+  readonly declared: (params: Readonly<Record<string, unknown>>, pointer: string, context: TemplateContext) => void
+  /** Throws `validationFailed`, with paths below `/params`. */
+  readonly evaluated: (params: Readonly<Record<string, unknown>>) => void
+}
+
+/** The check by a schema. */
+export function schemaCheck (schema: TSchema): ParamsCheck {
+  let validator: PartValidator | undefined
+  const errorsOf = (params: Readonly<Record<string, unknown>>) => (validator ??= compileValidator(schema, 'body'))(params) ?? []
+  return {
+    declared (params, pointer, { faults }) {
+      const errors = errorsOf(params).filter(({ instancePath, keyword, schemaPath }) => {
+        const value = valueAt(params, instancePath)
+        // What a template gives is judged when it is known; of alternatives, which one it is.
+        if (instancePath === '') return true
+        if (typeof value === 'string') return !hasTemplate(value)
+        return !((keyword === 'anyOf' || schemaPath.includes('/anyOf/')) && holdsTemplate(value))
+      })
+      for (const { path, message } of errorDetails(errors, 'params')) faults.add(pointer + path.slice('/params'.length), message)
+    },
+    evaluated (params) {
+      const errors = errorsOf(params)
+      if (errors.length > 0) throw validationError(errors, 'params')
+    }
+  }
+}
+
+/** The check by what the templates of an action read: nothing else is taken, and what stands in the address is required. */
+export function readCheck (references: readonly Reference[], required: readonly Reference[]): ParamsCheck {
+  const names = new Set(namesIn(references))
+  // `{{params}}` reads whatever there is.
+  const any = references.some(({ source, path }) => source === 'params' && path.length === 0)
+  const needed = new Set(namesIn(required))
+  const check = (params: Readonly<Record<string, unknown>>, wrong: (name: string, message: string, keyword: string, suggestion?: string) => void) => {
+    for (const name of needed) if (!Object.hasOwn(params, name)) wrong(name, 'is required: it stands in the address', 'required')
+    if (any) return
+    for (const name of Object.keys(params)) {
+      if (!names.has(name)) wrong(name, 'no template of the action reads it', 'additionalProperties', nearest(name, names))
+    }
+  }
+  return {
+    declared: (params, pointer, { faults }) => check(params, (name, message, _keyword, suggestion) => faults.add(pointerTo(pointer, name), message, suggestion)),
+    evaluated: (params) => check(params, (name, message, keyword) => { throw invalidInput(pointerTo('/params', name.slice(0, 100)), message, keyword) })
+  }
+}
+
+function namesIn (references: readonly Reference[]): string[] {
+  return references.flatMap(({ source, path: [name] }) => source === 'params' && name !== undefined ? [String(name)] : [])
+}
+
+function valueAt (value: unknown, pointer: string): unknown {
+  let found = value
+  for (const name of pointer.split('/').slice(1)) {
+    const key = name.replaceAll('~1', '/').replaceAll('~0', '~')
+    found = (isRecord(found) || Array.isArray(found)) && Object.hasOwn(found, key) ? Reflect.get(found, key) : undefined
+  }
+  return found
+}
+
+function holdsTemplate (value: unknown): boolean {
+  if (typeof value === 'string') return hasTemplate(value)
+  return typeof value === 'object' && value !== null && Object.values(value).some(holdsTemplate)
+}

@@ -1,0 +1,35 @@
+/** From a service's answer to the result of a call. */
+import type { FaultList } from '../config/faults.js'
+import type { CompiledCall, OutboundAnswerLike } from './types.js'
+import { member } from '../compiler/reference.js'
+import { parsePath, TemplateSyntaxError } from '../compiler/template-parser.js'
+import { failure } from '../errors.js'
+
+/** Compiles what is picked of an answer: a path of own members and items, or all of it. Null after faults. */
+export function compileResult (picked: string | undefined, pointer: string, faults: FaultList): CompiledCall['result'] | null {
+  if (picked === undefined) return valueOf
+  try {
+    const { source, path, call } = parsePath(picked)
+    if (call) throw new TemplateSyntaxError('expected the path of a member', 0)
+    return (answer) => {
+      let value = valueOf(answer)
+      for (const name of [source, ...path]) value = member(value, name)
+      return value ?? null
+    }
+  } catch (error) {
+    if (!(error instanceof TemplateSyntaxError)) throw error
+    faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
+    return null
+  }
+}
+
+function valueOf ({ headers, body }: OutboundAnswerLike): unknown {
+  if (body.length === 0) return null
+  const text = body.toString('utf8')
+  if (!/^[^;]*[/+]json\s*(?:;|$)/i.test(headers['content-type'] ?? '')) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw failure('providerFailed', { message: 'The provider answered what is no JSON' })
+  }
+}
