@@ -20,6 +20,8 @@ export interface GuardOptions {
   /** Of names that the rule lists, and of all others. */
   readonly listed: Lookup
   readonly strangers: Lookup
+  /** Ends connections, those that are being made too. */
+  readonly signal: AbortSignal
 }
 
 /** `open`: connections of it that are open now. */
@@ -29,9 +31,9 @@ export interface Guard {
 }
 
 /** A connector whose error is `addressRefused` where any address of the host is one that the rule does not permit. */
-export function createGuard ({ rule, listed, strangers }: GuardOptions): Guard {
-  const first = buildConnector({ timeout: firstMs })
-  const last = buildConnector({ timeout: lastMs })
+export function createGuard ({ rule, listed, strangers, signal }: GuardOptions): Guard {
+  const first = buildConnector({ timeout: firstMs, signal })
+  const last = buildConnector({ timeout: lastMs, signal })
   let open = 0
 
   /** Addresses that may be connected to. */

@@ -1,6 +1,7 @@
 /** What `app.outbound` offers: bounded calls over two pools of connections, one of them behind the egress rule. */
 import type { EgressRule } from '../../lib/egress.js'
 import type { Outbound, OutboundAnswer } from './outbound.js'
+import { setMaxListeners } from 'node:events'
 import { Agent } from 'undici'
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { createPlaces } from '../../lib/places.js'
@@ -30,9 +31,12 @@ export interface OutboundParts {
 }
 
 export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound {
-  const guard = createGuard({ rule, listed: lookup ?? lookUpListed, strangers: lookup ?? lookUpStranger })
+  const connections = new AbortController()
+  // Each connection listens.
+  setMaxListeners(0, connections.signal)
+  const guard = createGuard({ rule, listed: lookup ?? lookUpListed, strangers: lookup ?? lookUpStranger, signal: connections.signal })
   const guarded = new Agent({ connect: guard.connector, keepAliveTimeout: keepMs, keepAliveMaxTimeout: keepMs })
-  const trusted = new Agent({ connect: { timeout: connectMs }, keepAliveTimeout: keepMs, keepAliveMaxTimeout: trustedKeepMs })
+  const trusted = new Agent({ connect: { timeout: connectMs, signal: connections.signal }, keepAliveTimeout: keepMs, keepAliveMaxTimeout: trustedKeepMs })
   const circuits = createCircuits(now)
   const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
   const underWay = new Set<AbortController>()
@@ -98,6 +102,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
       places.close()
       for (const ending of underWay) ending.abort(failure('stopping'))
       await Promise.all([guarded.destroy(), trusted.destroy()])
+      connections.abort()
     }
   }
 }

@@ -30,7 +30,8 @@ export async function remote (t: Test, answer: (request: Arrived, response: Serv
     request.on('end', () => {
       const arrived = { method: request.method ?? '', path: request.url ?? '', headers: request.headers, body: Buffer.concat(pieces).toString() }
       requests.push(arrived)
-      Promise.resolve(answer(arrived, response)).catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined))
+      const answered = async () => await answer(arrived, response)
+      answered().catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined))
     })
   })
   server.on('connection', (socket) => {

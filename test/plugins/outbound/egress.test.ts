@@ -130,8 +130,8 @@ test('redirects are followed for GET and HEAD where it is asked for, and each is
       broken: 'http://[',
       same: '/end'
     }
-    if (kind === 'end') return void response.end('ended')
-    response.writeHead(Number(status), { location: locations[kind] ?? '' }).end('moved')
+    if (kind === 'end') response.end('ended')
+    else response.writeHead(Number(status), { location: locations[kind] ?? '' }).end('moved')
   })
   const lookup = names({ 'public.test': ['127.0.0.1'], 'target.test': ['127.0.0.1'], 'private.test': ['10.0.0.1'] })
   const app = await appOf(t, { lookup, egress: { allow: [`public.test:${server.port}`, `target.test:${target.port}`] } })

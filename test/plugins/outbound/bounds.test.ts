@@ -1,0 +1,201 @@
+/** Calls are bounded in size, time and number, and a host that fails for one tenant is open to the others. */
+import type { FastifyInstance } from 'fastify'
+import Fastify from 'fastify'
+import { createServer as createTcpServer } from 'node:net'
+import { test, type Test } from 'tap'
+import { TenantryError } from '../../../lib/errors.js'
+import outbound, { type OutboundAnswer, type OutboundOptions, type OutboundRequest } from '../../../plugins/outbound/index.js'
+import { remote } from '../../helpers/remote.js'
+
+const maxBytes = 5_242_880
+
+async function appOf (t: Test, options: OutboundOptions = {}): Promise<FastifyInstance> {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(outbound, { egress: { allow: ['127.0.0.1'] }, ...options })
+  return app
+}
+
+function call (app: FastifyInstance, url: string, more: Partial<OutboundRequest> = {}): Promise<OutboundAnswer> {
+  return app.outbound.request({ tenant: 'acme', trusted: false, method: 'GET', url, headers: {}, ...more })
+}
+
+/** What the call ends with: its status, or the code of its error. */
+async function outcome (app: FastifyInstance, url: string, more: Partial<OutboundRequest> = {}): Promise<string | number> {
+  try {
+    return (await call(app, url, more)).status
+  } catch (error) {
+    if (error instanceof TenantryError) return error.code
+    throw error
+  }
+}
+
+const failed = 'TENANTRY_PROVIDER_FAILED'
+const late = 'TENANTRY_PROVIDER_TIMEOUT'
+const busy = 'TENANTRY_PROVIDER_BUSY'
+
+test('an answer is what the service sent, of any status', async (t) => {
+  const server = await remote(t, ({ path }, response) => {
+    response.writeHead(Number(path.slice(1, 4)), { 'X-Thing': 'a', 'set-cookie': ['b=1', 'c=2'] }).end('{"ok":true}')
+  })
+  const app = await appOf(t)
+  for (const status of [200, 201, 302, 400, 401, 404, 429, 500, 503]) t.equal((await call(app, `${server.origin}/${status}`)).status, status)
+  const answer = await call(app, `${server.origin}/200?a=b#c`, { method: 'post', body: 'text', headers: { 'Content-Type': 'text/plain', Host: 'elsewhere.example', 'Accept-Encoding': 'gzip', Connection: 'upgrade', 'Content-Length': '9999' } })
+  t.match(answer, { status: 200, headers: { 'x-thing': 'a', 'set-cookie': 'b=1, c=2' } })
+  t.equal(answer.body.toString(), '{"ok":true}')
+  const { method, path, body, headers } = server.requests.at(-1) ?? {}
+  t.match({ method, path, body }, { method: 'POST', path: '/200?a=b', body: 'text' })
+  t.match(headers, { host: server.origin.slice(7), 'accept-encoding': 'identity', 'content-type': 'text/plain', 'content-length': '4', 'user-agent': /^tenantry\// })
+  t.ok(server.connections < 4, `${server.requests.length} calls took ${server.connections} connections`)
+  const wrong: Record<string, string>[] = [{ 'x-a': 'b\r\nx-c: d' }, { 'x-a': 'b\0' }, { 'x a': 'b' }, { '': 'b' }, { 'x-a': 'ä€' }]
+  for (const headers of wrong) t.equal(await outcome(app, server.origin, { headers }), 'TENANTRY_BAD_REQUEST', JSON.stringify(headers))
+  for (const method of ['CONNECT', 'TRACE', 'GET /', '']) t.equal(await outcome(app, server.origin, { method }), 'TENANTRY_BAD_REQUEST', method)
+})
+
+test('an answer has at most 5 MB, however it comes', async (t) => {
+  const server = await remote(t, async ({ path }, response) => {
+    const [, kind = '', size = '0'] = path.split('/')
+    const bytes = Number(size)
+    if (kind === 'declared') {
+      response.writeHead(200, { 'content-length': bytes }).end(Buffer.alloc(bytes, 'a'))
+      return
+    }
+    if (kind === 'packed') {
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(Buffer.alloc(100))
+      return
+    }
+    response.writeHead(200)
+    if (kind === 'endless') {
+      const piece = Buffer.alloc(65_536, 'a')
+      const more = (): void => { if (!response.destroyed) response.write(piece, more) }
+      return more()
+    }
+    for (let left = bytes; left > 0; left -= 65_536) if (!response.write(Buffer.alloc(Math.min(left, 65_536), 'a'))) await new Promise((resolve) => response.once('drain', resolve))
+    response.end()
+  })
+  const app = await appOf(t)
+  for (const kind of ['declared', 'chunked']) {
+    const { body } = await call(app, `${server.origin}/${kind}/${maxBytes}`)
+    t.equal(body.length, maxBytes, kind)
+    t.ok(body.equals(Buffer.alloc(maxBytes, 'a')))
+    t.equal(await outcome(app, `${server.origin}/${kind}/${maxBytes + 1}`), failed, `${kind}, a byte more`)
+  }
+  t.equal(await outcome(app, `${server.origin}/endless`), failed)
+  t.equal(await outcome(app, `${server.origin}/packed`), failed, 'what was compressed is not unpacked')
+  t.equal(await outcome(app, `${server.origin}/declared/0`), 200)
+})
+
+test('a call ends in time, whatever the service does', async (t) => {
+  const released: string[] = []
+  const server = await remote(t, ({ path }, response) => {
+    response.on('close', () => released.push(path))
+    if (path === '/early') response.writeEarlyHints({ link: '</x>; rel=preload' })
+    if (path !== '/dripping') return
+    response.writeHead(200, { 'content-length': 1000 })
+    const timer = setInterval(() => response.write('a'), 20)
+    response.on('close', () => clearInterval(timer))
+  })
+  const mute = createTcpServer(() => {})
+  await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => { mute.close() })
+  const address = mute.address()
+  const mutePort = typeof address === 'object' ? address?.port : 0
+  const app = await appOf(t)
+  for (const path of ['/silent', '/early', '/dripping']) {
+    t.equal(await outcome(app, server.origin + path, { timeoutMs: 150 }), late, path)
+    await until(() => released.includes(path))
+    t.ok(released.includes(path), 'its connection is closed')
+  }
+  t.equal(await outcome(app, `https://127.0.0.1:${mutePort}/`, { timeoutMs: 150, tenant: 'globex' }), late, 'a handshake that never ends')
+  t.equal(await outcome(app, `http://127.0.0.1:${mutePort}/`, { timeoutMs: 150, tenant: 'globex' }), late)
+  t.equal(await outcome(app, server.origin, { timeoutMs: 0 }), late)
+
+  const ending = new AbortController()
+  const ended = call(app, `${server.origin}/silent`, { signal: ending.signal, tenant: 'initech' })
+  const reason = new Error('the run was canceled')
+  ending.abort(reason)
+  await t.rejects(ended, reason)
+  await t.rejects(call(app, server.origin, { signal: ending.signal }), reason)
+  t.equal(await outcome(app, 'http://127.0.0.1:1/'), failed, 'a port where nobody listens')
+})
+
+test('a slow service holds the places of its tenant and no other\'s', async (t) => {
+  const waiting: (() => void)[] = []
+  const server = await remote(t, ({ path }, response) => {
+    if (path === '/slow') waiting.push(() => response.end('slow'))
+    else response.end('fast')
+  })
+  const app = await appOf(t)
+  const slow = Array.from({ length: 20 }, () => call(app, `${server.origin}/slow`))
+  await until(() => waiting.length === 20)
+  t.equal(await outcome(app, `${server.origin}/fast`), busy, 'a call more of the same tenant')
+  t.equal(await outcome(app, `${server.origin}/fast`, { tenant: 'globex' }), 200, 'another tenant, the same service')
+  t.equal(await outcome(app, `${server.origin}/fast`, { tenant: '' }), 200, 'the platform')
+  for (const end of waiting) end()
+  t.same((await Promise.all(slow)).map(({ body }) => body.toString()), Array.from({ length: 20 }, () => 'slow'))
+  t.equal(await outcome(app, `${server.origin}/fast`), 200, 'the places are free again')
+})
+
+test('a host that keeps failing for a tenant is left alone, is tried again by one call, and stays open to others', async (t) => {
+  let status = 500
+  const held: (() => void)[] = []
+  const server = await remote(t, ({ path }, response) => {
+    if (path === '/held') held.push(() => response.writeHead(status).end())
+    else response.writeHead(status).end()
+  })
+  const other = await remote(t, (_request, response) => { response.end() })
+  let now = 1_000_000
+  const app = await appOf(t, { now: () => now })
+  for (let index = 0; index < 4; index++) t.equal(await outcome(app, server.origin), 500)
+  status = 404
+  t.equal(await outcome(app, server.origin), 404, 'an answer that is no failure of the service')
+  status = 503
+  for (let index = 0; index < 5; index++) t.equal(await outcome(app, server.origin), 503, 'begins the count anew')
+  const sent = server.requests.length
+  await t.rejects(call(app, server.origin), { code: busy, statusCode: 503, headers: { 'retry-after': '10' } }, 'open')
+  t.equal(server.requests.length, sent, 'nothing is sent')
+  t.equal(await outcome(app, other.origin), 200, 'another host of the tenant')
+  t.equal(await outcome(app, server.origin, { tenant: 'globex' }), 503, 'the same host for another tenant')
+
+  now += 9_999
+  t.equal(await outcome(app, server.origin), busy)
+  now += 1
+  status = 200
+  const trial = call(app, `${server.origin}/held`)
+  await until(() => held.length === 1)
+  t.equal(await outcome(app, server.origin), busy, 'one call tries, the others wait for what it finds')
+  status = 500
+  held[0]?.()
+  t.equal((await trial).status, 500)
+  t.equal(await outcome(app, server.origin), busy, 'open again')
+  now += 10_000
+  const ending = new AbortController()
+  const left = call(app, `${server.origin}/held`, { signal: ending.signal })
+  await until(() => held.length === 2)
+  ending.abort(new Error('left'))
+  await t.rejects(left, { message: 'left' })
+  status = 200
+  await until(async () => await outcome(app, server.origin) === 200)
+  t.equal(await outcome(app, server.origin), 200, 'closed: a trial that its caller left says nothing')
+  t.equal(await outcome(app, server.origin), 200)
+
+  for (let index = 0; index < 5; index++) t.equal(await outcome(app, 'http://127.0.0.1:1/'), failed)
+  t.equal(await outcome(app, 'http://127.0.0.1:1/'), busy, 'where nobody listens')
+  for (let index = 0; index < 8; index++) t.equal(await outcome(app, 'http://10.0.0.1/'), 'TENANTRY_ADDRESS_REFUSED', 'what is refused is no failure of a host')
+})
+
+test('a plugin that is closed sends nothing more, and ends what is under way', async (t) => {
+  const server = await remote(t, () => {})
+  const app = await appOf(t)
+  const call1 = call(app, server.origin)
+  call1.catch(() => {})
+  await until(() => server.requests.length === 1)
+  await app.close()
+  await t.rejects(call1, { code: 'TENANTRY_STOPPING' })
+  await t.rejects(call(app, server.origin), { code: 'TENANTRY_STOPPING' })
+})
+
+/** Waits until it is so; the test's own time-out ends what never comes. */
+async function until (holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!await holds()) await new Promise((resolve) => setTimeout(resolve, 5))
+}
