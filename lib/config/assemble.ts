@@ -3,7 +3,8 @@ import type { Config } from './config.js'
 import type { Env } from './environment.js'
 import type { FaultList } from './faults.js'
 import type { Entry, Sections } from './sections.js'
-import { checkRouteTexts } from '../compiler/check.js'
+import { checkNamedWorkflow, checkRouteTexts } from '../compiler/check.js'
+import { platformWebhookSources } from '../compiler/outbound-webhook.js'
 import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
 import { canSign, checkAuth } from './meaning/auth.js'
@@ -20,6 +21,8 @@ import { checkRedisUrl } from './meaning/redis.js'
 import { checkLimits, checkRoutes } from './meaning/routes.js'
 import { checkTables } from './meaning/tables.js'
 import { checkTenancy } from './meaning/tenancy.js'
+import { checkWorkflows } from './meaning/workflows.js'
+import { checkWebhooks } from './meaning/webhooks.js'
 import { builtInGroups } from './reserved.js'
 import { Analytics } from './schema/analytics.js'
 import { Auth } from './schema/auth.js'
@@ -39,6 +42,8 @@ import { Route } from './schema/route.js'
 import { Server } from './schema/server.js'
 import { TableDefinition } from './schema/table.js'
 import { Tenancy } from './schema/tenancy.js'
+import { Workflow } from './schema/workflow.js'
+import { Webhooks } from './schema/webhook.js'
 
 const defaultLimit = 20 // rows a page (SPEC "Limits" 3)
 
@@ -71,7 +76,13 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const routes = sections.entries('routes', Route)
   checkLimits(routes, off, faults)
   checkRoutes(routes, embedded ? { faults, jwt: true, off: builtInGroups } : { faults, jwt: sections.has('jwt'), providers: sections.names('authProviders'), off })
-  for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env })
+  const workflows = sections.entries('workflows', Workflow)
+  checkWorkflows(workflows, faults)
+  // What an app of its own runs is not known here.
+  const stepKinds = embedded ? {} : { stepKinds: {} }
+  for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, ...stepKinds })
+  const ids = sections.size('workflows') === workflows.length ? { workflows: workflows.map(({ value }) => value.id) } : {}
+  for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env, ...ids, ...stepKinds })
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
   if (cache !== undefined) checkCache(cache, faults)
@@ -94,8 +105,10 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (rbac !== undefined) checkRbac(rbac, faults)
   const egress = egressOf(sections, faults)
   const queue = sections.get('queue', Queue)
+  const webhooks = sections.get('webhooks', Webhooks)
+  if (webhooks !== undefined) checkWebhooks(webhooks, { faults, env, sources: platformWebhookSources }, { origin: 'platform', sent: !off.has('webhooks') })
   const migrate = sections.get('migrate', Root.properties.migrate)
-  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !egress || !queue) return undefined
+  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !egress || !queue || !webhooks) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const config = {
     database: { ...database, ...roleTables !== undefined && { roleTables } },
@@ -116,6 +129,8 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     rbac,
     egress,
     queue: filled(queue, 'workers'),
+    workflows: workflows.map(({ value }) => value),
+    webhooks,
     ...billing !== undefined && { billing },
     plugins
   }

@@ -19,6 +19,8 @@ import type { Route } from './schema/route.js'
 import type { Server } from './schema/server.js'
 import type { Tables } from './schema/table.js'
 import type { Tenancy } from './schema/tenancy.js'
+import type { Workflows } from './schema/workflow.js'
+import type { Webhooks } from './schema/webhook.js'
 
 /** Which database, and how it is reached. */
 export interface DatabaseConfig {
@@ -50,6 +52,8 @@ export interface Config {
   readonly mfa: Mfa
   readonly egress: Egress
   readonly queue: Queue
+  readonly workflows: Workflows
+  readonly webhooks: Webhooks
   /** The settings of the payment providers, where there are any. */
   readonly billing?: BillingSettings
   readonly plugins: Plugins

@@ -6,10 +6,12 @@ import type { TakenRoute, TenantDocumentContext } from './context.js'
 import type { TenantDocument, TenantRateLimit } from './schema.js'
 import type { TemplateSource } from '../compiler/types.js'
 import { methodOf } from '../compiler/route-parts.js'
+import { tenantWebhookSources } from '../compiler/outbound-webhook.js'
 import { compileRoute } from '../compiler/route.js'
 import { compileValue } from '../compiler/template.js'
 import { FaultList, nearest, pointerTo } from '../config/faults.js'
 import { checkRoutes } from '../config/meaning/routes.js'
+import { checkWebhooks } from '../config/meaning/webhooks.js'
 import { toPlain } from '../config/plain.js'
 import { readAs, type Reading } from '../config/reader.js'
 import { builtInGroups } from '../config/reserved.js'
@@ -63,6 +65,7 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
     if (pace.due()) await pace.rest()
   }
   checkCredentials(document?.credentials, context.tenancy.env, faults)
+  if (document !== undefined) checkWebhooks(document.webhooks, { ...routeContext, sources: tenantWebhookSources }, { origin: 'tenant', sent: context.sendsWebhooks !== false })
   if (document?.rateLimit !== undefined) await checkEndpoints(document.rateLimit, document.routes, faults, pace)
   faults.throwIfAny()
   if (pace.due()) await pace.rest()
@@ -72,6 +75,7 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
   const secrets = new Set<string>()
   if (pace.due()) await pace.rest()
   collectSecrets(document.credentials, secrets)
+  collectSecrets(document.webhooks, secrets)
   for (const { request: _rules, ...texts } of document.routes) {
     collectSecrets(texts, secrets)
     if (pace.due()) await pace.rest()

@@ -24,6 +24,8 @@ export interface TenantDocumentContext {
   readonly taken: readonly TakenRoute[]
   /** The names of the platform's identity providers. Default: there are none. */
   readonly authProviders?: readonly string[]
+  /** Outbound webhooks are sent. Default: true. */
+  readonly sendsWebhooks?: boolean
   /** The platform's `cache`: a tenant turns it off, never on. Default: on, 60 s. */
   readonly cache?: { readonly enabled: boolean, readonly ttl: number }
 }

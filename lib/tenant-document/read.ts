@@ -5,6 +5,7 @@ import { FaultList } from '../config/faults.js'
 import { withDefaultRule } from '../config/meaning/rate-limit.js'
 import { read } from '../config/reader.js'
 import { Credentials } from '../config/schema/credentials.js'
+import { Webhooks } from '../config/schema/webhook.js'
 import { Sections } from '../config/sections.js'
 import { deepFreeze, isRecord } from '../plain-value.js'
 import { Settings, TenantCache, TenantDocument, TenantRateLimit } from './schema.js'
@@ -43,6 +44,7 @@ export function compose (sections: Sections, routes: Route[]): TenantDocument {
   return deepFreeze({
     routes: Object.freeze(routes),
     settings: sections.get('settings', Settings) ?? {},
+    webhooks: sections.get('webhooks', Webhooks) ?? [],
     ...credentials !== undefined && { credentials },
     ...rateLimit !== undefined && { rateLimit: withDefaultRule(rateLimit) },
     ...cache !== undefined && { cache }

@@ -4,9 +4,9 @@ import { Type, type Static, type TSchema } from 'typebox'
 import { MapOf, Section } from '../config/schema/annotations.js'
 import { Credentials } from '../config/schema/credentials.js'
 import { CustomIntegrations } from '../config/schema/planned/integration.js'
-import { Webhooks } from '../config/schema/planned/workflow.js'
 import { RateLimit, type WithDefaultRule } from '../config/schema/rate-limit.js'
 import { Route } from '../config/schema/route.js'
+import { Webhooks } from '../config/schema/webhook.js'
 
 export const maxRoutes = 500
 
@@ -57,7 +57,7 @@ export const TenantDocument = Section({
   rateLimit: Type.Optional(TenantRateLimit),
   cache: Type.Optional(TenantCache),
   settings: Type.Optional(Settings),
-  webhooks: Webhooks,
+  webhooks: Type.Optional(Bounded(Webhooks, { maxItems: 20 })),
   customIntegrations: CustomIntegrations
 }, { description: "A tenant's document: endpoints of its own and what they need." })
 
@@ -70,4 +70,5 @@ export interface TenantDocument {
   readonly rateLimit?: TenantRateLimit
   /** Without it the platform's cache is used as it is. */
   readonly cache?: TenantCache
+  readonly webhooks: Webhooks
 }

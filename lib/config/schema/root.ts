@@ -13,7 +13,6 @@ import { Pagination } from './pagination.js'
 import { Agent } from './planned/agent.js'
 import { CustomIntegrations, PlannedCredentials } from './planned/integration.js'
 import { Firebase, Storage, StorageProvider } from './planned/operation.js'
-import { Webhooks, Workflows } from './planned/workflow.js'
 import { Plans } from './plans.js'
 import { Plugins } from './plugins.js'
 import { Queue } from './queue.js'
@@ -23,6 +22,8 @@ import { Route } from './route.js'
 import { Server } from './server.js'
 import { Tables } from './table.js'
 import { Tenancy } from './tenancy.js'
+import { Webhooks } from './webhook.js'
+import { Workflows } from './workflow.js'
 
 export { Pagination } from './pagination.js'
 
@@ -51,8 +52,8 @@ export const Root = Section({
   credentials: PlannedCredentials,
   customIntegrations: CustomIntegrations,
   egress: Type.Optional(Egress),
-  workflows: Workflows,
-  webhooks: Webhooks,
+  workflows: Type.Optional(Workflows),
+  webhooks: Type.Optional(Webhooks),
   queue: Type.Optional(Queue),
   agent: Agent,
   analytics: Type.Optional(Analytics),

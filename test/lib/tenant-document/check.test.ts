@@ -11,7 +11,7 @@ t.test('a document is given back with its defaults, and reads the same when it i
     { rateLimit: { enabled: false, default: { max: 7 } }, credentials: { payment: { secretKey: '{{secret:stripe}}' }, sms: { accountSid: 'a', authToken: '{{env.REGION}}', fromNumber: '1' } } }
   ]
   for (const document of documents) t.strictSame(readTenantDocument(document), (await check(document)).document)
-  t.strictSame((await check({})).document, { routes: [], settings: {} })
+  t.strictSame((await check({})).document, { routes: [], settings: {}, webhooks: [] })
   const { document } = await check(documents[3])
   t.strictSame(document.rateLimit, { enabled: false, default: { max: 7, windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false } })
   t.strictSame(document.credentials?.payment, { secretKey: '{{secret:stripe}}' }, 'templates stay as they are written')
@@ -45,7 +45,15 @@ t.test('a document names what it may not hold, with its place', async (t) => {
     ['a route that is none', { routes: [null] }, /^\/routes\/0: expected an object, got null/],
     ['a prototype', JSON.parse('{ "settings": { "__proto__": { "a": 1 } } }'), /^\/settings\/__proto__: "__proto__" is no name/],
     ['an inherited name', JSON.parse('{ "constructor": {} }'), /^\/constructor: unknown member/],
-    ['webhooks, which are not built', { webhooks: [] }, /^\/webhooks: not in this version yet/],
+    ['a webhook without a name', { webhooks: [{ url: 'https://example.com', events: ['entity.*'] }] }, /^\/webhooks\/0\/name: missing/],
+    ['two webhooks of one name', { webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.*'] }, { name: 'a', url: 'https://example.com', events: ['entity.*'] }] }, /^\/webhooks\/1\/name: the webhook \/webhooks\/0 has this name already/],
+    ['a webhook for unknown events', { webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.create'] }] }, /^\/webhooks\/0\/events\/0: .*did you mean "entity.created"/],
+    ['a webhook to no address', { webhooks: [{ name: 'a', url: 'example.com', events: ['entity.*'] }] }, /^\/webhooks\/0\/url: expected an absolute URL/],
+    ['a webhook to another protocol', { webhooks: [{ name: 'a', url: 'ftp://example.com', events: ['entity.*'] }] }, /^\/webhooks\/0\/url: expected an http or https URL/],
+    ['a webhook with a password in its address', { webhooks: [{ name: 'a', url: 'https://a:b@example.com', events: ['entity.*'] }] }, /^\/webhooks\/0\/url: .*user or password/],
+    ['a webhook that reads a request', { webhooks: [{ name: 'a', url: 'https://example.com/{{body.x}}', events: ['entity.*'] }] }, /^\/webhooks\/0\/url: .*no `body` here/],
+    ['a webhook with a setting that the platform keeps', { webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.*'], secret: '{{env.JWT_SECRET}}' }] }, /^\/webhooks\/0\/secret: .*JWT_SECRET/],
+    ['too many webhooks', { webhooks: Array.from({ length: 21 }, (_, index) => ({ name: `a${index}`, url: 'https://example.com', events: ['entity.*'] })) }, /^\/webhooks: expected at most 20 items/],
     ['integrations, which are not built', { customIntegrations: [] }, /^\/customIntegrations: not in this version yet/],
     ['where the cache is', { cache: { enabled: true, provider: 'memory' } }, /^\/cache\/provider: unknown member/],
     ['a secret in a description', { routes: [{ ...route, description: '{{secret:a}}' }] }, /^\/routes\/0\/description: a template cannot stand here/],

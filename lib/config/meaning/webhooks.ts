@@ -1,0 +1,23 @@
+/** What webhooks that send mean: names, addresses, and the templates in them. */
+import type { FaultList } from '../faults.js'
+import type { TemplateContext } from '../../compiler/reference.js'
+import type { Webhook } from '../schema/webhook.js'
+import { compileOutboundWebhook } from '../../compiler/outbound-webhook.js'
+
+/** Names are those of the log of deliveries. `sent`: whether the plugin that sends them is on. */
+export function checkWebhooks (webhooks: readonly Webhook[], context: TemplateContext, { origin, sent }: { origin: 'platform' | 'tenant', sent: boolean }): void {
+  const known = new Map<string, string>()
+  for (const [index, webhook] of webhooks.entries()) {
+    const pointer = `/webhooks/${index}`
+    refuseSameName(webhook.name, pointer, known, context.faults)
+    if (!('url' in webhook)) continue
+    compileOutboundWebhook(webhook, pointer, context, origin)
+    if (!sent) context.faults.add(pointer, 'this server sends no webhooks')
+  }
+}
+
+function refuseSameName (name: string, pointer: string, known: Map<string, string>, faults: FaultList): void {
+  const before = known.get(name)
+  if (before === undefined) known.set(name, pointer)
+  else faults.add(`${pointer}/name`, `the webhook ${before} has this name already`)
+}

@@ -1,0 +1,26 @@
+/** What outbound webhooks can tell of (DESIGN 9). */
+
+/** Every kind of event that something writes. */
+export const eventKinds = [
+  'entity.created', 'entity.updated', 'entity.deleted',
+  'workflow.completed', 'workflow.failed',
+  'usage.limit_reached',
+  'secret.rotated',
+  'subscription.created', 'subscription.updated', 'subscription.canceled'
+] as const
+export type EventKind = typeof eventKinds[number]
+
+/** What a webhook names: a kind, or all of a group, such as `entity.*`. */
+export const eventPatterns: readonly string[] = [...new Set(eventKinds.flatMap((kind) => [`${groupOf(kind)}.*`, kind]))].sort()
+
+/** The kinds that the patterns stand for. */
+export function kindsOf (patterns: readonly string[]): ReadonlySet<string> {
+  return new Set(eventKinds.filter((kind) => patterns.includes(kind) || patterns.includes(`${groupOf(kind)}.*`)))
+}
+
+/** Those of rows and documents, which writes tell of. */
+export const entityKinds: readonly string[] = eventKinds.filter((kind) => groupOf(kind) === 'entity')
+
+function groupOf (kind: string): string {
+  return kind.slice(0, kind.indexOf('.'))
+}
