@@ -23,7 +23,7 @@ import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
 import outbound from '../plugins/outbound/index.js'
 import plans, { planRoutes } from '../plugins/plans/index.js'
-import queue from '../plugins/queue/index.js'
+import queue, { queueRoutes } from '../plugins/queue/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
 import rbac from '../plugins/rbac/index.js'
 import resourceLimits from '../plugins/resource-limits/index.js'
@@ -103,6 +103,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (plugins.billing !== false) app.register(billing, config.billing ?? {})
   if (plugins.usage !== false) app.register(usageRoutes, { report: plugins.billing !== false })
   if (plugins.audit !== false) app.register(auditRoutes)
+  if (plugins.system !== false) app.register(queueRoutes)
   if (plugins.secrets !== false) app.register(secrets, secretsOptions(env))
   if (plugins.secrets !== false && plugins['tenant-billing'] !== false) app.register(tenantBilling, { baseUrl: setting(env, 'PAYPROV_BASE_URL')?.trim() || undefined })
   if (plugins['api-keys'] !== false) app.register(apiKeys)

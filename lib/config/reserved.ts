@@ -42,7 +42,10 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Groups that this version serves, and endpoints of groups that it does not serve whole. */
-const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-billing', 'tenant-rbac', 'billing', 'usage', 'resource-limits', 'analytics', 'audit', 'login', 'mfa', 'rbac'])
+const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-billing', 'tenant-rbac', 'billing', 'usage', 'resource-limits', 'analytics', 'audit', 'login', 'mfa', 'rbac',
+  // Of `system`:
+  '/queue/stats', '/queue/jobs', '/queue/jobs/:id', '/queue/jobs/:id/retry'
+])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {

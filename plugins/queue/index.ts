@@ -1,6 +1,6 @@
 /**
  * Background jobs: `app.queue` (DESIGN 9). A service plugin (fp). Needs the plugin database. Nothing runs, and the
- * database is not asked, before a job is defined.
+ * database is not asked, before a job is defined. `queueRoutes`, beside it, are its endpoints.
  */
 import type {} from '../database.js'
 import type { FastifyInstance } from 'fastify'
@@ -17,6 +17,7 @@ import { createJobStore } from './store.js'
 import type { Queue } from './task.js'
 import { createWorker } from './worker.js'
 
+export { default as queueRoutes } from './routes.js'
 export type { Handler, Job, Queue, SendWith, SentJob, SentRow, TaskOptions, WriteRows } from './task.js'
 
 declare module 'fastify' {
@@ -47,8 +48,8 @@ export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerT
   }, (err) => log.debug({ err }, 'other processes could not be told of new jobs; they find them within seconds'))
   const bound = createBound({ max: maxWaitingPerTenant, waiting: store.waiting })
   const service = createQueue({ engine, bound, workers, wake: () => wake(), sent: notices.sent })
-  const { define, send, sendWith, every } = service
-  app.decorate('queue', { define, send, sendWith, every })
+  const { names, define, send, sendWith, every } = service
+  app.decorate('queue', { names, define, send, sendWith, every })
 
   let deadline = Infinity
   let drain = () => {}

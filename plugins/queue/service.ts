@@ -84,6 +84,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
   return {
     tasks,
     periods,
+    names: () => [...tasks.keys()],
 
     define (name, { retryLimit = 3, retryDelay = 10, expireIn = 900, concurrency = Math.max(workers, 1) }, handler) {
       if (sealed) throw new Error(`the job "${name}" is defined too late: define it before the app is ready`)

@@ -64,6 +64,8 @@ export type WriteRows<Row> = (transaction: Transaction<SystemTables>, sent: Read
 export type SendWith<Row> = (job: SentJob, row: Row, bytes: number) => Promise<string | null>
 
 export interface Queue {
+  /** The names that are defined. */
+  names (): string[]
   /** Says who handles the jobs of a name; before the app is ready. A name is 1 to 64 of `a-z 0-9 . _ -`, a letter first. */
   define (name: string, options: TaskOptions, handler: Handler): void
   /**

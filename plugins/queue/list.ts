@@ -1,0 +1,148 @@
+/** The jobs as administrators of the platform see them. What a look costs has a bound, however many jobs there are. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql, type RawBuilder } from 'kysely'
+import { queue } from './insertion.js'
+
+/** In their order: the first two wait. */
+export const states = ['created', 'retry', 'active', 'completed', 'cancelled', 'failed'] as const
+export type State = typeof states[number]
+
+/** Jobs of a list that are counted at most, and may be skipped. */
+export const maxListed = 10_000
+/** Jobs of one name and state that are counted at most. */
+export const maxCounted = 100_000
+
+/** A job without its data. */
+export interface JobRow {
+  readonly id: string
+  readonly name: string
+  /** Empty for the platform. */
+  readonly tenant: string
+  readonly state: State
+  readonly priority: number
+  readonly key: string | null
+  /** That have begun. */
+  readonly attempts: number
+  readonly retryLimit: number
+  readonly createdAt: Date
+  /** It is not run before. */
+  readonly startAfter: Date
+  /** When the last attempt began. */
+  readonly startedAt: Date | null
+  readonly endedAt: Date | null
+  /** Of the last attempt that failed. */
+  readonly error: { readonly name?: string | null, readonly message?: string | null } | null
+}
+
+/** Which jobs; what is left out narrows nothing. */
+export interface JobFilter {
+  readonly state?: State | undefined
+  readonly name?: string | undefined
+  readonly tenant?: string | undefined
+}
+
+/** The jobs of a name. */
+export interface JobCounts {
+  readonly name: string
+  /** Each counted up to `maxCounted`. */
+  readonly states: Readonly<Record<State, number>>
+  /** Seconds since the oldest job was sent that could be run now. */
+  readonly oldestWaiting: number | null
+}
+
+export interface JobList {
+  counts (): Promise<JobCounts[]>
+  /** The newest first; `total` counts up to `maxListed`. */
+  page (filter: JobFilter, page: { readonly limit: number, readonly offset: number }): Promise<{ data: JobRow[], total: number }>
+  find (id: string): Promise<JobRow & { data: Record<string, unknown> } | null>
+  /** Ends a job that has not ended; the state that it is in where it has, null where there is none. */
+  cancel (db: Kysely<SystemTables>, id: string): Promise<Changed | null>
+  /** Runs a job once more that has failed for good or was cancelled; likewise. */
+  retry (db: Kysely<SystemTables>, id: string): Promise<Changed | null>
+}
+
+export interface Changed {
+  readonly done: boolean
+  readonly name: string
+  readonly tenant: string
+  /** Where it is not done, the one that is in the way. */
+  readonly state: State
+}
+
+const columns = sql`job.id, job.task as name, job.tenant_id as tenant, job.state, job.priority, job.singleton_key as key,
+  case when job.started_on is null then 0 else job.retry_count + 1 end as attempts, job.retry_limit as "retryLimit",
+  job.created_on as "createdAt", job.start_after as "startAfter", job.started_on as "startedAt", job.completed_on as "endedAt",
+  case when job.output is null then null else jsonb_build_object('name', job.output->'name', 'message', job.output->'message') end as error`
+
+// From name to name by the index.
+const tasks = sql`with recursive tasks as (
+    (select task from tenantry_queue.job order by task limit 1)
+    union all
+    select next.task from tasks, lateral (select task from tenantry_queue.job where task > tasks.task order by task limit 1) next
+  )`
+
+export function createJobList (db: Kysely<SystemTables>): JobList {
+  let counting: Promise<JobCounts[]> | null = null
+
+  async function count (): Promise<JobCounts[]> {
+    const { rows } = await sql<JobCounts>`${tasks}
+      select task as name, jsonb_object_agg(s.state, counted.jobs) as states, max(oldest.seconds) as "oldestWaiting"
+      from tasks cross join unnest(${[...states]}::tenantry_queue.job_state[]) as s (state)
+        cross join lateral (select count(*)::int as jobs from (select from tenantry_queue.job where job.task = tasks.task and job.state = s.state limit ${maxCounted}) some) counted
+        left join lateral (select extract(epoch from now() - created_on)::float8 as seconds from tenantry_queue.job
+          where job.task = tasks.task and job.state = s.state and s.state < 'active' and start_after <= created_on order by created_on limit 1) oldest on true
+      group by task order by task`.execute(db)
+    return rows
+  }
+
+  /** Of each name and state, or of the tenant's in each state, its own newest: no more are looked at. */
+  function listed ({ state, name, tenant }: JobFilter, what: RawBuilder<unknown>, order: RawBuilder<unknown>, limit: number): RawBuilder<unknown> {
+    const each = sql`unnest(${state === undefined ? [...states] : [state]}::tenantry_queue.job_state[]) as s (state)`
+    if (tenant !== undefined) {
+      return sql`select own.* from ${each} cross join lateral (select ${what} from tenantry_queue.job
+        where tenant_id = ${tenant} and job.state = s.state ${name === undefined ? sql`` : sql`and task = ${name}`} ${order} limit ${limit}::int) own`
+    }
+    const names = name === undefined ? sql`${tasks} select task from tasks` : sql`select ${name}::text as task`
+    return sql`select own.* from (${names}) named cross join ${each} cross join lateral (select ${what} from tenantry_queue.job
+      where job.task = named.task and job.state = s.state ${order} limit ${limit}::int) own`
+  }
+
+  /** Changes the job that is locked, where its state is one of these. */
+  async function change (within: Kysely<SystemTables>, id: string, from: readonly State[], changes: RawBuilder<unknown>): Promise<Changed | null> {
+    const { rows: [job] } = await sql<Omit<Changed, 'done'>>`select task as name, tenant_id as tenant, state from tenantry_queue.job
+      where name = ${queue} and id = ${id} for update`.execute(within)
+    if (job === undefined) return null
+    const done = from.includes(job.state)
+    if (done) await sql`update tenantry_queue.job set ${changes} where name = ${queue} and id = ${id}`.execute(within)
+    return { ...job, done }
+  }
+
+  return {
+    counts () {
+      counting ??= count().finally(() => { counting = null })
+      return counting
+    },
+
+    async page (filter, { limit, offset }) {
+      const order = sql`order by created_on desc, id desc`
+      const { rows } = await sql<JobRow>`select ${columns} from (
+          select id, created_on from (${listed(filter, sql`id, created_on`, order, offset + limit)}) found ${order} limit ${limit}::int offset ${offset}::int
+        ) page join tenantry_queue.job on job.name = ${queue} and job.id = page.id order by page.created_on desc, page.id desc`.execute(db)
+      const { rows: [row] } = await sql<{ total: number }>`select count(*)::int as total from (
+        select from (${listed(filter, sql`id`, sql``, maxListed)}) found limit ${maxListed}::int) counted`.execute(db)
+      return { data: rows, total: row?.total ?? 0 }
+    },
+
+    async find (id) {
+      const { rows: [row] } = await sql<JobRow & { data: Record<string, unknown> }>`select ${columns}, job.data->'data' as data
+        from tenantry_queue.job where name = ${queue} and id = ${id}`.execute(db)
+      return row ?? null
+    },
+
+    cancel: (within, id) => change(within, id, ['created', 'retry', 'active'], sql`state = 'cancelled', completed_on = now()`),
+
+    retry: (within, id) => change(within, id, ['failed', 'cancelled'], sql`state = 'retry', completed_on = null, start_after = created_on, singleton_on = null,
+      keep_until = now() + interval '14 days', retry_limit = greatest(retry_limit, retry_count + 1)`)
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * `/queue`, where administrators of the platform look at jobs, send, cancel and retry them. A route group: it registers
+ * endpoints and decorates nothing. Needs the plugins queue, database and auth.
+ */
+import type {} from '../auth/index.js'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { Type, type Static } from 'typebox'
+import { writeAudit, type AuditAction } from '../../lib/audit.js'
+import { failure } from '../../lib/errors.js'
+import { invalidInput } from '../../lib/validation-detail.js'
+import { actorOf, type ActingRequest } from '../audit/actor.js'
+import conventions, { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import { requireDecorator } from '../requirement.js'
+import { createJobList, maxCounted, maxListed, states, type Changed, type JobRow } from './list.js'
+import { maxDataBytes, maxDelay, maxKeyLength, maxPriority } from './service.js'
+
+const State = Type.Enum([...states], { description: '`created`: it waits for its first attempt, `retry`: for another one; `active`: it runs; `failed`: for good.' })
+const Name = Type.String({ pattern: '^[a-z][a-z0-9._-]{0,63}$', expected: '1 to 64 of `a-z 0-9 . _ -`, a letter first' })
+const Tenant = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`' })
+const Time = (description: string) => Type.String({ format: 'date-time', description })
+const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema) => Type.Union([schema, Type.Null()])
+
+const Query = Type.Object({
+  state: Type.Optional(State),
+  name: Type.Optional(Name),
+  tenant: Type.Optional(Tenant),
+  ...pageQuery('Jobs', maxListed)
+}, { additionalProperties: false })
+
+const New = Type.Object({
+  name: Name,
+  data: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'What the job is about, at most 1 MiB of JSON. Default: `{}`.' })),
+  options: Type.Optional(Type.Object({
+    tenant: Type.Optional(Tenant),
+    key: Type.Optional(Type.String({ minLength: 1, maxLength: maxKeyLength, description: 'Of a tenant\'s jobs of one name and key one waits at a time.' })),
+    delay: Type.Optional(Type.Number({ minimum: 0, maximum: maxDelay, description: 'Seconds before it is run.' })),
+    priority: Type.Optional(Type.Integer({ minimum: -maxPriority, maximum: maxPriority, description: 'The highest come first. Default: 0.' }))
+  }, { additionalProperties: false }))
+}, { additionalProperties: false })
+
+const Id = Type.Object({ id: Type.String({ format: 'uuid' }) })
+
+const job = {
+  id: Type.String({ format: 'uuid' }),
+  name: Type.String(),
+  tenant: Type.Union([Type.String(), Type.Null()], { description: 'Whose job it is; null for the platform.' }),
+  state: State,
+  priority: Type.Integer(),
+  key: Type.Union([Type.String(), Type.Null()]),
+  attempts: Type.Integer({ description: 'That have begun.' }),
+  retryLimit: Type.Integer({ description: 'How often it is tried again after the first time.' }),
+  createdAt: Time('When it was sent.'),
+  startAfter: Time('It is not run before.'),
+  startedAt: orNull(Time('When its last attempt began.')),
+  endedAt: orNull(Time('When it was done, cancelled, or failed for good.')),
+  error: Type.Union([Type.Object({ name: Type.Optional(Type.String()), message: Type.String() }), Type.Null()], { description: 'Of the last attempt that failed.' })
+}
+const Listed = Type.Object(job)
+const Job = Type.Object({ ...job, data: Type.Record(Type.String(), Type.Unknown()) })
+
+const Age = (description: string) => Type.Union([Type.Number(), Type.Null()], { description })
+const Stats = Type.Object({
+  names: Type.Array(Type.Object({
+    name: Type.String(),
+    states: Type.Object(Object.fromEntries(states.map((state) => [state, Type.Integer()])), { description: `Jobs by state, each counted up to ${maxCounted}. Those that are done stay for a day, those that have failed for two weeks.` }),
+    oldestWaiting: Age('Seconds since the oldest job was sent that could be run now, and is not; null where there is none.')
+  })),
+  oldestWaiting: Age('The same of all names.')
+})
+
+const tags = ['Queue']
+const config = { access: 'platform-admin' } as const
+const refusals = [400, 401, 403, 429, 500, 503] as const
+
+export async function queueRoutes (app: FastifyInstance): Promise<void> {
+  requireDecorator(app, 'queue', 'queue', 'queue', 'queueRoutes')
+  // Without it nothing would stand between a stranger and the jobs of all tenants.
+  requireDecorator(app, 'auth', 'auth', 'queue', 'queueRoutes')
+  await app.register(conventions)
+  const { db, events, queue } = app
+  const list = createJobList(db)
+
+  app.get('/queue/stats', {
+    config,
+    schema: { tags, summary: 'How many jobs there are, by name and state, and how long the oldest waits', response: { 200: Stats, ...errorResponses(401, 403, 429, 500, 503) } }
+  }, async () => {
+    const names = await list.counts()
+    const oldest = names.flatMap(({ oldestWaiting }) => oldestWaiting ?? [])
+    return { names, oldestWaiting: oldest.length === 0 ? null : Math.max(...oldest) }
+  })
+
+  app.get<{ Querystring: Static<typeof Query> }>('/queue/jobs', {
+    config,
+    schema: {
+      tags,
+      summary: 'The jobs, the newest first',
+      description: `Without their data. \`total\` counts up to ${maxListed}. Those that have failed for good, the dead letters, are \`state=failed\`.`,
+      querystring: Query,
+      response: { 200: ListOf(Listed), ...errorResponses(...refusals) }
+    }
+  }, async ({ query: { state, name, tenant, ...query } }) => {
+    const page = pageOf(query)
+    const { data, total } = await list.page({ state, name, tenant }, page)
+    return { data: data.map(told), pagination: { ...page, total } }
+  })
+
+  app.post<{ Body: Static<typeof New> }>('/queue/jobs', {
+    config,
+    schema: { tags, summary: 'Send a job', description: 'Of a name that this server has defined.', body: New, response: { 201: Type.Object({ id: Type.String({ format: 'uuid' }) }), ...errorResponses(...refusals, 404, 409) } }
+  }, async (request, reply) => {
+    const { name, data = {}, options: { tenant = '', ...options } = {} } = request.body
+    const names = queue.names()
+    if (!names.includes(name)) throw invalidInput('/body/name', names.length === 0 ? 'no jobs are defined' : `must be one of ${names.join(', ')}`, 'enum')
+    const bytes = Buffer.byteLength(JSON.stringify(data))
+    if (bytes > maxDataBytes) throw invalidInput('/body/data', `must have at most ${maxDataBytes} bytes as JSON`, 'maxLength')
+    const id = await db.transaction().execute(async (transaction) => {
+      const id = await queue.send(name, { tenant, data, ...options }, transaction)
+      if (id !== null) await writeAudit(transaction, entryOf('queue.job.add', request, id, { name, tenant }))
+      return id
+    })
+    if (id === null) throw failure('stateConflict', { message: 'A job of this key waits already' })
+    return await reply.code(201).send({ id })
+  })
+
+  app.get<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {
+    config,
+    schema: { tags, summary: 'One job, with its data', params: Id, response: { 200: Job, ...errorResponses(...refusals, 404) } }
+  }, async ({ params: { id } }) => {
+    const found = await list.find(id)
+    if (found === null) throw failure('notFound')
+    return { ...told(found), data: found.data }
+  })
+
+  app.delete<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {
+    config,
+    schema: {
+      tags,
+      summary: 'Cancel a job that has not ended',
+      description: 'One that runs is told within seconds; what it did by then is done.',
+      params: Id,
+      response: { 200: Type.Object({ success: Type.Boolean() }), ...errorResponses(...refusals, 404, 409) }
+    }
+  }, async (request) => {
+    const { id } = request.params
+    await db.transaction().execute(async (transaction) => {
+      const { name, tenant } = changed(await list.cancel(transaction, id), 'cancelled')
+      await writeAudit(transaction, entryOf('queue.job.cancel', request, id, { name, tenant }))
+    })
+    return { success: true }
+  })
+
+  app.post<{ Params: Static<typeof Id> }>('/queue/jobs/:id/retry', {
+    config,
+    schema: {
+      tags,
+      summary: 'Run a job once more that has failed for good, or was cancelled',
+      params: Id,
+      bodyOptional: true,
+      body: Type.Object({}, { additionalProperties: false }),
+      response: { 200: Type.Object({ success: Type.Boolean() }), ...errorResponses(...refusals, 404, 409) }
+    }
+  }, async (request) => {
+    const { id } = request.params
+    await events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
+      const { name, tenant } = changed(await list.retry(transaction, id), 'retried')
+      await writeAudit(transaction, entryOf('queue.job.retry', request, id, { name, tenant }))
+    })
+    return { success: true }
+  })
+}
+
+function changed (job: Changed | null, what: string): Changed {
+  if (job === null) throw failure('notFound')
+  if (!job.done) throw failure('stateConflict', { message: `The job cannot be ${what}: it is in the state "${job.state}"`, extras: { state: job.state } })
+  return job
+}
+
+/** What administrators do with jobs stands in the platform's log. */
+function entryOf (action: AuditAction, request: ActingRequest, target: string, { name, tenant }: { readonly name: string, readonly tenant: string }) {
+  return { tenant: '', action, actor: actorOf(request), target, details: { name, ...tenant !== '' && { tenant } }, at: new Date() }
+}
+
+function told ({ tenant, createdAt, startAfter, startedAt, endedAt, error, ...row }: JobRow): Static<typeof Listed> {
+  return {
+    ...row,
+    tenant: tenant === '' ? null : tenant,
+    createdAt: createdAt.toISOString(),
+    startAfter: startAfter.toISOString(),
+    startedAt: startedAt?.toISOString() ?? null,
+    endedAt: endedAt?.toISOString() ?? null,
+    error: typeof error?.message === 'string' ? { ...typeof error.name === 'string' && { name: error.name }, message: error.message } : null
+  }
+}
+
+export default fp(queueRoutes, { name: 'tenantry-queue-routes', fastify: '5.x', encapsulate: true })
