@@ -18,6 +18,7 @@ export const auditActions = [
   'rbac.role.create', 'rbac.role.update', 'rbac.role.delete', 'rbac.permission.create', 'rbac.permission.delete', 'rbac.assign', 'rbac.unassign',
   'billing.upgrade', 'billing.plan', 'billing.subscription', 'billing.payment', 'billing.event', 'billing.event_unclaimed',
   'tenant_billing.product.create', 'tenant_billing.checkout.create', 'tenant_billing.subscription.cancel',
+  'workflow.run', 'workflow.cancel',
   'queue.job.add', 'queue.job.cancel', 'queue.job.retry',
   'tenant.create', 'tenant.update', 'tenant.delete', 'migration.apply'
 ] as const

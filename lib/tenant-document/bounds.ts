@@ -1,15 +1,16 @@
 /** How much a tenant's document may hold: told before anything in it is read, and in turns however much it is. */
 import type { Pace } from '../pace.js'
 import { ConfigError, pointerTo, type Fault } from '../config/faults.js'
+import { createPace } from '../pace.js'
 import { isRecord } from '../plain-value.js'
-import { maxRoutes } from './schema.js'
+import { maxRoutes, maxWorkflows } from './schema.js'
 
 /** Of the document. */
 const maxTotal = { bytes: 1_048_576, values: 100_000, templates: 10_000 }
 /** With this fault the count ends. */
 export const maxFaults = 100
 
-const maxMembers = 50 // of the document itself; it knows nine
+const maxMembers = 50 // of the document itself; it knows ten
 const maxDepth = 64 // objects and arrays within each other
 
 /** Of one piece, since it is read in one turn. */
@@ -22,6 +23,7 @@ interface Bounds {
 }
 
 const route: Bounds = { what: 'a route', bytes: 65_536, values: 2000, templates: 500, depth: maxDepth - 2 }
+const workflow: Bounds = { ...route, what: 'a workflow' }
 const section: Bounds = { what: 'a section', bytes: 131_072, values: 3000, templates: 500, depth: maxDepth - 1 }
 const settings: Bounds = { what: 'the section `settings`', bytes: 65_536, values: 10_000, templates: Infinity, depth: 16 }
 
@@ -29,13 +31,14 @@ const settings: Bounds = { what: 'the section `settings`', bytes: 65_536, values
 interface Size { bytes: number, values: number, templates: number }
 
 /**
- * The members of a document that holds no more than it may: 1 MB of JSON, 500 routes of 64 KB, 10,000 templates, 100,000
+ * The members of a document that holds no more than it may: 1 MB of JSON, 500 routes and 100 workflows of 64 KB each, 10,000 templates, 100,000
  * values, 64 levels. Rejects with a ConfigError where it holds more, or is no object.
  */
 export async function membersOf (document: unknown, pace: Pace): Promise<Readonly<Record<string, unknown>>> {
   if (!isRecord(document)) throw new ConfigError([{ pointer: '', message: 'expected an object' }])
-  const { routes } = document
+  const { routes, workflows } = document
   if (Array.isArray(routes) && routes.length > maxRoutes) throw new ConfigError([{ pointer: '/routes', message: `expected at most ${maxRoutes} items` }])
+  if (Array.isArray(workflows) && workflows.length > maxWorkflows) throw new ConfigError([{ pointer: '/workflows', message: `expected at most ${maxWorkflows} items` }])
   if (Object.keys(document).length > maxMembers) throw new ConfigError([{ pointer: '', message: `the document has at most ${maxMembers} members` }])
   const total: Size = { bytes: 1, values: 1, templates: 0 } // each member brings a comma; the last one's is the closing brace
   const faults: Fault[] = []
@@ -52,17 +55,24 @@ export async function membersOf (document: unknown, pace: Pace): Promise<Readonl
   return document
 }
 
-/** What is read as one: each route, and each other member of the document; `name` are the bytes that it takes besides. */
+/** Rejects with a ConfigError where a value that is read as one, as a route is, holds more than a route may. */
+export async function requireBounds (value: unknown, pointer: string): Promise<void> {
+  const message = await overstep(value, { ...route, what: 'it' }, { bytes: 0, values: 0, templates: 0 }, createPace())
+  if (message !== null) throw new ConfigError([{ pointer, message }])
+}
+
+/** What is read as one: each route and each workflow, and each other member of the document; `name` are the bytes that it takes besides. */
 function * piecesOf (document: Readonly<Record<string, unknown>>): Generator<{ pointer: string, value: unknown, bounds: Bounds, name: number }> {
   for (const [name, value] of Object.entries(document)) {
     const pointer = pointerTo('', name)
     const bytes = jsonBytes(name) + 2 // with colon and comma
-    if (name !== 'routes' || !Array.isArray(value)) {
+    if (!(name === 'routes' || name === 'workflows') || !Array.isArray(value)) {
       yield { pointer, value, bounds: name === 'settings' ? settings : section, name: bytes }
       continue
     }
     yield { pointer, value: [], bounds: section, name: bytes }
-    for (let index = 0; index < value.length; index++) yield { pointer: pointerTo(pointer, index), value: value[index], bounds: route, name: index === 0 ? 0 : 1 }
+    const bounds = name === 'routes' ? route : workflow
+    for (let index = 0; index < value.length; index++) yield { pointer: pointerTo(pointer, index), value: value[index], bounds, name: index === 0 ? 0 : 1 }
   }
 }
 

@@ -99,7 +99,7 @@ function partsWithSecrets (document: unknown): string[] {
 }
 
 /** The faults of a document as a caller sees those of a body. */
-function refuse (error: unknown): never {
+export function refuse (error: unknown): never {
   if (!(error instanceof ConfigError)) throw error
   const details = error.faults.slice(0, maxDetails).map(({ pointer, message, suggestion }) => ({
     path: pointer,

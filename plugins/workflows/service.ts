@@ -1,8 +1,21 @@
 /** What `app.workflows` is: asynchronous runs of workflows (DESIGN 9). */
 import type { Actor } from '../../lib/audit.js'
 import type { Scope } from '../../lib/compiler/types.js'
+import type { Engine } from '../../lib/database/engine.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
+import type { Queue } from '../queue/index.js'
 import type { LimitedUser } from '../resource-limits/rules.js'
+import type { ResourceLimits } from '../resource-limits/service.js'
+import type { Documents, TenantWorkflows } from './documents.js'
+import type { StepRunners } from './step-runners.js'
+import type { ListedRun, ReadRun, RunStatus, RunStore, StoredRun, Viewer } from './store.js'
+import { writeAudit } from '../../lib/audit.js'
+import { failure } from '../../lib/errors.js'
+import { isRunId } from './store.js'
+import { definitionText, scopeText } from './stored.js'
+
+/** The name of the job that runs one. */
+export const runTask = 'workflow.run'
 
 export interface NewRun {
   /** Whose run it is; empty for the platform. */
@@ -27,4 +40,89 @@ export interface WorkflowRuns {
   start (run: NewRun): Promise<{ workflowId: string }>
   /** Where the status of a run is told, as a path. */
   statusUrl (workflowId: string): string
+  /** Throws `notFound` for a run that the viewer does not see. */
+  read (viewer: Viewer, workflowId: string): Promise<ReadRun>
+  /** The newest first. */
+  list (viewer: Viewer, status: RunStatus | undefined, page: { readonly limit: number, readonly offset: number }): Promise<{ data: ListedRun[], total: number }>
+  /** Nothing more of it is written, and what of it runs is ended. Throws `notFound`, and `stateConflict` where it has ended. */
+  cancel (viewer: Viewer, workflowId: string, actor: Actor): Promise<void>
+  /** The workflows of documents. */
+  readonly documents: Documents
+  /** Who runs kinds of steps that other parts of the server have. */
+  readonly steps: StepRunners
+  /** Where tenants' documents come from; without it they have none. The plugin tenant-config says it. */
+  useTenants (source: TenantWorkflows): void
+}
+
+export interface WorkflowRunsParts {
+  readonly engine: Engine
+  readonly queue: Queue
+  readonly store: RunStore
+  readonly documents: Documents
+  readonly steps: StepRunners
+  readonly useTenants: (source: TenantWorkflows) => void
+  /** null where the plugin is not registered. */
+  readonly limits: () => ResourceLimits | null
+  /** Of the paths of the endpoints. */
+  readonly prefix: string
+}
+
+/** What is written with a run's job. */
+interface StartRow extends Omit<StoredRun, 'id' | 'tenant'> {
+  readonly actor: Actor | undefined
+}
+
+export function createWorkflowRuns ({ engine, queue, store, documents, steps, useTenants, limits, prefix }: WorkflowRunsParts): WorkflowRuns {
+  // The id of its job is that of the run.
+  const send = queue.sendWith<StartRow>(runTask, async (transaction, sent) => {
+    await store.insert(transaction, sent.map(({ id, tenant, row }) => ({ ...row, id, tenant })))
+    const at = new Date()
+    const entries = sent.flatMap(({ id, tenant, row: { actor, workflow } }) => actor === undefined ? [] : [{ tenant, action: 'workflow.run', actor, target: id, details: { workflow }, at } as const])
+    if (entries.length > 0) await writeAudit(transaction, ...entries)
+  })
+
+  return {
+    documents,
+    steps,
+    useTenants,
+    statusUrl: (workflowId) => `${prefix}/agent/workflow/status?workflowId=${workflowId}`,
+
+    async start ({ tenant, user, workflow, scope, limitedUser = null, actor }) {
+      const row: StartRow = { user, workflow: workflow.id, definition: definitionText(workflow), scope: scopeText(workflow, scope), actor }
+      const taken = limits()?.take(limitedUser, { resource: 'workflow', metric: 'count', amount: 1 })
+      const share = taken instanceof Promise ? await taken : taken
+      try {
+        const id = await send({ tenant, data: {} }, row, row.definition.length + row.scope.length)
+        if (id === null) throw new Error('the job of a run has no key that could wait')
+        return { workflowId: id }
+      } catch (error) {
+        // Whoever tries again finds what there was.
+        await share?.give()
+        throw error
+      }
+    },
+
+    async read (viewer, workflowId) {
+      const run = isRunId(workflowId) ? await store.read(viewer, workflowId) : undefined
+      if (run === undefined) throw failure('notFound')
+      return run
+    },
+
+    list: (viewer, status, page) => store.list(viewer, status, page),
+
+    async cancel (viewer, workflowId, actor) {
+      const { tenant } = viewer
+      if (!isRunId(workflowId)) throw failure('notFound')
+      // Whoever has it hears of it.
+      const canceled = await engine.events.change({ topic: 'workflows', tenant }, async (transaction) => {
+        const done = await store.cancel(transaction, viewer, workflowId)
+        if (done) await writeAudit(transaction, { tenant, action: 'workflow.cancel', actor, target: workflowId, at: new Date() })
+        return done
+      })
+      if (canceled) return
+      const status = await store.status(viewer, workflowId)
+      if (status === undefined) throw failure('notFound')
+      throw failure('stateConflict', { message: `The run is ${status}: it has ended`, extras: { status } })
+    }
+  }
 }

@@ -1,0 +1,107 @@
+/** The journal of an asynchronous run: how steps ended is in the database before the next one begins. */
+import type { Engine, Statement } from '../../lib/database/engine.js'
+import type { HeldRun } from './store.js'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { failure, isFailure } from '../../lib/errors.js'
+import { Interrupted, type Journal, type StepOutcome } from './journal.js'
+import { beginStep, endStep, storedError } from './store.js'
+
+const maxResultBytes = 1_048_576 // of one step, as JSON
+const maxKeptBytes = 16 * 1_048_576 // of all steps of a run
+const outagePauseMs = 1000
+
+export interface DurableJournalParts {
+  readonly engine: Engine
+  readonly run: HeldRun
+  /** How steps ended in earlier attempts. */
+  readonly outcomes: ReadonlyMap<string, StepOutcome>
+  /** The steps whose statements the journal runs: that they began is not written before. */
+  readonly databaseSteps: ReadonlySet<string>
+  /** Aborted when the attempt is over. */
+  readonly signal: AbortSignal
+}
+
+type RunStatement = (statement: Statement, values: readonly unknown[]) => Promise<string | null>
+
+/** Rejects with `answerTooLarge`, and writes nothing, for a result that is larger than 1 MiB, or than what is left of 16 MiB for the run. */
+export function createDurableJournal ({ engine, run: { tenant, id, attempt }, outcomes, databaseSteps, signal }: DurableJournalParts): Journal {
+  const options = { tenantId: tenant === '' ? null : tenant }
+  let kept = 0
+  for (const { result } of outcomes.values()) kept += sizeOf(result)
+
+  function requireRoom ({ result }: StepOutcome): void {
+    const size = sizeOf(result)
+    if (size > maxResultBytes) throw failure('answerTooLarge', { message: `The result of a step has at most ${maxResultBytes} bytes as JSON: this one has ${size}` })
+    if (kept + size > maxKeptBytes) throw failure('answerTooLarge', { message: `The results of all steps of a run have at most ${maxKeptBytes} bytes as JSON` })
+  }
+
+  async function write (statement: Statement, values: readonly unknown[], run: RunStatement): Promise<void> {
+    let answer
+    try {
+      answer = await run(statement, [tenant, id, attempt, ...values])
+    } catch (error) {
+      throw new Interrupted('the database does not take how the run goes on', { cause: error })
+    }
+    if (answer === null) throw new Interrupted('the run is no longer this attempt\'s')
+  }
+
+  const alone: RunStatement = (statement, values) => engine.text(statement, values, options)
+
+  return {
+    runId: id,
+    outcome: (step) => outcomes.get(step),
+
+    started (step) {
+      if (!databaseSteps.has(step)) return write(beginStep, [step], alone)
+    },
+
+    async database (step, run) {
+      let isReached = false
+      try {
+        const outcome = await engine.transaction(options, async (session) => {
+          isReached = true
+          const outcome = await run((bound) => session.text(bound.statement, bound.values))
+          requireRoom(outcome)
+          await write(endStep, valuesOf(step, outcome), (statement, values) => session.text(statement, values))
+          return outcome
+        })
+        kept += sizeOf(outcome.result)
+        return outcome
+      } catch (error) {
+        // Where the connection was lost later nobody knows whether it was committed: the next attempt reads it.
+        if (!isReached) throw new Interrupted('the database is lost', { cause: error })
+        throw error
+      }
+    },
+
+    async finished (step, outcome) {
+      requireRoom(outcome)
+      for (;;) {
+        try {
+          await write(endStep, valuesOf(step, outcome), alone)
+          kept += sizeOf(outcome.result)
+          return
+        } catch (error) {
+          // What is done is not to be done again: it is written for as long as the attempt has the run.
+          if (!isOutage(error)) throw error
+          if (signal.aborted) throw error
+        }
+        await sleep(outagePauseMs, undefined, { signal }).catch(() => {})
+      }
+    }
+  }
+}
+
+/** The database cannot be reached, or not in time. */
+export function isOutage (error: unknown): boolean {
+  const { cause } = Object(error)
+  return [error, cause].some((one) => isFailure(one, 'databaseUnavailable') || isFailure(one, 'databaseBusy'))
+}
+
+function valuesOf (step: string, { status, result, error }: StepOutcome): unknown[] {
+  return [step, status, result, error === null ? null : JSON.stringify(storedError(error))]
+}
+
+function sizeOf (result: string | null): number {
+  return result === null ? 0 : Buffer.byteLength(result)
+}

@@ -1,0 +1,84 @@
+/** The end of a run: its result, the event and the callback are written in one transaction (DESIGN 9). */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { Scope } from '../../lib/compiler/types.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { CompiledCallback } from '../../lib/workflows/types.js'
+import type { Webhooks } from '../webhooks/service.js'
+import type { HeldRun, RunEnd, RunStore } from './store.js'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isOutage } from './durable-journal.js'
+import { Interrupted } from './journal.js'
+
+const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,144
+const outagePauseMs = 1000
+
+export interface EndParts {
+  readonly store: RunStore
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  /** null where the plugin is not registered: then nobody is told. */
+  readonly webhooks: () => Webhooks | null
+  readonly log: FastifyBaseLogger
+}
+
+/** Where the end is told. */
+export interface Address {
+  readonly url: string
+  /** null: the tenant's generated one signs. */
+  readonly secret: string | null
+  readonly trusted: boolean
+}
+
+/** Writes the end for as long as the attempt has the run; rejects with `Interrupted` where it has it no more. */
+export type EndRun = (run: HeldRun & { readonly workflow: string | null }, end: RunEnd, address: Address | null, signal: AbortSignal) => Promise<void>
+
+export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
+  async function write (run: Parameters<EndRun>[0], end: RunEnd, address: Address | null): Promise<boolean> {
+    const told = webhooks()
+    if (address !== null && told === null) log.warn({ workflow: run.id, tenant: run.tenant }, 'the end of a workflow is told to nobody: the plugin "tenantry/plugins/webhooks" is not registered')
+    return await dbFor(run.tenant).transaction().execute(async (transaction) => {
+      if (!await store.end(transaction, run, end)) return false
+      if (told === null) return true
+      const event = { tenant: run.tenant, type: `workflow.${end.status}`, subject: run.id, data: dataOf(run, end), at: new Date() }
+      await told.emit(transaction, event)
+      if (address !== null) await told.callback(transaction, { ...event, ...address })
+      return true
+    })
+  }
+
+  return async (run, end, address, signal) => {
+    for (;;) {
+      try {
+        // After an outage nobody knows whether it is written: the next attempt finds nothing to do.
+        if (!await write(run, end, address)) throw new Interrupted('the run is no longer this attempt\'s')
+        webhooks()?.wake()
+        return
+      } catch (error) {
+        if (!isOutage(error) || signal.aborted) throw error
+      }
+      await sleep(outagePauseMs, undefined, { signal }).catch(() => {})
+    }
+  }
+}
+
+/** Where the callback goes; null, and a warning, where that cannot be said: it is never signed with what is no secret. */
+export function addressOf (callback: CompiledCallback, scope: Scope, log: FastifyBaseLogger): Address | null {
+  const url = callback.url.evaluate(scope)
+  const secret = callback.secret === null ? null : callback.secret.evaluate(scope)
+  if (typeof url !== 'string' || !/^https?:\/\//i.test(url) || !URL.canParse(url)) {
+    log.warn('the end of a workflow is told to nobody: `webhookOnComplete` is no address')
+    return null
+  }
+  if (secret !== null && (typeof secret !== 'string' || secret === '' || secret.includes('{{'))) {
+    log.warn('the end of a workflow is told to nobody: the secret of `webhookOnComplete` is not there, or has expired')
+    return null
+  }
+  return { url, secret, trusted: callback.trusted }
+}
+
+function dataOf ({ id, workflow }: Parameters<EndRun>[0], end: RunEnd): object {
+  const run = { workflowId: id, workflow, status: end.status }
+  if (end.status === 'failed') return { ...run, error: end.error }
+  if (Buffer.byteLength(end.result) > maxToldBytes) return { ...run, result: null, truncated: true }
+  return { ...run, result: JSON.parse(end.result) }
+}

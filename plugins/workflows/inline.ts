@@ -1,0 +1,41 @@
+/** A workflow that a caller sends: it is read as if it stood in the tenant's document, with all of its bounds. */
+import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/index.js'
+import { Type } from 'typebox'
+import { Section } from '../../lib/config/schema/annotations.js'
+import { FaultList } from '../../lib/config/faults.js'
+import { readAs } from '../../lib/config/reader.js'
+import { Workflow } from '../../lib/config/schema/workflow.js'
+import { requireBounds } from '../../lib/tenant-document/bounds.js'
+import { readingOf } from '../../lib/tenant-document/read.js'
+import { refuse } from '../tenant-config/service.js'
+
+const Inline = Section({ id: Type.Optional(Workflow.properties.id), steps: Workflow.properties.steps, webhookOnComplete: Workflow.properties.webhookOnComplete }, { description: 'The workflow.' })
+
+const secretTemplate = /^\{\{\s*secret:[^{}|]+\}\}$/
+
+interface InlineBody {
+  readonly id?: string | undefined
+  readonly steps: readonly unknown[]
+  readonly webhookOnComplete?: unknown
+}
+
+/** Throws `configInvalid` that names every fault. */
+export async function readInline ({ id, steps, webhookOnComplete }: InlineBody, compile: (definition: WorkflowDefinition, faults: FaultList) => Promise<CompiledWorkflow | null>): Promise<CompiledWorkflow> {
+  const faults = new FaultList()
+  try {
+    const sent = { ...id !== undefined && { id }, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
+    await requireBounds(sent, '/body')
+    const read = readAs(Inline, sent, '/body', readingOf(faults))
+    faults.throwIfAny()
+    if (read === undefined) throw new Error('a workflow could not be read, and has no fault')
+    const { webhookOnComplete: callback } = read
+    // It would stand in the row of the run.
+    if (typeof callback === 'object' && callback.secret !== undefined && !secretTemplate.test(callback.secret)) faults.add('/body/webhookOnComplete/secret', 'expected a secret of the tenant, as {{secret:KEY}}')
+    const workflow = await compile({ named: true, ...read }, faults)
+    faults.throwIfAny()
+    if (workflow === null) throw new Error('a workflow could not be compiled, and has no fault')
+    return workflow
+  } catch (error) {
+    return refuse(error)
+  }
+}

@@ -1,0 +1,135 @@
+/** Runs asynchronous workflows: the handler of their jobs. Any process may carry on with what another has begun. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Engine } from '../../lib/database/engine.js'
+import type { StoredError } from '../../lib/database/workflow-tables.js'
+import type { CompiledStep, CompiledWorkflow } from '../../lib/workflows/types.js'
+import type { CacheStore } from '../cache/store.js'
+import type { Integrations } from '../integrations/integrations.js'
+import type { Job } from '../queue/index.js'
+import type { Secrets, SecretValues } from '../secrets/service.js'
+import type { Tenants } from '../tenancy/index.js'
+import type { Documents } from './documents.js'
+import type { EndRun, Address } from './end.js'
+import type { StepRunners } from './step-runners.js'
+import type { HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
+import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
+import { createDurableJournal } from './durable-journal.js'
+import { addressOf } from './end.js'
+import { Interrupted } from './journal.js'
+import { runWorkflow } from './runner.js'
+import { readScope } from './stored.js'
+
+/** Attempts after which a run has failed: it ends the processes that run it, or nothing of it can be read. */
+const maxAttempts = 20
+
+/** What of other plugins a run uses: null where one is not registered. */
+export interface RunPlugins {
+  readonly cache: CacheStore | null
+  readonly integrations: Integrations | null
+  readonly secrets: Secrets | null
+}
+
+export interface RunJobParts {
+  readonly engine: Engine
+  readonly store: RunStore
+  readonly documents: Documents
+  readonly tenants: Tenants
+  readonly plugins: () => RunPlugins
+  readonly steps: StepRunners
+  readonly end: EndRun
+  readonly log: FastifyBaseLogger
+}
+
+export interface RunJob {
+  /** Rejects where the run is not at its end: it is tried again. */
+  handle (job: Pick<Job, 'id' | 'tenant' | 'attempt' | 'signal'>): Promise<void>
+  /** Runs of the tenant may have been canceled, or be gone: ends what of them runs here. */
+  check (tenant: string): Promise<void>
+}
+
+/** How a run ended, and where that is told. */
+interface Ended {
+  readonly end: RunEnd
+  readonly address: Address | null
+}
+
+const noValues: SecretValues = new Map()
+
+export function createRunJob ({ engine, store, documents, tenants, plugins, steps, end, log: ownLog }: RunJobParts): RunJob {
+  const running = new Map<HeldRun, AbortController>()
+
+  async function attempted (run: TakenRun, attempt: number, signal: AbortSignal, log: FastifyBaseLogger): Promise<Ended> {
+    const { tenant: id } = run
+    const tenant = id === '' ? null : await tenants.get(id)
+    if (id !== '' && (tenant === null || tenant.status === 'deleting')) throw new Interrupted('the tenant is gone')
+    const workflow = await documents.stored(id, run.definition)
+    if (workflow === null) return { end: failed(catalogue.schemaChanged), address: null }
+    const scope = readScope(run, tenant, await secretsOf(workflow, id))
+    const address = () => workflow.callback === null ? null : addressOf(workflow.callback, scope, log)
+    if (tenant?.status === 'suspended') return { end: failed(catalogue.tenantSuspended), address: address() }
+    if (attempt > maxAttempts) return { end: failed({ ...catalogue.internal, message: 'The run was begun too often without coming to its end' }), address: address() }
+
+    // Those of the first attempt are not there yet. What an earlier one writes from now on is refused.
+    const outcomes = run.attempt === 1 ? new Map() : await store.outcomes(id, run.id)
+    const { cache, integrations } = plugins()
+    // The process that wrote may have been lost before it told the cache.
+    if (outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
+    const journal = createDurableJournal({ engine, run, outcomes, databaseSteps: new Set(databaseSteps(workflow.steps)), signal })
+    try {
+      const { result } = await runWorkflow(workflow, scope, { journal, cache, integrations, steps, signal, log })
+      return { end: { status: 'completed', result }, address: address() }
+    } catch (error) {
+      if (error instanceof Interrupted || signal.aborted || isFailure(error, 'databaseUnavailable')) throw error
+      if (!(error instanceof TenantryError)) log.error({ err: error }, 'a workflow failed unexpectedly')
+      return { end: failed(error instanceof TenantryError ? error : catalogue.internal), address: address() }
+    }
+  }
+
+  async function secretsOf ({ secrets: keys }: CompiledWorkflow, tenant: string): Promise<SecretValues> {
+    const { secrets } = plugins()
+    if (keys.length === 0 || secrets === null || tenant === '') return noValues
+    const values = await secrets.values(tenant)
+    secrets.accessed(tenant, keys)
+    return values
+  }
+
+  return {
+    async handle ({ id, tenant, attempt, signal }) {
+      const run = await store.take(tenant, id)
+      // It has ended: somebody else was as far, or it was canceled.
+      if (run === undefined) return
+      const log = ownLog.child({ workflowId: id, tenant })
+      const canceled = new AbortController()
+      running.set(run, canceled)
+      try {
+        const over = AbortSignal.any([signal, canceled.signal])
+        const ended = await attempted(run, attempt, over, log)
+        await end(run, ended.end, ended.address, over)
+      } catch (error) {
+        // Of one that was canceled nothing is to be tried again. Of one that another attempt has, only that one says that it is done.
+        if (await store.isOpen(tenant, id).catch(() => true)) throw error
+      } finally {
+        running.delete(run)
+      }
+    },
+
+    async check (tenant) {
+      const own = [...running].filter(([run]) => run.tenant === tenant)
+      if (own.length === 0) return
+      const held = await store.heldOf(tenant, own.map(([run]) => run))
+      for (const [{ id }, controller] of own) if (!held.has(id)) controller.abort(new Interrupted('the run was canceled, or is gone'))
+    }
+  }
+}
+
+function failed ({ message, code }: StoredError): RunEnd {
+  return { status: 'failed', error: { message, code } }
+}
+
+function * databaseSteps (steps: readonly CompiledStep[]): Generator<string> {
+  for (const step of steps) {
+    if (step.kind === 'database') yield step.id
+    if (step.kind === 'parallel') yield * databaseSteps(step.steps)
+    if (step.kind === 'switch') yield * databaseSteps([...step.cases.values(), ...step.fallback === null ? [] : [step.fallback]])
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * The endpoints of workflows and their schemas (SPEC "Agent", DESIGN 9 and 10). A route group: it registers endpoints and
+ * decorates nothing. Needs the plugins workflows, auth and tenancy.
+ */
+import type {} from '../auth/index.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Scope } from '../../lib/compiler/types.js'
+import type { CompiledWorkflow } from '../../lib/workflows/index.js'
+import type { Viewer } from './store.js'
+import fp from 'fastify-plugin'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { everyStep } from '../../lib/workflows/every-step.js'
+import { actorOf } from '../audit/actor.js'
+import { callerOf, holds, requirePermissions } from '../auth/access.js'
+import conventions, { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import { requireDecorator } from '../requirement.js'
+import { limitedUser } from '../resource-limits/service.js'
+import { tenantOf } from '../tenancy/required.js'
+import { readInline } from './inline.js'
+import { createInRequest } from './in-request.js'
+import { maxCounted, runStatuses, type ListedRun, type ReadRun, type StoredStep } from './store.js'
+import { readDefinition } from './stored.js'
+
+const closed = { additionalProperties: false } as const
+const WorkflowId = Type.String({ format: 'uuid', description: 'The run, as it was answered when it was started.' })
+const Time = Type.String({ format: 'date-time' })
+const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema) => Type.Union([schema, Type.Null()])
+const RunError = Type.Object({ message: Type.String(), code: Type.String() }, { description: 'Why it failed.' })
+const Status = Type.Enum([...runStatuses])
+const Name = Type.Union([Type.String(), Type.Null()], { description: 'The id of the workflow; null for one that has none.' })
+
+const StepStatus = Type.Object({
+  id: Type.String(),
+  status: Type.Enum(['pending', 'running', 'completed', 'failed', 'skipped', 'canceled'], { description: '`pending`: it has not begun.' }),
+  startedAt: orNull(Time),
+  finishedAt: orNull(Time),
+  error: Type.Optional(RunError)
+})
+const RunStatus = Type.Object({
+  workflowId: Type.String({ format: 'uuid' }),
+  workflow: Name,
+  status: Status,
+  steps: Type.Array(StepStatus, { description: 'All of them, in the order of the declaration.' }),
+  result: Type.Optional(Type.Unknown({ description: 'Of a completed run: that of the last step that ran.' })),
+  error: Type.Optional(RunError),
+  createdAt: Time,
+  finishedAt: orNull(Time)
+})
+const Run = Type.Object({ workflowId: Type.String({ format: 'uuid' }), workflow: Name, status: Status, error: Type.Optional(RunError), createdAt: Time, finishedAt: orNull(Time) })
+const Completed = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('completed'), result: Type.Unknown({ description: 'That of the last step that ran.' }) })
+const Queued = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('queued'), statusUrl: Type.String({ description: 'Where its status is told.' }) })
+const Canceled = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('canceled') })
+const Listed = Type.Object({
+  workflows: Type.Array(Type.Object({
+    id: Type.String({ description: 'What `ref` names.' }),
+    source: Type.Enum(['tenant', 'platform'], { description: 'Whose document it stands in.' }),
+    steps: Type.Integer({ description: 'How many steps it has.' })
+  }))
+})
+
+const Id = Type.Object({ workflowId: WorkflowId }, closed)
+const RunsQuery = Type.Object({ status: Type.Optional(Status), ...pageQuery('Runs', maxCounted) }, closed)
+const Async = Type.Optional(Type.Boolean({ description: 'false runs it within the request, and answers its result. Default: true.' }))
+const Input = Type.Optional(Type.Unknown({ description: 'What `{{input.field}}` reads.' }))
+const NamedBody = Type.Object({ ref: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', description: "The id of a workflow: the tenant's, or else the platform's." }), input: Input, async: Async }, closed)
+const InlineBody = Type.Object({
+  id: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', description: 'A name for the list of runs.' })),
+  steps: Type.Array(Type.Object({}, { additionalProperties: true }), { minItems: 1, maxItems: 100, description: 'The steps, as in `workflows` of a document.' }),
+  input: Input,
+  async: Async,
+  webhookOnComplete: Type.Optional(Type.Unknown({ description: 'Where the end is told: a URL, or `{url, secret}` with the secret as `{{secret:KEY}}`.' }))
+}, closed)
+
+const tags = ['Workflows']
+const config = { access: 'user' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+const runRefusals = [...refusals, 402, 409, 413, 424, 502, 504] as const
+
+export async function workflowRoutes (app: FastifyInstance): Promise<void> {
+  requireDecorator(app, 'workflows', 'workflows', 'workflows', 'workflowRoutes')
+  // Without them nothing would stand between a stranger, or another tenant, and these runs.
+  requireDecorator(app, 'auth', 'auth', 'workflows', 'workflowRoutes')
+  requireDecorator(app, 'tenancy', 'tenancy', 'workflows', 'workflowRoutes')
+  await app.register(conventions)
+  const { workflows } = app
+  const { documents } = workflows
+  const inRequest = createInRequest(app)
+
+  async function run (workflow: CompiledWorkflow, input: unknown, isAsync: boolean, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const tenant = request.tenant?.id ?? ''
+    if (workflow.tenantScoped && tenant === '') throw failure('tenantRequired')
+    const scope = scopeOf(request, input)
+    if (!isAsync) return await inRequest(workflow, scope, request, reply)
+    const { workflowId } = await workflows.start({ tenant, user: callerOf(request).sub, workflow, scope, limitedUser: limitedUser(request), actor: actorOf(request) })
+    return await reply.code(202).send({ workflowId, status: 'queued', statusUrl: workflows.statusUrl(workflowId) })
+  }
+
+  app.post<{ Body: Static<typeof InlineBody> }>('/agent/workflow', {
+    config: { access: 'tenant-admin', permission: 'config:write' },
+    schema: {
+      tags,
+      summary: 'Run a workflow whose steps are sent',
+      description: "The steps are those that the tenant's own document could have, and use its connectors. Whoever names secrets in them needs the permission `secrets:write` too.",
+      body: InlineBody,
+      response: { 200: Completed, 202: Queued, ...errorResponses(...runRefusals) }
+    }
+  }, async (request, reply) => {
+    const tenant = tenantOf(request)
+    const { input, async: isAsync = true } = request.body
+    const workflow = await readInline(request.body, (definition, faults) => documents.own(tenant, definition, '/body', faults))
+    if (workflow.secrets.length > 0 && !await holds(request, 'secrets:write')) throw failure('forbidden', { message: 'Steps that name a secret are run by who holds the permission secrets:write too' })
+    return await run(workflow, input, isAsync, request, reply)
+  })
+
+  app.post<{ Body: Static<typeof NamedBody> }>('/agent/workflow/run', {
+    config,
+    schema: { tags, summary: 'Run a workflow by its name', body: NamedBody, response: { 200: Completed, 202: Queued, ...errorResponses(...runRefusals) } }
+  }, async (request, reply) => {
+    const { ref, input, async: isAsync = true } = request.body
+    const named = await documents.find(request.tenant?.id ?? '', ref)
+    if (named === undefined) throw failure('notFound', { message: `There is no workflow "${ref}"` })
+    await requirePermissions(request, named.requiredPermissions)
+    const workflow = named.compiled()
+    if (workflow === null) throw failure('schemaChanged')
+    return await run(workflow, input, isAsync, request, reply)
+  })
+
+  app.get<{ Querystring: Static<typeof Id> }>('/agent/workflow/status', {
+    config,
+    schema: { tags, summary: 'How far a run is', description: 'Of a run of the caller; administrators see all runs of their tenant.', querystring: Id, response: { 200: RunStatus, ...errorResponses(...refusals) } }
+  }, async (request) => statusOf(await workflows.read(viewerOf(request), request.query.workflowId)))
+
+  app.get<{ Querystring: Static<typeof RunsQuery> }>('/agent/workflow/runs', {
+    config,
+    schema: { tags, summary: 'Runs, the newest first', description: `Those of the caller; for administrators all of their tenant, kept for 30 days. \`total\` counts up to ${maxCounted}.`, querystring: RunsQuery, response: { 200: ListOf(Run), ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const page = pageOf(request.query)
+    const { data, total } = await workflows.list(viewerOf(request), request.query.status, page)
+    return { data: data.map(listed), pagination: { ...page, total } }
+  })
+
+  app.post<{ Body: Static<typeof Id> }>('/agent/workflow/cancel', {
+    config,
+    schema: { tags, summary: 'End a run that has not ended', description: 'What its steps have done stays done; nothing more is.', body: Id, response: { 200: Canceled, ...errorResponses(...refusals, 409) } }
+  }, async (request) => {
+    const { workflowId } = request.body
+    await workflows.cancel(viewerOf(request), workflowId, actorOf(request))
+    return { workflowId, status: 'canceled' }
+  })
+
+  app.get('/agent/workflows', {
+    config,
+    schema: { tags, summary: 'The workflows that can be run by name', response: { 200: Listed, ...errorResponses(...refusals) } }
+  }, async (request) => ({ workflows: await documents.list(request.tenant?.id ?? '') }))
+}
+
+/** Administrators see all runs of their tenant, or of the platform; others their own. */
+function viewerOf (request: FastifyRequest): Viewer {
+  const { role, sub } = callerOf(request)
+  return { tenant: request.tenant?.id ?? '', user: role === 'admin' ? undefined : sub }
+}
+
+/** What a workflow with a name reads: its input, and who runs it. */
+function scopeOf (request: FastifyRequest, input: unknown): Scope {
+  const auth = callerOf(request)
+  return { body: null, params: {}, query: {}, headers: {}, auth, tenant: request.tenant ?? null, secrets: new Map(), results: {}, fullAccess: auth.role === 'admin', input: input ?? null }
+}
+
+function statusOf ({ definition, result, steps, ...run }: ReadRun): Static<typeof RunStatus> {
+  const begun = new Map(steps.map((step) => [step.step, step]))
+  const isOver = run.finishedAt !== null
+  const declared = [...everyStep(readDefinition(definition).definition.steps)]
+  return {
+    ...listed(run),
+    steps: declared.map(({ id }) => stepOf(id, begun.get(id), isOver)),
+    ...result !== null && { result: JSON.parse(result) }
+  }
+}
+
+/** A step of a run that is over neither waits nor runs. */
+function stepOf (id: string, step: StoredStep | undefined, isOver: boolean): Static<typeof StepStatus> {
+  if (step === undefined) return { id, status: isOver ? 'skipped' : 'pending', startedAt: null, finishedAt: null }
+  const { status, startedAt, finishedAt, error } = step
+  return {
+    id,
+    status: isOver && status === 'running' ? 'canceled' : status,
+    startedAt: startedAt.toISOString(),
+    finishedAt: finishedAt === null ? null : finishedAt.toISOString(),
+    ...error !== null && { error }
+  }
+}
+
+function listed ({ id, workflow, status, error, createdAt, finishedAt }: ListedRun): Static<typeof Run> {
+  return {
+    workflowId: id,
+    workflow,
+    status,
+    ...error !== null && { error },
+    createdAt: createdAt.toISOString(),
+    finishedAt: finishedAt === null ? null : finishedAt.toISOString()
+  }
+}
+
+export default fp(workflowRoutes, { name: 'tenantry-workflow-routes', fastify: '5.x', encapsulate: true })

@@ -1,0 +1,229 @@
+/**
+ * The runs in the database, and their steps. What an attempt writes is written only while it has the run: another attempt,
+ * a cancellation and the end of the run each take it away.
+ */
+import type { Kysely } from 'kysely'
+import type { Statement } from '../../lib/database/engine.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { StoredError } from '../../lib/database/workflow-tables.js'
+import type { StepOutcome } from './journal.js'
+import { sql } from 'kysely'
+import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/sweeping.js'
+
+/** How many runs are counted at most, and may be skipped. */
+export const maxCounted = 10_000
+
+const maxMessage = 1000 // characters of an error
+const sweptRuns = 200 // of one statement: each may have a hundred steps
+
+export const runStatuses = ['queued', 'running', 'completed', 'failed', 'canceled'] as const
+export type RunStatus = typeof runStatuses[number]
+
+const idForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** What is none names no run. */
+export function isRunId (text: string): boolean {
+  return idForm.test(text)
+}
+
+/** What of a run is stored when it is started. */
+export interface StoredRun {
+  readonly id: string
+  readonly tenant: string
+  readonly user: string | null
+  /** The id of the workflow; null for one that has none. */
+  readonly workflow: string | null
+  /** JSON. */
+  readonly definition: string
+  /** JSON. */
+  readonly scope: string
+}
+
+/** A run that this process has now. */
+export interface TakenRun extends StoredRun {
+  readonly attempt: number
+}
+
+/** Which attempt of which run. */
+export interface HeldRun {
+  readonly tenant: string
+  readonly id: string
+  readonly attempt: number
+}
+
+/** Whose runs somebody sees: those of the tenant, and where a user is named only its own. */
+export interface Viewer {
+  readonly tenant: string
+  readonly user: string | undefined
+}
+
+export interface StoredStep {
+  readonly step: string
+  readonly status: 'running' | 'completed' | 'failed' | 'skipped'
+  readonly error: StoredError | null
+  readonly startedAt: Date
+  readonly finishedAt: Date | null
+}
+
+export interface ListedRun {
+  readonly id: string
+  readonly workflow: string | null
+  readonly status: RunStatus
+  readonly error: StoredError | null
+  readonly createdAt: Date
+  readonly finishedAt: Date | null
+}
+
+export interface ReadRun extends ListedRun {
+  /** JSON. */
+  readonly definition: string
+  /** JSON. */
+  readonly result: string | null
+  readonly steps: readonly StoredStep[]
+}
+
+export type RunEnd = { readonly status: 'completed', readonly result: string } | { readonly status: 'failed', readonly error: StoredError }
+
+/** Holds the run against whoever takes it away, until the transaction ends; no row where this attempt has it no more. */
+const held = `held as (
+  select from tenantry.workflow_runs where tenant_id = $1 and id = $2::uuid and attempt = $3::int and status = 'running' for share
+)`
+
+/** Values: tenant, run, attempt, step. Answers a row where the attempt has the run; one that failed may be tried again, one that has completed never is. */
+export const beginStep: Statement = {
+  name: 'tenantry_step_begin',
+  text: `with ${held}
+insert into tenantry.workflow_steps (tenant_id, run_id, step, status) select $1, $2::uuid, $4::text, 'running' from held
+on conflict (tenant_id, run_id, step) do update set status = 'running', finished_at = null where workflow_steps.status in ('running', 'failed') returning 'held'`
+}
+
+/** Values: tenant, run, attempt, step, status, result, error. Answers a row as `beginStep` does. */
+export const endStep: Statement = {
+  name: 'tenantry_step_end',
+  text: `with ${held}
+insert into tenantry.workflow_steps (tenant_id, run_id, step, status, result, error, finished_at)
+select $1, $2::uuid, $4::text, $5::text, $6::text, $7::jsonb, clock_timestamp() from held
+on conflict (tenant_id, run_id, step) do update set status = excluded.status, result = excluded.result, error = excluded.error, finished_at = excluded.finished_at
+where workflow_steps.status in ('running', 'failed') returning 'held'`
+}
+
+export interface RunStore {
+  insert (db: Kysely<SystemTables>, runs: readonly StoredRun[]): Promise<void>
+  /** The run becomes this attempt's, and no other's; undefined where it has ended, or is gone. */
+  take (tenant: string, id: string): Promise<TakenRun | undefined>
+  /** How steps ended, by id. Complete where the run was taken before. */
+  outcomes (tenant: string, id: string): Promise<ReadonlyMap<string, StepOutcome>>
+  /** The ids of those that are this process's still. */
+  heldOf (tenant: string, runs: readonly HeldRun[]): Promise<ReadonlySet<string>>
+  /** false for one that has ended, or is gone. */
+  isOpen (tenant: string, id: string): Promise<boolean>
+  /** false where the attempt has it no more. */
+  end (db: Kysely<SystemTables>, run: HeldRun, end: RunEnd): Promise<boolean>
+  /** false where there is none to see that has not ended. */
+  cancel (db: Kysely<SystemTables>, viewer: Viewer, id: string): Promise<boolean>
+  status (viewer: Viewer, id: string): Promise<RunStatus | undefined>
+  read (viewer: Viewer, id: string): Promise<ReadRun | undefined>
+  /** The newest first; `total` is at most `maxCounted`. */
+  list (viewer: Viewer, status: RunStatus | undefined, page: { readonly limit: number, readonly offset: number }): Promise<{ data: ListedRun[], total: number }>
+}
+
+/** Without what PostgreSQL's jsonb does not take, and no longer than anybody reads. */
+export function storedError ({ message, code }: StoredError): StoredError {
+  return { message: message.slice(0, maxMessage).replace(/[\0\p{Surrogate}]/gu, '\uFFFD'), code }
+}
+
+interface OutcomeRow {
+  step: string
+  status: StepOutcome['status']
+  result: string | null
+  error: StoredError | null
+}
+
+const open = sql`status in ('queued', 'running')`
+
+/** @param dbFor what a tenant's statements go through, in its turn */
+export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>): RunStore {
+  return {
+    async insert (db, runs) {
+      const column = (of: (run: StoredRun) => string | null) => runs.map(of)
+      await sql`insert into tenantry.workflow_runs (tenant_id, id, user_id, workflow, definition, scope) select * from unnest(
+        ${column(({ tenant }) => tenant)}::text[], ${column(({ id }) => id)}::uuid[], ${column(({ user }) => user)}::text[],
+        ${column(({ workflow }) => workflow)}::text[], ${column(({ definition }) => definition)}::text[], ${column(({ scope }) => scope)}::text[])`.execute(db)
+    },
+
+    async take (tenant, id) {
+      const { rows: [row] } = await sql<TakenRun>`update tenantry.workflow_runs set attempt = attempt + 1, status = 'running'
+        where tenant_id = ${tenant} and id = ${id}::uuid and ${open}
+        returning tenant_id as tenant, id, user_id as "user", workflow, definition, scope, attempt`.execute(dbFor(tenant))
+      return row
+    },
+
+    async outcomes (tenant, id) {
+      const { rows } = await sql<OutcomeRow>`select step, status, result, error from tenantry.workflow_steps
+        where tenant_id = ${tenant} and run_id = ${id}::uuid and status <> 'running'`.execute(dbFor(tenant))
+      return new Map(rows.map(({ step, ...outcome }) => [step, outcome]))
+    },
+
+    async heldOf (tenant, runs) {
+      const { rows } = await sql<{ id: string }>`select id from tenantry.workflow_runs where tenant_id = ${tenant} and status = 'running'
+        and (id, attempt) in (select * from unnest(${runs.map(({ id }) => id)}::uuid[], ${runs.map(({ attempt }) => attempt)}::int[]))`.execute(dbFor(tenant))
+      return new Set(rows.map(({ id }) => id))
+    },
+
+    async isOpen (tenant, id) {
+      const { rows } = await sql`select from tenantry.workflow_runs where tenant_id = ${tenant} and id = ${id}::uuid and ${open}`.execute(dbFor(tenant))
+      return rows.length > 0
+    },
+
+    async end (db, { tenant, id, attempt }, end) {
+      const result = end.status === 'completed' ? end.result : null
+      const error = end.status === 'failed' ? JSON.stringify(storedError(end.error)) : null
+      const { numAffectedRows } = await sql`update tenantry.workflow_runs set status = ${end.status}, result = ${result}, error = ${error}::jsonb, finished_at = clock_timestamp()
+        where tenant_id = ${tenant} and id = ${id}::uuid and attempt = ${attempt}::int and status = 'running'`.execute(db)
+      return numAffectedRows === 1n
+    },
+
+    async cancel (db, viewer, id) {
+      const { numAffectedRows } = await sql`update tenantry.workflow_runs set status = 'canceled', finished_at = clock_timestamp()
+        where ${seenBy(viewer)} and id = ${id}::uuid and ${open}`.execute(db)
+      return numAffectedRows === 1n
+    },
+
+    async status (viewer, id) {
+      const { rows: [row] } = await sql<{ status: RunStatus }>`select status from tenantry.workflow_runs where ${seenBy(viewer)} and id = ${id}::uuid`.execute(dbFor(viewer.tenant))
+      return row?.status
+    },
+
+    async read (viewer, id) {
+      const { rows: [row] } = await sql<ReadRun>`select id, workflow, status, error, created_at as "createdAt", finished_at as "finishedAt", definition, result,
+          coalesce((select json_agg(json_build_object('step', step, 'status', status, 'error', error, 'startedAt', started_at, 'finishedAt', finished_at))
+            from tenantry.workflow_steps where tenant_id = run.tenant_id and run_id = run.id), '[]') as steps
+        from tenantry.workflow_runs run where ${seenBy(viewer)} and id = ${id}::uuid`.execute(dbFor(viewer.tenant))
+      return row && { ...row, steps: row.steps.map((step) => ({ ...step, startedAt: new Date(step.startedAt), finishedAt: step.finishedAt && new Date(step.finishedAt) })) }
+    },
+
+    async list (viewer, status, { limit, offset }) {
+      const runs = sql`from tenantry.workflow_runs where ${seenBy(viewer)} ${status === undefined ? sql`` : sql`and status = ${status}`}`
+      const db = dbFor(viewer.tenant)
+      const [{ rows: data }, { rows: [count] }] = await Promise.all([
+        sql<ListedRun>`select id, workflow, status, error, created_at as "createdAt", finished_at as "finishedAt" ${runs} order by created_at desc, id desc limit ${limit} offset ${offset}`.execute(db),
+        sql<{ total: number }>`select count(*)::int as total from (select ${runs} limit ${maxCounted}) counted`.execute(db)
+      ])
+      return { data, total: count?.total ?? 0 }
+    }
+  }
+}
+
+function seenBy ({ tenant, user }: Viewer) {
+  return user === undefined ? sql`tenant_id = ${tenant}` : sql`tenant_id = ${tenant} and user_id = ${user}`
+}
+
+/** Removes runs that were started 30 days ago, with their steps. */
+export function sweepRuns (db: Kysely<SystemTables>): Promise<boolean> {
+  const part: SweepPart = async (transaction) => {
+    const { numAffectedRows = 0n } = await sql`delete from tenantry.workflow_runs where ctid = any (array(
+      select ctid from tenantry.workflow_runs where created_at < now() - interval '30 days' limit ${sweptRuns} for update skip locked))`.execute(transaction)
+    return Number(numAffectedRows) < sweptRuns ? 0 : maxSweptRows
+  }
+  return sweep(db, 'workflows', [part])
+}

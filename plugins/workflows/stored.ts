@@ -1,0 +1,84 @@
+/** What of a workflow and of the request that starts it is stored, and how both are read again. */
+import type { Claims, Scope, ScopeTenant } from '../../lib/compiler/types.js'
+import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/types.js'
+import type { SecretValues } from '../secrets/service.js'
+import { failure } from '../../lib/errors.js'
+
+const maxScopeBytes = 2_097_152 // of JSON
+
+/** Headers by which a caller shows who it is: they are secrets, and are stored nowhere. */
+const credentialHeaders: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key'])
+
+/** A workflow as it stood in its document. */
+export interface StoredDefinition {
+  readonly origin: CompiledWorkflow['origin']
+  readonly definition: WorkflowDefinition
+}
+
+interface StoredScope {
+  readonly body?: unknown
+  readonly params?: Readonly<Record<string, unknown>>
+  readonly query?: Readonly<Record<string, unknown>>
+  readonly headers?: Scope['headers']
+  readonly auth?: Claims | null
+  readonly input?: unknown
+  readonly payload?: unknown
+  readonly fullAccess: boolean
+}
+
+/** A workflow may be started a thousand times a second. */
+const definitions = new WeakMap<CompiledWorkflow, string>()
+
+export function definitionText (workflow: CompiledWorkflow): string {
+  const known = definitions.get(workflow)
+  if (known !== undefined) return known
+  const stored: StoredDefinition = { origin: workflow.origin, definition: workflow.definition }
+  const text = JSON.stringify(stored)
+  definitions.set(workflow, text)
+  return text
+}
+
+export function readDefinition (text: string): StoredDefinition {
+  return JSON.parse(text)
+}
+
+/** What the workflow reads, as JSON: no secret, and no header that holds credentials. Throws `bodyTooLarge` beyond 2 MiB. */
+export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string {
+  const stored: StoredScope = {
+    fullAccess: scope.fullAccess,
+    ...sources.body && { body: scope.body },
+    ...sources.params && { params: scope.params },
+    ...sources.query && { query: scope.query },
+    ...sources.headers.length > 0 && { headers: pick(scope.headers, sources.headers) },
+    ...sources.auth && { auth: scope.auth },
+    ...sources.input && { input: scope.input },
+    ...sources.payload && { payload: scope.payload }
+  }
+  const text = JSON.stringify(stored)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > maxScopeBytes) throw failure('bodyTooLarge', { message: `What a workflow is given has at most ${maxScopeBytes} bytes as JSON: this has ${bytes}` })
+  return text
+}
+
+/** The scope of a run: what was stored, with the tenant and its secrets as they are now. */
+export function readScope ({ scope: text, user }: { readonly scope: string, readonly user: string | null }, tenant: ScopeTenant | null, secrets: SecretValues): Scope {
+  // Where no template reads the claims, steps know who started the run.
+  const { body = null, params = {}, query = {}, headers = {}, auth = user === null ? null : { sub: user }, input, payload, fullAccess }: StoredScope = JSON.parse(text)
+  return {
+    body,
+    params,
+    query,
+    headers,
+    auth,
+    tenant,
+    secrets,
+    results: {},
+    fullAccess,
+    ...input !== undefined && { input },
+    ...payload !== undefined && { payload }
+  }
+}
+
+function pick (headers: Scope['headers'], names: readonly string[]): Scope['headers'] {
+  return Object.fromEntries(names.flatMap((name) => credentialHeaders.has(name) || headers[name] === undefined ? [] : [[name, headers[name]]]))
+}
