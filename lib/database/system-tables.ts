@@ -76,6 +76,19 @@ export interface SecretsTable {
   updated_at: Timestamp
 }
 
+/** Renewals of tokens of OAuth 2.0. */
+export interface OauthTokensTable {
+  tenant_id: string
+  /** Of the secret that the access token is. */
+  key: string
+  /** Who renews it now, until `leased_until`. */
+  holder: string | null
+  leased_until: ColumnType<Date | null, Date | null | undefined, Date | null>
+  /** SHA-256 of the token that was stored last, and when it is due. */
+  token_hash: Buffer | null
+  renew_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+}
+
 export interface AuditLogTable {
   /** In the order of writing, over all tenants. */
   id: Generated<string>
@@ -334,6 +347,7 @@ export interface SystemTables {
   'tenantry.webhook_secrets': WebhookSecretsTable
   'tenantry.webhook_receipts': WebhookReceiptsTable
   'tenantry.usage_notices': UsageNoticesTable
+  'tenantry.oauth_tokens': OauthTokensTable
   'tenantry.workflow_runs': WorkflowRunsTable
   'tenantry.workflow_steps': WorkflowStepsTable
 }
@@ -345,7 +359,7 @@ export interface SystemTables {
  */
 export const tenantOwnedTables = [
   'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',
-  'tenantry.webhook_receipts', 'tenantry.usage_notices',
+  'tenantry.webhook_receipts', 'tenantry.usage_notices', 'tenantry.oauth_tokens',
   'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs',
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',

@@ -163,5 +163,6 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.webhook_deliveries').values({ ...own, event: event.place, type: 'entity.created', subject: 'notes:1', endpoint: 'w', url: 'https://example.com', give_up_at: at, created_at: at }).execute()
   await transaction.insertInto('tenantry.webhook_secrets').values({ ...own, secret: Buffer.from('x'), created_at: at }).execute()
   await transaction.insertInto('tenantry.webhook_receipts').values({ ...own, path: '/hook', id: 'i', holder: randomUUID(), held_until: null, received_at: at }).execute()
+  await transaction.insertInto('tenantry.oauth_tokens').values({ ...own, key: 'crm_access_token' }).execute()
   await transaction.insertInto('tenantry.usage_notices').values({ ...own, metric: 'llm_tokens', period: '2026-01', at }).execute()
 }

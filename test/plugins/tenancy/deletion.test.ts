@@ -89,6 +89,7 @@ insert into tenantry.webhook_deliveries (tenant_id, event, type, subject, endpoi
 insert into tenantry.webhook_secrets values (${own}, '\\x00', now());
 insert into tenantry.webhook_receipts values (${own}, '/hook', 'i', gen_random_uuid(), null, now());
 insert into tenantry.usage_notices values (${own}, 'llm_tokens', '2026-01', now());
+insert into tenantry.oauth_tokens (tenant_id, key) values (${own}, 'crm_access_token');
 `)
 }
 

@@ -7,6 +7,7 @@ import { apiKeys } from './api-keys.js'
 import { attempts } from './attempts.js'
 import { auditLog } from './audit-log.js'
 import { billing } from './billing.js'
+import { oauthTokens } from './oauth-tokens.js'
 import { queue } from './queue.js'
 import { queueLists } from './queue-lists.js'
 import { requestStats } from './request-stats.js'
@@ -25,4 +26,4 @@ import { webhookReceipts } from './webhook-receipts.js'
 import { webhooks } from './webhooks.js'
 import { workflows } from './workflows.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens]

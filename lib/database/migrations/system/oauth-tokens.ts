@@ -1,0 +1,23 @@
+/** Who renews a tenant's tokens of OAuth 2.0, and when they are due; the tokens themselves are secrets. */
+import type { SystemMigration } from './system-migration.js'
+import { noSecurity, policyStatements } from '../policies.js'
+
+const tables = ['tenantry.oauth_tokens']
+
+export const oauthTokens: SystemMigration = {
+  description: 'oauth tokens',
+  tables,
+  statements: ({ policies }) => [
+    // `key` is that of the secret that the access token is, `token_hash` its SHA-256.
+    `create table tenantry.oauth_tokens (
+  tenant_id text not null references tenantry.tenants (id) on delete cascade,
+  key text not null,
+  holder uuid,
+  leased_until timestamptz,
+  token_hash bytea,
+  renew_at timestamptz,
+  primary key (tenant_id, key)
+)`,
+    ...policies ? tables.flatMap((table) => policyStatements(table, 'text', noSecurity)) : []
+  ]
+}
