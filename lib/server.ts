@@ -36,6 +36,7 @@ import { tenantConfig } from '../plugins/tenant-config/index.js'
 import tenantRbac from '../plugins/tenant-rbac/index.js'
 import usage, { usageRoutes } from '../plugins/usage/index.js'
 import users from '../plugins/users/index.js'
+import { workflowRoutes, workflows } from '../plugins/workflows/index.js'
 import { requestIds } from './request-id.js'
 import { RequestLog } from './request-log.js'
 
@@ -87,6 +88,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   // Closed after the queue, whose last jobs may call other services.
   app.register(outbound, { egress: config.egress })
   app.register(queue, config.queue)
+  app.register(fp(workflows), { ...config, env })
   if (config.plugins.usage !== false) app.register(usage)
   app.register(rateLimit, { redis: config.cache.provider === 'redis' ? config.cache.redis : undefined, ...config.rateLimit })
   app.register(cache, config.cache)
@@ -118,6 +120,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   }
   if (hasLogins) app.register(login, config.auth)
   if (plugins['resource-limits'] !== false) app.register(resourceLimits)
+  if (plugins.agent !== false) app.register(workflowRoutes)
   if (hasAnalytics) app.register(analyticsRoutes)
   if (plugins.health !== false) app.register(health)
   if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })

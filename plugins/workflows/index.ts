@@ -10,8 +10,6 @@ import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
-import type { Workflows } from '../../lib/config/schema/workflow.js'
-import type { ConnectorSet } from '../../lib/connectors/types.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { Webhooks } from '../webhooks/service.js'
 import type { TenantWorkflows, WorkflowDocument } from './documents.js'
@@ -19,7 +17,7 @@ import type { StepRunners } from './step-runners.js'
 import fp from 'fastify-plugin'
 import { checkConfig } from '../../lib/config/index.js'
 import { FaultList } from '../../lib/config/faults.js'
-import { compileConnectors } from '../../lib/connectors/index.js'
+import { compileConnectors, type ConnectorsDocument } from '../../lib/connectors/index.js'
 import { everyHour } from '../../lib/database/sweeping.js'
 import { requireDecorator } from '../requirement.js'
 import { createDocuments } from './documents.js'
@@ -51,9 +49,7 @@ export interface WorkflowsOptions extends Partial<Pick<ConfigInput, 'tenancy' | 
 }
 
 /** The same after the check. */
-export interface CheckedWorkflowsOptions extends Pick<Config, 'tenancy' | 'pagination'> {
-  readonly workflows: Workflows
-  readonly connectors: ConnectorSet
+export interface CheckedWorkflowsOptions extends Pick<Config, 'tenancy' | 'pagination' | 'workflows'>, ConnectorsDocument {
   readonly env: Env
   readonly steps?: StepRunners | undefined
 }
@@ -110,26 +106,19 @@ export async function workflows (app: FastifyInstance, options: CheckedWorkflows
   })
 }
 
-function platformOf ({ workflows, connectors, pagination, tenancy, env }: CheckedWorkflowsOptions, steps: StepRunners): WorkflowDocument {
-  const context = {
-    env,
-    pagination,
-    sharedTables: new Set(tenancy.sharedTables),
-    overridableEnv: new Set(tenancy.overridableEnv),
-    origin: 'platform',
-    connectors,
-    stepKinds: steps
-  } as const
+/** Throws a ConfigError for credentials and custom integrations that are wrong. */
+function platformOf ({ workflows, credentials, customIntegrations, pagination, tenancy, env }: CheckedWorkflowsOptions, steps: StepRunners): WorkflowDocument {
+  const overridableEnv = new Set(tenancy.overridableEnv)
+  const faults = new FaultList()
+  const connectors = compileConnectors({ credentials, customIntegrations }, { origin: 'platform', env, overridableEnv, faults })
+  faults.throwIfAny()
+  const context = { env, pagination, sharedTables: new Set(tenancy.sharedTables), overridableEnv, origin: 'platform', connectors, stepKinds: steps } as const
   return { workflows, context: (catalogue) => ({ ...context, catalogue }) }
 }
 
 /** Checks the sections that an app gives. */
 async function embeddedWorkflows (app: FastifyInstance, { env = process.env, steps, ...sections }: WorkflowsOptions): Promise<void> {
-  const config = checkConfig({ ...sections, routes: [] }, { env, embedded: true })
-  const faults = new FaultList()
-  const connectors = compileConnectors({}, { origin: 'platform', env, overridableEnv: new Set(config.tenancy.overridableEnv), faults })
-  faults.throwIfAny()
-  await workflows(app, { ...config, connectors, env, steps })
+  await workflows(app, { ...checkConfig({ ...sections, routes: [] }, { env, embedded: true }), env, steps })
 }
 
 export default fp(embeddedWorkflows, { name: 'tenantry-workflows', fastify: '5.x' })

@@ -27,7 +27,7 @@ export const Plugins = Section({
   'tenant-config': Group('`/tenant/config`, and the routes that tenants save with it.', {}),
   'tenant-rbac': Group('`/tenant/rbac`, and the roles that tenants define with it.', {}),
   admin: PlannedGroup('`/admin/entities`.'),
-  agent: PlannedGroup('`/agent` and `/llm`.'),
+  agent: Group('`/agent/workflow` and `/agent/workflows` (asynchronous workflows run without them too); and the rest of `/agent` and `/llm`, which are not in this version.', {}),
   analytics: Group('`/analytics`, which is there where `analytics.enabled` is true.', {}),
   audit: Group('`GET /audit`.', auditOptions),
   billing: Group('`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.', {}),
