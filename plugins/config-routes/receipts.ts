@@ -74,7 +74,7 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
       ), taken as (
         insert into tenantry.webhook_receipts as r (tenant_id, path, id, holder, held_until, received_at)
         select ${tenant}, ${path}, ${id}, ${holder}::uuid, ${new Date(at.getTime() + heldFor)}::timestamptz, ${at}::timestamptz where ${tenant} = '' or exists (select from live)
-        on conflict (tenant_id, path, id) do update set holder = excluded.holder, held_until = excluded.held_until where r.held_until <= ${at}
+        on conflict (tenant_id, path, id) do update set holder = excluded.holder, held_until = excluded.held_until, received_at = excluded.received_at where r.held_until <= ${at}
         returning true as taken
       )
       select (select taken from taken) as taken,
