@@ -6,6 +6,7 @@
  *   --senders N     sends at a time (default 32)
  *   --jobs N        jobs of the flood (default 10000)
  *   --samples N     jobs sent at an idle queue (default 100)
+ *   --workers N     jobs at a time of the process that does them (default 4)
  */
 import type { Queue, SendWith } from '../plugins/queue/index.js'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -23,12 +24,12 @@ const { values: given } = parseArgs({
     seconds: { type: 'string', default: '5' },
     senders: { type: 'string', default: '32' },
     jobs: { type: 'string', default: '10000' },
-    samples: { type: 'string', default: '100' }
+    samples: { type: 'string', default: '100' },
+    workers: { type: 'string', default: '4' }
   }
 })
-const [seconds, senders, jobs, samples] = [given.seconds, given.senders, given.jobs, given.samples].map(Number)
-if (seconds === undefined || senders === undefined || jobs === undefined || samples === undefined || ![seconds, senders, jobs, samples].every((number) => number > 0)) throw new Error('the options are numbers above 0')
-const workers = 4
+const [seconds, senders, jobs, samples, workers] = [given.seconds, given.senders, given.jobs, given.samples, given.workers].map(Number)
+if (seconds === undefined || senders === undefined || jobs === undefined || samples === undefined || workers === undefined || ![seconds, senders, jobs, samples, workers].every((number) => number > 0)) throw new Error('the options are numbers above 0')
 const workMs = 5 // that a job of the flood takes
 
 const bench = await startDatabase()
