@@ -12,10 +12,11 @@ import { start } from './commands/start.js'
 import { token } from './commands/token.js'
 import { createUser } from './commands/user.js'
 import { validate } from './commands/validate.js'
+import { worker } from './commands/worker.js'
 import { linesOf } from './failure.js'
 
 /** By name; one of two words is a command of a group. */
-const commands: Readonly<Record<string, Command>> = { start, validate, migrate, token, openapi, 'user create': createUser, 'secrets rekey': rekey }
+const commands: Readonly<Record<string, Command>> = { start, worker, validate, migrate, token, openapi, 'user create': createUser, 'secrets rekey': rekey }
 
 /** Where lines go. */
 export type Output = Pick<Call, 'print' | 'note'>

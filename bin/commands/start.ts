@@ -1,10 +1,10 @@
 /** `tenantry start`: serves a document until a signal ends it. */
-import type { FastifyInstance } from 'fastify'
 import type { Command } from '../command.js'
 import { environmentOf } from '../../lib/config/index.js'
 import { setting } from '../../lib/config/environment.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
+import { stopOnSignal } from '../signals.js'
 
 const defaultPort = '3000'
 const defaultHost = '127.0.0.1'
@@ -44,21 +44,6 @@ SIGTERM and SIGINT let running requests finish, at most 10 seconds, and end with
     await stopped
     return process.exit(0)
   }
-}
-
-/** Resolves when a signal has closed the app. */
-async function stopOnSignal (app: FastifyInstance): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    let stopping = false
-    const stop = () => {
-      // Whoever asks twice does not want to wait.
-      if (stopping) process.exit(1)
-      stopping = true
-      app.close().then(resolve, reject)
-    }
-    process.on('SIGTERM', stop)
-    process.on('SIGINT', stop)
-  })
 }
 
 function portOf (text: string): number

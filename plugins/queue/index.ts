@@ -6,6 +6,7 @@ import type {} from '../database.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { sql } from 'kysely'
+import { maxWorkers } from '../../lib/config/schema/queue.js'
 import { everyHour } from '../../lib/database/sweeping.js'
 import { requireDecorator, requireWhole } from '../requirement.js'
 import { createBound } from './bound.js'
@@ -37,7 +38,7 @@ export interface QueueOptions {
 
 export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerTenant = 100_000, stopTimeoutMs = 8500 }: QueueOptions): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'queue')
-  requireWhole('workers', workers, 0, 100)
+  requireWhole('workers', workers, 0, maxWorkers)
   requireWhole('maxWaitingPerTenant', maxWaitingPerTenant, 1, 10_000_000)
   const { db, engine, events, log } = app
   const store = createJobStore(db)

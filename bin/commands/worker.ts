@@ -1,0 +1,55 @@
+/** `tenantry worker`: runs the jobs of a document's servers, without a port, until a signal ends it. */
+import type { Command } from '../command.js'
+import { environmentOf, withSections } from '../../lib/config/index.js'
+import { maxWorkers } from '../../lib/config/schema/queue.js'
+import { loadDocument } from '../document.js'
+import { CommandError } from '../failure.js'
+import { stopOnSignal } from '../signals.js'
+
+export const worker: Command = {
+  summary: 'Runs background jobs, without a port.',
+  usage: '[document] [--workers N]',
+  document: 'optional',
+  details: `Takes the document of the servers whose jobs it runs, beside them or in their place: with \`queue.workers: 0\` a
+server only sends them. Without a document it looks for tenantry.json, tenantry.jsonc and tenantry.js in this folder.
+A file .env beside the document is read. When it works it prints "working on up to N jobs at a time".
+
+  --workers N  jobs at a time, 1 to ${maxWorkers} (default: \`queue.workers\` of the document)
+
+SIGTERM and SIGINT let running jobs finish, some 8 seconds; the others are handed back, and another process runs them.
+It ends with 0; a second signal ends it at once.`,
+  options: { workers: { type: 'string' } },
+
+  async run (call) {
+    const named = workersOf(call.text('workers'))
+    const document = await loadDocument(call.document, call.env)
+    if (document.database.provider === 'embedded') throw new CommandError('an embedded database has one process: the server runs its jobs')
+    const workers = named ?? document.queue.workers
+    if (workers === 0) throw new CommandError('the document\'s `queue.workers` is 0: say with --workers how many jobs run at a time')
+    const config = withSections(document, { queue: { ...document.queue, workers } })
+    // Loaded when it is needed: other commands, and help, are there at once.
+    const { createServer } = await import('../../lib/server.js')
+    // What it waits with, connections and timers, keeps no process.
+    setInterval(() => {}, 2_147_483_647)
+    const app = createServer(config, { env: environmentOf(config) })
+    const stopped = stopOnSignal(app)
+    try {
+      const ready = await Promise.race([app.ready().then(() => true), stopped.then(() => false)])
+      if (!ready) return process.exit(0)
+      call.print(`working on up to ${workers} jobs at a time`)
+    } catch (error) {
+      // What is half open, a pool that tries to connect for example, must not keep the process.
+      setImmediate(() => process.exit(1))
+      throw error
+    }
+    await stopped
+    return process.exit(0)
+  }
+}
+
+function workersOf (text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const workers = Number(text)
+  if (!/^\d{1,3}$/.test(text) || workers < 1 || workers > maxWorkers) throw new CommandError(`--workers "${text}" is no number from 1 to ${maxWorkers}`)
+  return workers
+}
