@@ -20,6 +20,8 @@ export const auditActions = [
   'tenant_billing.product.create', 'tenant_billing.checkout.create', 'tenant_billing.subscription.cancel',
   'workflow.run', 'workflow.cancel',
   'queue.job.add', 'queue.job.cancel', 'queue.job.retry',
+  'webhook.secret', 'webhook.redeliver',
+  'integration.run',
   'tenant.create', 'tenant.update', 'tenant.delete', 'migration.apply'
 ] as const
 export type AuditAction = typeof auditActions[number]

@@ -1,7 +1,7 @@
 /** What `app.integrations` is: runs the calls to other services that documents declare (DESIGN 9). */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Scope } from '../../lib/compiler/types.js'
-import type { CompiledCall } from '../../lib/connectors/types.js'
+import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 
 export interface CallOptions {
   /** Whose call it is; empty for the platform. */
@@ -23,4 +23,6 @@ export interface Integrations {
    * `{integration, action, status}`; nothing of what the service answered is in it.
    */
   run (call: CompiledCall, scope: Scope, options: CallOptions): Promise<unknown>
+  /** The connectors of a tenant's document, which the plugin tenant-config knows; null without it. */
+  connectorsOf: ((tenant: string) => ConnectorSet | Promise<ConnectorSet>) | null
 }

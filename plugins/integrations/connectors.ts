@@ -1,0 +1,54 @@
+/** The call that `POST /integrations/{type}/{action}` makes: which document's connector it is, and whether the caller may run it. */
+import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
+import type { Scope } from '../../lib/compiler/types.js'
+import { FaultList } from '../../lib/config/faults.js'
+import { failure } from '../../lib/errors.js'
+
+const maxNamed = 100 // of the names that an error tells
+
+export interface Wanted {
+  readonly type: string
+  readonly action: string
+}
+
+export type FindCall = (wanted: Wanted, platform: ConnectorSet, own: ConnectorSet | null, scope: Scope) => CompiledCall
+
+/** A call is compiled once for a document: its params are the body of the request. */
+export function createFindCall (): FindCall {
+  const compiled = new WeakMap<ConnectorSet, Map<string, CompiledCall | null>>()
+
+  function callOf (set: ConnectorSet, { type, action }: Wanted): CompiledCall | null {
+    if (!isKnown(set, { type, action })) return null
+    const calls = compiled.get(set) ?? new Map<string, CompiledCall | null>()
+    compiled.set(set, calls)
+    const key = `${type} ${action}`
+    const known = calls.get(key)
+    if (known !== undefined) return known
+    // The body is a value, and nothing in it a template.
+    const call = set.call({ type, action, params: '{{body}}' }, '', { faults: new FaultList(), sources: new Set(['body']), env: {} })
+    calls.set(key, call)
+    return call
+  }
+
+  return (wanted, platform, own, scope) => {
+    const sets = own === null ? [platform] : [own, platform]
+    if (!sets.some((set) => set.has(wanted.type))) throw unknown('integration', sets.flatMap(({ names }) => names))
+    if (!sets.some((set) => isKnown(set, wanted))) throw unknown('action', sets.flatMap((set) => set.actions(wanted.type)))
+    const ownCall = own === null ? null : callOf(own, wanted)
+    if (ownCall !== null) return ownCall
+    const call = callOf(platform, wanted)
+    if (call === null) throw failure('credentialsRequired', { message: `The integration ${wanted.type} has no credentials: the document declares none` })
+    // The platform's credentials are for what the platform declares, not for what a tenant thinks of.
+    if (own !== null && !call.ownedBy(scope)) throw failure('forbidden', { message: `The integration ${wanted.type} has the platform's credentials: store the tenant's own, or declare them in its document` })
+    return call
+  }
+}
+
+function isKnown (set: ConnectorSet, { type, action }: Wanted): boolean {
+  return set.actions(type).includes(action)
+}
+
+function unknown (what: string, names: readonly string[]): Error {
+  const known = [...new Set(names)].slice(0, maxNamed)
+  return failure('notFound', { message: `There is no such ${what}; known are ${known.join(', ')}`, extras: { known } })
+}

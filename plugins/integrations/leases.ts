@@ -1,0 +1,58 @@
+/** One process at a time renews a token: who does holds a row for a while, and no connection of the database. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { sweep, removal } from '../../lib/database/sweeping.js'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { failure } from '../../lib/errors.js'
+
+const leaseMs = 15_000 // longer than a token server may take; a process that died leaves its lease to end
+const keptDays = 30 // after a token was due
+
+/** What is known of the token that was stored last. */
+export interface Renewal {
+  /** SHA-256; null where none was stored yet. */
+  readonly tokenHash: Buffer | null
+  readonly renewAt: Date | null
+}
+
+export type Leases = ReturnType<typeof createLeases>
+
+/** `dbFor`: for what a tenant's requests wait for. */
+export function createLeases (dbFor: (tenant: string) => Kysely<SystemTables>) {
+  const row = (tenant: string, key: string) => dbFor(tenant).updateTable('tenantry.oauth_tokens').where('tenant_id', '=', tenant).where('key', '=', key)
+
+  return {
+    async read (tenant: string, key: string): Promise<Renewal | undefined> {
+      return await dbFor(tenant).selectFrom('tenantry.oauth_tokens').select(['token_hash as tokenHash', 'renew_at as renewAt']).where('tenant_id', '=', tenant).where('key', '=', key).executeTakeFirst()
+    },
+
+    /** Null while another holds it. Throws `tenantUnknown`. */
+    async take (tenant: string, key: string, holder: string): Promise<Renewal | null> {
+      return await dbFor(tenant).transaction().execute(async (transaction) => {
+        if (!await holdTenant(transaction, tenant, 'shared')) throw failure('tenantUnknown')
+        const { rows: [taken] } = await sql<Renewal>`insert into tenantry.oauth_tokens as t (tenant_id, key, holder, leased_until)
+          values (${tenant}, ${key}, ${holder}, clock_timestamp() + ${leaseMs} * interval '1 ms')
+          on conflict (tenant_id, key) do update set holder = excluded.holder, leased_until = excluded.leased_until
+          where t.leased_until is null or t.leased_until < clock_timestamp()
+          returning token_hash as "tokenHash", renew_at as "renewAt"`.execute(transaction)
+        return taken ?? null
+      })
+    },
+
+    /** What is about to be stored. */
+    async note (tenant: string, key: string, holder: string, { tokenHash, renewAt }: Renewal): Promise<void> {
+      await row(tenant, key).set({ token_hash: tokenHash, renew_at: renewAt }).where('holder', '=', holder).execute()
+    },
+
+    async release (tenant: string, key: string, holder: string): Promise<void> {
+      await row(tenant, key).set({ holder: null, leased_until: null }).where('holder', '=', holder).execute()
+    }
+  }
+}
+
+/** Removes what nobody has renewed for long. */
+export async function sweepLeases (db: Kysely<SystemTables>, now: Date): Promise<void> {
+  const before = new Date(now.getTime() - keptDays * 86_400_000)
+  await sweep(db, 'tenantry.oauth_tokens.sweep', [removal('tenantry.oauth_tokens', sql`coalesce(renew_at, leased_until, '-infinity') < ${before}`)])
+}

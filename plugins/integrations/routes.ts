@@ -1,0 +1,70 @@
+/** The endpoint that runs a connector by hand, and its schemas (DESIGN 9). */
+import type {} from '../auth/index.js'
+import type {} from '../database.js'
+import type {} from '../secrets/index.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Scope } from '../../lib/compiler/types.js'
+import type { ConnectorSet } from '../../lib/connectors/types.js'
+import type { Integrations } from './integrations.js'
+import { Type, type Static } from 'typebox'
+import { writeAudit } from '../../lib/audit.js'
+import { actorOf } from '../audit/actor.js'
+import { errorResponses } from '../conventions.js'
+import { createFindCall } from './connectors.js'
+
+const Name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description })
+const Params = Type.Object({ type: Name('A connector, by its name or an alias.'), action: Name('One of its actions.') })
+const Headers = Type.Object({
+  'idempotency-key': Type.Optional(Type.String({ pattern: '^[\\x21-\\x7E]{1,255}$', expected: '1 to 255 visible characters of ASCII, sent once', description: 'Goes on to the service; with it a call is tried again whatever its method.' }))
+})
+const Body = Type.Record(Type.String(), Type.Unknown(), { description: "The action's params." })
+
+const tags = ['Integrations']
+const config = { access: 'tenant-admin', permission: 'integrations:run' } as const
+const refusals = [400, 401, 403, 404, 413, 429, 500, 502, 503, 504] as const
+
+/** `platform`: the connectors of the platform's document. */
+export function integrationRoutes (app: FastifyInstance, service: Integrations, platform: ConnectorSet, now: () => number): void {
+  const findCall = createFindCall()
+
+  app.post<{ Params: Static<typeof Params>, Headers: Static<typeof Headers>, Body: Static<typeof Body> }>('/integrations/:type/:action', {
+    config,
+    schema: {
+      tags,
+      summary: 'Call another service',
+      description: "A tenant's callers run the connectors of its document, and those of the platform whose credentials are the tenant's own secrets.",
+      bodyOptional: true,
+      params: Params,
+      headers: Headers,
+      body: Body,
+      response: { 200: Type.Unknown({ description: "What the action picks of the service's answer." }), ...errorResponses(...refusals) }
+    }
+  }, async (request, reply) => {
+    const tenant = request.tenant?.id ?? ''
+    const own = tenant === '' ? null : await service.connectorsOf?.(tenant) ?? none
+    const scope = await scopeOf(app, request, tenant)
+    const call = findCall(request.params, platform, own, scope)
+    if (tenant !== '' && app.hasDecorator('secrets')) app.secrets.accessed(tenant, call.references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))
+    const target = `${call.connector}.${call.action}`
+    const audit = (outcome: 'success' | 'failure') => writeAudit(app.engine.kyselyFor(tenant), { tenant, action: 'integration.run', actor: actorOf(request), target, outcome, at: new Date(now()) })
+    let result: unknown
+    try {
+      result = await service.run(call, scope, { tenant, idempotencyKey: request.headers['idempotency-key'], log: request.log })
+    } catch (error) {
+      await audit('failure')
+      throw error
+    }
+    await audit('success')
+    return reply.type('application/json; charset=utf-8').send(JSON.stringify(result ?? null))
+  })
+}
+
+/** What a call reads: its params, which are the body, and the secrets of the tenant. */
+async function scopeOf (app: FastifyInstance, { body, auth, tenant }: FastifyRequest, id: string): Promise<Scope> {
+  const secrets = id !== '' && app.hasDecorator('secrets') ? await app.secrets.values(id) : new Map<string, string | null>()
+  return { body, params: {}, query: {}, headers: {}, auth: auth ?? null, tenant: tenant ?? null, secrets, results: {}, fullAccess: false }
+}
+
+/** Of a tenant without a document. */
+const none: ConnectorSet = Object.freeze({ names: [], has: () => false, actions: () => [], call: () => null })

@@ -1,0 +1,110 @@
+/** Runs calls to other services: tokens, tries, and the result of the answer (DESIGN 9). */
+import type { CompiledCall } from '../../lib/connectors/types.js'
+import type { Outbound, OutboundAnswer } from '../outbound/outbound.js'
+import type { Integrations } from './integrations.js'
+import type { Tokens } from './tokens.js'
+import { failure, isFailure, type ErrorName } from '../../lib/errors.js'
+import { isLost, isTransient, maxTries, waitAfter } from './retries.js'
+
+const defaultTimeoutMs = 10_000
+const maxTimeoutMs = 600_000
+
+export interface RunnerParts {
+  readonly outbound: Outbound
+  readonly tokens: Tokens
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+}
+
+export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrations['run'] {
+  return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, log }) => {
+    signal?.throwIfAborted()
+    const { trusted, method, url, headers: prepared, body } = call.prepare(scope)
+    const headers: Record<string, string> = { ...idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }, ...prepared }
+    const mayRepeat = retries && (call.idempotent || headers['idempotency-key'] !== undefined)
+    const tokenOf = call.oauth2 === null ? null : tokens.of(call, call.oauth2, scope, tenant, log)
+
+    const ending = new AbortController()
+    const end = () => ending.abort(signal?.reason)
+    signal?.addEventListener('abort', end)
+    const time = Math.min(timeoutMs, maxTimeoutMs)
+    const endsAt = performance.now() + time
+    const left = () => endsAt - performance.now()
+    const timer = setTimeout(() => ending.abort(failure('providerTimeout')), time)
+
+    function send (token: string | null): Promise<OutboundAnswer> {
+      const sent = token === null ? headers : { ...headers, authorization: `Bearer ${token}` }
+      return outbound.request({ tenant, trusted, method, url, headers: sent, body, timeoutMs: left(), followRedirects: call.followRedirects, signal: ending.signal })
+    }
+
+    let renewed = false
+    /** With a token that the service takes, where it takes one. */
+    async function authorized (): Promise<OutboundAnswer> {
+      if (tokenOf === null) return await send(null)
+      const token = await within(tokenOf.get(), ending.signal)
+      const answer = await send(token)
+      if (answer.status !== 401 || renewed) return answer
+      renewed = true
+      return await send(await within(tokenOf.renew(token), ending.signal))
+    }
+
+    /** The answer of the last try. */
+    async function tried (): Promise<OutboundAnswer> {
+      for (let tries = 1; ; tries++) {
+        const last = !mayRepeat || tries === maxTries
+        let wait: number
+        try {
+          const answer = await authorized()
+          wait = waitAfter(tries, answer.headers['retry-after'], now())
+          // Who is asked to come back later than the caller waits is told so at once.
+          if (last || !isTransient(answer.status) || wait >= left()) return answer
+        } catch (error) {
+          if (last || !isLost(error)) throw error
+          wait = waitAfter(tries, undefined, now())
+        }
+        await pause(wait, ending.signal)
+      }
+    }
+
+    try {
+      const answer = await tried()
+      const { status } = answer
+      if (status >= 200 && status < 300) return call.result(answer)
+      throw failure('providerFailed', { message: `The service answered ${status}`, extras: { status } })
+    } catch (error) {
+      throw placed(error, call)
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+    }
+  }
+}
+
+/** Resolves as the work does, or rejects as the signal says; the work goes on for others. */
+function within<T> (work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort)
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
+async function pause (ms: number, signal: AbortSignal): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  try {
+    await within(new Promise<void>((resolve) => { timer = setTimeout(resolve, ms) }), signal)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const placedErrors = ['providerFailed', 'providerTimeout', 'providerBusy', 'addressRefused'] as const satisfies readonly ErrorName[]
+
+/** The error says which call it was. */
+function placed (error: unknown, { connector, action }: CompiledCall): unknown {
+  for (const name of placedErrors) {
+    if (isFailure(error, name)) return failure(name, { message: error.message, headers: error.headers, cause: error.cause, extras: { integration: connector, action, ...error.extras } })
+  }
+  return error
+}

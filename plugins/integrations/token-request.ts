@@ -1,0 +1,103 @@
+/** Asks a token server for a token (RFC 6749: the grants `refresh_token`, section 6, and `client_credentials`, 4.4). */
+import type { Outbound } from '../outbound/outbound.js'
+import { LRUCache } from 'lru-cache'
+import { failure } from '../../lib/errors.js'
+
+const timeoutMs = 10_000
+const maxTokenLength = 16_384 // characters
+const maxLife = 31_536_000 // s, a year
+
+export interface Grant {
+  readonly tenant: string
+  /** The address is fixed in the platform's document. */
+  readonly trusted: boolean
+  readonly tokenUrl: string
+  readonly clientId: string
+  readonly clientSecret: string
+  /** Without one the client asks for itself. */
+  readonly refreshToken: string | null
+  readonly scope: string | null
+}
+
+export interface Granted {
+  readonly access: string
+  /** In place of the one that was sent; null where that stays. */
+  readonly refresh: string | null
+  /** Seconds that the token lives; null where the server does not say. */
+  readonly life: number | null
+}
+
+export type TokenRequest = (grant: Grant) => Promise<Granted>
+
+/** Servers want the client's name and secret in the header, which the standard prefers, or in the body; what one took is remembered. */
+type ClientStyle = 'header' | 'body'
+
+/** Rejects with `providerFailed` where the server refuses, and as `app.outbound` does. */
+export function createTokenRequest (outbound: Outbound): TokenRequest {
+  const styles = new LRUCache<string, ClientStyle>({ max: 1000 })
+
+  async function ask (grant: Grant, style: ClientStyle) {
+    const { tenant, trusted, tokenUrl: url, clientId, clientSecret, refreshToken, scope } = grant
+    const form = new URLSearchParams(refreshToken === null ? { grant_type: 'client_credentials' } : { grant_type: 'refresh_token', refresh_token: refreshToken })
+    if (scope !== null) form.set('scope', scope)
+    const headers: Record<string, string> = { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' }
+    if (style === 'header') {
+      headers['authorization'] = `Basic ${Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64')}`
+    } else {
+      form.set('client_id', clientId)
+      form.set('client_secret', clientSecret)
+    }
+    const { status, body } = await outbound.request({ tenant, trusted, method: 'POST', url, headers, body: form.toString(), timeoutMs })
+    return { status, answer: jsonOf(body) }
+  }
+
+  return async (grant) => {
+    const key = `${grant.tenant} ${grant.tokenUrl}`
+    const known = styles.get(key)
+    const style = known ?? 'header'
+    let { status, answer } = await ask(grant, style)
+    if (known === undefined && isAboutClient(status, answer)) {
+      const other = await ask(grant, 'body')
+      if (isGood(other.status)) styles.set(key, 'body');
+      ({ status, answer } = other)
+    } else if (isGood(status)) {
+      styles.set(key, style)
+    }
+    if (!isGood(status)) throw failure('providerFailed', { message: `The server of tokens answered ${status}: the integration's credentials may have to be renewed`, extras: { status } })
+    return grantedOf(answer)
+  }
+}
+
+function isGood (status: number): boolean {
+  return status >= 200 && status < 300
+}
+
+/** The server did not find the client where it looks for it. Nothing was used up. */
+function isAboutClient (status: number, answer: Readonly<Record<string, unknown>>): boolean {
+  return (status === 400 || status === 401) && (answer['error'] === 'invalid_client' || answer['error'] === 'invalid_request' || answer['error'] === undefined)
+}
+
+function grantedOf (answer: Readonly<Record<string, unknown>>): Granted {
+  const { access_token: access, refresh_token: refresh, expires_in: expires } = answer
+  if (!isToken(access)) throw failure('providerFailed', { message: 'The server of tokens gave none' })
+  const life = typeof expires === 'number' || (typeof expires === 'string' && /^\d{1,12}$/.test(expires)) ? Number(expires) : NaN
+  return { access, refresh: isToken(refresh) ? refresh : null, life: life > 0 ? Math.min(life, maxLife) : null }
+}
+
+/** What may stand in a header (RFC 6750, 2.1, and what servers send beside it). */
+function isToken (value: unknown): value is string {
+  return typeof value === 'string' && value.length <= maxTokenLength && /^[\x21-\x7e]+$/.test(value)
+}
+
+function jsonOf (body: Buffer): Readonly<Record<string, unknown>> {
+  try {
+    return Object(JSON.parse(body.toString()))
+  } catch {
+    return {}
+  }
+}
+
+/** As a form has it (RFC 6749, 2.3.1). */
+function formEncoded (text: string): string {
+  return new URLSearchParams([[text, '']]).toString().slice(0, -1)
+}

@@ -1,0 +1,249 @@
+/**
+ * Tokens of OAuth 2.0 (DESIGN 9): renewed before they are due and when a service refuses one, by one process at a time. Those
+ * of a tenant are its secrets; those of the platform stay in memory.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { CompiledValue, Scope } from '../../lib/compiler/types.js'
+import type { CompiledCall, CompiledOAuth2 } from '../../lib/connectors/types.js'
+import type { Secrets } from '../secrets/service.js'
+import type { Leases } from './leases.js'
+import type { Granted, TokenRequest } from './token-request.js'
+import { createHash, randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
+import { noActor } from '../../lib/audit.js'
+import { isOwned } from '../../lib/connectors/credentials.js'
+import { failure, isFailure } from '../../lib/errors.js'
+
+const maxRemembered = 10_000 // tokens
+const earlyMs = 60_000 // before a token ends, or a tenth of its life where that is less
+const renewalMs = 30_000 // that one waits for another process
+const hearingMs = 2000 // until every process has heard of a secret that was stored
+const lookEveryMs = 100
+
+/** The token of one call. */
+export interface Token {
+  /** Renewed where it is due. */
+  get (): Promise<string>
+  /** Another one than the one that was refused. */
+  renew (refused: string): Promise<string>
+}
+
+export interface Tokens {
+  /** `tenant`: whose call it is; the token may be the platform's all the same. */
+  of (call: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: string, log: FastifyBaseLogger): Token
+}
+
+export interface TokensParts {
+  readonly request: TokenRequest
+  /** null where the plugin is not registered: all tokens stay in memory. */
+  readonly secrets: () => Secrets | null
+  readonly leases: Leases
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+}
+
+/** Tokens as they are at the time. */
+interface Current {
+  readonly access: string | null
+  readonly refresh: string | null
+}
+
+/** Of one call: where its tokens are. */
+interface Subject {
+  readonly call: CompiledCall
+  readonly oauth2: CompiledOAuth2
+  readonly scope: Scope
+  /** Who calls. */
+  readonly tenant: string
+  /** Whose tokens are its secrets; null: they are kept in memory. */
+  readonly owner: string | null
+  /** Tells tokens apart. */
+  readonly id: string
+  readonly log: FastifyBaseLogger
+}
+
+export function createTokens ({ request, secrets, leases, now }: TokensParts): Tokens {
+  /** The platform's, and those of tenants that could not be stored. */
+  const kept = new LRUCache<string, Current>({ max: maxRemembered })
+  /** When a token is due, in ms. */
+  const due = new LRUCache<string, { readonly access: string, readonly at: number }>({ max: maxRemembered })
+  const renewals = new Map<string, Promise<string>>()
+
+  async function currentOf ({ oauth2, scope, owner, id }: Subject): Promise<Current> {
+    const inMemory = kept.get(id)
+    if (inMemory !== undefined) return inMemory
+    const values = owner === null ? undefined : await secrets()?.values(owner)
+    const inside = values === undefined ? scope : { ...scope, secrets: values }
+    return {
+      access: textOf(values?.get(oauth2.accessTokenKey)) ?? resolved(oauth2.accessToken, inside),
+      refresh: oauth2.refreshToken === null ? null : textOf(values?.get(oauth2.refreshTokenKey)) ?? resolved(oauth2.refreshToken, inside)
+    }
+  }
+
+  async function dueAt ({ owner, id, oauth2 }: Subject, access: string): Promise<number> {
+    const known = due.get(id)
+    if (known?.access === access) return known.at
+    const row = owner === null ? undefined : await leases.read(owner, oauth2.accessTokenKey)
+    const at = row?.tokenHash?.equals(hashOf(access)) === true ? row.renewAt?.getTime() ?? Infinity : Infinity
+    due.set(id, { access, at })
+    return at
+  }
+
+  /** One renewal at a time; whoever asks meanwhile waits for it. */
+  async function renew (subject: Subject, old: string | null): Promise<string> {
+    const begun = renewals.get(subject.id)
+    // It may have begun before the token that was refused was there.
+    if (begun !== undefined) {
+      const access = await begun
+      if (access !== old) return access
+    }
+    const renewal = renewals.get(subject.id) ?? begin(subject, old)
+    return await renewal
+  }
+
+  function begin (subject: Subject, old: string | null): Promise<string> {
+    const renewal = (subject.owner === null ? renewHere(subject, old) : renewAlone(subject, subject.owner, old)).finally(() => renewals.delete(subject.id))
+    renewals.set(subject.id, renewal)
+    return renewal
+  }
+
+  async function renewHere (subject: Subject, old: string | null): Promise<string> {
+    const current = await currentOf(subject)
+    if (current.access !== null && current.access !== old) return current.access
+    const granted = await ask(subject, current)
+    kept.set(subject.id, { access: granted.access, refresh: subject.oauth2.refreshToken === null ? null : granted.refresh ?? current.refresh })
+    due.set(subject.id, { access: granted.access, at: dueOf(granted) ?? Infinity })
+    return granted.access
+  }
+
+  async function renewAlone (subject: Subject, owner: string, old: string | null): Promise<string> {
+    const key = subject.oauth2.accessTokenKey
+    const holder = randomUUID()
+    for (const endsAt = performance.now() + renewalMs; performance.now() < endsAt; await pause(lookEveryMs)) {
+      const { access } = await currentOf(subject)
+      if (access !== null && access !== old) return access
+      const lease = await leases.take(owner, key, holder)
+      if (lease === null) continue
+      try {
+        const newer = lease.tokenHash === null || (old !== null && lease.tokenHash.equals(hashOf(old))) ? null : await heard(subject, old)
+        if (newer !== null) return newer
+        const granted = await ask(subject, await currentOf(subject))
+        const renewAt = dueOf(granted)
+        // Before the token itself: whoever finds that knows when it is due.
+        await leases.note(owner, key, holder, { tokenHash: hashOf(granted.access), renewAt: renewAt === null ? null : new Date(renewAt) })
+        await store(subject, owner, granted)
+        due.set(subject.id, { access: granted.access, at: renewAt ?? Infinity })
+        return granted.access
+      } finally {
+        await leases.release(owner, key, holder)
+      }
+    }
+    throw failure('providerTimeout')
+  }
+
+  /** The token that another process has stored, of which this one may not have heard yet; null where somebody put another secret in its place. */
+  async function heard (subject: Subject, old: string | null): Promise<string | null> {
+    for (const endsAt = performance.now() + hearingMs; performance.now() < endsAt; await pause(lookEveryMs)) {
+      const { access } = await currentOf(subject)
+      if (access !== null && access !== old) return access
+    }
+    return null
+  }
+
+  async function ask ({ call, oauth2, scope, tenant, owner }: Subject, { refresh }: Current): Promise<Granted> {
+    const values = owner === null ? undefined : await secrets()?.values(owner)
+    const inside = values === undefined ? scope : { ...scope, secrets: values }
+    const needed = (name: 'tokenUrl' | 'clientId' | 'clientSecret') => {
+      const text = resolved(oauth2[name], inside)
+      if (text === null) throw failure('credentialsRequired', { message: `The integration ${call.connector} has no credentials: \`${name}\` comes to nothing` })
+      return text
+    }
+    // One that is declared and is not there is no reason to ask as somebody else.
+    if (refresh === null && oauth2.refreshToken !== null) throw failure('credentialsRequired', { message: `The integration ${call.connector} has no credentials: \`refreshToken\` comes to nothing` })
+    const grant = { tenant, trusted: oauth2.trusted, tokenUrl: needed('tokenUrl'), clientId: needed('clientId'), clientSecret: needed('clientSecret'), refreshToken: refresh, scope: resolved(oauth2.scope, inside) }
+    try {
+      return await request(grant)
+    } catch (error) {
+      // Whoever authorized it anew declares another one than the one that was stored for the authorization before.
+      const declared = resolved(oauth2.refreshToken, inside)
+      if (declared === null || declared === refresh || !isFailure(error, 'providerFailed') || error.extras['status'] === undefined) throw error
+      return await request({ ...grant, refreshToken: declared })
+    }
+  }
+
+  /** The refresh token first: without it nothing can be renewed, without the access token it is renewed once more. */
+  async function store (subject: Subject, owner: string, { access, refresh }: Granted): Promise<void> {
+    const { id, oauth2: { accessTokenKey, refreshTokenKey }, log } = subject
+    const before = await currentOf(subject)
+    const renewed = subject.oauth2.refreshToken === null ? null : refresh
+    try {
+      const service = secrets()
+      if (renewed !== null && renewed !== before.refresh) await service?.put(owner, { key: refreshTokenKey, value: renewed }, noActor)
+      await service?.put(owner, { key: accessTokenKey, value: access }, noActor)
+      kept.delete(id)
+    } catch (err) {
+      // Of the plan, say: this process goes on with what it has.
+      log.error({ err, tenant: owner, secret: accessTokenKey }, 'a renewed token could not be stored as a secret')
+      kept.set(id, { access, refresh: renewed ?? before.refresh })
+    }
+  }
+
+  function dueOf ({ life }: Granted): number | null {
+    return life === null ? null : now() + life * 1000 - Math.min(earlyMs, life * 100)
+  }
+
+  return {
+    of (call, oauth2, scope, tenant, log) {
+      const owner = secrets() === null ? null : ownerOf(call, oauth2, scope, tenant)
+      const id = owner === null ? idInMemory(call, oauth2, scope, tenant) : `${owner} ${oauth2.accessTokenKey}`
+      const subject = { call, oauth2, scope, tenant, owner, id, log }
+      return {
+        async get () {
+          const { access } = await currentOf(subject)
+          if (access === null) return await renew(subject, null)
+          if (now() < await dueAt(subject, access)) return access
+          try {
+            return await renew(subject, access)
+          } catch (err) {
+            // It is early: the service may take the old one for a while.
+            log.warn({ err, integration: call.connector }, 'a token that is due could not be renewed')
+            return access
+          }
+        },
+        renew: async (refused) => await renew(subject, refused)
+      }
+    }
+  }
+}
+
+/**
+ * The tenant whose secrets the tokens are; null for the platform, whose tokens are no tenant's to keep: it could send them
+ * anywhere.
+ */
+function ownerOf ({ origin }: CompiledCall, { refreshToken, clientSecret }: CompiledOAuth2, scope: Scope, tenant: string): string | null {
+  if (tenant === '') return null
+  return origin === 'tenant' || isOwned(refreshToken ?? clientSecret, scope) ? tenant : null
+}
+
+/** By all that they are got with: who says something else by secrets of its own has another token. */
+function idInMemory ({ origin, connector }: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: string): string {
+  const { tokenUrl, clientId, clientSecret, accessToken, refreshToken, scope: wanted } = oauth2
+  const texts = [tokenUrl, clientId, clientSecret, accessToken, refreshToken, wanted].map((value) => resolved(value, scope))
+  return hashOf(JSON.stringify([origin === 'tenant' ? tenant : '', connector, ...texts])).toString('base64')
+}
+
+/** The text; null where it comes to nothing. */
+function resolved (value: CompiledValue | null, scope: Scope): string | null {
+  if (value === null) return null
+  const isMissing = value.references.some(({ source, path, fallback = '' }) => source === 'secret' && fallback.startsWith('{{') && scope.secrets.get(String(path[0])) === undefined)
+  return isMissing ? null : textOf(value.evaluate(scope))
+}
+
+function textOf (value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null
+}
+
+function hashOf (token: string): Buffer {
+  return createHash('sha256').update(token).digest()
+}
