@@ -57,6 +57,8 @@ export interface Reference {
   readonly path: readonly (string | number)[]
   /** Of a secret: what stands in its place where the tenant has none, which is the template as it was written, or the platform's setting of that name. */
   readonly fallback?: string
+  /** Of a secret: it stands in the place of a setting, and need not be there. */
+  readonly setting?: true
 }
 
 /** A configuration value with its templates compiled. */

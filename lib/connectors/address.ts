@@ -107,6 +107,8 @@ function whole (value: CompiledValue, scope: Scope): string {
 function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string {
   const given = value.evaluate(scope)
   if (query && (given === undefined || given === null)) return ''
+  // Some servers read `%2F` as a slash.
+  if (!query && typeof given === 'string' && given.split(/[/\\]/).some(isDots)) throw missing(value, 'must not hold "." or ".." as a segment of a path')
   if (typeof given === 'number' || typeof given === 'boolean' || (typeof given === 'string' && (query || given !== ''))) {
     try {
       return encodeURIComponent(String(given))
@@ -131,7 +133,11 @@ function faultOf (text: string): string | null {
   if (/[\u0000-\u0020\u007f\\]/.test(text)) return 'an address has no white space, control characters or backslashes'
   if (text.includes('#')) return 'an address has no fragment'
   const [path = ''] = text.split('?', 1)
-  return path.split('/').some((segment) => /^(?:\.|%2e){1,2}$/i.test(segment)) ? 'an address has no segments "." or ".."' : null
+  return path.split('/').some(isDots) ? 'an address has no segments "." or ".."' : null
+}
+
+function isDots (segment: string): boolean {
+  return /^(?:\.|%2e){1,2}$/i.test(segment)
 }
 
 function faultOfUrl (text: string): string | null {

@@ -40,7 +40,8 @@ const settingSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['en
 /** A built-in connector. `declared` is what the document's `credentials` have for it, at `pointer`. */
 export function builtInConnector (definition: ConnectorDefinition, declared: Readonly<Record<string, string | undefined>>, pointer: string, context: ConnectorContext): CompiledConnector {
   const { name, origin } = { name: definition.name, origin: context.origin }
-  const inside: TemplateContext = { ...context, sources: new Set([...actionSources, 'credentials']) }
+  // The texts are the connector's own, whoever's document it stands in.
+  const inside: TemplateContext = { ...context, sources: new Set([...actionSources, 'credentials']), bounded: false }
   // A setting that is not set may be a secret that the tenant stores later.
   const env = origin === 'tenant' ? { ...Object.fromEntries([...context.envNames ?? []].map((setting) => [setting, ''])), ...context.env } : context.env
   const credentials = definition.secrets === undefined ? null : compileCredentials(name, declared, definition.secrets, pointer, { ...context, env, sources: secretSources })

@@ -1,13 +1,12 @@
 /** Connectors (DESIGN 9): what a document can call, from its `credentials` and `customIntegrations`. */
 import type { Env } from '../config/environment.js'
-import type { FaultList } from '../config/faults.js'
 import type { Credentials } from '../config/schema/credentials.js'
 import type { CustomIntegrations } from '../config/schema/custom-integrations.js'
 import type { TemplateContext } from '../compiler/reference.js'
 import type { CompiledConnector, ConnectorContext } from './connector.js'
 import type { ConnectorDefinition } from './definition.js'
 import type { CompiledCall, ConnectorSet, DeclaredCall } from './types.js'
-import { nearest, pointerTo } from '../config/faults.js'
+import { FaultList, nearest, pointerTo } from '../config/faults.js'
 import { builtIn } from './built-in/index.js'
 import { compileCall } from './call.js'
 import { builtInConnector, customConnector } from './connector.js'
@@ -32,6 +31,17 @@ export interface ConnectorsContext {
   readonly checked?: boolean
 }
 
+/** Those of the platform's document, which was checked. */
+export function platformConnectors (document: ConnectorsDocument, env: Env, overridableEnv: readonly string[]): ConnectorSet {
+  const faults = new FaultList()
+  const connectors = compileConnectors(document, { origin: 'platform', env, overridableEnv: new Set(overridableEnv), faults })
+  faults.throwIfAny()
+  return connectors
+}
+
+/** Stands for those of a document whose sections could not be read: calls are not judged. */
+export const unknownConnectors: ConnectorSet = Object.freeze({ names: [], has: () => false, actions: () => [], call: () => null })
+
 /** A connector as the document has it, compiled when it is first needed. */
 interface Entry {
   readonly definition: ConnectorDefinition
@@ -46,7 +56,10 @@ export function compileConnectors (document: ConnectorsDocument, context: Connec
   const inside: ConnectorContext = { ...context, overridableEnv: context.overridableEnv ?? new Set(), bounded: context.origin === 'tenant' }
   for (const definition of builtIn) {
     const entry = builtInEntry(definition, document.credentials, inside)
-    for (const name of [definition.name, ...definition.aliases ?? []]) entries.set(name, entry)
+    const names = [definition.name, ...definition.aliases ?? []]
+    for (const name of names) entries.set(name, entry)
+    const [first, second] = Object.keys(document.credentials ?? {}).filter((name) => names.includes(name))
+    if (second !== undefined && context.checked !== true) context.faults.add(pointerTo('/credentials', second), `it is another name of "${first}", which is there too: keep one of them`)
     if (context.checked !== true && entry.missing === null && definition.secrets !== undefined) entry.compiled()
   }
   for (const [index, definition] of (document.customIntegrations ?? []).entries()) {

@@ -4,14 +4,20 @@ import { failure } from '../errors.js'
 
 const maxSecret = 1000 // characters
 
-/** The headers that sign a body: `webhook-id`, `webhook-timestamp` and `webhook-signature`. The secret is `whsec_<base64>`, or stands for its own bytes. */
-export function signedHeaders (secret: unknown, body: string): Record<string, string> {
-  if (typeof secret !== 'string' || secret === '' || secret.length > maxSecret) {
+/**
+ * The headers that sign a body: `webhook-id`, `webhook-timestamp` and `webhook-signature`. The secret is `whsec_<base64>`, or
+ * stands for its own bytes.
+ *
+ * @param id of the message; one that is sent again has the same. Default: a new one.
+ * @param now milliseconds since 1970. Default: the system's clock.
+ */
+export function signedHeaders (secret: unknown, body: string, id = `msg_${randomUUID()}`, now = Date.now()): Record<string, string> {
+  const key = typeof secret !== 'string' || secret.length > maxSecret ? null : keyOf(secret)
+  if (key === null || key.length === 0) {
     throw failure('credentialsRequired', { message: 'The signing secret of the webhook is missing' })
   }
-  const id = `msg_${randomUUID()}`
-  const timestamp = String(Math.floor(Date.now() / 1000))
-  const signature = createHmac('sha256', keyOf(secret)).update(`${id}.${timestamp}.${body}`).digest('base64')
+  const timestamp = String(Math.floor(now / 1000))
+  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` }
 }
 

@@ -1,0 +1,50 @@
+/** The calls to other services that a route declares (SPEC "Integration members", DESIGN 9). */
+import type { Integration } from '../config/schema/integration.js'
+import type { CompiledCall, ConnectorSet } from '../connectors/types.js'
+import type { TemplateContext } from './reference.js'
+import type { Reference, Scope } from './types.js'
+import { pointerTo } from '../config/faults.js'
+import { compileCondition } from './condition.js'
+import { compileCopies, type CopyCheck } from './copies.js'
+
+/** One of them, ready to run. */
+export interface CompiledIntegration {
+  /** The name in `{{results.<key>}}`: the alias, or else the type as it is written. */
+  readonly key: string
+  /** Whether the call runs; null where it always does. */
+  readonly condition: ((scope: Scope) => boolean) | null
+  readonly call: CompiledCall
+  readonly references: readonly Reference[]
+  /** The check of what its params copy; null where none is needed. */
+  readonly copies: CopyCheck | null
+}
+
+/** The name of an integration's result. */
+export function integrationKey ({ alias, type }: Pick<Integration, 'alias' | 'type'>): string {
+  return alias ?? type
+}
+
+/**
+ * Compiles them in order; each sees the results of the queries and of those before it. Of what has faults nothing is returned.
+ *
+ * @param queries the names of the results of the route's queries
+ */
+export function compileIntegrations (integrations: readonly Integration[], pointer: string, queries: Iterable<string>, connectors: ConnectorSet | undefined, context: TemplateContext): CompiledIntegration[] {
+  const results = new Set(queries)
+  return integrations.flatMap((integration, index) => {
+    const at = pointerTo(pointer, index)
+    const templates: TemplateContext = { ...context, results: new Set(results) }
+    const key = integrationKey(integration)
+    if (results.has(key)) context.faults.add(at, `two results have the name "${key}": give one of them an \`alias\``)
+    results.add(key)
+    const condition = integration.condition === undefined ? null : compileCondition(integration.condition, `${at}/condition`, templates)
+    if (connectors === undefined) {
+      context.faults.add(at, 'nothing runs integrations here')
+      return []
+    }
+    const call = connectors.call(integration, at, templates)
+    if (call === null || (integration.condition !== undefined && condition === null)) return []
+    const references = Object.freeze([...condition?.references ?? [], ...call.references])
+    return [Object.freeze({ key, condition: condition?.holds ?? null, call, references, copies: compileCopies(integration.params, templates) })]
+  })
+}
