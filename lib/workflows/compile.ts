@@ -13,7 +13,7 @@ import { checkQueryTexts } from '../compiler/query/texts.js'
 import { withheldBy } from '../compiler/query/withheld.js'
 import { compileTemplate } from '../compiler/template.js'
 import { FaultList } from '../config/faults.js'
-import { readSourcesOf, templatesOf } from './context.js'
+import { readSourcesOf, readStepsOf, templatesOf } from './context.js'
 import { flowOf } from './flow.js'
 import { queryOf } from './members.js'
 import { compileInOrder, type Compilation, type CompileStepQuery } from './steps.js'
@@ -38,21 +38,23 @@ function compileParts (definition: WorkflowDefinition, pointer: string, context:
   const compilation = compilationOf(definition, pointer, context, around, compileQuery, false)
   if (compilation === null) return null
   const steps = compileInOrder(compilation.flow.order, new Set(), compilation)
+  if (compilation.references.some(({ source, path }) => source === 'headers' && path.length === 0)) {
+    faults.add(pointer, 'a workflow reads headers one by one: `headers.<name>`')
+  }
   const callback = compileCallback(definition.webhookOnComplete, `${pointer}/webhookOnComplete`, compilation)
   if (faults.faults.length > before) return null
 
   const { references, queries, flow } = compilation
   const all = [...everyCompiled(steps)]
-  const readWhole = references.some(({ source, path }) => source === 'steps' && path.length === 0)
-  const readSteps = readWhole ? flow.ids : references.flatMap(({ source, path: [id] }) => source === 'steps' && id !== undefined ? [String(id)] : [])
   return Object.freeze({
     id: definition.id ?? null,
     definition,
     origin,
     steps: Object.freeze(steps),
     stepIds: Object.freeze([...flow.ids]),
-    readSteps: new Set(readSteps),
+    readSteps: readStepsOf(references, flow.ids),
     sources: readSourcesOf(references, around.sources !== null && queries.some(({ answer }) => answer === 'page')),
+    references: Object.freeze(references),
     secrets: Object.freeze([...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]),
     tenantScoped: queries.some((query) => query.tenantScoped),
     calls: all.some(({ kind }) => kind === 'integration'),

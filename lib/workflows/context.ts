@@ -72,3 +72,9 @@ export function readSourcesOf (references: readonly Reference[], pages: boolean)
     payload: has('payload')
   })
 }
+
+/** The steps whose result or error something reads; `{{steps}}` reads all. */
+export function readStepsOf (references: readonly Reference[], ids: readonly string[]): ReadonlySet<string> {
+  const read = references.filter(({ source }) => source === 'steps')
+  return new Set(read.some(({ path }) => path.length === 0) ? ids : read.map(({ path: [id] }) => String(id)))
+}

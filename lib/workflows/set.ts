@@ -1,21 +1,23 @@
 /** The workflows of one document, by their names. */
-import type { Workflows } from '../config/schema/workflow.js'
+import type { Workflow } from '../config/schema/workflow.js'
 import type { WorkflowContext } from './context.js'
 import type { CompiledWorkflow } from './types.js'
-import { pointerTo } from '../config/faults.js'
 import { compileWorkflow } from './compile.js'
 
 export interface WorkflowSet {
   readonly ids: readonly string[]
   /** Compiled when it is first asked for; null where it has faults, which the context's list then holds, and undefined where there is none of the id. */
   get (id: string): CompiledWorkflow | null | undefined
-  /** What a caller that runs it by name must hold; undefined where there is none of the id. */
-  permissions (id: string): readonly string[] | undefined
 }
 
-/** @param pointer of the list in its document */
-export function createWorkflowSet (declared: Workflows, pointer: string, context: WorkflowContext): WorkflowSet {
-  const byId = new Map(declared.map((workflow, index) => [workflow.id, { workflow, at: pointerTo(pointer, index) }]))
+/** A workflow and where it stands in its document. */
+export interface DeclaredWorkflow {
+  readonly value: Workflow
+  readonly pointer: string
+}
+
+export function createWorkflowSet (declared: readonly DeclaredWorkflow[], context: WorkflowContext): WorkflowSet {
+  const byId = new Map(declared.map((workflow) => [workflow.value.id, workflow]))
   const compiled = new Map<string, CompiledWorkflow | null>()
   return {
     ids: Object.freeze([...byId.keys()]),
@@ -24,14 +26,15 @@ export function createWorkflowSet (declared: Workflows, pointer: string, context
       if (known !== undefined) return known
       const entry = byId.get(id)
       if (entry === undefined) return undefined
-      const { workflow: { steps, webhookOnComplete }, at } = entry
-      const result = compileWorkflow({ id, named: true, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }, at, context)
+      const { value: { steps, webhookOnComplete }, pointer } = entry
+      const result = compileWorkflow({ id, named: true, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }, pointer, context)
       compiled.set(id, result)
       return result
-    },
-    permissions: (id) => {
-      const entry = byId.get(id)
-      return entry === undefined ? undefined : entry.workflow.requiredPermissions ?? []
     }
   }
+}
+
+/** Those of a document that was read without faults. */
+export function workflowsOf (workflows: readonly Workflow[]): DeclaredWorkflow[] {
+  return workflows.map((value, index) => ({ value, pointer: `/workflows/${index}` }))
 }

@@ -1,6 +1,6 @@
 /** A workflow ready to run: plain frozen data with closures in it, free of I/O (DESIGN 9). */
 import type { CompiledCall } from '../connectors/types.js'
-import type { CompiledQuery, CompiledValue, Scope, TableUse } from '../compiler/types.js'
+import type { CompiledQuery, CompiledValue, Reference, Scope, TableUse } from '../compiler/types.js'
 import type { CopyCheck } from '../compiler/copies.js'
 import type { Callback, Step } from '../config/schema/workflow.js'
 
@@ -49,6 +49,8 @@ export interface CompiledWorkflow {
   /** Those of whose result or error something reads: it is parsed for them. */
   readonly readSteps: ReadonlySet<string>
   readonly sources: ReadSources
+  /** All that it reads of a scope. */
+  readonly references: readonly Reference[]
   /** The keys of the secrets that it can read, each once. */
   readonly secrets: readonly string[]
   /** A query of it reads or writes a tenant-scoped table. */

@@ -25,6 +25,8 @@ export interface WorkflowResult {
   readonly result: string
   /** The scope, with `steps` in it as far as something reads them. */
   readonly scope: Scope
+  /** Characters of JSON that these results have. */
+  readonly length: number
 }
 
 /**
@@ -33,7 +35,7 @@ export interface WorkflowResult {
  */
 export async function runWorkflow (workflow: CompiledWorkflow, scope: Scope, host: WorkflowHost): Promise<WorkflowResult> {
   const run = new Run(workflow, scope, host)
-  return { status: 'completed', result: await run.all(), scope: run.scope }
+  return { status: 'completed', result: await run.all(), scope: run.scope, length: run.kept }
 }
 
 /**
@@ -57,7 +59,7 @@ class Run {
   /** Of steps within those that may be tried again. */
   readonly #ended = new Map<string, StepOutcome>()
   /** Characters of the results that others read. */
-  #kept = 0
+  kept = 0
 
   constructor (workflow: CompiledWorkflow, scope: Scope, host: WorkflowHost) {
     this.#workflow = workflow
@@ -132,7 +134,7 @@ class Run {
     this.#host.signal.throwIfAborted()
     if (this.#ends !== Infinity && this.#clock.now() > this.#ends) throw overdue(step.id)
     const ends = step.timeoutMs === null ? around : Math.min(around, this.#clock.now() + step.timeoutMs)
-    step.copies?.(this.scope, this.#kept)
+    step.copies?.(this.scope, this.kept)
     if (step.kind === 'switch') return this.#switch(step, ends, turn)
     if (step.kind === 'parallel') return this.#parallel(step, ends, turn)
     return runStep(step, ends, this.#around)
@@ -180,8 +182,8 @@ class Run {
     if (outcome.status === 'failed' && !step.continues) throw error ?? errorOf(outcome.error)
     if (turn !== 'only') this.#ended.set(step.id, outcome)
     if (this.#workflow.readSteps.has(step.id)) {
-      this.#kept += outcome.result?.length ?? 0
-      if (this.#kept > maxAnswerBytes) throw failure('answerTooLarge')
+      this.kept += outcome.result?.length ?? 0
+      if (this.kept > maxAnswerBytes) throw failure('answerTooLarge')
       const result: unknown = outcome.result === null ? null : JSON.parse(outcome.result)
       this.#steps[step.id] = outcome.error === null ? { result } : { result, error: outcome.error }
     }

@@ -84,4 +84,4 @@ export const Workflow = Section({
 export type Workflow = Static<typeof Workflow>
 
 export const Workflows = Type.Array(Workflow, { maxItems: 500, default: [], description: 'Workflows that routes and callers run by name.' })
-export type Workflows = Static<typeof Workflows>
+export type Workflows = readonly Workflow[]

@@ -1,0 +1,173 @@
+/** The workflow of a route (DESIGN 9): which one it is, what it is given, and what its answer is made of. */
+import type { FaultList } from '../config/faults.js'
+import type { Route } from '../config/schema/route.js'
+import type { RouteWorkflow } from '../config/schema/workflow.js'
+import type { Surroundings, WorkflowContext } from '../workflows/context.js'
+import type { WorkflowSet } from '../workflows/set.js'
+import type { CompiledWorkflow, WorkflowDefinition } from '../workflows/types.js'
+import type { CopyCheck } from './copies.js'
+import type { TemplateContext } from './reference.js'
+import type { CompiledResponse, CompiledValue, JsonSchema, Reference } from './types.js'
+import { nearest } from '../config/faults.js'
+import { isRecord } from '../plain-value.js'
+import { checkWorkflow, compileWorkflow } from '../workflows/compile.js'
+import { readStepsOf } from '../workflows/context.js'
+import { everyStep } from '../workflows/every-step.js'
+import { compileCopies } from './copies.js'
+import { compileValue } from './template.js'
+
+/** The name of its result in `{{results.workflow}}`. */
+export const workflowResult = 'workflow'
+
+export interface CompiledRouteWorkflow {
+  readonly workflow: CompiledWorkflow
+  /** What the workflow is given; null: the body. */
+  readonly input: CompiledValue | null
+  readonly copies: CopyCheck | null
+  /** It is a job, and the answer tells where to ask for it. */
+  readonly async: boolean
+}
+
+export interface RouteWorkflowContext extends WorkflowContext {
+  /** The workflows of the document. Default: none. */
+  readonly workflows?: WorkflowSet | undefined
+}
+
+/** Compiles the workflow of a route; null where it has none, or after faults. */
+export function compileRouteWorkflow ({ workflow: declared }: Route, pointer: string, context: RouteWorkflowContext, values: TemplateContext): CompiledRouteWorkflow | null {
+  if (declared === undefined) return null
+  const { faults } = context
+  const before = faults.faults.length
+  const at = `${pointer}/workflow`
+  const input = compileInput(declared, at, values)
+  const workflow = declared.ref === undefined
+    ? compileInline(declared, at, context, values)
+    : find(declared, declared.ref, at, context)
+  if (workflow !== null && declared.async === true) refuseCredentials(workflow, at, faults)
+  if (workflow === null || faults.faults.length > before) return null
+  return Object.freeze({
+    workflow,
+    input,
+    copies: declared.input === undefined ? null : compileCopies(declared.input, values),
+    async: declared.async === true
+  })
+}
+
+/** The same without tables; `ids` are those of the document's workflows, undefined where they are not known. */
+export function checkRouteWorkflow ({ workflow: declared }: Route, pointer: string, context: WorkflowContext, values: TemplateContext, ids: readonly string[] | undefined): void {
+  if (declared === undefined) return
+  const at = `${pointer}/workflow`
+  compileInput(declared, at, values)
+  if (declared.ref === undefined) checkWorkflow(definitionOf(declared), at, context, surroundingsOf(values))
+  else if (ids !== undefined && !ids.includes(declared.ref)) unknown(declared.ref, at, ids, context.faults)
+}
+
+/** What templates of the route's response and transform may read besides what those of its workflow do. */
+export function answerValues (values: TemplateContext, { workflow }: Route, compiled: CompiledRouteWorkflow | null): TemplateContext {
+  if (workflow === undefined) return values
+  const ids = compiled?.workflow.stepIds ?? (workflow.steps === undefined ? undefined : [...everyStep(workflow.steps)].map(({ id }) => id))
+  return {
+    ...values,
+    sources: new Set([...values.sources, 'input', 'steps']),
+    results: new Set([workflowResult]),
+    ...ids !== undefined && { steps: new Set(ids) }
+  }
+}
+
+/** The same, whose steps' results are there for what else of the route reads them. */
+export function readableBy (references: readonly Reference[], compiled: CompiledRouteWorkflow | null): CompiledRouteWorkflow | null {
+  const read = readStepsOf(references, compiled?.workflow.stepIds ?? [])
+  if (compiled === null || read.size === 0) return compiled
+  const { workflow } = compiled
+  return Object.freeze({ ...compiled, workflow: Object.freeze({ ...workflow, readSteps: new Set([...workflow.readSteps, ...read]) }) })
+}
+
+/** Adds a fault for each member of a route that does nothing beside a workflow, or says the contrary. */
+export function checkWorkflowRules (route: Route, pointer: string, faults: FaultList): void {
+  const { workflow } = route
+  if (workflow === undefined) return
+  const at = `${pointer}/workflow`
+  for (const member of ['queries', 'firebaseQueries', 'integrations'] as const) {
+    if (route[member] !== undefined) faults.add(`${pointer}/${member}`, `the route runs a workflow: make its \`${member}\` steps of it`)
+  }
+  for (const member of ['excludeFields', 'softDelete'] as const) {
+    if (route[member] !== undefined) faults.add(`${pointer}/${member}`, 'the route runs a workflow, whose steps have none of it from their route')
+  }
+  if (route.cache?.enabled === true) faults.add(`${pointer}/cache`, 'the answer of a workflow is not kept: its steps would not run')
+  if (workflow.steps === undefined && workflow.ref === undefined) faults.add(at, 'the workflow does nothing: expected `steps` or `ref`')
+  if (workflow.ref !== undefined) {
+    for (const member of ['steps', 'id'] as const) if (workflow[member] !== undefined) faults.add(`${at}/${member}`, '`ref` names a workflow, which has its own')
+  }
+  if (workflow.async === true) {
+    for (const member of ['response', 'transform'] as const) if (route[member] !== undefined) faults.add(`${pointer}/${member}`, 'the answer of an asynchronous workflow comes before its result')
+  } else if (workflow.webhookOnComplete !== undefined) {
+    faults.add(`${at}/webhookOnComplete`, 'a workflow that is not `async` ends with its answer: there is nobody else to tell')
+  }
+}
+
+/** The body of the answer; undefined where a mapping makes it. */
+export function workflowAnswerSchema ({ async }: CompiledRouteWorkflow, response: CompiledResponse | null): JsonSchema | undefined {
+  if (response?.kind === 'mapping') return undefined
+  if (response !== null && describesAnswer(response.schema)) return response.schema
+  const id = { type: 'string', description: 'The run.' }
+  return async
+    ? { type: 'object', properties: { workflowId: id, status: { const: 'queued' }, statusUrl: { type: 'string', description: 'Where its status is told.' } }, required: ['workflowId', 'status', 'statusUrl'] }
+    : { type: 'object', properties: { workflowId: id, status: { const: 'completed' }, result: response?.schema ?? { description: 'That of its last step.' } }, required: ['workflowId', 'status', 'result'] }
+}
+
+/** A schema of the whole answer of a workflow names one of its members; any other is that of the result. */
+export function describesAnswer ({ properties }: JsonSchema): boolean {
+  return isRecord(properties) && ['workflowId', 'status', 'result'].some((name) => Object.hasOwn(properties, name))
+}
+
+/** What the route reads besides its response; secrets among it. */
+export function workflowReferences (compiled: CompiledRouteWorkflow | null): readonly Reference[] {
+  if (compiled === null) return []
+  return [
+    ...compiled.input?.references ?? [],
+    ...compiled.workflow.references.filter(({ source }) => source === 'secret')
+  ]
+}
+
+function compileInput ({ input }: RouteWorkflow, pointer: string, values: TemplateContext): CompiledValue | null {
+  if (input === undefined) return null
+  return compileValue(input, `${pointer}/input`, { ...values, secretsRefusedIn: 'the input of a workflow, which is stored with its run: let the step name it' })
+}
+
+function compileInline (declared: RouteWorkflow, pointer: string, context: WorkflowContext, values: TemplateContext): CompiledWorkflow | null {
+  return declared.steps === undefined ? null : compileWorkflow(definitionOf(declared), pointer, context, surroundingsOf(values))
+}
+
+function definitionOf ({ id, steps = [], webhookOnComplete }: RouteWorkflow): WorkflowDefinition {
+  return { ...id !== undefined && { id }, named: false, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
+}
+
+function surroundingsOf ({ sources, params }: TemplateContext): Surroundings {
+  return { sources, params }
+}
+
+/** The workflow of the document that `ref` names, with the route's callback where it has one. */
+function find ({ webhookOnComplete }: RouteWorkflow, ref: string, pointer: string, context: RouteWorkflowContext): CompiledWorkflow | null {
+  const { workflows, faults } = context
+  const found = workflows?.get(ref)
+  if (found === undefined) {
+    unknown(ref, pointer, workflows?.ids ?? [], faults)
+    return null
+  }
+  if (found === null) faults.add(`${pointer}/ref`, `the workflow "${ref}" has faults`)
+  if (found === null || webhookOnComplete === undefined) return found
+  return compileWorkflow({ ...found.definition, webhookOnComplete }, pointer, context)
+}
+
+function unknown (ref: string, pointer: string, ids: readonly string[], faults: FaultList): void {
+  faults.add(`${pointer}/ref`, `no workflow of this document has the id "${ref}"`, nearest(ref, ids))
+}
+
+const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-api-key']
+
+/** They are secrets of the caller, and a run is stored. */
+function refuseCredentials ({ sources: { headers } }: CompiledWorkflow, pointer: string, faults: FaultList): void {
+  for (const name of headers) {
+    if (credentialHeaders.includes(name)) faults.add(pointer, `an asynchronous workflow cannot read the header ${name}: what it reads is stored`)
+  }
+}

@@ -1,0 +1,98 @@
+/** Runs the workflow of a route: at once, or as a job that the answer tells where to ask for (DESIGN 9). */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { CompiledRouteWorkflow } from '../../lib/compiler/workflow.js'
+import type { Scope } from '../../lib/compiler/types.js'
+import type { Engine } from '../../lib/database/engine.js'
+import type { CacheStore } from '../cache/store.js'
+import type { Integrations } from '../integrations/integrations.js'
+import type { ResourceLimits } from '../resource-limits/service.js'
+import type { WorkflowRuns } from '../workflows/service.js'
+import { describesAnswer, workflowResult } from '../../lib/compiler/workflow.js'
+import { failure } from '../../lib/errors.js'
+import { limitedUser } from '../resource-limits/service.js'
+import { runWorkflow } from '../workflows/runner.js'
+import { SyncJournal } from '../workflows/sync-journal.js'
+
+const maxSyncMs = 300_000 // of a run within a request, after which no further step begins
+
+/** What workflows need of the app. */
+export interface WorkflowServing {
+  readonly engine: Engine
+  readonly cache: CacheStore | null
+  readonly limits: ResourceLimits | null
+  /** null where the plugin is not registered, as no route then calls services. */
+  readonly integrations: () => Integrations | null
+  /** null where the plugin is not registered, as no workflow then is asynchronous, and none has steps that others run. */
+  readonly workflows: WorkflowRuns | null
+}
+
+/** The body of the answer as JSON text. */
+export async function answerOfWorkflow (route: CompiledRoute, started: CompiledRouteWorkflow, serving: WorkflowServing, request: FastifyRequest, reply: FastifyReply, around: Scope): Promise<string> {
+  started.copies?.(around, 0)
+  const scope: Scope = { ...around, input: started.input === null ? around.body : started.input.evaluate(around) }
+  const user = request.auth?.sub === undefined ? null : limitedUser(request)
+  if (started.async) return enqueue(started, serving, request, scope, user)
+  const taken = serving.limits?.take(user, oneRun)
+  if (taken === undefined) return run(route, started, serving, request, reply, scope)
+  const { give } = taken instanceof Promise ? await taken : taken
+  try {
+    return await run(route, started, serving, request, reply, scope)
+  } catch (error) {
+    await give()
+    throw error
+  }
+}
+
+/** What a run uses. */
+const oneRun = Object.freeze({ resource: 'workflow', metric: 'count', amount: 1 })
+
+async function enqueue ({ workflow }: CompiledRouteWorkflow, { workflows: runs }: WorkflowServing, request: FastifyRequest, scope: Scope, user: ReturnType<typeof limitedUser>): Promise<string> {
+  if (runs === null) throw new Error('a workflow is asynchronous, and the app has no plugin for it')
+  const { workflowId } = await runs.start({ tenant: scope.tenant?.id ?? '', user: request.auth?.sub ?? null, workflow, scope, limitedUser: user })
+  return JSON.stringify({ workflowId, status: 'queued', statusUrl: runs.statusUrl(workflowId) })
+}
+
+async function run (route: CompiledRoute, { workflow }: CompiledRouteWorkflow, { engine, cache, integrations, workflows }: WorkflowServing, { log }: FastifyRequest, reply: FastifyReply, scope: Scope): Promise<string> {
+  const journal = new SyncJournal(workflow, engine, scope.tenant?.id ?? null)
+  const { result, scope: ended, length } = await runWorkflow(workflow, scope, {
+    journal,
+    cache,
+    integrations: integrations(),
+    steps: workflows?.steps ?? {},
+    signal: workflow.waits ? goneOf(reply) : never,
+    log,
+    timeoutMs: maxSyncMs
+  })
+  return bodyOf(route, journal.runId, result, ended, length)
+}
+
+const never = new AbortController().signal
+
+/** Aborted when the caller is gone: nobody then waits for what is left to do. */
+function goneOf ({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController()
+  raw.once('close', () => {
+    if (!raw.writableFinished) gone.abort(failure('stopping', { message: 'The caller is gone' }))
+  })
+  return gone.signal
+}
+
+function bodyOf ({ transform, response, copies }: CompiledRoute, id: string, text: string, scope: Scope, length: number): string {
+  if (transform === null && response === null) return answer(id, text)
+  const parsed: unknown = JSON.parse(text)
+  const result = transform === null ? parsed : transform.apply(parsed, scope)
+  if (response === null) return answer(id, JSON.stringify(result))
+  if (response.kind === 'schema') {
+    return describesAnswer(response.schema)
+      ? response.serialize({ workflowId: id, status: 'completed', result })
+      : answer(id, response.serialize(result))
+  }
+  const computed: Scope = { ...scope, results: { [workflowResult]: result } }
+  copies?.response?.(computed, transform === null ? text.length + length : Infinity)
+  return response.serialize(computed)
+}
+
+function answer (id: string, result: string): string {
+  return `{"workflowId":"${id}","status":"completed","result":${result}}`
+}

@@ -1,0 +1,172 @@
+/** Workflows on routes over HTTP: what they do in which order, and what of callers and documents never changes that (DESIGN 9). */
+import type { FastifyInstance } from 'fastify'
+import type { TestDocument } from '../../helpers/server.js'
+import { test } from 'tap'
+import { testServer } from '../../helpers/server.js'
+
+type Route = NonNullable<TestDocument['routes']>[number]
+type RouteWorkflow = NonNullable<Route['workflow']>
+type Step = NonNullable<RouteWorkflow['steps']>[number]
+
+const tables = {
+  notes: {
+    tenantScoped: true,
+    columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text', notNull: true }, body: { type: 'text' } },
+    unique: [['tenant_id', 'title']]
+  }
+} as const
+
+const insert = (id: string, title: string, further: Partial<Step> = {}): Step =>
+  ({ id, type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.id}}', title }, ...further })
+const list: Step = { id: 'list', type: 'database', operation: 'select', table: 'notes', order: { column: 'id' } }
+
+const route = (path: string, workflow: RouteWorkflow, further: Partial<Route> = {}): Route => ({ method: 'post', path, workflow, ...further })
+
+/** Asks as somebody of the tenant. */
+function asking (app: FastifyInstance, tenant = 'acme') {
+  return async (url: string, payload: object = {}) => {
+    const response = await app.inject({ method: 'POST', url, headers: { 'x-tenant-id': tenant }, payload })
+    return { status: response.statusCode, body: response.json() }
+  }
+}
+
+const handlers: Step[] = [
+  { id: 'pick', type: 'switch', value: 'body.type', cases: { paid: 'paid', constructor: 'other', 1: 'one' }, default: 'fallback' },
+  ...['paid', 'other', 'one', 'fallback'].map((id): Step => ({ id, type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.id}}', title: id } })),
+  { id: 'after', type: 'database', operation: 'select', table: 'notes', filters: [{ column: 'id', value: '{{body.id}}' }] }
+]
+
+const document: TestDocument = {
+  tables,
+  workflows: [{
+    id: 'add',
+    steps: [
+      { id: 'made', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{input.id}}', title: '{{input.title}}' } },
+      { id: 'found', type: 'database', operation: 'select', table: 'notes', single: true, filters: [{ column: 'id', value: '{{steps.made.result.id}}' }] }
+    ]
+  }],
+  routes: [
+    route('/order', { steps: [insert('first', '{{body.title}}'), { id: 'second', type: 'database', operation: 'update', table: 'notes', data: { body: 'after {{steps.first.result.title}}' }, filters: [{ column: 'id', value: '{{steps.first.result.id}}' }], single: true }, list] }),
+    route('/switch', { steps: handlers }),
+    route('/only-switch', { steps: [{ id: 'pick', type: 'switch', value: 'body.type', cases: { a: 'target' } }, insert('target', 'picked')] }),
+    route('/ref', { ref: 'add' }),
+    route('/ref-input', { ref: 'add', input: { id: '{{body.number}}', title: 'from {{body.name}}' } }),
+    route('/condition', { steps: [list, insert('sometimes', '{{body.title}}', { condition: 'body.count > 2' })] }),
+    route('/parallel', { steps: [{ id: 'both', parallel: [insert('made', '{{body.title}}'), list] }, { id: 'then', type: 'database', operation: 'select', table: 'notes', single: true, filters: [{ column: 'title', value: '{{steps.both.result.made.title}}' }] }] }),
+    route('/continue', { steps: [insert('made', 'twice', { onError: 'continue' }), { id: 'told', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.other}}', title: '{{steps.made.error.code || "none"}}', body: '{{steps.made.result || "nothing"}}' } }] }),
+    route('/fails', { steps: [insert('made', '{{body.title}}'), { ...list, id: 'gone', single: true, filters: [{ column: 'id', value: -1 }] }, insert('never', 'never')] }),
+    route('/mapped', { steps: [insert('made', '{{body.title}}'), list] }, { response: { id: '{{steps.made.result.id}}', page: '{{results.workflow}}' } }),
+    route('/computed', { steps: [insert('made', '{{body.title}}')] }, { transform: { fields: { loud: 'item.title + "!"' } } }),
+    route('/filtered', { steps: [insert('made', '{{body.title}}')] }, { response: { type: 'object', properties: { title: { type: 'string' } } } }),
+    route('/kept', { steps: [insert('made', '{{body.title}}'), { id: 'copy', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.other}}', title: 'copy of {{body.id}}', body: '{{steps.made.result.title}}' } }] }),
+    route('/many', { steps: [{ id: 'all', type: 'database', operation: 'select', table: 'notes' }, { id: 'copies', type: 'database', operation: 'insert', table: 'notes', data: { id: 1, title: Array.from({ length: 40 }, () => '{{steps.all.result}}').join('') } }] }),
+    route('/timed', { steps: [insert('made', '{{body.title}}', { timeoutMs: 5000 }), { ...list, timeoutMs: 5000 }] })
+  ]
+}
+
+test('workflows on routes', async (t) => {
+  const app = await testServer(t, document, { tenants: ['acme', 'globex', 'initech', 'umbrella'] })
+  const ask = asking(app)
+  const titles = async (tenant: string) => (await asking(app, tenant)('/condition', { count: 0 })).body.result.data.map(({ title }: { title: string }) => title)
+
+  t.test('steps run in order, each with the results of those before it, and the last one\'s is the answer', async (t) => {
+    const { status, body } = await ask('/order', { id: 1, title: 'one' })
+    t.equal(status, 200)
+    t.match(body.workflowId, /^[0-9a-f-]{36}$/)
+    t.equal(body.status, 'completed')
+    t.strictSame(body.result.data, [{ id: 1, title: 'one', body: 'after one', tenant_id: 'acme' }])
+    t.strictSame(body.result.pagination, { limit: 20, offset: 0, total: 1 })
+  })
+
+  t.test('a switch runs the step that it picks, and no other: own members of `cases` only, as text', async (t) => {
+    const picks = asking(app, 'globex')
+    let id = 0
+    const picked = async (type: unknown) => {
+      const { body } = await picks('/switch', { id: ++id, type })
+      return body.result.data.map(({ title }: { title: string }) => title)
+    }
+    t.strictSame(await picked('paid'), ['paid'])
+    t.strictSame(await picked('constructor'), ['other'])
+    t.strictSame(await picked(1), ['one'])
+    await app.db.deleteFrom('notes' as never).execute()
+    for (const type of ['__proto__', 'toString', 'hasOwnProperty', '', null, ['paid', 1], { paid: 1 }]) {
+      t.strictSame(await picked(type), ['fallback'], JSON.stringify(type))
+      await app.db.deleteFrom('notes' as never).execute()
+    }
+    await ask('/order', { id: 1, title: 'one' })
+  })
+
+  t.test('a switch that picks nothing is skipped, and so is what it could have picked', async (t) => {
+    t.equal((await ask('/only-switch', { id: 50, type: 'b' })).body.result, null)
+    t.notOk((await titles('acme')).includes('picked'))
+    t.equal((await ask('/only-switch', { id: 50, type: 'a' })).body.result.title, 'picked')
+  })
+
+  t.test('`ref` runs a workflow of the document, with the body as its input or what the route gives it', async (t) => {
+    t.match(await ask('/ref', { id: 60, title: 'by ref' }), { status: 200, body: { result: { id: 60, title: 'by ref' } } })
+    t.match(await ask('/ref-input', { number: 61, name: 'body' }), { status: 200, body: { result: { id: 61, title: 'from body' } } })
+  })
+
+  t.test('a condition that does not hold, or cannot be computed, skips the step', async (t) => {
+    const conditions = asking(app, 'initech')
+    t.strictSame((await conditions('/condition', { id: 1, title: 'skipped', count: 1 })).body.result.data, [])
+    t.strictSame((await conditions('/condition', { id: 1, title: 'skipped' })).body.result.data, [])
+    t.equal((await conditions('/condition', { id: 1, title: 'done', count: 3 })).body.result.title, 'done')
+  })
+
+  t.test('steps of a group run beside each other, and what is after it reads them', async (t) => {
+    t.match(await ask('/parallel', { id: 70, title: 'beside' }), { status: 200, body: { result: { id: 70, title: 'beside' } } })
+  })
+
+  t.test('a step that may fail leaves its error, and the others run', async (t) => {
+    t.match(await ask('/continue', { id: 80, other: 81 }), { status: 200, body: { result: { title: 'none' } } })
+    const { status, body } = await ask('/continue', { id: 82, other: 83 })
+    t.equal(status, 200)
+    t.match(body.result, { id: 83, title: 'TENANTRY_CONFLICT', body: 'nothing' })
+  })
+
+  t.test('the error of the step that failed is the answer, and no step after it runs', async (t) => {
+    const fails = asking(app, 'umbrella')
+    const { status, body } = await fails('/fails', { id: 1, title: 'before' })
+    t.equal(status, 404)
+    t.equal(body.code, 'TENANTRY_NOT_FOUND')
+    t.strictSame(await titles('umbrella'), ['before'], 'what was done is done')
+    t.match(await fails('/fails', { id: 1, title: 'again' }), { status: 409, body: { details: [{ path: '/body/id' }] } })
+  })
+
+  t.test('the route makes its answer of the result and of steps', async (t) => {
+    t.match((await ask('/mapped', { id: 90, title: 'mapped' })).body, { id: 90, page: { pagination: {} } })
+    t.match((await ask('/computed', { id: 91, title: 'computed' })).body, { status: 'completed', result: { id: 91, loud: 'computed!' } })
+    const { workflowId, ...answer } = (await ask('/filtered', { id: 92, title: 'filtered' })).body
+    t.type(workflowId, 'string')
+    t.strictSame(answer, { status: 'completed', result: { title: 'filtered' } })
+  })
+
+  t.test('a result is data: text of templates, expressions and secrets in it stays as it is', async (t) => {
+    const title = '{{secret:stripe}} {{env.HOME}} ${HOME} {{body.id}} {{steps.made.result}} 1 + 1'
+    const { status, body } = await ask('/kept', { id: 100, other: 101, title })
+    t.equal(status, 200)
+    t.equal(body.result.body, title)
+  })
+
+  t.test('what templates would copy of results is bounded', async (t) => {
+    const big = asking(app, 'initech')
+    for (let id = 200; id < 220; id++) t.equal((await big('/condition', { id, title: `${id} ${'x'.repeat(40_000)}`, count: 3 })).status, 200)
+    const { status, body } = await big('/many')
+    t.equal(status, 400)
+    t.equal(body.code, 'TENANTRY_ANSWER_TOO_LARGE')
+  })
+
+  t.test('two tenants see and write their own rows', async (t) => {
+    const other = asking(app, 'umbrella')
+    t.equal((await other('/ref', { id: 60, title: 'of umbrella' })).body.result.tenant_id, 'umbrella')
+    t.notOk((await titles('acme')).includes('of umbrella'))
+    t.equal((await app.inject({ method: 'POST', url: '/ref', payload: { id: 1, title: 'x' } })).statusCode, 400, 'and nobody those of none')
+  })
+
+  t.test('a step with a time-out writes and reads', async (t) => {
+    const { status, body } = await ask('/timed', { id: 110, title: 'in time' })
+    t.equal(status, 200)
+    t.ok(body.result.data.some(({ id }: { id: number }) => id === 110))
+  })
+})
