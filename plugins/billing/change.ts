@@ -8,6 +8,8 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Plans } from '../../lib/plans.js'
 import type { Cycle, ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
 import type { Known } from './snapshots.js'
+import type { Emitter } from '../webhooks/emitter.js'
+import type { OutboundEvent } from '../../lib/outbox.js'
 import { noActor, writeAudit, type AuditEntry } from '../../lib/audit.js'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { heardSnapshot } from './bounds.js'
@@ -28,6 +30,8 @@ export interface ChangeParts {
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
   readonly log: { warn (object: object, message: string): void }
+  /** Told of what becomes of subscriptions; null: nobody. */
+  readonly emitter: Emitter | null
 }
 
 /** A tenant, and what its subscriptions come to. */
@@ -56,7 +60,7 @@ export type Change = <T>(tenant: string, work: (draft: Draft) => Promise<T>) => 
 /** Rolls back a transaction that changes the plan and tells nobody: it is done again as one that does. */
 const untold = new Error('the plan changes')
 
-export function createChange ({ db, events, plans, productPlans, canAsk, now, log }: ChangeParts): { change: Change, judged: (view: View) => Judgement } {
+export function createChange ({ db, events, plans, productPlans, canAsk, now, log, emitter }: ChangeParts): { change: Change, judged: (view: View) => Judgement } {
   /** As the product map is now. Of products that it has no more, what they stood for when they were written. */
   function mapped (held: Held): Held {
     return { ...held, ...held.snapshot === null ? null : productPlans(held.snapshot.productIds) }
@@ -76,6 +80,7 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
     const touched = new Set<string>()
     const entries: AuditEntry[] = []
     const warnings: [object, string][] = []
+    const outgoing: OutboundEvent[] = []
     let memory: Memory = before.memory
     const entry = (action: AuditEntry['action'], target: string, details: AuditEntry['details'], whose = tenant) => {
       entries.push({ tenant: whose, action, actor: noActor, target, details, at: new Date(at) })
@@ -93,6 +98,7 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
       touched.add(key)
       if (found.snapshot === null || same(shownOf(known), shownOf(found))) return true
       entry('billing.subscription', id, { provider, ...shownOf(found) })
+      outgoing.push({ tenant, type: kindOf(known, found), subject: `subscription:${provider}:${id}`, data: { provider, id, ...shownOf(found) }, at: new Date(at) })
       if (found.plan === null) warnings.push([{ tenant, provider, subscription: id, products: found.snapshot.productIds }, 'a subscription is for products that the product map does not name: it gives no plan'])
       return true
     }
@@ -175,7 +181,8 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
     if (held.size > before.held.length) await removeOldest(transaction, tenant)
     if (dueAt !== before.dueAt || !same(memory, before.memory)) await writeMemory(transaction, tenant, memory, dueAt)
     if (entries.length > 0) await writeAudit(transaction, ...entries)
-    return { result, warnings, judgement, view: { ...before, plan, memory, dueAt, held: [...held.values()] } }
+    if (emitter !== null) for (const event of outgoing) await emitter.emit(transaction, event)
+    return { result, warnings, tells: outgoing.length > 0, judgement, view: { ...before, plan, memory, dueAt, held: [...held.values()] } }
   }
 
   /** Others remember of a tenant its plan, and are told only where that changes. */
@@ -194,8 +201,9 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
     async change (tenant, work) {
       const done = await inTurn(tenant, () => committed(tenant, work))
       if (done === null) return null
-      const { warnings, ...settled } = done
+      const { warnings, tells, ...settled } = done
       for (const [object, message] of warnings) log.warn(object, message)
+      if (tells) emitter?.wake()
       return settled
     }
   }
@@ -229,6 +237,13 @@ function shownOf (held: Held | undefined) {
   if (held === undefined || held.snapshot === null) return undefined
   const { status, cancelAtPeriodEnd, periodEnd, endedAt, productIds } = held.snapshot
   return { status, plan: held.plan, cycle: held.cycle, products: productIds, periodEnd, cancelAtPeriodEnd, ...endedAt !== null && { endedAt } }
+}
+
+/** Which event tells of it. */
+function kindOf (known: Held | undefined, { snapshot }: Held): string {
+  const before = known?.snapshot?.status
+  if (snapshot?.status === 'canceled' && before !== 'canceled') return 'subscription.canceled'
+  return before === undefined ? 'subscription.created' : 'subscription.updated'
 }
 
 /** Values that JSON can hold, whose members stand in one order. */

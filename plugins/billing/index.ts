@@ -17,6 +17,7 @@ import { checkBilling } from '../../lib/config/meaning/billing.js'
 import { builtInPlans } from '../../lib/plans.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
+import { emitterOf } from '../webhooks/emitter.js'
 import { openAdapters } from './adapters.js'
 import { cancelForDeleted } from './departure.js'
 import { providerNames } from './providers/provider.js'
@@ -61,7 +62,7 @@ export async function billing (app: FastifyInstance, { now = Date.now, ...settin
   if (provider !== null && !receivers.has(provider.name)) log.warn({ provider: provider.name }, 'the payment provider has no signing secret: its webhooks are refused, and only a sync tells what became of a subscription')
   const unused = provider !== null ? [] : providerNames.filter((name) => settings[name]?.apiKey !== undefined || settings[name]?.productMap !== undefined)
   if (unused.length > 0) log.warn({ providers: unused }, 'there are settings of a payment provider, and none is chosen (PAYMENT_PROVIDER): nothing is sold')
-  const service = createBilling({ db, engine, events, plans, provider, providers, productPlans: products.saleOf, log, now })
+  const service = createBilling({ db, engine, events, plans, provider, providers, productPlans: products.saleOf, log, now, emitter: emitterOf(app) })
   app.decorate('billing', service)
   queue.define(settleJob, { retryLimit: 0, concurrency: 1 }, async ({ signal }) => { await service.settleDue(signal) })
   queue.every(settleJob, settleEvery)

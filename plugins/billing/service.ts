@@ -5,6 +5,7 @@ import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Plans } from '../../lib/plans.js'
 import type { Cycle, PaymentProvider, ProviderEvent, ProviderName, Snapshot, SubscriptionStatus } from './providers/provider.js'
+import type { Emitter } from '../webhooks/emitter.js'
 import { sql } from 'kysely'
 import { noActor, writeAudit } from '../../lib/audit.js'
 import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
@@ -79,6 +80,8 @@ export interface BillingParts {
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
   readonly log: { warn (object: object, message: string): void }
+  /** Told of what becomes of subscriptions. Default: nobody. */
+  readonly emitter?: Emitter | null
 }
 
 const readPause = 60_000 // ms between two times that reads of a tenant's subscription ask the provider
@@ -86,8 +89,8 @@ const due = { batch: 100, atOnce: 4, runMs: 45_000, againMs: 300_000 } // of a r
 const keptFor = 7_776_000_000 // ms, 90 days: providers send an event again for a few days
 const maxCustomers = 10 // ids that a provider is told
 
-export function createBilling ({ db, engine, events, plans, provider, providers, productPlans, now, log }: BillingParts): Billing {
-  const { change, judged } = createChange({ db, events, plans, productPlans, canAsk: (name) => providers.has(name), now, log })
+export function createBilling ({ db, engine, events, plans, provider, providers, productPlans, now, log, emitter = null }: BillingParts): Billing {
+  const { change, judged } = createChange({ db, events, plans, productPlans, canAsk: (name) => providers.has(name), now, log, emitter })
   const pulls = new Map<string, Promise<Settled>>()
 
   async function settle (tenant: string): Promise<Settled> {

@@ -16,6 +16,7 @@ import { builtInPlans } from '../../lib/plans.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
+import { emitterOf } from '../webhooks/emitter.js'
 import { refuseOtherKeys } from './key-check.js'
 import { secretRoutes } from './routes.js'
 import { createSecrets, type Secrets } from './service.js'
@@ -43,7 +44,7 @@ export async function secrets (app: FastifyInstance, { now = Date.now, ...settin
   await refuseOtherKeys(app.db, keys, app.log)
 
   const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
-  const service = createSecrets({ db: app.db, plans, maxTenants: app.tenancy.maxRemembered, dbFor: (tenant) => app.engine.kyselyFor(tenant), events: app.events, cipher: createSecretCipher(keys), log: app.log, now })
+  const service = createSecrets({ db: app.db, plans, maxTenants: app.tenancy.maxRemembered, dbFor: (tenant) => app.engine.kyselyFor(tenant), events: app.events, cipher: createSecretCipher(keys), emitter: emitterOf(app), log: app.log, now })
   const stopSweeping = everyHour(() => sweepSecrets(app.db, new Date(now())), (err) => app.log.warn({ err }, 'expired secrets could not be swept; it is tried again'))
   app.decorate('secrets', service)
   app.addHook('onClose', async () => {

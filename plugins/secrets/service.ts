@@ -4,10 +4,11 @@ import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
+import type { Plan, Plans } from '../../lib/plans.js'
+import type { Emitter } from '../webhooks/emitter.js'
 import { auditActions, type Actor } from '../../lib/audit.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { invalidInput } from '../../lib/validation-detail.js'
-import type { Plan, Plans } from '../../lib/plans.js'
 import { createTenantAudit } from '../audit/service.js'
 import { createAccessCounter } from './accesses.js'
 import { refuseBeyond, refuseBytes, refuseRotation } from './limits.js'
@@ -90,13 +91,15 @@ export interface SecretsDependencies {
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
   readonly events: Events
   readonly cipher: SecretCipher
+  /** Told of rotations. Default: nobody. */
+  readonly emitter?: Emitter | null
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
 }
 
 /** The service, and what its plugin does at the end: it writes what was counted and hears of no change any more. */
-export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, log, now = Date.now }: SecretsDependencies): Secrets & { close (): Promise<void> } {
+export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, emitter = null, log, now = Date.now }: SecretsDependencies): Secrets & { close (): Promise<void> } {
   const store = createSecretStore(db)
   const accesses = createAccessCounter((batch) => store.accessed(batch, new Date(now())), log)
   const values = createTenantValues({ maxTenants, store, cipher, log, now, onExpired: noteLater })
@@ -127,12 +130,12 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, l
   }
 
   /** Runs the work under the lock of the tenant's secrets, with its plan; every server hears of it. */
-  function change<T> (tenant: string, work: (store: SecretStore, plan: Plan) => Promise<T>): Promise<T> {
+  function change<T> (tenant: string, work: (store: SecretStore, plan: Plan, transaction: Kysely<SystemTables>) => Promise<T>): Promise<T> {
     return events.change({ topic: 'secrets', tenant }, async (transaction) => {
       const own = createSecretStore(transaction)
       const tier = await own.lockPlan(tenant)
       if (tier === undefined) throw failure('tenantUnknown')
-      return await work(own, plans.of(tier))
+      return await work(own, plans.of(tier), transaction)
     })
   }
 
@@ -195,7 +198,7 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, l
       const at = new Date(now())
       const until = new Date(at.getTime() + gracePeriodDays * day)
       refuseValue(newValue, '/body/newValue')
-      return await change(tenant, async (own, plan) => {
+      const validUntil = await change(tenant, async (own, plan, transaction) => {
         refuseRotation(plans, plan)
         const there = await own.find(tenant, key)
         if (there === undefined || there.deletedAt !== null) throw secretUnknown()
@@ -209,8 +212,11 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, l
         refuseBytes(bytes + value.length + maxMetadataBytes + (previousValidUntil === null ? 0 : before))
         await own.replace(tenant, key, { version, value, metadata: there.metadata, expiresAt, previousValidUntil }, at)
         await own.audit(tenant, key, 'rotate', actor, at)
+        await emitter?.emit(transaction, { tenant, type: 'secret.rotated', subject: `secret:${key}`, data: { key }, at })
         return previousValidUntil ?? at
       })
+      emitter?.wake()
+      return validUntil
     },
     async delete (tenant, key, actor) {
       // What was used until now is told by the audit, not what a secret of the same key is used for later.

@@ -4,6 +4,7 @@
  */
 import type { Plans } from '../../lib/plans.js'
 import type { GaugeValue, UsageStore } from './store.js'
+import type { Notices } from './notices.js'
 import { failure } from '../../lib/errors.js'
 import { allowed, refusal, type Gauge } from './metrics.js'
 
@@ -29,6 +30,8 @@ export interface GaugesParts {
   readonly plans: Plans
   /** Resolves when the database knows the instance. */
   readonly registered: () => void | Promise<void>
+  /** Told of refusals. */
+  readonly notices: Pick<Notices, 'reached'>
 }
 
 interface Cell {
@@ -51,7 +54,7 @@ interface Waiter {
 /** Tells each of those who wait, in their order. */
 type Answer = (waiter: Waiter, index: number) => void
 
-export function createGauges ({ store, instance, plans, registered }: GaugesParts): Gauges {
+export function createGauges ({ store, instance, plans, registered, notices }: GaugesParts): Gauges {
   const cells = new Map<string, Cell>()
   let handedOut: Cell[] = []
   let writes = 0
@@ -102,6 +105,7 @@ export function createGauges ({ store, instance, plans, registered }: GaugesPart
     const { plan, others, admitted } = taken
     cell.held += admitted
     const needed = others + cell.held + 1
+    if (admitted < wanted) notices.reached(tenant, gauge, plans.of(plan))
     return ({ admit, refuse }, index) => index < admitted ? admit() : refuse(refusal(plans, gauge, plans.of(plan), needed))
   }
 

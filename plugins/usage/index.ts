@@ -8,8 +8,11 @@ import type {} from '../plans/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { everyHour } from '../../lib/database/sweeping.js'
 import { builtInPlans } from '../../lib/plans.js'
 import { requireDecorator } from '../requirement.js'
+import { emitterOf } from '../webhooks/emitter.js'
+import { createNotices } from './notices.js'
 import { countRequests } from './requests.js'
 import { createUsage, type Usage } from './service.js'
 
@@ -36,11 +39,18 @@ export async function usage (app: FastifyInstance, { now }: UsageOptions): Promi
   requireDecorator(app, 'tenants', 'tenancy', 'usage')
   const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
 
-  const service = createUsage({ engine: app.engine, tenants: app.tenants, plans, log: app.log, now })
+  const { db, engine, log } = app
+  const notices = createNotices({ emitter: emitterOf(app), plans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: now ?? Date.now, log })
+  const stopSweeping = everyHour(() => notices.sweep(), (err) => log.warn({ err }, 'notices of limits could not be swept; it is tried again in an hour'))
+  const service = createUsage({ engine, tenants: app.tenants, plans, notices, log, now })
   app.decorate('usage', service)
   countRequests(app, service)
   service.start()
-  app.addHook('onClose', () => service.close())
+  app.addHook('onClose', async () => {
+    await stopSweeping()
+    await service.close()
+    await notices.close()
+  })
 }
 
 export default fp(usage, { name: 'tenantry-usage', fastify: '5.x' })

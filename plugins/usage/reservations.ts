@@ -5,6 +5,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Plans } from '../../lib/plans.js'
 import type { Ending, UsageStore } from './store.js'
+import type { Notices } from './notices.js'
 import { randomUUID } from 'node:crypto'
 import { failure } from '../../lib/errors.js'
 import { allowed, refusal, refuseAmount, type Reserved } from './metrics.js'
@@ -36,11 +37,13 @@ export interface ReservationsParts {
   readonly plans: Plans
   /** Resolves when the database knows the instance. */
   readonly registered: () => void | Promise<void>
+  /** Told of refusals. */
+  readonly notices: Pick<Notices, 'reached'>
   readonly now: () => number
   readonly log: FastifyBaseLogger
 }
 
-export function createReservations ({ store, instance, plans, registered, now, log }: ReservationsParts): Reservations {
+export function createReservations ({ store, instance, plans, registered, notices, now, log }: ReservationsParts): Reservations {
   /** What was used of each, null for nothing. */
   const late = new Map<string, number | null>()
 
@@ -80,7 +83,11 @@ export function createReservations ({ store, instance, plans, registered, now, l
         throw error
       })
       if (outcome === null) throw failure('tenantUnknown')
-      if (!outcome.admitted) throw refusal(plans, counter, plans.of(outcome.plan), outcome.taken + amount)
+      if (!outcome.admitted) {
+        const plan = plans.of(outcome.plan)
+        notices.reached(tenant, counter, plan)
+        throw refusal(plans, counter, plan, outcome.taken + amount)
+      }
       return reservation(tenant, id)
     },
     async settleLate () {

@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../../lib/database/engine.js'
 import type { Plans } from '../../lib/plans.js'
 import type { Tenant, Tenants } from '../tenancy/index.js'
+import type { Notices } from './notices.js'
 import { randomUUID } from 'node:crypto'
 import { failure } from '../../lib/errors.js'
 import { add, createCounts } from './counts.js'
@@ -62,6 +63,8 @@ export interface UsageParts {
   readonly engine: Pick<Engine, 'kysely' | 'kyselyFor' | 'transaction'>
   readonly tenants: Pick<Tenants, 'get'>
   readonly plans: Plans
+  /** Told of refusals. Default: nobody. */
+  readonly notices?: Pick<Notices, 'reached'>
   readonly log: FastifyBaseLogger
   /** The clock of days and months, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
@@ -79,12 +82,14 @@ export interface UsageService extends Usage {
   close (): Promise<void>
 }
 
-export function createUsage ({ engine, tenants, plans, log, now = Date.now, store = createUsageStore(engine) }: UsageParts): UsageService {
+const unnoticed: Pick<Notices, 'reached'> = { reached: () => {} }
+
+export function createUsage ({ engine, tenants, plans, notices = unnoticed, log, now = Date.now, store = createUsageStore(engine) }: UsageParts): UsageService {
   const instance = randomUUID()
   const counts = createCounts(now)
   const registered = (): void | Promise<void> => ledger.registered()
-  const gauges = createGauges({ store, instance, plans, registered })
-  const reservations = createReservations({ store, instance, plans, registered, now, log })
+  const gauges = createGauges({ store, instance, plans, registered, notices })
+  const reservations = createReservations({ store, instance, plans, registered, notices, now, log })
   const ledger = createLedger({ store, instance, counts, gauges, settleLate: reservations.settleLate, log })
 
   /** Where to add for a tenant of which only the id is known. */

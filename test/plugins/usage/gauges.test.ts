@@ -64,7 +64,7 @@ test('an older value that is written late changes nothing, and memory forgets wh
   const { app } = await open(t, await section(t), { tenants: { acme: 'much' } })
   const store = createUsageStore(app.engine)
   const instance = await instanceSilentFor(app, 0)
-  const own = createGauges({ store, instance, plans: createPlans(smallPlans), registered: () => {} })
+  const own = createGauges({ store, instance, plans: createPlans(smallPlans), registered: () => {}, notices: { reached: () => {} } })
   const value = async () => (await sql<{ value: number }>`select value::int as value from tenantry.usage_gauges where instance_id = ${instance}::uuid`.execute(app.db)).rows[0]?.value
   await own.take('acme', 'rooms')
   await own.take('acme', 'rooms')

@@ -1,0 +1,85 @@
+/**
+ * Tells outbound webhooks that a tenant has reached a limit of its plan (`usage.limit_reached`, DESIGN 9): once for each metric and
+ * period, over all servers, and beside the request that was refused, which waits for nothing.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Plan, Plans } from '../../lib/plans.js'
+import type { Emitter } from '../webhooks/emitter.js'
+import { LRUCache } from 'lru-cache'
+import { sql } from 'kysely'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { removal, sweep } from '../../lib/database/sweeping.js'
+import { limits, type Gauge, type Reserved } from './metrics.js'
+import { dayMs, dayOf, monthOf } from './periods.js'
+
+const maxRemembered = 10_000 // notices that this process knows to be written
+const maxWriting = 50 // at a time; a refusal beyond them is told by the next one
+const keptFor = 62 * dayMs // the longest period, and its successor
+
+/** Counted by the month; what there is at a time is told once a day. */
+const monthly: ReadonlySet<Reserved | Gauge> = new Set(['llm_tokens', 'ai_cost'])
+
+export interface Notices {
+  /** An operation was refused. Returns at once, and throws nothing. */
+  reached (tenant: string, metric: Reserved | Gauge, plan: Plan): void
+  /** Removes those of periods that are over. */
+  sweep (): Promise<void>
+  /** Resolves when all that were begun are written. */
+  close (): Promise<void>
+}
+
+export interface NoticesParts {
+  readonly emitter: Emitter | null
+  readonly plans: Plans
+  readonly db: Kysely<SystemTables>
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+  readonly log: Pick<FastifyBaseLogger, 'warn'>
+}
+
+export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesParts): Notices {
+  const told = new LRUCache<string, true>({ max: maxRemembered })
+  const writing = new Set<Promise<void>>()
+
+  async function write (events: Emitter, tenant: string, metric: Reserved | Gauge, period: string, plan: Plan): Promise<void> {
+    const at = new Date(now())
+    const limit = limits[metric].limitOf(plan)
+    const isNew = await dbFor(tenant).transaction().execute(async (transaction) => {
+      if (!await holdTenant(transaction, tenant, 'shared')) return false
+      const row = await transaction.insertInto('tenantry.usage_notices').values({ tenant_id: tenant, metric, period, at })
+        .onConflict((conflict) => conflict.columns(['tenant_id', 'metric', 'period']).doNothing()).returning('metric').executeTakeFirst()
+      if (row === undefined) return false
+      const upgrade = plans.upgrade(plan.tier, limits[metric].limitOf, limit + 1)
+      await events.emit(transaction, { tenant, type: 'usage.limit_reached', subject: `usage:${metric}`, data: { metric, period, plan: plan.tier, limit, upgrade }, at })
+      return true
+    })
+    if (isNew) events.wake()
+  }
+
+  return {
+    reached (tenant, metric, plan) {
+      if (emitter === null) return
+      const day = dayOf(now())
+      const period = monthly.has(metric) ? monthOf(day) : day
+      const key = `${tenant} ${metric} ${period}`
+      if (told.has(key) || writing.size >= maxWriting) return
+      told.set(key, true)
+      const written: Promise<void> = write(emitter, tenant, metric, period, plan)
+        .catch((err: unknown) => {
+          told.delete(key)
+          log.warn({ err, tenant, metric }, 'webhooks could not be told that a tenant has reached a limit; the next refusal tries again')
+        })
+        .finally(() => writing.delete(written))
+      writing.add(written)
+    },
+    async sweep () {
+      await sweep(db, 'tenantry.usage_notices.sweep', [removal('tenantry.usage_notices', sql`at < ${new Date(now() - keptFor)}`)])
+    },
+    async close () {
+      await Promise.all(writing)
+    }
+  }
+}
