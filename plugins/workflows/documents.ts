@@ -1,6 +1,6 @@
 /** The documents that workflows stand in, the platform's and tenants', and what is compiled of them when it is needed. */
 import type { Catalogue } from '../../lib/database/catalogue.js'
-import type { Workflow, Workflows } from '../../lib/config/schema/workflow.js'
+import type { Workflow } from '../../lib/config/schema/workflow.js'
 import type { CompiledWorkflow, WorkflowContext, WorkflowDefinition } from '../../lib/workflows/index.js'
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -14,7 +14,7 @@ const maxCharacters = 16_777_216 // of the definitions whose compiled workflows 
 
 /** What a document says of workflows. Another object after each change of it. */
 export interface WorkflowDocument {
-  readonly workflows: Workflows
+  readonly workflows: readonly Workflow[]
   /** What they are compiled against. */
   readonly context: (tables: Catalogue) => Omit<WorkflowContext, 'faults'>
 }

@@ -5,12 +5,12 @@
  */
 import type {} from '../cache/index.js'
 import type {} from '../database.js'
+import type {} from '../integrations/index.js'
 import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
-import type { Integrations } from '../integrations/integrations.js'
 import type { Webhooks } from '../webhooks/service.js'
 import type { TenantWorkflows, WorkflowDocument } from './documents.js'
 import type { StepRunners } from './step-runners.js'
@@ -35,7 +35,6 @@ export type { ListedRun, ReadRun, RunStatus, StoredStep, Viewer } from './store.
 declare module 'fastify' {
   interface FastifyInstance {
     workflows: WorkflowRuns
-    integrations: Integrations
     webhooks: Webhooks
   }
 }
@@ -78,7 +77,8 @@ export async function workflows (app: FastifyInstance, options: CheckedWorkflows
     plugins: () => ({
       cache: app.hasDecorator('cache') ? app.cache : null,
       integrations: app.hasDecorator('integrations') ? app.integrations : null,
-      secrets: app.hasDecorator('secrets') ? app.secrets : null
+      secrets: app.hasDecorator('secrets') ? app.secrets : null,
+      webhooks: app.hasDecorator('webhooks') ? app.webhooks : null
     })
   })
   // An attempt takes as long as its steps do. After a failure that is none of a step it is tried again, for as long as anybody may wait.

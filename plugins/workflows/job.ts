@@ -8,6 +8,7 @@ import type { Integrations } from '../integrations/integrations.js'
 import type { Job } from '../queue/index.js'
 import type { Secrets, SecretValues } from '../secrets/service.js'
 import type { Tenants } from '../tenancy/index.js'
+import type { Webhooks } from '../webhooks/service.js'
 import type { Documents } from './documents.js'
 import type { EndRun, Address } from './end.js'
 import type { StepRunners } from './step-runners.js'
@@ -27,6 +28,7 @@ export interface RunPlugins {
   readonly cache: CacheStore | null
   readonly integrations: Integrations | null
   readonly secrets: Secrets | null
+  readonly webhooks: Webhooks | null
 }
 
 export interface RunJobParts {
@@ -71,12 +73,13 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
 
     // Those of the first attempt are not there yet. What an earlier one writes from now on is refused.
     const outcomes = run.attempt === 1 ? new Map() : await store.outcomes(id, run.id)
-    const { cache, integrations } = plugins()
+    const { cache, integrations, webhooks } = plugins()
     // The process that wrote may have been lost before it told the cache.
     if (outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
     const journal = createDurableJournal({ engine, run, outcomes, databaseSteps: new Set(databaseSteps(workflow.steps)), signal })
     try {
-      const { result } = await runWorkflow(workflow, scope, { journal, cache, integrations, steps, signal, log })
+      const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hears(id)
+      const { result } = await runWorkflow(workflow, { ...scope, events }, { journal, cache, integrations, steps, signal, log })
       return { end: { status: 'completed', result }, address: address() }
     } catch (error) {
       if (error instanceof Interrupted || signal.aborted || isFailure(error, 'databaseUnavailable')) throw error

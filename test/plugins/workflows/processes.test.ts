@@ -1,0 +1,90 @@
+/** Processes that die while they run workflows. */
+import type { AddressInfo } from 'node:net'
+import type { TestDocument } from '../../helpers/server.js'
+import { createServer } from 'node:http'
+import { CompiledQuery } from 'kysely'
+import pg from 'pg'
+import { test } from 'tap'
+import { startInstance } from '../../helpers/instances.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { caller } from '../../http/caller.js'
+import { eventually } from '../queue/app.js'
+
+const steps = Array.from({ length: 10 }, (_, index) => `step-${index + 1}`)
+const calls = steps.filter((_, index) => index % 2 === 0)
+const writes = steps.filter((_, index) => index % 2 === 1)
+
+const tables = { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } }, unique: [['title']] } } as const
+
+function documentOf (origin: string): TestDocument {
+  return {
+    tables,
+    customIntegrations: [{ name: 'counter', baseUrl: origin, actions: { count: { method: 'POST', path: '/count/{{params.step}}' } } }],
+    workflows: [{
+      id: 'ten',
+      steps: steps.map((id) => calls.includes(id)
+        ? { id, type: 'integration' as const, integration: 'counter', action: 'count', params: { step: id }, timeoutMs: 60_000 }
+        : { id, type: 'database' as const, operation: 'insert', table: 'notes', data: { title: id }, select: 'title' })
+    }]
+  }
+}
+
+test('a run whose worker is killed in every step completes, and no step that has ended runs again', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+
+  /** Keys of the calls, in their order. The first one of each step is never answered. */
+  const keys: string[] = []
+  const service = createServer((request, response) => {
+    const key = String(request.headers['idempotency-key'])
+    keys.push(key)
+    if (keys.filter((one) => one === key).length > 1) response.setHeader('content-type', 'application/json').end('{"done":true}')
+  })
+  await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    service.closeAllConnections()
+    service.close()
+  })
+  const { port } = service.address() as AddressInfo
+  const document = documentOf(`http://127.0.0.1:${port}`)
+
+  const sender = await testServer(t, { ...document, queue: { workers: 0 } }, { engine, tenants: ['a'] })
+  const run = async (text: string) => (await sender.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text))).rows
+  const ask = caller(t, sender, { token: signToken({ sub: 'u', role: 'user', tenant_id: 'a' }) })
+
+  // Who writes the same title waits until this is taken back.
+  const blockers = new Map<string, pg.Client>()
+  for (const id of writes) {
+    const client = new pg.Client({ connectionString })
+    await client.connect()
+    t.teardown(() => client.end())
+    await client.query('begin')
+    await client.query("insert into notes (tenant_id, title) values ('a', $1)", [id])
+    blockers.set(id, client)
+  }
+
+  const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'ten' } })
+  const keyOf = (step: string) => `${String(workflowId)}:${step}`
+  for (const step of steps) {
+    const worker = await startInstance(t, { ...document, queue: { workers: 2 } }, engine)
+    const blocker = blockers.get(step)
+    await eventually(t, `${step} runs`, async () => blocker === undefined
+      ? keys.includes(keyOf(step))
+      : (await run("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into%notes%'")).length === 1)
+    t.equal(await worker.stop('SIGKILL'), null)
+    await blocker?.query('rollback')
+    // As if its time were over.
+    await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
+      await transaction.executeQuery(CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'"))
+    })
+  }
+  await startInstance(t, { ...document, queue: { workers: 2 } }, engine)
+  const status = async () => (await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
+  await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
+  t.match(await status(), { status: 'completed', result: { title: 'step-10' }, steps: steps.map((id) => ({ id, status: 'completed' })) })
+  t.same(keys, calls.flatMap((step) => [keyOf(step), keyOf(step)]), 'a call whose answer nobody read is made once more, with the same key')
+  t.same((await run('select title from notes')).map(({ title }) => title).toSorted(), writes.toSorted(), 'what was written was written once')
+  t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: steps.length + 1 }])
+})
