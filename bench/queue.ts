@@ -1,7 +1,7 @@
 /**
  * What background jobs cost: sends a second, alone and with a row of their own; how long a job waits at an idle queue; how
  * many jobs a process does; and how long another tenant's first job waits behind 10,000. `node --import tsx bench/queue.ts`.
- * Options:
+ * And the lists of jobs. Options:
  *   --seconds N     seconds of sends (default 5)
  *   --senders N     sends at a time (default 32)
  *   --jobs N        jobs of the flood (default 10000)
@@ -16,6 +16,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import database from '../plugins/database.js'
 import queue from '../plugins/queue/index.js'
+import { createJobList } from '../plugins/queue/list.js'
 import { startDatabase, tenants } from './database.js'
 import { markdownTable, median } from './statistics.js'
 
@@ -72,6 +73,7 @@ try {
   for (const tenant of tenants.slice(1, 6)) firsts.push(await startOf(sender.app.queue, tenant, 'work'))
   console.log(`\nAnother tenant's first job behind ${jobs - done} jobs of ${workMs} ms each: median ${median(firsts).toFixed(0)} ms, highest ${Math.max(...firsts).toFixed(0)} ms (asked: < 2000 ms)`)
   await worker.close()
+  await lists(sender.app)
 } finally {
   for (const app of apps) await app.close()
   await bench.stop()
@@ -96,6 +98,32 @@ async function start (workers: number): Promise<{ app: FastifyInstance, sendWith
   })
   await app.ready()
   return { app, sendWith }
+}
+
+/** What the endpoints ask, with 100,000 jobs that wait. */
+async function lists ({ db }: FastifyInstance): Promise<void> {
+  await sql`truncate tenantry_queue.job`.execute(db)
+  await sql`insert into tenantry_queue.job (name, data) select 'jobs', json_build_object('tenant', 'tenant-' || n % 10, 'task', 'idle', 'data', '{}'::json) from generate_series(1, 100000) n`.execute(db)
+  await sql`analyze tenantry_queue.job`.execute(db)
+  const list = createJobList(db)
+  const page = { limit: 20, offset: 0 }
+  const asked: Record<string, () => Promise<unknown>> = {
+    'the first page': () => list.page({}, page),
+    'the last page': () => list.page({}, { limit: 20, offset: 10_000 }),
+    'of a tenant and a state': () => list.page({ tenant: 'tenant-3', state: 'failed' }, page),
+    'the figures': () => list.counts()
+  }
+  const rows: string[][] = []
+  for (const [name, ask] of Object.entries(asked)) {
+    const times: number[] = []
+    for (let n = 0; n < 10; n++) {
+      const before = performance.now()
+      await ask()
+      times.push(performance.now() - before)
+    }
+    rows.push([name, median(times).toFixed(1)])
+  }
+  console.log(`\n${markdownTable(['100,000 jobs wait', 'ms'], rows)}`)
 }
 
 function tell (id: string): void {

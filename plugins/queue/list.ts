@@ -89,7 +89,7 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
     const { rows } = await sql<JobCounts>`${tasks}
       select task as name, jsonb_object_agg(s.state, counted.jobs) as states, max(oldest.seconds) as "oldestWaiting"
       from tasks cross join unnest(${[...states]}::tenantry_queue.job_state[]) as s (state)
-        cross join lateral (select count(*)::int as jobs from (select from tenantry_queue.job where job.task = tasks.task and job.state = s.state limit ${maxCounted}) some) counted
+        cross join lateral (select count(*)::int as jobs from (select from tenantry_queue.job where job.task = tasks.task and job.state = s.state limit ${maxCounted}::int) found) counted
         left join lateral (select extract(epoch from now() - created_on)::float8 as seconds from tenantry_queue.job
           where job.task = tasks.task and job.state = s.state and s.state < 'active' and start_after <= created_on order by created_on limit 1) oldest on true
       group by task order by task`.execute(db)
