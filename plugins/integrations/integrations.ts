@@ -23,6 +23,10 @@ export interface Integrations {
    * `{integration, action, status}`; nothing of what the service answered is in it.
    */
   run (call: CompiledCall, scope: Scope, options: CallOptions): Promise<unknown>
-  /** The connectors of a tenant's document, which the plugin tenant-config knows; null without it. */
-  connectorsOf: ((tenant: string) => ConnectorSet | Promise<ConnectorSet>) | null
+  /** The connectors of the platform's document. */
+  readonly platform: ConnectorSet
+  /** Those of a tenant's document; none where tenants have no documents. */
+  connectorsOf (tenant: string): ConnectorSet | Promise<ConnectorSet>
+  /** Says where the connectors of tenants' documents come from. */
+  useTenants (source: (tenant: string) => ConnectorSet | Promise<ConnectorSet>): void
 }

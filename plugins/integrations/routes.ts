@@ -1,16 +1,20 @@
-/** The endpoint that runs a connector by hand, and its schemas (DESIGN 9). */
+/**
+ * The endpoint that runs a connector by hand, and its schemas (DESIGN 9). A route group. Needs the plugins integrations, database
+ * and auth; tenancy and secrets where tenants call.
+ */
 import type {} from '../auth/index.js'
 import type {} from '../database.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/compiler/types.js'
-import type { ConnectorSet } from '../../lib/connectors/types.js'
-import type { Integrations } from './integrations.js'
+import type {} from './index.js'
+import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { writeAudit } from '../../lib/audit.js'
 import { actorOf } from '../audit/actor.js'
-import { errorResponses } from '../conventions.js'
+import conventions, { errorResponses } from '../conventions.js'
+import { requireDecorator } from '../requirement.js'
 import { createFindCall } from './connectors.js'
 
 const Name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description })
@@ -24,9 +28,11 @@ const tags = ['Integrations']
 const config = { access: 'tenant-admin', permission: 'integrations:run' } as const
 const refusals = [400, 401, 403, 404, 413, 429, 500, 502, 503, 504] as const
 
-/** `platform`: the connectors of the platform's document. */
-export function integrationRoutes (app: FastifyInstance, service: Integrations, platform: ConnectorSet, now: () => number): void {
+export async function integrationRoutes (app: FastifyInstance): Promise<void> {
+  for (const [decorator, plugin] of [['integrations', 'integrations'], ['engine', 'database'], ['auth', 'auth']] as const) requireDecorator(app, decorator, plugin, 'integrations', 'integrationRoutes')
+  const { integrations, engine } = app
   const findCall = createFindCall()
+  await app.register(conventions)
 
   app.post<{ Params: Static<typeof Params>, Headers: Static<typeof Headers>, Body: Static<typeof Body> }>('/integrations/:type/:action', {
     config,
@@ -42,15 +48,15 @@ export function integrationRoutes (app: FastifyInstance, service: Integrations, 
     }
   }, async (request, reply) => {
     const tenant = request.tenant?.id ?? ''
-    const own = tenant === '' ? null : await service.connectorsOf?.(tenant) ?? none
+    const own = tenant === '' ? null : await integrations.connectorsOf(tenant)
     const scope = await scopeOf(app, request, tenant)
-    const call = findCall(request.params, platform, own, scope)
+    const call = findCall(request.params, integrations.platform, own, scope)
     if (tenant !== '' && app.hasDecorator('secrets')) app.secrets.accessed(tenant, call.references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))
     const target = `${call.connector}.${call.action}`
-    const audit = (outcome: 'success' | 'failure') => writeAudit(app.engine.kyselyFor(tenant), { tenant, action: 'integration.run', actor: actorOf(request), target, outcome, at: new Date(now()) })
+    const audit = (outcome: 'success' | 'failure') => writeAudit(engine.kyselyFor(tenant), { tenant, action: 'integration.run', actor: actorOf(request), target, outcome, at: new Date() })
     let result: unknown
     try {
-      result = await service.run(call, scope, { tenant, idempotencyKey: request.headers['idempotency-key'], log: request.log })
+      result = await integrations.run(call, scope, { tenant, idempotencyKey: request.headers['idempotency-key'], log: request.log })
     } catch (error) {
       await audit('failure')
       throw error
@@ -66,5 +72,4 @@ async function scopeOf (app: FastifyInstance, { body, auth, tenant }: FastifyReq
   return { body, params: {}, query: {}, headers: {}, auth: auth ?? null, tenant: tenant ?? null, secrets, results: {}, fullAccess: false }
 }
 
-/** Of a tenant without a document. */
-const none: ConnectorSet = Object.freeze({ names: [], has: () => false, actions: () => [], call: () => null })
+export default fp(integrationRoutes, { name: 'tenantry-integration-routes', fastify: '5.x', encapsulate: true })

@@ -1,0 +1,63 @@
+/** The plugin in an app of its own, with what it needs, and tenants with connectors. */
+import type { Test } from 'tap'
+import type { Scope } from '../../../lib/compiler/types.js'
+import type { CustomIntegrations } from '../../../lib/config/schema/custom-integrations.js'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { FaultList } from '../../../lib/config/faults.js'
+import { compileConnectors, type CompiledCall, type ConnectorSet } from '../../../lib/connectors/index.js'
+import auth from '../../../plugins/auth/index.js'
+import database from '../../../plugins/database.js'
+import integrations, { integrationRoutes, type IntegrationsOptions } from '../../../plugins/integrations/index.js'
+import outbound from '../../../plugins/outbound/index.js'
+import secrets from '../../../plugins/secrets/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import { scanLog } from '../../helpers/log-scan.js'
+import { testMasterKey } from '../../helpers/server.js'
+import { testSecret } from '../../helpers/tokens.js'
+
+/** A server on the database; tenants may aim at the loopback. */
+export async function open (t: Test, connectionString: string, options: IntegrationsOptions = {}): Promise<FastifyInstance> {
+  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  t.teardown(() => app.close())
+  await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(outbound, { egress: { allow: ['127.0.0.1'] } })
+  await app.register(integrations, { env: {}, ...options })
+  await app.register(secrets, { masterKey: testMasterKey })
+  await app.register(integrationRoutes)
+  await app.ready()
+  return app
+}
+
+/** What a document calls. Throws for one with faults. */
+export function connectorsOf (customIntegrations: CustomIntegrations, origin: 'platform' | 'tenant' = 'tenant', env = {}): ConnectorSet {
+  const faults = new FaultList()
+  const set = compileConnectors({ customIntegrations }, { origin, env, faults })
+  faults.throwIfAny()
+  return set
+}
+
+/** A call whose params are the body of its scope. */
+export function callOf (set: ConnectorSet, type: string, action: string): CompiledCall {
+  const faults = new FaultList()
+  const call = set.call({ type, action, params: '{{body}}' }, '', { faults, sources: new Set(['body']), env: {} })
+  faults.throwIfAny()
+  if (call === null) throw new Error(`there is no ${type}.${action}`)
+  return call
+}
+
+/** The scope of a tenant's call with these params. */
+export async function scopeOf (app: FastifyInstance, tenant: string, body: unknown = {}): Promise<Scope> {
+  return {
+    body,
+    params: {},
+    query: {},
+    headers: {},
+    auth: null,
+    tenant: tenant === '' ? null : { id: tenant, config: {} },
+    secrets: tenant === '' ? new Map() : await app.secrets.values(tenant),
+    results: {},
+    fullAccess: false
+  }
+}

@@ -1,0 +1,185 @@
+/** OAuth 2.0 against a local server of tokens that rotates refresh tokens: one renewal at a time, over all servers. */
+import type { FastifyInstance } from 'fastify'
+import { randomUUID } from 'node:crypto'
+import { test, type Test } from 'tap'
+import { noActor } from '../../../lib/audit.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { remote, type Remote } from '../../helpers/remote.js'
+import { callOf, connectorsOf, open, scopeOf } from './app.js'
+
+/** A service, and the server of its tokens. */
+interface Service {
+  readonly api: Remote
+  readonly tokens: Remote
+  /** What the service takes. */
+  valid: string
+  /** What the server of tokens takes. */
+  refresh: string
+  /** Seconds that the next token lives. */
+  life: number | undefined
+  readonly client: 'header' | 'body'
+  /** Milliseconds that the server of tokens takes: others get their turn meanwhile. */
+  readonly grants: string[]
+  /** Refresh tokens that were used twice, for which real servers end an authorization. */
+  reused: number
+}
+
+async function service (t: Test, client: Service['client'] = 'header'): Promise<Service> {
+  let count = 0
+  const used = new Set<string>()
+  const api = await remote(t, ({ headers }, response) => {
+    if (headers.authorization === `Bearer ${state.valid}`) response.setHeader('content-type', 'application/json').end('{"hello":"world"}')
+    else response.writeHead(401).end('{"error":"expired"}')
+  })
+  const tokens = await remote(t, async ({ headers, body }, response) => {
+    const form = new URLSearchParams(body)
+    response.setHeader('content-type', 'application/json')
+    const inHeader = headers.authorization === `Basic ${Buffer.from('the+client:a%2Fsecret').toString('base64')}`
+    const inBody = form.get('client_id') === 'the client' && form.get('client_secret') === 'a/secret'
+    if (client === 'header' ? !inHeader || form.has('client_secret') : !inBody) return refuse(401, 'invalid_client')
+    const refresh = form.get('refresh_token')
+    // Others that renew at the same time come meanwhile, if there are any.
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    if (form.get('grant_type') === 'refresh_token') {
+      if (refresh !== null && used.has(refresh)) state.reused++
+      if (refresh !== state.refresh) return refuse(400, 'invalid_grant')
+      used.add(refresh)
+      state.refresh = secretText(`refresh-token-number-${++count}`, 'a refresh token')
+    }
+    state.grants.push(`${form.get('grant_type')} ${form.get('scope')}`)
+    state.valid = secretText(`access-token-number-${++count}-${randomUUID()}`, 'an access token')
+    response.end(JSON.stringify({ access_token: state.valid, token_type: 'Bearer', expires_in: state.life, ...form.get('grant_type') === 'refresh_token' && { refresh_token: state.refresh } }))
+
+    function refuse (status: number, error: string): void {
+      response.writeHead(status).end(JSON.stringify({ error }))
+    }
+  })
+  const state: Service = { api, tokens, client, valid: 'nothing yet', refresh: secretText('refresh-token-of-the-authorization', 'a refresh token'), life: undefined, grants: [], reused: 0 }
+  return state
+}
+
+function crm ({ api, tokens }: Service, auth: object = { accessToken: '{{secret:CRM_ACCESS}}', refreshToken: '{{secret:CRM_REFRESH}}' }, secrets = { clientId: '{{secret:CRM_CLIENT}}', clientSecret: '{{secret:CRM_SECRET}}' }) {
+  return [{
+    name: 'crm',
+    baseUrl: api.origin,
+    auth: { type: 'oauth2' as const, tokenUrl: `${tokens.origin}/token`, scope: 'read write', ...secrets, ...auth },
+    actions: { hello: { method: 'GET' as const, path: '/hello' } }
+  }]
+}
+
+async function storeClient (app: FastifyInstance, tenant: string, more: Readonly<Record<string, string>> = {}): Promise<void> {
+  for (const [key, value] of Object.entries({ CRM_CLIENT: 'the client', CRM_SECRET: secretText('a/secret', 'the secret of the client'), ...more })) await app.secrets.put(tenant, { key, value }, noActor)
+}
+
+const hello = { hello: 'world' }
+
+test('tokens of tenants', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  let now = Date.now()
+  const first = await open(t, connectionString, { now: () => now })
+  const second = await open(t, connectionString, { now: () => now })
+  for (const id of ['acme', 'globex', 'initech', 'umbrella', 'hooli']) await first.tenants.create({ id, name: id, plan: 'pro' })
+
+  const run = async (app: FastifyInstance, tenant: string, integrations: ReturnType<typeof crm>): Promise<unknown> => await app.integrations.run(callOf(connectorsOf(integrations), 'crm', 'hello'), await scopeOf(app, tenant), { tenant, log: app.log })
+
+  await t.test('a token that the service refuses is renewed once, whoever calls at the same time, on two servers', async (t) => {
+    const state = await service(t)
+    const integrations = crm(state)
+    await storeClient(first, 'acme', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
+    for (const round of [1, 2, 3]) {
+      const calls = Array.from({ length: 20 }, (_item, index) => run(index % 2 === 0 ? first : second, 'acme', integrations))
+      for (const result of await Promise.all(calls)) t.same(result, hello)
+      t.equal(state.grants.length, round, 'one renewal')
+      t.equal(state.reused, 0)
+      t.equal(await first.secrets.get('acme', 'CRM_ACCESS'), state.valid, 'the token is the tenant\'s secret')
+      t.equal(await first.secrets.get('acme', 'CRM_REFRESH'), state.refresh, 'so is the one that renews it')
+      state.valid = 'revoked'
+    }
+    t.same(state.grants[0], 'refresh_token read write')
+    const audited = await first.db.selectFrom('tenantry.oauth_tokens').selectAll().where('tenant_id', '=', 'acme').execute()
+    t.match(audited, [{ key: 'CRM_ACCESS', holder: null, leased_until: null }])
+  })
+
+  await t.test('a token is renewed before it ends', async (t) => {
+    const state = await service(t, 'body')
+    state.life = 3600
+    const integrations = crm(state, { refreshToken: '{{secret:CRM_REFRESH}}' })
+    await storeClient(first, 'globex', { CRM_REFRESH: state.refresh })
+    t.same(await run(first, 'globex', integrations), hello, 'without a token to begin with')
+    t.equal(state.grants.length, 1)
+    t.equal(state.tokens.requests.length, 2, 'the server of tokens wants its client in the body')
+    now += 3_539_000
+    t.same(await run(second, 'globex', integrations), hello)
+    t.equal(state.grants.length, 1)
+    now += 1000
+    await Promise.all(Array.from({ length: 10 }, (_item, index) => run(index % 2 === 0 ? first : second, 'globex', integrations)))
+    t.equal(state.grants.length, 2, 'a minute before its end')
+    t.equal(state.api.requests.filter(({ headers }) => headers.authorization !== `Bearer ${state.valid}`).length, 2, 'no call was refused')
+    t.equal(state.reused, 0)
+    t.equal(await first.secrets.get('globex', 'crm_access_token'), state.valid, 'kept under the name of the connector where no secret is declared')
+  })
+
+  await t.test('a server that died while it renewed keeps nobody from it for longer than its lease', async (t) => {
+    const state = await service(t)
+    await storeClient(first, 'initech', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
+    await first.db.insertInto('tenantry.oauth_tokens').values({ tenant_id: 'initech', key: 'CRM_ACCESS', holder: randomUUID(), leased_until: new Date(Date.now() + 700) }).execute()
+    t.same(await run(second, 'initech', crm(state)), hello)
+    t.equal(state.grants.length, 1)
+    t.same(await run(first, 'initech', crm(state)), hello)
+    t.equal(state.grants.length, 1)
+  })
+
+  await t.test('a refresh token that is refused fails the call, without what the server said', async (t) => {
+    const state = await service(t)
+    await storeClient(first, 'umbrella', { CRM_ACCESS: 'an old token', CRM_REFRESH: 'one that nobody gave' })
+    await t.rejects(run(first, 'umbrella', crm(state)), { code: 'TENANTRY_PROVIDER_FAILED', statusCode: 502, extras: { integration: 'crm', action: 'hello', status: 400 } })
+    const rows = await first.db.selectFrom('tenantry.oauth_tokens').select(['holder', 'leased_until']).where('tenant_id', '=', 'umbrella').execute()
+    t.match(rows, [{ holder: null, leased_until: null }], 'the lease has ended')
+    await first.secrets.put('umbrella', { key: 'CRM_REFRESH', value: state.refresh }, noActor)
+    t.same(await run(first, 'umbrella', crm(state)), hello, 'a new one is taken at once')
+    const elsewhere = await service(t)
+    await t.rejects(run(first, 'hooli', crm(elsewhere)), { code: 'TENANTRY_CREDENTIALS_REQUIRED' })
+    t.equal(elsewhere.tokens.connections, 0)
+  })
+
+  await t.test('a service that refuses every token is asked twice', async (t) => {
+    const state = await service(t)
+    await storeClient(first, 'hooli', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
+    const deaf = await remote(t, (_request, response) => { response.writeHead(401).end('{"message":"go away"}') })
+    await t.rejects(run(first, 'hooli', crm({ ...state, api: deaf })), { code: 'TENANTRY_PROVIDER_FAILED', message: /^(?!.*go away)/, extras: { status: 401 } })
+    t.equal(deaf.requests.length, 2)
+    t.equal(state.grants.length, 1)
+  })
+
+  await t.test('a server of tokens that is private is as little called as any address of a tenant', async (t) => {
+    const state = await service(t)
+    await storeClient(first, 'hooli', { CRM_ACCESS: 'another old token', CRM_REFRESH: state.refresh })
+    const aimed = crm(state).map((one) => ({ ...one, auth: { ...one.auth, tokenUrl: 'http://[::1]:9/token' } }))
+    await t.rejects(run(first, 'hooli', aimed), { code: 'TENANTRY_ADDRESS_REFUSED' })
+  })
+})
+
+test('tokens of the platform stay in memory, and are no tenant\'s', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const app = await open(t, connectionString)
+  for (const id of ['acme', 'globex']) await app.tenants.create({ id, name: id, plan: 'pro' })
+  const state = await service(t)
+  const env = { CLIENT: 'the client', SECRET: secretText('a/secret', 'the secret of the client'), REFRESH: state.refresh }
+  const call = callOf(connectorsOf(crm(state, {}, { clientId: '{{env.CLIENT}}', clientSecret: '{{env.SECRET}}' }), 'platform', env), 'crm', 'hello')
+  for (const tenant of ['', 'acme', 'globex']) {
+    const calls = Array.from({ length: 5 }, async () => await app.integrations.run(call, await scopeOf(app, tenant), { tenant, log: app.log }))
+    for (const result of await Promise.all(calls)) t.same(result, hello)
+  }
+  t.same(state.grants, ['client_credentials read write'], 'one token for all')
+  for (const tenant of ['acme', 'globex']) t.same(await app.secrets.list(tenant), [], 'which no tenant can reach')
+  t.same(await app.db.selectFrom('tenantry.oauth_tokens').selectAll().execute(), [])
+
+  const rotating = callOf(connectorsOf(crm(state, { refreshToken: '{{env.REFRESH}}' }, { clientId: '{{env.CLIENT}}', clientSecret: '{{env.SECRET}}' }), 'platform', env), 'crm', 'hello')
+  for (let round = 0; round < 3; round++) {
+    state.valid = 'revoked'
+    t.same(await app.integrations.run(rotating, await scopeOf(app, 'acme'), { tenant: 'acme', log: app.log }), hello)
+  }
+  t.equal(state.reused, 0, 'a refresh token that is rotated is remembered')
+  t.same(await app.secrets.list('acme'), [])
+})
