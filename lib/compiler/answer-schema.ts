@@ -6,6 +6,7 @@ import { isRecord } from '../plain-value.js'
 /** The parts of a compiled route that make its answer. */
 export interface AnswerParts {
   readonly queries: readonly CompiledQuery[]
+  readonly integrations: readonly unknown[]
   readonly transform: CompiledTransform | null
   readonly response: CompiledResponse | null
 }
@@ -17,7 +18,9 @@ interface Form {
 }
 
 /** The schema of the body; `response` as it is configured. */
-export function answerSchema ({ queries, transform, response }: AnswerParts, configured: unknown): JsonSchema {
+export function answerSchema ({ queries, integrations, transform, response }: AnswerParts, configured: unknown): JsonSchema {
+  // What another service answers has no schema here.
+  if (queries.length === 0 && integrations.length > 0 && response === null) return {}
   const forms = formsOf(queries).map((form) => computed(form, transform))
   if (response === null) return anyOf(forms.map(({ schema }) => schema))
   if (response.kind === 'schema') return anyOf(forms.map((form) => filtered(form, response.schema, transform)))

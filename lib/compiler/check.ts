@@ -5,8 +5,14 @@
 import type { Env } from '../config/environment.js'
 import type { FaultList } from '../config/faults.js'
 import type { Route } from '../config/schema/route.js'
+import type { Workflow } from '../config/schema/workflow.js'
+import type { ConnectorSet } from '../connectors/types.js'
+import type { StepKinds } from '../workflows/types.js'
 import type { TemplateContext } from './reference.js'
 import { pointerTo } from '../config/faults.js'
+import { faultsOfRoute } from '../config/webhook-routes.js'
+import { checkWorkflow } from '../workflows/compile.js'
+import { compileIntegrations, integrationKey } from './integrations.js'
 import { compileDocumentQuery, type QueryContext } from './query/index.js'
 import { checkMembers } from './query/operation.js'
 import { checkQueryTexts } from './query/texts.js'
@@ -18,11 +24,18 @@ import { pathParameters, resultKey, sourcesOf } from './route-parts.js'
 import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
 import { compileWebhook } from './webhook.js'
+import { answerValues, checkRouteWorkflow } from './workflow.js'
 
 /** What a route is checked against. */
 export interface RouteCheck {
   readonly faults: FaultList
   readonly env: Env
+  /** The ids of the document's workflows. Default: any. */
+  readonly workflows?: readonly string[]
+  /** Kinds of steps that other parts run. Default: any. */
+  readonly stepKinds?: StepKinds
+  /** What integrations can call. Default: they are not judged. */
+  readonly connectors?: ConnectorSet | undefined
 }
 
 /** What compiles a query but has no say in its texts. */
@@ -34,17 +47,28 @@ const without: Pick<QueryContext, 'catalogue' | 'pagination' | 'sharedTables' | 
 }
 
 /** Adds the faults that compileRoute would find whatever the tables are. */
-export function checkRouteTexts (route: Route, pointer: string, { faults, env }: RouteCheck): void {
+export function checkRouteTexts (route: Route, pointer: string, { faults: told, env, workflows, stepKinds, connectors }: RouteCheck): void {
+  const faults = faultsOfRoute(pointer, told)
   const params = pathParameters(route.path)
   const context = { faults, env, sources: sourcesOf(route), params: new Set(params), bounded: false }
-  const values = { ...context, results: checkQueries(route, pointer, context) }
+  const queries = checkQueries(route, pointer, context)
+  const { integrations = [] } = route
+  const values = { ...context, results: new Set([...queries, ...integrations.map(integrationKey)]) }
+  if (connectors !== undefined) compileIntegrations(integrations, `${pointer}/integrations`, queries, connectors, context)
   compileRequest(route.request, `${pointer}/request`, faults, { params, paginated: false, hardDelete: false })
   checkRouteRules(route, pointer, faults)
-  if (route.transform !== undefined) compileTransform(route.transform, `${pointer}/transform`, values)
-  if (route.response !== undefined) compileResponse(route.response, `${pointer}/response`, values)
+  checkRouteWorkflow(route, pointer, { ...without, faults, env, stepKinds, connectors }, values, workflows)
+  const answers = answerValues(values, route, null)
+  if (route.transform !== undefined) compileTransform(route.transform, `${pointer}/transform`, answers)
+  if (route.response !== undefined) compileResponse(route.response, `${pointer}/response`, answers)
   compileResourceLimit(route, pointer, values)
   compileWebhook(route, pointer, values)
   compileCache(route, [], pointer, { cache: { enabled: false, ttl: 1 }, pagination: without.pagination }, values)
+}
+
+/** Adds the faults that compileWorkflow would find in a workflow with a name, whatever the tables are. */
+export function checkNamedWorkflow ({ id, steps, webhookOnComplete }: Workflow, pointer: string, { faults, env, stepKinds, connectors }: RouteCheck): void {
+  checkWorkflow({ id, named: true, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }, pointer, { ...without, faults, env, stepKinds, connectors })
 }
 
 /** Checks each query, which sees the results of those before it; returns the names of all results. */

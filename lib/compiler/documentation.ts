@@ -4,6 +4,7 @@ import type { ErrorName } from '../errors.js'
 import type { AnswerParts } from './answer-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from './types.js'
 import { answerSchema } from './answer-schema.js'
+import { type CompiledRouteWorkflow, workflowAnswerSchema } from './workflow.js'
 
 /** The members of a Fastify route schema that the OpenAPI document is made from. */
 export interface RouteDocumentation {
@@ -31,7 +32,8 @@ export interface DocumentedParts extends AnswerParts {
   readonly resourceLimit: object | null
   readonly cache: object | null
   readonly request: CompiledRequest
-  readonly status: 200 | 201
+  readonly status: 200 | 201 | 202
+  readonly workflow: CompiledRouteWorkflow | null
 }
 
 export function documentRoute (route: Route, parts: DocumentedParts): RouteDocumentation {
@@ -44,7 +46,7 @@ export function documentRoute (route: Route, parts: DocumentedParts): RouteDocum
     ...(params !== undefined && { params }),
     ...(query !== undefined && { querystring: query }),
     ...(body !== undefined && { body }),
-    response: { [parts.status]: { description: 'Success', ...answerSchema(parts, route.response) } },
+    response: { [parts.status]: { description: 'Success', ...(parts.workflow === null ? undefined : workflowAnswerSchema(parts.workflow, parts.response)) ?? answerSchema(parts, route.response) } },
     errors: errorsOf(parts),
     ...(parts.cache !== null && { cached: true })
   })
@@ -60,7 +62,7 @@ function takesBody (method: Method): boolean {
   return method !== 'GET'
 }
 
-function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries }: DocumentedParts): Array<number | ErrorName> {
+function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries, integrations, workflow }: DocumentedParts): Array<number | ErrorName> {
   // 503: every route waits for a pending migration, and none serves while the server stops.
   const statuses = new Set([400, 401, 429, 500, 503])
   if (takesBody(method)) statuses.add(413).add(415)
@@ -69,5 +71,9 @@ function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries }:
   if (resourceLimit !== null) statuses.add(402).add(409)
   if (queries.some((query) => query.answer !== 'page' && query.answer !== 'records')) statuses.add(404)
   if (queries.some((query) => query.write)) statuses.add(409)
+  if (integrations.length > 0) statuses.add(502).add(504)
+  // A run draws on the caller's limits, and ends as its last step did.
+  if (workflow !== null) statuses.add(402).add(404).add(409).add(413)
+  if (workflow !== null && !workflow.async) statuses.add(502).add(504)
   return [...statuses].sort((left, right) => left - right).map((status) => status === 402 ? 'resourceLimit' : status)
 }

@@ -2,13 +2,14 @@
  * Compiles one declared route into plain frozen data: what it demands of a caller, what it validates, the statements
  * it runs and how their texts become the body. Mounted by plugins/config-routes; nothing here knows Fastify.
  */
+import type { ConnectorSet } from '../connectors/types.js'
 import type { Catalogue } from '../database/catalogue.js'
 import type { Env } from '../config/index.js'
 import type { FaultList } from '../config/faults.js'
 import type { Pagination } from '../config/schema/root.js'
 import type { RouteRateLimit } from '../config/schema/rate-limit.js'
 import type { Route } from '../config/schema/route.js'
-import type { CompiledQuery, CompiledRequest, CompiledResponse, Method, TableUse } from './types.js'
+import type { CompiledQuery, CompiledRequest, CompiledResponse, Method, Reference, TableUse } from './types.js'
 import type { TemplateContext } from './reference.js'
 import type { CompiledCache } from './route-cache.js'
 import type { CompiledResourceLimit } from './resource-limit.js'
@@ -16,10 +17,12 @@ import type { CompiledTransform } from './transform.js'
 import type { RouteDocumentation } from './documentation.js'
 import type { CopyCheck } from './copies.js'
 import { nearest, pointerTo } from '../config/faults.js'
+import { faultsOfRoute } from '../config/webhook-routes.js'
 import { withheldBy } from './query/withheld.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
 import { unique } from './query/table-use.js'
 import { compileCopies } from './copies.js'
+import { compileIntegrations, integrationKey, type CompiledIntegration } from './integrations.js'
 import { compileRequest } from './request.js'
 import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
@@ -28,6 +31,7 @@ import { methodOf, pathParameters, resultKey, sourcesOf } from './route-parts.js
 import { checkBounds, withBoundedFaults } from './bounds.js'
 import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
+import { answerValues, compileRouteWorkflow, type CompiledRouteWorkflow, readableBy, type RouteWorkflowContext, workflowReferences } from './workflow.js'
 import { compileWebhook, type CompiledWebhook } from './webhook.js'
 import { documentRoute } from './documentation.js'
 
@@ -49,6 +53,12 @@ export interface RouteContext {
   readonly overridableEnv?: ReadonlySet<string>
   /** The document's `cache`: no route is cached where it is off; `ttl` in seconds for routes that name none. */
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
+  /** What integrations of the document can call. Default: they are refused. */
+  readonly connectors?: ConnectorSet | undefined
+  /** The workflows of the document. Default: none. */
+  readonly workflows?: RouteWorkflowContext['workflows']
+  /** Kinds of steps that other parts run. Default: none. */
+  readonly stepKinds?: RouteWorkflowContext['stepKinds']
 }
 
 /** A route, ready to serve. */
@@ -71,8 +81,14 @@ export interface CompiledRoute {
   readonly request: CompiledRequest
   readonly cache: CompiledCache | null
   readonly queries: readonly CompiledQuery[]
+  /** Calls to other services, run in order once what the queries wrote is committed. */
+  readonly integrations: readonly CompiledIntegration[]
+  /** What the route runs in place of queries; null for nearly all. */
+  readonly workflow: CompiledRouteWorkflow | null
   /** The keys of the secrets that the route can read, each once: they are in the scope before a query is bound. */
   readonly secrets: readonly string[]
+  /** Those of them that replace a setting: nothing is missing where there is none. */
+  readonly optionalSecrets: ReadonlySet<string>
   /** A query reads or writes a tenant-scoped table. */
   readonly tenantScoped: boolean
   /** What its queries read and what they write: of two queries on one table, once. */
@@ -82,7 +98,8 @@ export interface CompiledRoute {
   readonly transaction: boolean
   /** A later query, the transform or the response reads `results`: texts of queries are parsed. */
   readonly readsResults: boolean
-  readonly status: 200 | 201
+  /** 202 where the answer comes before the work is done. */
+  readonly status: 200 | 201 | 202
   readonly transform: CompiledTransform | null
   readonly response: CompiledResponse | null
   /** Checks of what templates would copy, by query and of the response, each before it is evaluated; null where none is needed. */
@@ -92,9 +109,10 @@ export interface CompiledRoute {
 
 /** Compiles a route; null when faults were added to the context's list. Of a tenant's route the first 50 are told. */
 export function compileRoute (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
-  if (context.origin === 'platform') return compileParts(route, pointer, context)
-  if (context.checked !== true && !checkBounds(route, pointer, context.faults)) return null
-  return withBoundedFaults(context.faults, (faults) => compileParts(route, pointer, { ...context, faults }))
+  const placed = faultsOfRoute(pointer, context.faults)
+  if (context.origin === 'platform') return compileParts(route, pointer, { ...context, faults: placed })
+  if (context.checked !== true && !checkBounds(route, pointer, placed)) return null
+  return withBoundedFaults(placed, (faults) => compileParts(route, pointer, { ...context, faults }))
 }
 
 function compileParts (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
@@ -104,29 +122,37 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const params = pathParameters(route.path)
   const queries = compileQueries(route, pointer, context, params)
   if (faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
-  const request = compileRequest(route.request, `${pointer}/request`, faults, {
-    params,
-    paginated: queries.some((query) => query.answer === 'page'),
-    hardDelete: route.softDelete?.allowHardDelete === true,
-    ofTenant: context.origin === 'tenant',
-    bulk: takesArrays(route)
-  })
+  const queryKeys = [...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])
   const values = {
     faults,
     sources: sourcesOf(route),
     env: context.env,
     envNames: context.envNames,
     params: new Set(params),
-    results: new Set([...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])),
+    results: new Set([...queryKeys, ...(route.integrations ?? []).map(integrationKey)]),
     bounded: context.origin === 'tenant'
   } satisfies TemplateContext
-  const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, values)
-  const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, values)
+  const started = compileRouteWorkflow(route, pointer, context, values)
+  const request = compileRequest(route.request, `${pointer}/request`, faults, {
+    params,
+    paginated: queries.some((query) => query.answer === 'page') || started?.workflow.sources.query === true,
+    hardDelete: route.softDelete?.allowHardDelete === true,
+    ofTenant: context.origin === 'tenant',
+    bulk: takesArrays(route)
+  })
+  const answers = answerValues(values, route, started)
+  const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, answers)
+  const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, answers)
+  const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, queryKeys, context.connectors, { ...values, overridableEnv: context.overridableEnv ?? none })
   const references = [
     ...queries.flatMap((query) => query.references),
+    ...integrations.flatMap((integration) => integration.references),
     ...transform?.references ?? [],
     ...response?.kind === 'mapping' ? response.value.references : []
   ]
+  const workflow = readableBy(references, started)
+  references.push(...workflowReferences(workflow))
+  checkCached(route, integrations, pointer, faults)
   const cache = compileCache(route, references, pointer, context, values)
   const resourceLimit = compileResourceLimit(route, pointer, values)
   const webhook = compileWebhook(route, pointer, { ...values, overridableEnv: context.overridableEnv ?? none })
@@ -147,16 +173,19 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     request,
     cache,
     queries: Object.freeze(queries),
+    integrations: Object.freeze(integrations),
+    workflow,
     secrets: Object.freeze([...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]),
-    tenantScoped: queries.some((query) => query.tenantScoped),
+    optionalSecrets: optionalIn(references),
+    tenantScoped: queries.some((query) => query.tenantScoped) || workflow?.workflow.tenantScoped === true,
     reads: unique(queries.flatMap((query) => query.reads)),
     writes: unique(queries.flatMap((query) => query.writes)),
     transaction: queries.length > 1 && queries.some((query) => query.write),
     readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
-    status: queries.length === 1 ? queries[0]!.status : 200,
+    status: workflow?.async === true ? 202 : queries.length === 1 ? queries[0]!.status : 200,
     transform,
     response,
-    copies: copiesOf(route, response, values)
+    copies: copiesOf(route, response, answers)
   } as const
   // Made when it is asked for: most routes of most tenants never are.
   return Object.freeze({ ...compiled, get documentation () { return documentRoute(route, compiled) } })
@@ -210,6 +239,21 @@ function copiesOf ({ queries = [], firebaseQueries = [], response: configured }:
 }
 
 const none: ReadonlySet<string> = new Set()
+
+/** The keys of secrets that stand for settings, and for nothing else. */
+function optionalIn (references: readonly Reference[]): ReadonlySet<string> {
+  const secrets = references.filter(({ source }) => source === 'secret')
+  const keys = secrets.filter(({ setting }) => setting === true).map(({ path }) => String(path[0]))
+  return keys.length === 0 ? none : new Set(keys.filter((key) => secrets.every(({ path, setting }) => path[0] !== key || setting === true)))
+}
+
+/** A kept answer would leave out what a call does. */
+function checkCached ({ cache }: Route, integrations: readonly CompiledIntegration[], pointer: string, faults: FaultList): void {
+  if (cache === undefined) return
+  for (const [index, { call }] of integrations.entries()) {
+    if (call.method !== 'GET') faults.add(pointerTo(pointer, 'integrations', index), 'a route that is cached makes calls of the method GET only')
+  }
+}
 
 const creating: ReadonlySet<string> = new Set(['insert', 'upsert', 'create', 'add'])
 

@@ -1,12 +1,15 @@
 /** Puts a configuration together from the sections of a document, and checks what they mean. */
 import type { Config } from './config.js'
+import type { ConnectorSet } from '../connectors/types.js'
 import type { Env } from './environment.js'
 import type { FaultList } from './faults.js'
 import type { Entry, Sections } from './sections.js'
 import { checkNamedWorkflow, checkRouteTexts } from '../compiler/check.js'
 import { platformWebhookSources } from '../compiler/outbound-webhook.js'
+import { compileConnectors, unknownConnectors } from '../connectors/index.js'
 import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
+import { webhookRoutes } from './webhook-routes.js'
 import { canSign, checkAuth } from './meaning/auth.js'
 import { checkAuthProviders } from './meaning/auth-providers.js'
 import { billingOf, checkPayprovAddress } from './meaning/billing.js'
@@ -28,6 +31,8 @@ import { Analytics } from './schema/analytics.js'
 import { Auth } from './schema/auth.js'
 import { AuthProviders } from './schema/auth-providers.js'
 import { CacheStore } from './schema/cache.js'
+import { Credentials } from './schema/credentials.js'
+import { CustomIntegrations } from './schema/custom-integrations.js'
 import { Egress } from './schema/egress.js'
 import { Jwt } from './schema/jwt.js'
 import { Mfa } from './schema/mfa.js'
@@ -73,16 +78,19 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   // An app has tables of its own, which its sections do not declare.
   const complete = !embedded && provider === 'embedded' && tables.length === sections.size('tables')
   checkTables(tables, complete, faults)
-  const routes = sections.entries('routes', Route)
+  const declared = sections.entries('routes', Route)
+  const webhooks = sections.get('webhooks', Webhooks)
+  const routes = [...declared, ...webhookRoutes(webhooks ?? [])]
   checkLimits(routes, off, faults)
   checkRoutes(routes, embedded ? { faults, jwt: true, off: builtInGroups } : { faults, jwt: sections.has('jwt'), providers: sections.names('authProviders'), off })
   const workflows = sections.entries('workflows', Workflow)
   checkWorkflows(workflows, faults)
+  const connectors = connectorsOf(sections, env, faults)
   // What an app of its own runs is not known here.
   const stepKinds = embedded ? {} : { stepKinds: {} }
-  for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, ...stepKinds })
+  for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, connectors, ...stepKinds })
   const ids = sections.size('workflows') === workflows.length ? { workflows: workflows.map(({ value }) => value.id) } : {}
-  for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env, ...ids, ...stepKinds })
+  for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env, connectors, ...ids, ...stepKinds })
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
   if (cache !== undefined) checkCache(cache, faults)
@@ -90,7 +98,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   checkRedisUrl(cache?.redis, '/cache/redis', faults)
   checkRedisUrl(rateLimit?.redis, '/rateLimit/redis', faults)
   // A route that does not read well may be the one that a limit names.
-  if (rateLimit !== undefined && routes.length === sections.size('routes')) checkEndpoints(rateLimit, routes, off, faults)
+  if (rateLimit !== undefined && webhooks !== undefined && declared.length === sections.size('routes')) checkEndpoints(rateLimit, routes, off, faults)
   const server = sections.get('server', Server)
   const tenancy = tenancyOf(sections)
   if (tenancy !== undefined) checkTenancy(tenancy, tables, complete, faults)
@@ -105,7 +113,8 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (rbac !== undefined) checkRbac(rbac, faults)
   const egress = egressOf(sections, faults)
   const queue = sections.get('queue', Queue)
-  const webhooks = sections.get('webhooks', Webhooks)
+  const credentials = sections.get('credentials', Credentials)
+  const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
   if (webhooks !== undefined) checkWebhooks(webhooks, { faults, env, sources: platformWebhookSources }, { origin: 'platform', sent: !off.has('webhooks') })
   const migrate = sections.get('migrate', Root.properties.migrate)
   if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !egress || !queue || !webhooks) return undefined
@@ -117,7 +126,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     ...jwt !== undefined && { jwt },
     authProviders,
     auth,
-    routes: routes.map((route) => route.value),
+    routes: declared.map((route) => route.value),
     pagination,
     cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),
     rateLimit,
@@ -131,6 +140,8 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     queue: filled(queue, 'workers', 'maxWaitingPerTenant'),
     workflows: workflows.map(({ value }) => value),
     webhooks,
+    ...credentials !== undefined && { credentials },
+    ...customIntegrations !== undefined && { customIntegrations },
     ...billing !== undefined && { billing },
     plugins
   }
@@ -172,6 +183,15 @@ function egressOf (sections: Sections, faults: FaultList): Egress | undefined {
   const egress = filled(section, 'allow')
   checkEgress(egress, faults)
   return egress
+}
+
+/** What routes and workflows can call. */
+function connectorsOf (sections: Sections, env: Env, faults: FaultList): ConnectorSet {
+  const credentials = sections.get('credentials', Credentials)
+  const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
+  const isRead = (name: string, value: unknown) => value !== undefined || !sections.has(name)
+  if (!isRead('credentials', credentials) || !isRead('customIntegrations', customIntegrations)) return unknownConnectors
+  return compileConnectors({ credentials, customIntegrations }, { origin: 'platform', env, faults })
 }
 
 function rateLimitOf (sections: Sections): RateLimit | undefined {

@@ -5,6 +5,8 @@ import type { Analytics } from './schema/analytics.js'
 import type { CompleteAuthProvider } from './meaning/auth-providers.js'
 import type { Auth } from './schema/auth.js'
 import type { CacheStore } from './schema/cache.js'
+import type { Credentials } from './schema/credentials.js'
+import type { CustomIntegrations } from './schema/custom-integrations.js'
 import type { Embedded, Postgres } from './schema/database.js'
 import type { Egress } from './schema/egress.js'
 import type { Jwt } from './schema/jwt.js'
@@ -54,6 +56,9 @@ export interface Config {
   readonly queue: Queue
   readonly workflows: Workflows
   readonly webhooks: Webhooks
+  /** Those of the built-in connectors, with their templates. */
+  readonly credentials?: Credentials
+  readonly customIntegrations?: CustomIntegrations
   /** The settings of the payment providers, where there are any. */
   readonly billing?: BillingSettings
   readonly plugins: Plugins

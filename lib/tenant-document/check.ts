@@ -1,26 +1,32 @@
 /** From what a tenant saves to its document: every fault in one error, or everything in its place. */
+import type { Static, TSchema } from 'typebox'
+import type { SchemaNode } from '../config/schema/annotations.js'
 import type { Entry } from '../config/sections.js'
+import type { WorkflowContext, WorkflowSet } from '../workflows/index.js'
 import type { Route } from '../config/schema/route.js'
 import type { Pace } from '../pace.js'
 import type { TakenRoute, TenantDocumentContext } from './context.js'
 import type { TenantDocument, TenantRateLimit } from './schema.js'
-import type { TemplateSource } from '../compiler/types.js'
 import { methodOf } from '../compiler/route-parts.js'
 import { tenantWebhookSources } from '../compiler/outbound-webhook.js'
 import { compileRoute } from '../compiler/route.js'
-import { compileValue } from '../compiler/template.js'
 import { FaultList, nearest, pointerTo } from '../config/faults.js'
 import { checkRoutes } from '../config/meaning/routes.js'
+import { checkWorkflows } from '../config/meaning/workflows.js'
 import { checkWebhooks } from '../config/meaning/webhooks.js'
+import { webhookRoutes } from '../config/webhook-routes.js'
 import { toPlain } from '../config/plain.js'
 import { readAs, type Reading } from '../config/reader.js'
 import { builtInGroups } from '../config/reserved.js'
+import { unknownConnectors } from '../connectors/index.js'
 import { failure } from '../errors.js'
+import { Workflow } from '../config/schema/workflow.js'
 import { createPace } from '../pace.js'
 import { deepFreeze, isRecord } from '../plain-value.js'
+import { createWorkflowSet } from '../workflows/index.js'
 import { maxFaults, membersOf } from './bounds.js'
 import { conflictOf } from './conflicts.js'
-import { routeContextOf } from './context.js'
+import { connectorsOf, routeContextOf } from './context.js'
 import { compose, readingOf, readSections } from './read.js'
 import { TenantRoute } from './schema.js'
 import { collectSecrets } from './texts.js'
@@ -48,25 +54,29 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
   const written = await membersOf(input, pace)
   const faults = new FaultList(maxFaults)
   const reading = readingOf(faults)
-  const { routes: writtenRoutes, ...others } = written
+  const { routes: writtenRoutes, workflows: writtenWorkflows, ...others } = written
   const plain = toPlain(others, faults)
   if (pace.due()) await pace.rest()
-  const sections = readSections({ ...isRecord(plain) && plain, ...Object.hasOwn(written, 'routes') && { routes: writtenRoutes } }, reading)
+  const sections = readSections({ ...isRecord(plain) && plain, ...Object.hasOwn(written, 'routes') && { routes: writtenRoutes }, ...Object.hasOwn(written, 'workflows') && { workflows: writtenWorkflows } }, reading)
   if (pace.due()) await pace.rest()
-  const routes = await readRoutes(writtenRoutes, reading, pace)
-  const document = faults.faults.length > 0 ? undefined : compose(sections, routes.map(({ value }) => value))
+  const declared = await readEach(writtenRoutes, '/routes', TenantRoute, reading, pace)
+  const workflows = await readEach(writtenWorkflows, '/workflows', Workflow, reading, pace)
+  const document = faults.faults.length > 0 ? undefined : compose(sections, declared.map(({ value }) => value), workflows.map(({ value }) => value))
+  const routes = [...declared, ...webhookRoutes(document?.webhooks ?? [])]
 
   checkRoutes(routes, { faults, jwt: true, providers: context.authProviders ?? [], off: builtInGroups })
   for (const { pointer, value: { path } } of routes) checkPath(path, `${pointer}/path`, faults)
   if (pace.due()) await pace.rest()
-  const routeContext = { ...routeContextOf(document ?? {}, context), faults }
+  const compileContext = { ...routeContextOf(document ?? {}, context), connectors: document === undefined ? unknownConnectors : connectorsOf(document, context, faults), faults }
+  if (pace.due()) await pace.rest()
+  const workflowSet = await compileWorkflows(workflows, compileContext, pace)
+  const routeContext = { ...compileContext, workflows: workflowSet }
   for (const { pointer, value } of routes) {
     compileRoute(value, pointer, routeContext)
     if (pace.due()) await pace.rest()
   }
-  checkCredentials(document?.credentials, context.tenancy.env, faults)
   if (document !== undefined) checkWebhooks(document.webhooks, { ...routeContext, sources: tenantWebhookSources }, { origin: 'tenant', sent: context.sendsWebhooks !== false })
-  if (document?.rateLimit !== undefined) await checkEndpoints(document.rateLimit, document.routes, faults, pace)
+  if (document?.rateLimit !== undefined) await checkEndpoints(document.rateLimit, routes.map(({ value }) => value), faults, pace)
   faults.throwIfAny()
   if (pace.due()) await pace.rest()
   if (document === undefined) throw new Error('a section of the document is missing without a fault')
@@ -75,7 +85,12 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
   const secrets = new Set<string>()
   if (pace.due()) await pace.rest()
   collectSecrets(document.credentials, secrets)
+  collectSecrets(document.customIntegrations, secrets)
   collectSecrets(document.webhooks, secrets)
+  for (const texts of document.workflows) {
+    collectSecrets(texts, secrets)
+    if (pace.due()) await pace.rest()
+  }
   for (const { request: _rules, ...texts } of document.routes) {
     collectSecrets(texts, secrets)
     if (pace.due()) await pace.rest()
@@ -83,18 +98,28 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
   return { document, secrets: Object.freeze([...secrets].sort()) }
 }
 
-/** The routes that read well; a fault in one keeps none of the others back. */
-async function readRoutes (written: unknown, reading: Reading, pace: Pace): Promise<Entry<Route>[]> {
-  if (!Array.isArray(written)) return []
-  const routes: Entry<Route>[] = []
-  // Not `entries`: of an array with holes those are items too.
-  for (let index = 0; index < written.length; index++) {
-    const pointer = pointerTo('/routes', index)
-    const value = readAs(TenantRoute, toPlain(written[index], reading.faults, pointer), pointer, reading)
-    if (value !== undefined) routes.push({ name: String(index), pointer, value: deepFreeze(value) })
+async function compileWorkflows (workflows: readonly Entry<Workflow>[], context: WorkflowContext, pace: Pace): Promise<WorkflowSet> {
+  checkWorkflows(workflows, context.faults)
+  const set = createWorkflowSet(workflows, context)
+  for (const id of set.ids) {
+    set.get(id)
     if (pace.due()) await pace.rest()
   }
-  return routes
+  return set
+}
+
+/** The items that read well; a fault in one keeps none of the others back. */
+async function readEach<Schema extends TSchema & SchemaNode> (written: unknown, of: string, schema: Schema, reading: Reading, pace: Pace): Promise<Entry<Static<Schema>>[]> {
+  if (!Array.isArray(written)) return []
+  const items: Entry<Static<Schema>>[] = []
+  // Not `entries`: of an array with holes those are items too.
+  for (let index = 0; index < written.length; index++) {
+    const pointer = pointerTo(of, index)
+    const value = readAs(schema, toPlain(written[index], reading.faults, pointer), pointer, reading)
+    if (value !== undefined) items.push({ name: String(index), pointer, value: deepFreeze(value) })
+    if (pace.due()) await pace.rest()
+  }
+  return items
 }
 
 /** What the platform's own paths may have, and a stranger's may not. */
@@ -104,14 +129,6 @@ function checkPath (path: string, pointer: string, faults: FaultList): void {
   const parameters = segments.filter((segment) => segment.startsWith(':'))
   if (segments.length > maxSegments) faults.add(pointer, `a path has at most ${maxSegments} segments; this one has ${segments.length}`)
   if (parameters.length > maxParameters) faults.add(pointer, `a path has at most ${maxParameters} parameters; this one has ${parameters.length}`)
-}
-
-const credentialSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['secret', 'env'])
-
-/** Texts of credentials are made of secrets and settings; one that is not set may be a secret that is stored later. */
-function checkCredentials (credentials: unknown, envNames: readonly string[], faults: FaultList): void {
-  const env = Object.fromEntries(envNames.map((name) => [name, '']))
-  compileValue(credentials, '/credentials', { faults, sources: credentialSources, env, envNames: new Set(envNames) })
 }
 
 /** Each rule of an endpoint names one of the document. */

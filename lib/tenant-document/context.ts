@@ -3,9 +3,13 @@ import type { RouteContext } from '../compiler/route.js'
 import type { Env } from '../config/environment.js'
 import type { Pagination } from '../config/schema/pagination.js'
 import type { Tenancy } from '../config/schema/tenancy.js'
+import type { ConnectorSet } from '../connectors/index.js'
 import type { Catalogue } from '../database/catalogue.js'
 import type { TenantDocument } from './schema.js'
+import type { StepKinds } from '../workflows/types.js'
 import { setting } from '../config/environment.js'
+import { FaultList } from '../config/faults.js'
+import { compileConnectors } from '../connectors/index.js'
 
 /** A route of the server itself: a built-in one, the platform's, or one of the app around it. */
 export interface TakenRoute {
@@ -28,6 +32,8 @@ export interface TenantDocumentContext {
   readonly sendsWebhooks?: boolean
   /** The platform's `cache`: a tenant turns it off, never on. Default: on, 60 s. */
   readonly cache?: { readonly enabled: boolean, readonly ttl: number }
+  /** Kinds of steps that the server runs. Default: none. */
+  readonly stepKinds?: StepKinds
 }
 
 const platformCache = { enabled: true, ttl: 60 } // s
@@ -37,8 +43,9 @@ const platformCache = { enabled: true, ttl: 60 } // s
  *
  * @param checked the document was accepted when it was saved: its bounds are not counted again. Default: false.
  */
-export function routeContextOf ({ cache = { enabled: true } }: Pick<TenantDocument, 'cache'>, context: Omit<TenantDocumentContext, 'taken'>, checked = false): Omit<RouteContext, 'faults'> {
+export function routeContextOf (document: Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>, context: Omit<TenantDocumentContext, 'taken'>, checked = false): Omit<RouteContext, 'faults'> {
   const { env, tenancy, pagination, catalogue, cache: platform = platformCache } = context
+  const { cache = { enabled: true } } = document
   return {
     catalogue,
     env: visibleEnv(env, tenancy),
@@ -47,8 +54,21 @@ export function routeContextOf ({ cache = { enabled: true } }: Pick<TenantDocume
     origin: 'tenant',
     checked,
     envNames: new Set(tenancy.env),
-    cache: { enabled: platform.enabled && cache.enabled, ttl: cache.ttl ?? platform.ttl }
+    cache: { enabled: platform.enabled && cache.enabled, ttl: cache.ttl ?? platform.ttl },
+    stepKinds: context.stepKinds,
+    ...(checked && { connectors: connectorsOf(document, context) })
   }
+}
+
+/** What a tenant's document can call: with its own credentials, whatever the platform's are. Faults go to the list; without one the document was checked. */
+export function connectorsOf (document: Pick<TenantDocument, 'credentials' | 'customIntegrations'>, { env, tenancy }: Pick<TenantDocumentContext, 'env' | 'tenancy'>, faults?: FaultList): ConnectorSet {
+  return compileConnectors(document, {
+    origin: 'tenant',
+    env: visibleEnv(env, tenancy),
+    envNames: new Set(tenancy.env),
+    faults: faults ?? new FaultList(),
+    checked: faults === undefined
+  })
 }
 
 /** The settings that a tenant's document may read. */

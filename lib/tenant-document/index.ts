@@ -1,5 +1,5 @@
 /** Documents that tenants save: their schema, their check, and what their routes are compiled against. */
 export { checkTenantDocument, type CheckedTenantDocument } from './check.js'
-export { routeContextOf, type TakenRoute, type TenantDocumentContext } from './context.js'
+export { connectorsOf, routeContextOf, type TakenRoute, type TenantDocumentContext } from './context.js'
 export { readTenantDocument } from './read.js'
 export type { TenantDocument } from './schema.js'

@@ -3,12 +3,17 @@ import type { SchemaNode } from '../config/schema/annotations.js'
 import { Type, type Static, type TSchema } from 'typebox'
 import { MapOf, Section } from '../config/schema/annotations.js'
 import { Credentials } from '../config/schema/credentials.js'
-import { CustomIntegrations } from '../config/schema/planned/integration.js'
+import { CustomIntegrations } from '../config/schema/custom-integrations.js'
+import { Integrations } from '../config/schema/integration.js'
 import { RateLimit, type WithDefaultRule } from '../config/schema/rate-limit.js'
 import { Route } from '../config/schema/route.js'
 import { Webhooks } from '../config/schema/webhook.js'
+import { Workflows, type Workflow } from '../config/schema/workflow.js'
 
 export const maxRoutes = 500
+export const maxWorkflows = 100
+const maxIntegrations = 10 // of a route
+const maxCustomIntegrations = 20
 
 /** A member of the platform's schema that holds less here: whoever writes this document is a stranger. */
 function Bounded<Schema extends TSchema> (schema: Schema, bounds: Pick<SchemaNode, 'maxItems' | 'maxLength' | 'items'>) {
@@ -27,6 +32,7 @@ export const TenantRoute = Type.Object({
   requiredPermissions: Names(Route.properties.requiredPermissions, 100),
   queries: Type.Optional(Bounded(Route.properties.queries, { maxItems: 20 })),
   firebaseQueries: Type.Optional(Bounded(Route.properties.firebaseQueries, { maxItems: 20 })),
+  integrations: Type.Optional(Bounded(Integrations, { maxItems: maxIntegrations })),
   excludeFields: Names(Route.properties.excludeFields, 200)
 }, { additionalProperties: false, description: 'An endpoint.' })
 
@@ -57,8 +63,9 @@ export const TenantDocument = Section({
   rateLimit: Type.Optional(TenantRateLimit),
   cache: Type.Optional(TenantCache),
   settings: Type.Optional(Settings),
+  workflows: Type.Optional(Bounded(Workflows, { maxItems: maxWorkflows })),
   webhooks: Type.Optional(Bounded(Webhooks, { maxItems: 20 })),
-  customIntegrations: CustomIntegrations
+  customIntegrations: Type.Optional(Bounded(CustomIntegrations, { maxItems: maxCustomIntegrations }))
 }, { description: "A tenant's document: endpoints of its own and what they need." })
 
 /** A tenant's document with its defaults. */
@@ -66,9 +73,11 @@ export interface TenantDocument {
   readonly routes: readonly Route[]
   readonly settings: Readonly<Record<string, unknown>>
   readonly credentials?: Credentials
+  readonly customIntegrations?: CustomIntegrations
   /** Without it the platform's rules apply. */
   readonly rateLimit?: TenantRateLimit
   /** Without it the platform's cache is used as it is. */
   readonly cache?: TenantCache
   readonly webhooks: Webhooks
+  readonly workflows: readonly Workflow[]
 }

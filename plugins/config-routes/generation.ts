@@ -4,13 +4,20 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Route } from '../../lib/config/schema/route.js'
+import type { Workflow } from '../../lib/config/schema/workflow.js'
+import type { Entry } from '../../lib/config/sections.js'
 import type { RouteDocumentation } from '../../lib/compiler/documentation.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
+import type { WorkflowSet } from '../../lib/workflows/index.js'
 import { FaultList, formatFault } from '../../lib/config/faults.js'
 import { compileRoute, type CompiledRoute, type RouteContext } from '../../lib/compiler/route.js'
+import { createWorkflowSet, workflowsOf } from '../../lib/workflows/index.js'
 
-export type GenerationContext = Omit<RouteContext, 'faults' | 'catalogue'>
+export interface GenerationContext extends Omit<RouteContext, 'faults' | 'catalogue' | 'workflows'> {
+  /** Those of the document. */
+  readonly declaredWorkflows: readonly Workflow[]
+}
 
 /** The routes of one document against one database. */
 export interface Generation {
@@ -24,20 +31,25 @@ export interface Generation {
 }
 
 /** Compiles every route; a ConfigError holds the faults of all of them. */
-export function createGeneration (declared: readonly Route[], context: GenerationContext, engine: Engine, log: FastifyBaseLogger): Generation {
+export function createGeneration (declared: ReadonlyArray<Pick<Entry<Route>, 'pointer' | 'value'>>, context: GenerationContext, engine: Engine, log: FastifyBaseLogger): Generation {
   const faults = new FaultList()
-  const compile = (route: Route, index: number, catalogue: Catalogue, list: FaultList) =>
-    compileRoute(route, `/routes/${index}`, { ...context, catalogue, faults: list })
+  const { declaredWorkflows, ...routeContext } = context
+  const setOf = (catalogue: Catalogue, list: FaultList) => createWorkflowSet(workflowsOf(declaredWorkflows), { ...routeContext, catalogue, faults: list })
+  const compile = ({ pointer, value }: Pick<Entry<Route>, 'pointer' | 'value'>, catalogue: Catalogue, list: FaultList, workflows: WorkflowSet) =>
+    compileRoute(value, pointer, { ...routeContext, catalogue, faults: list, workflows })
 
-  let current = declared.map((route, index) => compile(route, index, engine.catalogue, faults))
+  const workflows = setOf(engine.catalogue, faults)
+  for (const id of workflows.ids) workflows.get(id)
+  let current = declared.map((route) => compile(route, engine.catalogue, faults, workflows))
   faults.throwIfAny()
   const routes = current.filter((route) => route !== null)
   const latest = [...routes]
 
   const end = engine.onCatalogue((catalogue) => {
+    const workflows = setOf(catalogue, new FaultList())
     current = declared.map((route, index) => {
       const list = new FaultList()
-      const compiled = compile(route, index, catalogue, list)
+      const compiled = compile(route, catalogue, list, workflows)
       if (compiled !== null) latest[index] = compiled
       for (const fault of list.faults) log.error(`the database no longer fits a route: ${formatFault(fault)}`)
       return compiled

@@ -4,11 +4,15 @@
  */
 import type {} from '../openapi/index.js'
 import type {} from '../usage/requests.js'
+import type {} from '../workflows/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { CheckedRoutesOptions, ConfigRoutesOptions } from './options.js'
 import fp from 'fastify-plugin'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
+import { pointerTo } from '../../lib/config/faults.js'
 import { checkConfig } from '../../lib/config/index.js'
+import { webhookRoutes } from '../../lib/config/webhook-routes.js'
+import { platformConnectors } from '../../lib/connectors/index.js'
 import { setting } from '../../lib/config/environment.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
@@ -20,12 +24,21 @@ import { serveRoute, servingOf } from './serve.js'
 import { keepSignedBodies } from './signed-body.js'
 
 /** Compiles checked routes against the database and mounts them; throws a ConfigError that holds every fault. */
-export async function configRoutes (app: FastifyInstance, { routes, pagination, cache, tenancy, env }: CheckedRoutesOptions): Promise<void> {
+export async function configRoutes (app: FastifyInstance, { routes, webhooks, workflows, credentials, customIntegrations, pagination, cache, tenancy, env }: CheckedRoutesOptions): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'config-routes')
   await app.register(conventions)
   const readiness = await readinessOf(app.engine, app.log)
-  const generation = createGeneration(routes, {
-    env, pagination, cache, sharedTables: new Set(tenancy.sharedTables), overridableEnv: new Set(tenancy.overridableEnv), origin: 'platform'
+  const declared = [...routes.map((value, index) => ({ pointer: pointerTo('/routes', index), value })), ...webhookRoutes(webhooks)]
+  const generation = createGeneration(declared, {
+    env,
+    pagination,
+    cache,
+    sharedTables: new Set(tenancy.sharedTables),
+    overridableEnv: new Set(tenancy.overridableEnv),
+    origin: 'platform',
+    connectors: platformConnectors({ credentials, customIntegrations }, env, tenancy.overridableEnv),
+    declaredWorkflows: workflows,
+    stepKinds: app.hasDecorator('workflows') ? app.workflows.steps : {}
   }, app.engine, app.log)
   // Told after the generation, which compiles its routes anew.
   const end = app.hasDecorator('openapi') ? app.engine.onCatalogue(() => app.openapi.invalidate()) : null

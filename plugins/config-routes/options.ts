@@ -2,12 +2,12 @@
 import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
 
 /** The document's sections, as an app gives them. */
-export interface ConfigRoutesOptions extends Pick<ConfigInput, 'routes' | 'pagination' | 'cache' | 'tenancy'> {
+export interface ConfigRoutesOptions extends Pick<ConfigInput, 'routes' | 'pagination' | 'cache' | 'tenancy' | 'workflows' | 'credentials' | 'customIntegrations'> {
   /** What `{{env.NAME}}` reads. Default: the process's environment. */
   readonly env?: Env
 }
 
 /** The same after the check. */
-export interface CheckedRoutesOptions extends Pick<Config, 'routes' | 'pagination' | 'cache' | 'tenancy'> {
+export interface CheckedRoutesOptions extends Pick<Config, 'routes' | 'webhooks' | 'pagination' | 'cache' | 'tenancy' | 'workflows' | 'credentials' | 'customIntegrations'> {
   readonly env: Env
 }

@@ -9,7 +9,10 @@ export function requirePlugins (app: FastifyInstance, routes: readonly CompiledR
   need('rateLimiter', 'rate-limit')
   if (routes.some((route) => route.requireAuth || route.permissions.length > 0 || route.authProvider !== 'jwt')) need('auth', 'auth')
   if (routes.some((route) => route.tenantScoped)) need('tenant', 'tenancy')
-  if (routes.some((route) => route.secrets.length > 0 || (route.webhook !== null && route.webhook.key !== null))) need('secrets', 'secrets')
+  if (routes.some((route) => route.secrets.some((key) => !route.optionalSecrets.has(key)) || (route.webhook !== null && route.webhook.key !== null))) need('secrets', 'secrets')
   if (routes.some((route) => route.resourceLimit !== null)) need('resourceLimits', 'resource-limits')
   if (routes.some((route) => route.cache !== null)) need('cache', 'cache')
+  if (routes.some((route) => route.workflow?.workflow.calls === true)) need('integrations', 'integrations')
+  if (routes.some((route) => route.workflow?.async === true)) need('workflows', 'workflows')
+  if (routes.some((route) => route.integrations.length > 0)) need('integrations', 'integrations')
 }

@@ -1,10 +1,11 @@
-/** Runs the statements of a compiled route and makes its body. */
+/** Runs the statements and the calls of a compiled route and makes its body. */
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { BoundQuery, CompiledQuery, Scope } from '../../lib/compiler/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
 import { maxAnswerBytes } from '../../lib/compiler/answer.js'
 import { failure, isFailure } from '../../lib/errors.js'
+import { runIntegrations, type Caller, type LastCall } from './integrations.js'
 import { placed } from './placed.js'
 
 type Run = (bound: BoundQuery) => Promise<string | null>
@@ -13,11 +14,11 @@ type Run = (bound: BoundQuery) => Promise<string | null>
  * Runs the route for one request; what it wrote is told to the cache once it is committed and before this resolves or
  * rejects. See `run` for the body.
  */
-export async function runRoute (route: CompiledRoute, engine: Engine, cache: CacheStore | null, scope: Scope): Promise<string> {
-  if (cache === null || route.writes.length === 0) return run(route, engine, scope, nothingWritten)
+export async function runRoute (route: CompiledRoute, engine: Engine, cache: CacheStore | null, scope: Scope, caller: Caller): Promise<string> {
+  if (cache === null || route.writes.length === 0) return run(route, engine, scope, caller, nothingWritten)
   const written = () => cache.invalidate(scope.tenant?.id ?? '', route.writes)
   try {
-    return await run(route, engine, scope, written)
+    return await run(route, engine, scope, caller, written)
   } catch (error) {
     // The connection was lost: the database may have committed all the same.
     if (isFailure(error, 'databaseUnavailable')) await written()
@@ -29,14 +30,16 @@ const nothingWritten = (): void => {}
 
 /**
  * Runs the route and returns its body as JSON text. Where nothing needs the rows in JavaScript, the
- * text is the one that PostgreSQL built. Throws the errors of the catalogue; what would be too large is not written.
+ * text is the one that PostgreSQL built. Throws the errors of the catalogue; what would be too large is not written, but where
+ * calls to other services follow, of which nobody knows before.
  */
-async function run (route: CompiledRoute, engine: Engine, scope: Scope, written: () => void | Promise<void>): Promise<string> {
+async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: Caller, written: () => void | Promise<void>): Promise<string> {
   const options = { tenantId: scope.tenant?.id ?? null }
   const copies = route.copies?.response ?? null
   // What it copies of the request is known before anything is asked of the database.
   if (copies !== null) copies(scope, 0)
-  if (copies !== null && route.queries.some((query) => query.write)) {
+  const calls = route.integrations.length > 0
+  if (copies !== null && !calls && route.queries.some((query) => query.write)) {
     const body = await engine.transaction(options, async (session) => bodyOf(route, await answerOf(route, scope, (bound) => textIn(session, bound)), scope))
     await written()
     return body
@@ -46,31 +49,35 @@ async function run (route: CompiledRoute, engine: Engine, scope: Scope, written:
     : await answerOf(route, scope, (bound) => engine.text(bound.statement, bound.values, options))
   const telling = written()
   if (telling instanceof Promise) await telling
-  return bodyOf(route, text, scope)
+  if (!calls) return bodyOf(route, text, scope)
+  const last = await runIntegrations(route, scope, caller)
+  return bodyOf(route, route.queries.length > 0 ? text : JSON.stringify(last?.result ?? null), scope, last)
 }
 
-function bodyOf (route: CompiledRoute, text: string, scope: Scope): string {
+/** `last`: the call whose result is the answer where the route has no queries. */
+function bodyOf (route: CompiledRoute, text: string, scope: Scope, last: LastCall | null = null): string {
   const { transform, response, copies } = route
   if (transform === null) {
     if (response === null) return text
     if (response.kind === 'schema') return response.serialize(JSON.parse(text))
-    copies?.response?.(scope, text.length)
+    copies?.response?.(scope, route.integrations.length > 0 ? Infinity : text.length)
     return response.serialize(scope)
   }
   const answer = transform.apply(JSON.parse(text), scope)
   if (response === null) return JSON.stringify(answer)
   if (response.kind === 'schema') return response.serialize(answer)
-  const computed = { ...scope, results: resultsOf(route, answer) }
+  const computed = { ...scope, results: resultsOf(route, answer, scope, last) }
   // How long the text of what was computed is, nobody knows.
   copies?.response?.(computed, Infinity)
   return response.serialize(computed)
 }
 
-/** The results as a mapping reads them after a transform: the answer by the key of its query. */
-function resultsOf (route: CompiledRoute, answer: unknown): Record<string, unknown> {
+/** The results as a mapping reads them after a transform: the answer by the key of its query or call, and those that are no part of it. */
+function resultsOf (route: CompiledRoute, answer: unknown, { results }: Scope, last: LastCall | null): Record<string, unknown> {
   const [first] = route.queries
-  if (first !== undefined && route.queries.length === 1) return { [first.key]: answer }
-  return Object.assign({}, answer)
+  if (first === undefined) return last === null ? results : { ...results, [last.key]: answer }
+  if (route.queries.length === 1) return { ...results, [first.key]: answer }
+  return Object.assign({ ...results }, answer)
 }
 
 function answerOf (route: CompiledRoute, scope: Scope, run: Run): Promise<string> {

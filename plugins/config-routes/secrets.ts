@@ -41,7 +41,7 @@ function used (route: CompiledRoute, values: SecretValues, source: SecretSource,
 function told (route: CompiledRoute, values: SecretValues, { overridableEnv, warned }: SecretSource, { log, tenant }: FastifyRequest): SecretValues {
   for (const key of route.secrets) {
     const value = values.get(key)
-    if (typeof value === 'string' || (value === undefined && overridableEnv.has(key))) continue
+    if (typeof value === 'string' || (value === undefined && (overridableEnv.has(key) || route.optionalSecrets.has(key)))) continue
     const subject = `${tenant?.id} ${key} ${route.id}`
     if (warned.has(subject)) continue
     warned.set(subject, true)

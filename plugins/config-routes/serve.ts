@@ -1,6 +1,8 @@
-/** Serves one request on a compiled route: validation, permissions, limits, cache, statements, body (DESIGN, "The way of a request"). */
+/** Serves one request on a compiled route: validation, permissions, limits, cache, statements, calls, body (DESIGN, "The way of a request"). */
 import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
+import type {} from '../webhooks/index.js'
+import type {} from '../workflows/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { CompiledCache } from '../../lib/compiler/route-cache.js'
@@ -9,17 +11,19 @@ import type { Engine } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { SecretValues } from '../secrets/service.js'
+import type { Webhooks } from '../webhooks/service.js'
 import type { Receipts } from './receipts.js'
 import { holds, requirePermissions } from '../auth/access.js'
 import { createInbound, type Inbound } from './inbound.js'
 import { withinLimit } from './limits.js'
 import { runRoute } from './run.js'
 import { createWarned, secretsFor, type SecretSource } from './secrets.js'
+import { answerOfWorkflow, type WorkflowServing } from './workflow.js'
 
 const contentType = 'application/json; charset=utf-8'
 
 /** What serving needs besides the route. */
-export interface Serving extends SecretSource {
+export interface Serving extends SecretSource, WorkflowServing {
   readonly engine: Engine
   /** null where the plugin is not registered, as no route then is cached. */
   readonly cache: CacheStore | null
@@ -27,6 +31,8 @@ export interface Serving extends SecretSource {
   readonly loads: Map<string, Promise<string>>
   /** null where the plugin is not registered: no tenant then has limits. */
   readonly limits: ResourceLimits | null
+  /** null where the plugin is off: nobody then hears of what is written. */
+  readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
   /** A permission that a tenant's own callers must hold to bypass field exclusion by naming their tenant in X-Tenant-ID. */
   readonly dashboardPermission: string | undefined
   /** Verifies what other services send. */
@@ -50,9 +56,12 @@ export function servingOf (app: FastifyInstance, { dashboardPermission, overrida
     cache: app.hasDecorator('cache') ? app.cache : null,
     loads: new Map(),
     limits: app.hasDecorator('resourceLimits') ? app.resourceLimits : null,
+    integrations: () => app.hasDecorator('integrations') ? app.integrations : null,
+    workflows: app.hasDecorator('workflows') ? app.workflows : null,
     secrets,
     overridableEnv: new Set(overridableEnv),
     warned,
+    webhooks: app.hasDecorator('webhooks') ? app.webhooks : null,
     dashboardPermission,
     inbound: createInbound(app, { secrets, appUrl: appUrl.trim().replace(/\/+$/, ''), warned, receipts })
   }
@@ -75,7 +84,15 @@ async function serve (route: CompiledRoute, serving: Serving, request: FastifyRe
   if (permitted !== undefined) await permitted
   const secrets = secretsFor(route, serving, request)
   const fullAccess = hasFullAccess(request, serving.dashboardPermission)
-  const scope = scopeOf(request, fullAccess instanceof Promise ? await fullAccess : fullAccess, secrets instanceof Promise ? await secrets : secrets)
+  // Most routes write nothing that anybody hears of: they wait for nothing here.
+  const events = route.writes.length > 0 && serving.webhooks !== null && serving.webhooks.hears(request.tenant?.id ?? '')
+  const scope = scopeOf(request, fullAccess instanceof Promise ? await fullAccess : fullAccess, secrets instanceof Promise ? await secrets : secrets, events instanceof Promise ? await events : events)
+  if (scope.events === true) return limited(route, serving, request, reply, scope, generation).finally(serving.webhooks?.wake)
+  return limited(route, serving, request, reply, scope, generation)
+}
+
+/** Within the limit of the caller's user, where the route has one. */
+function limited (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
   reply.code(route.status).header('content-type', contentType)
   if (route.resourceLimit === null || serving.limits === null) return answer(route, serving, request, reply, scope, generation)
   return withinLimit(route.resourceLimit, serving.limits, request, scope, () => answer(route, serving, request, reply, scope, generation))
@@ -83,14 +100,15 @@ async function serve (route: CompiledRoute, serving: Serving, request: FastifyRe
 
 /** What the statements give, or was cached of them. */
 function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
-  const { engine, cache, loads } = serving
-  if (route.cache === null || cache === null) return runRoute(route, engine, cache, scope)
-  return cachedAnswer(route, route.cache, { engine, cache, loads }, request, reply, scope, generation)
+  const { engine, cache, loads, integrations } = serving
+  if (route.workflow !== null) return answerOfWorkflow(route, route.workflow, serving, request, reply, scope)
+  if (route.cache === null || cache === null) return runRoute(route, engine, cache, scope, { integrations, log: request.log })
+  return cachedAnswer(route, route.cache, { engine, cache, loads, integrations }, request, reply, scope, generation)
 }
 
-type Cached = Pick<Serving, 'engine' | 'loads'> & { readonly cache: CacheStore }
+type Cached = Pick<Serving, 'engine' | 'loads' | 'integrations'> & { readonly cache: CacheStore }
 
-async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: CompiledCache, { engine, cache, loads }: Cached, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
+async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: CompiledCache, { engine, cache, loads, integrations }: Cached, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
   const { url } = request
   const mark = url.indexOf('?')
   const target = { method: route.method, path: mark < 0 ? url : url.slice(0, mark), query: mark < 0 ? '' : url.slice(mark + 1) }
@@ -108,7 +126,7 @@ async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: Compil
   const id = `${tenant}:${stamp} ${key}`
   const known = loads.get(id)
   if (known !== undefined) return known
-  const body = runRoute(route, engine, cache, scope)
+  const body = runRoute(route, engine, cache, scope, { integrations, log: request.log })
   loads.set(id, body)
   // Nobody waits until it is kept; until then it is given to those who ask.
   const end = () => { loads.delete(id) }
@@ -116,7 +134,7 @@ async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: Compil
   return body
 }
 
-function scopeOf (request: FastifyRequest, fullAccess: boolean, secrets: SecretValues): Scope {
+function scopeOf (request: FastifyRequest, fullAccess: boolean, secrets: SecretValues, events: boolean): Scope {
   return {
     body: request.body,
     params: Object(request.params),
@@ -127,6 +145,7 @@ function scopeOf (request: FastifyRequest, fullAccess: boolean, secrets: SecretV
     secrets,
     results: {},
     fullAccess,
+    events,
     // Only routes that are webhooks read it.
     payload: request.body
   }

@@ -1,29 +1,33 @@
 /** From a saved document to the routes that serve it. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Route } from '../../lib/config/schema/route.js'
+import type { Workflow } from '../../lib/config/schema/workflow.js'
 import type { RouteContext } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { TenantDocument } from '../../lib/tenant-document/index.js'
 import type { ConfigStore, SavedDocument } from './store.js'
 import { FaultList } from '../../lib/config/faults.js'
 import { ConfigError } from '../../lib/config/index.js'
+import { webhookRoutes } from '../../lib/config/webhook-routes.js'
 import { compileRoute } from '../../lib/compiler/route.js'
 import { failure } from '../../lib/errors.js'
 import { createPace } from '../../lib/pace.js'
 import { readTenantDocument } from '../../lib/tenant-document/index.js'
+import { everyStep } from '../../lib/workflows/every-step.js'
+import { createWorkflowSet, workflowsOf } from '../../lib/workflows/index.js'
 import { createSharedRoutes } from './shared-routes.js'
 import { createTenantRoutes, type TenantRoutes } from './tenant-routes.js'
 
 // What compiled routes take in memory, as it was measured; a tenant of ten usual routes weighs 1.
 const unit = 262_144 // bytes
 const bytesOfText = 4 // for each byte of the document
-const bytesOfPart = 6144 // for each route, and for each of its queries
+const bytesOfPart = 6144 // for each route, and for each of its queries, its integrations and the steps of workflows
 
 export interface LoadParts {
   readonly store: ConfigStore
   readonly catalogue: () => Catalogue
   /** What the routes of a document are compiled against. */
-  readonly context: (document: Pick<TenantDocument, 'cache'>, tables: Catalogue) => Omit<RouteContext, 'faults'>
+  readonly context: (document: Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>, tables: Catalogue) => Omit<RouteContext, 'faults'>
   readonly log: FastifyBaseLogger
 }
 
@@ -34,25 +38,38 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
   const sharedBy = createSharedRoutes()
 
   async function make (tenant: string, { version, document, createdAt }: SavedDocument): Promise<TenantRoutes> {
-    const { routes = [], rateLimit, ...rest } = readTenantDocument(document)
-    const shared = sharedBy(rest.cache)
+    const { routes: declared, rateLimit, ...rest } = readTenantDocument(document)
+    const routes = [...declared, ...webhookRoutes(rest.webhooks).map(({ value }) => value)]
+    const shared = sharedBy({ cache: rest.cache, workflows: rest.workflows, credentials: rest.credentials, customIntegrations: rest.customIntegrations })
+    const contextOf = memo((tables: Catalogue) => {
+      const compiled = { ...context(rest, tables), faults: new FaultList() }
+      return { ...compiled, workflows: createWorkflowSet(workflowsOf(rest.workflows), compiled) }
+    })
     // Its faults were told when it was saved; one that appears now is that of the tables.
-    const compile = (route: Route, tables: Catalogue) => shared(route, tables, () => compileRoute(route, '', { ...context(rest, tables), faults: new FaultList() }))
+    const compile = (route: Route, tables: Catalogue) => shared(route, tables, () => compileRoute(route, '', { ...contextOf(tables), faults: new FaultList() }))
     return await createTenantRoutes({
       tenant,
       version,
       generation: `v${version} ${createdAt.getTime()} `,
-      weight: weightOf(document, routes),
+      weight: weightOf(document, routes, rest.workflows),
       routes,
       rateLimit,
       catalogue,
-      compile
+      compile,
+      workflows: { workflows: rest.workflows, context: contextOf }
     })
+  }
+
+  const empty = readTenantDocument({})
+
+  /** The routes of a tenant that has saved nothing; a workflow that it sends is compiled all the same. */
+  function nothing (version: number): TenantRoutes {
+    return { version, weight: 1, routes: [], find: () => null, workflows: { workflows: [], context: memo((tables: Catalogue) => context(empty, tables)) } }
   }
 
   return async (tenant, before) => {
     const saved = await store.read(tenant)
-    if (saved === undefined) return none
+    if (saved === undefined) return nothing(0)
     try {
       const routes = await make(tenant, saved)
       if (before !== undefined) await compileUsed(routes, before)
@@ -61,7 +78,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
       if (!(error instanceof ConfigError)) throw error
       // Of another version of the server, say. Whoever has routes of it at hand keeps them.
       log.error({ err: error, tenant, version: saved.version }, 'the saved document of a tenant cannot be read by this version of the server')
-      return before ?? unreadable(saved.version)
+      return before ?? { ...nothing(saved.version), find: unreadable }
     }
   }
 }
@@ -76,18 +93,21 @@ async function compileUsed (routes: TenantRoutes, before: TenantRoutes): Promise
   }
 }
 
-function weightOf (document: unknown, routes: readonly Route[]): number {
-  const parts = routes.reduce((count, { queries = [], firebaseQueries = [] }) => count + 1 + queries.length + firebaseQueries.length, 0)
+/** Of the same tables for as long as they are asked for. */
+function memo<Made> (make: (tables: Catalogue) => Made): (tables: Catalogue) => Made {
+  let last: { readonly of: Catalogue, readonly made: Made } | undefined
+  return (tables) => {
+    if (last?.of !== tables) last = { of: tables, made: make(tables) }
+    return last.made
+  }
+}
+
+function weightOf (document: unknown, routes: readonly Route[], workflows: readonly Workflow[]): number {
+  const steps = [...workflows, ...routes.flatMap(({ workflow }) => workflow ?? [])].reduce((count, { steps = [] }) => count + [...everyStep(steps)].length, 0)
+  const parts = routes.reduce((count, { queries = [], firebaseQueries = [], integrations = [] }) => count + 1 + queries.length + firebaseQueries.length + integrations.length, steps)
   return 1 + Math.floor((JSON.stringify(document).length * bytesOfText + parts * bytesOfPart) / unit)
 }
 
-const none: TenantRoutes = Object.freeze({ version: 0, weight: 1, routes: [], find: () => null })
-
-function unreadable (version: number): TenantRoutes {
-  return {
-    version,
-    weight: 1,
-    routes: [],
-    find () { throw failure('schemaChanged', { message: 'The saved configuration of the tenant cannot be read by this server: save it again' }) }
-  }
+function unreadable (): never {
+  throw failure('schemaChanged', { message: 'The saved configuration of the tenant cannot be read by this server: save it again' })
 }

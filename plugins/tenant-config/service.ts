@@ -91,10 +91,10 @@ async function refuseSecrets (document: unknown, before: SavedDocument, usesSecr
   throw failure('forbidden', { message: 'What names a secret in a configuration is written or changed by who holds the permission secrets:write too' })
 }
 
-/** The routes, credentials and webhooks that may name a secret, as JSON; of a text that is escaped and has quotes in it, no pattern tells for certain. */
+/** The routes, workflows, credentials, custom integrations and webhooks that may name a secret, as JSON; of a text that is escaped and has quotes in it, no pattern tells for certain. */
 function partsWithSecrets (document: unknown): string[] {
-  const { routes, credentials, webhooks }: { routes?: unknown, credentials?: unknown, webhooks?: unknown } = Object(document)
-  const parts = [...[routes, webhooks].flatMap((list: unknown) => Array.isArray(list) ? list : []), ...Object.entries(Object(credentials))]
+  const { routes, workflows, credentials, customIntegrations, webhooks }: { routes?: unknown, workflows?: unknown, credentials?: unknown, customIntegrations?: unknown, webhooks?: unknown } = Object(document)
+  const parts = [...[routes, workflows, customIntegrations, webhooks].flatMap((list: unknown) => Array.isArray(list) ? list : []), ...Object.entries(Object(credentials))]
   return parts.map((part: unknown) => JSON.stringify(part)).filter((text) => text.includes('{{') && text.includes('secret'))
 }
 

@@ -6,6 +6,7 @@ import type { Route } from '../../lib/config/schema/route.js'
 import type { RouteDocumentation } from '../../lib/compiler/documentation.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
+import type { WorkflowDocument } from '../workflows/documents.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
 import { createPace } from '../../lib/pace.js'
 import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
@@ -33,6 +34,8 @@ export interface TenantRoutes {
   /** What it takes in memory, all of it compiled: 1 for each quarter of a megabyte that is begun. */
   readonly weight: number
   readonly routes: readonly TenantRoute[]
+  /** The workflows of the document, and what those are compiled against that the tenant sends. */
+  readonly workflows: WorkflowDocument
   /** The route of a method and a path as it came, without query string. */
   find (method: string, path: string): Found<TenantRoute> | null
 }
@@ -47,10 +50,11 @@ export interface TenantRoutesSource {
   readonly rateLimit?: RateLimitOptions | undefined
   readonly catalogue: () => Catalogue
   readonly compile: (route: Route, tables: Catalogue) => CompiledRoute | null
+  readonly workflows: WorkflowDocument
 }
 
 /** Makes the table in short turns: a document may have hundreds of routes. */
-export async function createTenantRoutes ({ tenant, version, generation, weight, routes, rateLimit, catalogue, compile }: TenantRoutesSource): Promise<TenantRoutes> {
+export async function createTenantRoutes ({ tenant, version, generation, weight, routes, rateLimit, catalogue, compile, workflows }: TenantRoutesSource): Promise<TenantRoutes> {
   const rules = createRules(rateLimit ?? { enabled: false }, tenant)
   const table = new RouteTable<TenantRoute>()
   const pace = createPace()
@@ -68,6 +72,7 @@ export async function createTenantRoutes ({ tenant, version, generation, weight,
     version,
     weight,
     routes: mounted,
+    workflows,
     // A HEAD is answered by the route of its GET.
     find: (method, path) => table.find(method === 'HEAD' ? 'GET' : method, path)
   }

@@ -60,8 +60,8 @@ function checkReserved (segments: readonly Segment[], at: string, faults: FaultL
 }
 
 function checkWork (route: Route, pointer: string, faults: FaultList): void {
-  if (route.queries === undefined && route.firebaseQueries === undefined && route.response === undefined) {
-    faults.add(pointer, 'the route does nothing: expected `queries`, `firebaseQueries` or `response`')
+  if (route.queries === undefined && route.firebaseQueries === undefined && route.integrations === undefined && route.workflow === undefined && route.response === undefined) {
+    faults.add(pointer, 'the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow` or `response`')
   }
   for (const [index, query] of (route.queries ?? []).entries()) {
     if (isBlank(query.table)) faults.add(`${pointer}/queries/${index}/table`, 'missing: expected the table that the query is on')

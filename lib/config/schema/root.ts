@@ -5,13 +5,14 @@ import { Analytics } from './analytics.js'
 import { Auth } from './auth.js'
 import { AuthProviders } from './auth-providers.js'
 import { CacheStore } from './cache.js'
+import { Credentials } from './credentials.js'
+import { CustomIntegrations } from './custom-integrations.js'
 import { DatabaseProvider, Embedded, Postgres } from './database.js'
 import { Egress } from './egress.js'
 import { Jwt } from './jwt.js'
 import { Mfa } from './mfa.js'
 import { Pagination } from './pagination.js'
 import { Agent } from './planned/agent.js'
-import { CustomIntegrations, PlannedCredentials } from './planned/integration.js'
 import { Firebase, Storage, StorageProvider } from './planned/operation.js'
 import { Plans } from './plans.js'
 import { Plugins } from './plugins.js'
@@ -49,8 +50,8 @@ export const Root = Section({
   tenancy: Type.Optional(Tenancy),
   plugins: Type.Optional(Plugins),
   plans: Type.Optional(Plans),
-  credentials: PlannedCredentials,
-  customIntegrations: CustomIntegrations,
+  credentials: Type.Optional(Credentials),
+  customIntegrations: Type.Optional(CustomIntegrations),
   egress: Type.Optional(Egress),
   workflows: Type.Optional(Workflows),
   webhooks: Type.Optional(Webhooks),

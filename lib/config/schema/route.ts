@@ -1,8 +1,8 @@
 /** A declared route (SPEC "Route configuration", DESIGN 3 and 4). */
 import { Type, type Static } from 'typebox'
-import { Integrations } from './planned/integration.js'
 import { RouteMultipart } from './planned/operation.js'
 import { DocumentQuery, Query } from './query.js'
+import { Integrations } from './integration.js'
 import { RouteRateLimit } from './rate-limit.js'
 import { RouteResourceLimit } from './resource-limit.js'
 import { RouteWebhook } from './route-webhook.js'
@@ -77,7 +77,7 @@ export const Route = Type.Object({
     allowHardDelete: Type.Optional(Type.Boolean({ description: '`?hard=true` removes the row. Default: false.' }))
   }, { additionalProperties: false, description: 'What a `delete` of this route does.' })),
   transform: Type.Optional(Transform),
-  integrations: Integrations,
+  integrations: Type.Optional(Integrations),
   workflow: Type.Optional(RouteWorkflow),
   multipart: RouteMultipart,
   webhook: Type.Optional(RouteWebhook),

@@ -1,0 +1,39 @@
+/** Runs the calls to other services of a route (SPEC "Behaviour of route configuration" 4). */
+import type { FastifyBaseLogger } from 'fastify'
+import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { Scope } from '../../lib/compiler/types.js'
+import type { Integrations } from '../integrations/integrations.js'
+
+/** What runs the calls of one request. */
+export interface Caller {
+  /** null where the plugin is not registered, as no route then makes calls. */
+  readonly integrations: () => Integrations | null
+  readonly log: FastifyBaseLogger
+}
+
+/** The last call that ran. */
+export interface LastCall {
+  readonly key: string
+  readonly result: unknown
+}
+
+/**
+ * Runs them in order and puts their results in the scope, null for each that is skipped. Resolves with the last one that
+ * ran, or null; rejects with what `integrations.run` rejects with, and with `answerTooLarge`, and then runs none after it.
+ */
+export async function runIntegrations (route: CompiledRoute, scope: Scope, { integrations, log }: Caller): Promise<LastCall | null> {
+  let last: LastCall | null = null
+  for (const { key, condition, call, copies } of route.integrations) {
+    if (condition !== null && !condition(scope)) {
+      scope.results[key] = null
+      continue
+    }
+    const runner = integrations()
+    if (runner === null) throw new Error('the plugin integrations is not registered')
+    copies?.(scope, Infinity)
+    const result = await runner.run(call, scope, { tenant: scope.tenant?.id ?? '', log })
+    scope.results[key] = result
+    last = { key, result }
+  }
+  return last
+}
