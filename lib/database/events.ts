@@ -3,7 +3,7 @@ import type { Transaction } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 
 /** What of a tenant changed. */
-export const topics = ['tenant', 'config', 'secrets', 'roles', 'api-keys', 'limits', 'sessions', 'rbac', 'queue', 'workflows'] as const
+export const topics = ['tenant', 'config', 'secrets', 'roles', 'api-keys', 'limits', 'sessions', 'rbac', 'queue', 'webhooks', 'workflows'] as const
 export type Topic = typeof topics[number]
 
 export interface Notice {

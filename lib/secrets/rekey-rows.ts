@@ -4,6 +4,7 @@ import type { SystemTables } from '../database/system-tables.js'
 import { sql } from 'kysely'
 import { headerLength, type SecretCipher } from './cipher.js'
 import { mfaPlace } from './mfa-place.js'
+import { callbackPlace, webhookSecretPlace } from './webhook-places.js'
 
 const batchSize = 100 // rows; at most 13 MB of values
 
@@ -84,6 +85,57 @@ export function mfaRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedR
           }
         }
       })
+    }),
+    async count () {
+      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
+      return count
+    }
+  }
+}
+
+/** Secrets that sign webhooks; of the key `webhooks/secret`. */
+export function webhookSecretRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
+  const others = db.selectFrom('tenantry.webhook_secrets').where(sql<boolean>`substring(secret from 1 for ${sql.lit(headerLength)}) <> ${cipher.header}`)
+  return {
+    rows: () => inBatches<KeyedRow>(async (after) => {
+      const rows = await others.select(['tenant_id as tenant', 'secret'])
+        .$if(after !== undefined, (query) => query.where('tenant_id', '>', after?.tenant ?? ''))
+        .orderBy('tenant_id').limit(batchSize).execute()
+      return rows.map(({ tenant, secret }) => ({
+        tenant,
+        key: webhookSecretPlace(tenant).key,
+        async move () {
+          const { numUpdatedRows } = await db.updateTable('tenantry.webhook_secrets').set({ secret: cipher.renew(webhookSecretPlace(tenant), secret) })
+            .where('tenant_id', '=', tenant).where('secret', '=', secret).executeTakeFirstOrThrow()
+          return numUpdatedRows > 0n
+        }
+      }))
+    }),
+    async count () {
+      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
+      return count
+    }
+  }
+}
+
+/** Addresses and secrets of callbacks; of the key `webhooks/callback/<delivery>`. */
+export function callbackRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
+  const others = db.selectFrom('tenantry.webhook_deliveries').where(sql<boolean>`(sealed is not null and substring(sealed from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`)
+  return {
+    rows: () => inBatches<KeyedRow & { readonly id: string }>(async (after) => {
+      const rows = await others.select(['tenant_id as tenant', 'id', sql<Buffer>`sealed`.as('sealed')])
+        .$if(after !== undefined, (query) => query.where('id', '>', after?.id ?? ''))
+        .orderBy('id').limit(batchSize).execute()
+      return rows.map(({ tenant, id, sealed }) => ({
+        tenant,
+        id,
+        key: callbackPlace(tenant, id).key,
+        async move () {
+          const { numUpdatedRows } = await db.updateTable('tenantry.webhook_deliveries').set({ sealed: cipher.renew(callbackPlace(tenant, id), sealed) })
+            .where('id', '=', id).where('sealed', '=', sealed).executeTakeFirstOrThrow()
+          return numUpdatedRows > 0n
+        }
+      }))
     }),
     async count () {
       const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()

@@ -6,14 +6,14 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { sql } from 'kysely'
 import { SecretUnreadable, type SecretCipher } from './cipher.js'
-import { mfaRows, secretRows } from './rekey-rows.js'
+import { callbackRows, mfaRows, secretRows, webhookSecretRows } from './rekey-rows.js'
 
 const maxPasses = 10 // while servers still write under another key, each pass finds new ones
 
 export interface RekeyResult {
-  /** Secrets that were moved, those of second factors among them. */
+  /** Secrets that were moved, those of second factors and of outbound webhooks among them. */
   readonly moved: number
-  /** Secrets that could not be, and why; nothing of their values. Those of second factors have the key `mfa/<user>`, and of the platform's users the empty tenant. */
+  /** Secrets that could not be, and why; nothing of their values. Those of second factors have the key `mfa/<user>`, and of the platform's users the empty tenant; those of webhooks `webhooks/...`. */
   readonly unreadable: readonly { readonly tenant: string, readonly key: string, readonly reason: string }[]
   /** Values were still being written under another key when it gave up. */
   readonly unfinished: boolean
@@ -22,7 +22,7 @@ export interface RekeyResult {
 /** Can be repeated: what is under the current key is left alone. */
 export async function rekeySecrets (db: Kysely<SystemTables>, cipher: SecretCipher): Promise<RekeyResult> {
   const unreadable = new Map<string, RekeyResult['unreadable'][number]>()
-  const sources = [secretRows(db, cipher), mfaRows(db, cipher)]
+  const sources = [secretRows(db, cipher), mfaRows(db, cipher), webhookSecretRows(db, cipher), callbackRows(db, cipher)]
   let moved = 0
   // Values whose grace period is over are nobody's; the key of one may be lost.
   await db.updateTable('tenantry.secrets').set({ previous_value: null, previous_version: null, previous_valid_until: null }).where('previous_valid_until', '<=', sql<Date>`now()`).execute()

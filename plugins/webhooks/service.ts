@@ -1,7 +1,20 @@
 /** What `app.webhooks` is. */
 import type { Kysely } from 'kysely'
+import type { CompiledOutboundWebhook } from '../../lib/compiler/outbound-webhook.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { OutboundEvent } from '../../lib/outbox.js'
+import type { SecretCipher } from '../../lib/secrets/cipher.js'
+import { randomUUID } from 'node:crypto'
+import { writeAudit, type Actor } from '../../lib/audit.js'
+import { withoutQuery } from '../../lib/compiler/outbound-webhook.js'
+import { failure } from '../../lib/errors.js'
+import { writeEvent } from '../../lib/outbox.js'
+import { callbackPlace } from '../../lib/secrets/webhook-places.js'
+import { writeCallback } from './callback.js'
+import type { HearerBook } from './hearers.js'
+import { retryForMs } from './retry.js'
+import type { SigningSecrets } from './secret.js'
+import { listDeliveries, redeliver, type DeliveryFilter, type LoggedDelivery } from './store.js'
 
 /** Where the end of a run is told (`webhookOnComplete`). */
 export interface Callback {
@@ -18,16 +31,14 @@ export interface Callback {
   readonly at: Date
 }
 
-/** A webhook of a document that sends. */
-export interface OutboundWebhook {
-  readonly name: string
-  readonly url: string
-  readonly events: readonly string[]
-  readonly secret?: string | undefined
+/** A tenant's outbound webhooks as a version of its document has them; version 0: it saved none. */
+export interface VersionedWebhooks {
+  readonly version: number
+  readonly webhooks: readonly CompiledOutboundWebhook[]
 }
 
 /** Reads a tenant's outbound webhooks from the document that it saved last. */
-export type TenantWebhooks = (tenant: string) => Promise<readonly OutboundWebhook[]>
+export type TenantWebhooks = (tenant: string, db: Kysely<SystemTables>) => Promise<VersionedWebhooks>
 
 export interface Webhooks {
   /** Writes the event in the transaction; nothing where no webhook could hear it. Call `wake` when it is committed. */
@@ -39,10 +50,68 @@ export interface Webhooks {
   hears (tenant: string): boolean | Promise<boolean>
   /** Writes a signed POST in the transaction; it is retried as events are, under one `webhook-id`. Call `wake` when it is committed. */
   callback (transaction: Kysely<SystemTables>, callback: Callback): Promise<void>
-  /** The secret that signs what names no other: generated when it is asked for first. `whsec_<base64>`. Empty tenant: the platform's. */
+  /** The secret that signs what names no other: generated when it is asked for first. `whsec_<base64>`. Empty tenant: the platform's. Throws `tenantUnknown`. */
   secretOf (tenant: string): Promise<string>
+  /** A page of the owner's deliveries, the newest first. `tenant`: empty for the platform's webhooks. */
+  deliveries (tenant: string, filter: DeliveryFilter, page: { readonly limit: number, readonly offset: number }): Promise<{ data: LoggedDelivery[], total: number }>
+  /** Sends a delivery again, for 24 hours from now. Throws `notFound`. */
+  redeliver (tenant: string, id: string, actor: Actor): Promise<void>
   /** Something may have been committed: whoever delivers looks at once. Without it that takes a few seconds. */
   wake (): void
   /** Where tenants' webhooks come from; without it they have none. The plugin tenant-config says it. */
   useTenants (source: TenantWebhooks): void
+}
+
+export interface WebhooksParts {
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly hearers: HearerBook
+  readonly secrets: SigningSecrets
+  readonly cipher: SecretCipher
+  readonly now: () => number
+  readonly wake: () => void
+  readonly useTenants: (source: TenantWebhooks) => void
+}
+
+export function createWebhooks ({ dbFor, hearers, secrets, cipher, now, wake, useTenants }: WebhooksParts): Webhooks {
+  const { platform } = hearers
+  return {
+    async emit (transaction, event) {
+      if (!platform.kinds.has(event.type) && !(await hearers.within(transaction, event.tenant)).kinds.has(event.type)) return
+      await writeEvent(transaction, event)
+    },
+
+    hears (tenant) {
+      if (platform.entities) return true
+      const found = hearers.of(tenant)
+      return found instanceof Promise ? found.then(({ entities }) => entities) : found.entities
+    },
+
+    async callback (transaction, { tenant, url, secret, trusted, ...event }) {
+      const id = randomUUID()
+      const time = now()
+      await writeCallback(transaction, {
+        id,
+        event: { tenant, ...event },
+        url: withoutQuery(url),
+        sealed: cipher.encrypt(callbackPlace(tenant, id), JSON.stringify({ url, secret, trusted })),
+        now: new Date(time),
+        giveUpAt: new Date(time + retryForMs)
+      })
+    },
+
+    secretOf: (tenant) => secrets.of(tenant),
+    deliveries: (tenant, filter, page) => listDeliveries(dbFor(tenant), tenant, filter, page),
+
+    async redeliver (tenant, id, actor) {
+      const at = new Date(now())
+      await dbFor(tenant).transaction().execute(async (transaction) => {
+        if (!await redeliver(transaction, tenant, id, at, new Date(at.getTime() + retryForMs))) throw failure('notFound', { message: 'There is no such delivery' })
+        await writeAudit(transaction, { tenant, action: 'webhook.redeliver', actor, target: id, at })
+      })
+      wake()
+    },
+
+    wake,
+    useTenants
+  }
 }

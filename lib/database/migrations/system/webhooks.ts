@@ -20,7 +20,7 @@ export const webhooks: SystemMigration = {
     `create table tenantry.webhook_events (
   place bigint generated always as identity primary key,
   id uuid not null default gen_random_uuid(),
-  tenant_id text not null,
+  tenant_id text collate "C" not null,
   type text not null,
   subject text not null,
   data json not null,
@@ -33,7 +33,7 @@ export const webhooks: SystemMigration = {
     'create index on tenantry.webhook_events (at)',
     `create table tenantry.webhook_deliveries (
   id uuid primary key default gen_random_uuid(),
-  tenant_id text not null,
+  tenant_id text collate "C" not null,
   event bigint not null references tenantry.webhook_events (place) on delete cascade,
   type text not null,
   subject text not null,
@@ -51,8 +51,9 @@ export const webhooks: SystemMigration = {
   delivered_at timestamptz,
   unique (event, tenant_id, endpoint)
 )`,
-    // What is to be tried, by tenant.
+    // What is to be tried, by tenant, and when the next is.
     'create index webhook_deliveries_due on tenantry.webhook_deliveries (tenant_id, next_attempt_at) where next_attempt_at is not null',
+    'create index webhook_deliveries_next on tenantry.webhook_deliveries (next_attempt_at) where next_attempt_at is not null',
     // Those of one subject go one after the other.
     "create index webhook_deliveries_order on tenantry.webhook_deliveries (tenant_id, endpoint, subject, event) where status = 'pending'",
     // Pages of the log: all, those of a status, and those of an event.

@@ -1,0 +1,30 @@
+/** The outbound webhooks of tenants' documents, for the plugin webhooks. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { TemplateContext } from '../../lib/compiler/reference.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { VersionedWebhooks } from '../webhooks/service.js'
+import { sql } from 'kysely'
+import { compileOutboundWebhook, tenantWebhookSources } from '../../lib/compiler/outbound-webhook.js'
+import { FaultList } from '../../lib/config/faults.js'
+import { readAs } from '../../lib/config/reader.js'
+import { outboundOf, Webhooks } from '../../lib/config/schema/webhook.js'
+import { readingOf } from '../../lib/tenant-document/read.js'
+
+export interface WebhookContext extends Pick<TemplateContext, 'env' | 'envNames'> {
+  readonly log: FastifyBaseLogger
+}
+
+/** Reads those of the document in force. Of a document that this version cannot read, there are none. */
+export async function webhooksOf (tenant: string, db: Kysely<SystemTables>, { env, envNames, log }: WebhookContext): Promise<VersionedWebhooks> {
+  const saved = await db.selectFrom('tenantry.tenant_configs').select(['version', sql<unknown>`document->'webhooks'`.as('webhooks')])
+    .where('tenant_id', '=', tenant).orderBy('version', 'desc').limit(1).executeTakeFirst()
+  if (saved === undefined) return { version: 0, webhooks: [] }
+  const faults = new FaultList()
+  const compiled = outboundOf(readAs(Webhooks, saved.webhooks ?? [], '/webhooks', readingOf(faults)) ?? [])
+    .map((webhook) => compileOutboundWebhook(webhook, '/webhooks', { faults, env, envNames, sources: tenantWebhookSources }, 'tenant'))
+  if (faults.faults.length === 0) return { version: saved.version, webhooks: compiled }
+  // Of another version of the server, say; or a setting was taken away.
+  log.error({ tenant, version: saved.version }, 'the webhooks of a saved document cannot be read by this server: none of them is sent')
+  return { version: saved.version, webhooks: [] }
+}

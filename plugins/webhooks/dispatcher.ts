@@ -1,0 +1,201 @@
+/**
+ * Sends what is due, for one process: makes deliveries of events, takes those that are due, and writes how each ended.
+ * Nothing of an event, an address or a secret is in what it logs.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { HearerBook } from './hearers.js'
+import type { Send } from './send.js'
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isFailure } from '../../lib/errors.js'
+import { fanOut } from './fan-out.js'
+import { finish, handBack, readDue, takeDue, type Attempt } from './store.js'
+
+const maxInAll = 64 // attempts at a time
+const maxOfOwner = 8 // of one tenant, or of the platform
+const maxEach = 4 // that one look takes of an owner
+const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
+const busyPauseMs = 50 // while another process makes deliveries,
+const blockedPauseMs = 250 // and while what is due has no place; the end of an attempt wakes it sooner
+const outagePauseMs = 1000 // before a database that is lost or busy is asked again,
+const faultPauseMs = 5000 // and one that is not migrated, say
+
+export interface DispatcherParts {
+  readonly db: Kysely<SystemTables>
+  readonly hearers: HearerBook
+  readonly send: Send
+  readonly log: FastifyBaseLogger
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
+
+export interface Dispatcher {
+  start (): void
+  /** There may be something to do. */
+  wake (): void
+  /** Takes no more. */
+  drain (): void
+  /** Waits for attempts under way until the deadline, in milliseconds since 1970; then ends them, and hands them back. */
+  stop (deadline: number): Promise<void>
+}
+
+interface Running {
+  readonly attempt: Attempt
+  readonly done: Promise<void>
+}
+
+export function createDispatcher ({ db, hearers, send, log, now }: DispatcherParts): Dispatcher {
+  const holder = randomUUID()
+  const running = new Map<string, Running>()
+  const ofOwner = new Map<string, number>()
+  const draining = new AbortController()
+  const ending = new AbortController()
+  let loop: Promise<void> = Promise.resolve()
+  let woken = false
+  let wakeUp = () => {}
+  let turn = ''
+  let fanTurn = ''
+  let warned = false
+
+  function wake (): void {
+    woken = true
+    wakeUp()
+  }
+
+  async function run (): Promise<void> {
+    while (!draining.signal.aborted) {
+      woken = false
+      let pause = 0
+      try {
+        pause = await look()
+        reached()
+      } catch (error) {
+        failed(error)
+        await sleep(isOutage(error) ? outagePauseMs : faultPauseMs, undefined, { ref: false, signal: draining.signal }).catch(() => {})
+        continue
+      }
+      if (!woken && pause > 0) await idle(pause)
+    }
+  }
+
+  /** Does what there is to do; for how long there may be nothing more. */
+  async function look (): Promise<number> {
+    const { events, next } = await readDue(db)
+    const ahead = next === null ? idlePauseMs : next.getTime() - now()
+    let pause = ahead > 0 ? Math.min(idlePauseMs, ahead) : blockedPauseMs
+    if (events) {
+      const pass = await fanOut(db, hearers, fanTurn, new Date(now()))
+      fanTurn = pass.from
+      for (const [tenant, deliveries] of pass.refused) log.warn({ tenant, deliveries }, 'webhooks were not sent: too many deliveries wait already')
+      pause = pass.outcome === 'busy' ? busyPauseMs : 0
+    }
+    // What was just fanned out is looked for at once.
+    if (ahead > 0) return pause
+    return await take() ? 0 : Math.min(pause, blockedPauseMs)
+  }
+
+  /** False where there is no place, or nothing that could be taken. */
+  async function take (): Promise<boolean> {
+    const room = maxInAll - running.size
+    if (room === 0 || draining.signal.aborted) return false
+    const full = [...ofOwner].flatMap(([tenant, count]) => count > maxOfOwner - maxEach ? [tenant] : [])
+    const from = turn
+    const taken = await takeDue(db, { now: new Date(now()), holder, from, full, room, each: maxEach })
+    // The order of the database is that of bytes, or close to it: whose turn comes next is a matter of fairness alone.
+    const last = taken.reduce<string | undefined>((last, { tenant }) => last === undefined || tenant > last ? tenant : last, undefined)
+    turn = last === undefined || taken.length < room ? '' : `${last}\u0001`
+    for (const attempt of taken) launch(attempt)
+    return taken.length > 0 || from !== ''
+  }
+
+  function launch (attempt: Attempt): void {
+    const { id, tenant } = attempt
+    ofOwner.set(tenant, (ofOwner.get(tenant) ?? 0) + 1)
+    const done = make(attempt).finally(() => {
+      running.delete(id)
+      const left = (ofOwner.get(tenant) ?? 1) - 1
+      if (left === 0) ofOwner.delete(tenant)
+      else ofOwner.set(tenant, left)
+      wake()
+    })
+    running.set(id, { attempt, done })
+  }
+
+  /** Never rejects. What cannot be written down is done again, when this process's hold on it ends. */
+  async function make (attempt: Attempt): Promise<void> {
+    const told = { delivery: attempt.id, tenant: attempt.tenant, webhook: attempt.endpoint, attempt: attempt.attempts }
+    try {
+      const ended = await send(attempt, ending.signal)
+      await finish(db, attempt.id, holder, ended, new Date(now()))
+      if (ended.delivered) log.debug(told, 'a webhook was delivered')
+      else if (ended.again === null) log.warn({ ...told, status: ended.status, reason: ended.error }, 'a webhook failed for good')
+      else log.info({ ...told, status: ended.status, reason: ended.error }, 'a webhook failed and is tried again')
+    } catch (error) {
+      if (!ending.signal.aborted) failed(error)
+    }
+  }
+
+  /** Until there is something to do, or the time is over. */
+  async function idle (ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms).unref()
+      wakeUp = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+    wakeUp = () => {}
+  }
+
+  function failed (error: unknown): void {
+    if (warned || isFailure(error, 'databaseBusy')) return
+    warned = true
+    log.warn({ err: error }, 'webhooks are not sent: the database cannot be reached, or is not migrated. It is tried again')
+  }
+
+  function reached (): void {
+    if (warned) log.info('webhooks are sent again')
+    warned = false
+  }
+
+  function drain (): void {
+    draining.abort()
+    wake()
+  }
+
+  return {
+    wake,
+    drain,
+    start () {
+      loop = run()
+    },
+    async stop (deadline) {
+      drain()
+      const finished = async () => {
+        await loop
+        await Promise.all([...running.values()].map(({ done }) => done))
+      }
+      await within(finished(), deadline - Date.now())
+      const left = [...running.keys()]
+      ending.abort()
+      if (left.length === 0) return
+      await within(handBack(db, left, holder, new Date(now())).catch(() => {}), handingBackMs)
+    }
+  }
+}
+
+const handingBackMs = 500
+
+function isOutage (error: unknown): boolean {
+  return isFailure(error, 'databaseUnavailable') || isFailure(error, 'databaseBusy')
+}
+
+/** Waits for the work no longer than that. */
+async function within (work: Promise<void>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((resolve) => { timer = setTimeout(resolve, Math.max(0, ms)) })
+  await Promise.race([work, late])
+  clearTimeout(timer)
+}

@@ -1,0 +1,144 @@
+/**
+ * From events to deliveries: one for each webhook that hears the event, in the order of the events. One process of a
+ * database does it at a time, so that of two events of one subject the first has its delivery first.
+ */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { HearerBook, Hearers } from './hearers.js'
+import { createHash } from 'node:crypto'
+import { sql } from 'kysely'
+import { retryForMs } from './retry.js'
+
+const maxTenants = 100 // of one pass
+const maxEach = 50 // events of one of them
+const maxWaiting = 100_000 // deliveries of one owner; those that come then have failed
+const maxSubjectBytes = 512 // of an index of PostgreSQL, which takes some 2,700
+
+/** What a pass did. */
+export interface Pass {
+  /** `busy`: another process does it. `more`: there may be more to do now. */
+  readonly outcome: 'busy' | 'more' | 'done'
+  /** Where the next pass begins. */
+  readonly from: string
+  /** Deliveries that could not wait, by owner. */
+  readonly refused: ReadonlyMap<string, number>
+}
+
+interface EventRow {
+  readonly place: string
+  readonly tenant: string
+  readonly type: string
+  readonly subject: string
+}
+
+interface Row {
+  readonly tenant: string
+  readonly event: string
+  readonly type: string
+  readonly subject: string
+  readonly endpoint: string
+  readonly url: string
+}
+
+/** The subject as deliveries have it: one that is too long for an index as a hash of it. */
+export function chainOf (subject: string): string {
+  return Buffer.byteLength(subject) <= maxSubjectBytes ? subject : createHash('sha256').update(subject).digest('hex')
+}
+
+/** @param from the tenant that the pass before ended at */
+export async function fanOut (db: Kysely<SystemTables>, hearers: HearerBook, from: string, now: Date): Promise<Pass> {
+  const events = await waiting(db, from)
+  const last = events.at(-1)
+  // Before the transaction: the embedded engine has one connection. What is at hand is at least as new as the events,
+  // unless their server knew of a document first; the versions tell.
+  const known = new Map<string, Hearers>()
+  for (const { tenant } of events) if (!known.has(tenant)) known.set(tenant, await hearers.of(tenant))
+  const refused = new Map<string, number>()
+  if (last === undefined) return { outcome: from === '' ? 'done' : 'more', from: '', refused }
+
+  const done = await db.transaction().execute(async (transaction) => {
+    const { rows: [lock] } = await sql<{ held: boolean }>`select pg_try_advisory_xact_lock(hashtextextended('tenantry.webhook_events.fan_out', 0)) as held`.execute(transaction)
+    if (lock?.held !== true) return false
+    const places = events.map(({ place }) => place)
+    const { rows: fresh } = await sql<EventRow>`
+      select place, tenant_id as tenant, type, subject from tenantry.webhook_events where place = any (${places}::bigint[]) and not fanned_out order by place for update`.execute(transaction)
+    const present = await presentTenants(transaction, [...known.keys()])
+    const rows: Row[] = []
+    const settled: string[] = []
+    const unheard: string[] = []
+    for (const { place, tenant, type, subject } of fresh) {
+      const own = known.get(tenant)
+      const version = present.get(tenant)
+      const isThere = tenant === '' || version !== undefined
+      if (isThere && own !== undefined && own.version !== null && own.version !== version) {
+        hearers.forget(tenant)
+        continue
+      }
+      const heardBy = isThere ? [...of(hearers.platform, '', type), ...of(own, tenant, type)] : []
+      if (heardBy.length === 0) unheard.push(place)
+      else settled.push(place)
+      for (const { owner, endpoint, url } of heardBy) rows.push({ tenant: owner, event: place, type, subject: chainOf(subject), endpoint, url })
+    }
+    await insertDeliveries(transaction, rows, now, refused)
+    if (settled.length > 0) await sql`update tenantry.webhook_events set fanned_out = true where place = any (${settled}::bigint[])`.execute(transaction)
+    if (unheard.length > 0) await sql`delete from tenantry.webhook_events where place = any (${unheard}::bigint[])`.execute(transaction)
+    return true
+  })
+  if (!done) return { outcome: 'busy', from, refused }
+  return { outcome: 'more', from: known.size < maxTenants ? '' : `${last.tenant}\u0001`, refused }
+}
+
+/** Events without deliveries, of some tenants and a few of each, the oldest first. */
+async function waiting (db: Kysely<SystemTables>, from: string): Promise<EventRow[]> {
+  const { rows } = await sql<EventRow>`
+    with recursive turns as (
+      (select tenant_id from tenantry.webhook_events where not fanned_out and tenant_id >= ${from} order by tenant_id limit 1)
+      union all
+      select next.tenant_id from turns, lateral (
+        select tenant_id from tenantry.webhook_events where not fanned_out and tenant_id > turns.tenant_id order by tenant_id limit 1) next
+    )
+    select e.place, e.tenant_id as tenant, e.type, e.subject from (select tenant_id from turns limit ${maxTenants}::int) turn, lateral (
+      select place, tenant_id, type, subject from tenantry.webhook_events where not fanned_out and tenant_id = turn.tenant_id order by place limit ${maxEach}::int) e`.execute(db)
+  return rows
+}
+
+/** Those that are there, and the versions of their documents; held, so that none of them is deleted meanwhile. */
+async function presentTenants (transaction: Kysely<SystemTables>, tenants: readonly string[]): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await sql<{ id: string, version: number }>`
+    select t.id, coalesce((select max(version) from tenantry.tenant_configs c where c.tenant_id = t.id), 0) as version
+    from tenantry.tenants t where t.id = any (${tenants}::text[]) and t.status <> 'deleting' order by t.id for share of t`.execute(transaction)
+  return new Map(rows.map(({ id, version }) => [id, version]))
+}
+
+function of (hearers: Hearers | undefined, owner: string, type: string): { owner: string, endpoint: string, url: string }[] {
+  if (hearers === undefined || !hearers.kinds.has(type)) return []
+  return hearers.webhooks.filter(({ kinds }) => kinds.has(type)).map(({ name, shownUrl }) => ({ owner, endpoint: name, url: shownUrl }))
+}
+
+/** Of each subject the first may go where no other waits; the rest follow it. */
+async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readonly Row[], now: Date, refused: Map<string, number>): Promise<void> {
+  if (rows.length === 0) return
+  const owners = [...new Set(rows.map(({ tenant }) => tenant))]
+  const { rows: full } = await sql<{ tenant: string }>`
+    select tenant from unnest(${owners}::text[]) tenant, lateral (
+      select count(*) as waiting from (select from tenantry.webhook_deliveries where tenant_id = tenant and status = 'pending' limit ${maxWaiting}::int) some) w
+    where waiting >= ${maxWaiting}::int`.execute(transaction)
+  const overfull = new Set(full.map(({ tenant }) => tenant))
+  for (const { tenant } of rows) if (overfull.has(tenant)) refused.set(tenant, (refused.get(tenant) ?? 0) + 1)
+  const given = sql`unnest(${rows.map(({ tenant }) => tenant)}::text[], ${rows.map(({ event }) => event)}::bigint[], ${rows.map(({ type }) => type)}::text[],
+    ${rows.map(({ subject }) => subject)}::text[], ${rows.map(({ endpoint }) => endpoint)}::text[], ${rows.map(({ url }) => url)}::text[],
+    ${rows.map(({ tenant }) => overfull.has(tenant))}::bool[]) as g (tenant_id, event, type, subject, endpoint, url, refused)`
+  // The last of each subject that waits is held: whoever ends it does so before, and is not waited for, or after, and lets the new one go.
+  await sql`
+    select from (select distinct tenant_id, endpoint, subject from ${given}) chain, lateral (
+      select id from tenantry.webhook_deliveries d where d.tenant_id = chain.tenant_id and d.endpoint = chain.endpoint and d.subject = chain.subject and d.status = 'pending'
+      order by d.event desc limit 1 for update) tail`.execute(transaction)
+  await sql`
+    insert into tenantry.webhook_deliveries (tenant_id, event, type, subject, endpoint, url, status, last_error, next_attempt_at, give_up_at, created_at)
+    select g.tenant_id, g.event, g.type, g.subject, g.endpoint, g.url, case when g.refused then 'failed' else 'pending' end,
+      case when g.refused then 'too many deliveries wait already' end,
+      case when not g.refused and row_number() over (partition by g.tenant_id, g.endpoint, g.subject order by g.event) = 1 and not exists (
+        select from tenantry.webhook_deliveries p where p.tenant_id = g.tenant_id and p.endpoint = g.endpoint and p.subject = g.subject and p.status = 'pending') then ${now}::timestamptz end,
+      ${new Date(now.getTime() + retryForMs)}::timestamptz, ${now}::timestamptz
+    from ${given}`.execute(transaction)
+}

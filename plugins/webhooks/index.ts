@@ -1,0 +1,121 @@
+/**
+ * Outbound webhooks: `app.webhooks` (DESIGN 9). A service plugin (fp); its endpoints are the route group `webhookRoutes`.
+ * Needs the plugins database and outbound; secrets where documents name some. On PostgreSQL without a master key it
+ * registers nothing.
+ */
+import type {} from '../database.js'
+import type { FastifyInstance } from 'fastify'
+import type { Env } from '../../lib/config/index.js'
+import type { Webhook } from '../../lib/config/schema/webhook.js'
+import type { KeyOptions } from '../../lib/secrets/open-keys.js'
+import fp from 'fastify-plugin'
+import { compileOutboundWebhook, platformWebhookSources } from '../../lib/compiler/outbound-webhook.js'
+import { FaultList } from '../../lib/config/faults.js'
+import { outboundOf } from '../../lib/config/schema/webhook.js'
+import { everyHour } from '../../lib/database/sweeping.js'
+import { createSecretCipher } from '../../lib/secrets/cipher.js'
+import { howToMake } from '../../lib/secrets/master-key.js'
+import { openKeys } from '../../lib/secrets/open-keys.js'
+import { requireDecorator } from '../requirement.js'
+import { createDispatcher } from './dispatcher.js'
+import { createHearers } from './hearers.js'
+import { createSigningSecrets } from './secret.js'
+import { createSend } from './send.js'
+import { createWebhooks, type TenantWebhooks, type Webhooks } from './service.js'
+import { sweepDeliveries } from './store.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    webhooks: Webhooks
+  }
+}
+
+export { default as webhookRoutes } from './routes.js'
+export type { Callback, TenantWebhooks, VersionedWebhooks, Webhooks } from './service.js'
+
+/** The settings of the master keys, as the plugin secrets has them; and the document's `webhooks` section. */
+export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {
+  /** Of the document; those that receive are left alone. Default: none. */
+  readonly webhooks?: readonly Webhook[] | undefined
+  /** What `{{env.NAME}}` reads. Default: the process's environment. */
+  readonly env?: Env | undefined
+  /** Whether this process sends; another of the database may. Default: true. */
+  readonly deliver?: boolean | undefined
+  /** Milliseconds that attempts have to end when the server stops; then they are handed back. Default: 8500, so that a stop takes no longer than 10 s. */
+  readonly stopTimeoutMs?: number | undefined
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+const noticeMs = 20 // in which many wakes are one notice
+
+/** Rejects for a webhook that is none, and with a master key that is none. */
+export async function webhooks (app: FastifyInstance, options: WebhooksOptions): Promise<void> {
+  const { webhooks: declared = [], env = process.env, deliver = true, stopTimeoutMs = 8500, now = Date.now, ...settings } = options
+  for (const [decorator, plugin] of [['engine', 'database'], ['outbound', 'outbound']] as const) requireDecorator(app, decorator, plugin, 'webhooks')
+  const { engine, db, events, log } = app
+  const sent = outboundOf(declared)
+  if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
+    if (sent.length > 0) throw new Error(`SECRETS_MASTER_KEY is missing: the secrets of webhooks are encrypted under it. Set it (${howToMake}), or take the webhooks with a \`url\` out of the document`)
+    log.warn(`outbound webhooks are off: SECRETS_MASTER_KEY is missing, which their secrets are encrypted under. Set it (${howToMake}), or turn them off with "plugins": { "webhooks": false } in the document`)
+    return
+  }
+  const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
+  // Of a key in memory the plugin secrets says so.
+  if (note !== undefined && engine.folder !== undefined) log.warn({ masterKey: keys.current.id }, note)
+  const cipher = createSecretCipher(keys)
+  const faults = new FaultList()
+  const platform = sent.map((webhook, index) => compileOutboundWebhook(webhook, `/webhooks/${index}`, { faults, env, sources: platformWebhookSources }, 'platform'))
+  faults.throwIfAny()
+
+  let tenants: TenantWebhooks | null = null
+  const hearers = createHearers({ platform, tenants: () => tenants, db, events })
+  const secrets = createSigningSecrets({ db, events, cipher, now })
+  const dispatcher = deliver ? createDispatcher({ db, hearers, send: createSend({ app, hearers, secrets, cipher, now }), log, now }) : null
+  const notice = dispatcher === null ? createNotice(app) : null
+  const service = createWebhooks({
+    dbFor: (tenant) => engine.kyselyFor(tenant),
+    hearers,
+    secrets,
+    cipher,
+    now,
+    wake: () => { (dispatcher ?? notice)?.wake() },
+    useTenants: (source) => { tenants = source }
+  })
+  app.decorate('webhooks', service)
+
+  const stopSweeping = everyHour(() => sweepDeliveries(db, new Date(now())), (err) => log.warn({ err }, 'old deliveries of webhooks could not be swept; it is tried again'))
+  const ends = dispatcher === null ? [] : [events.on('webhooks', dispatcher.wake), events.on('config', dispatcher.wake), events.onGap(dispatcher.wake)]
+  let deadline = Infinity
+  // What it needs may be made by later plugins when the app is ready.
+  app.addHook('onReady', async () => { app.ready().then(() => { if (deadline === Infinity) dispatcher?.start() }, () => {}) })
+  app.addHook('preClose', async () => {
+    deadline = Date.now() + stopTimeoutMs
+    dispatcher?.drain()
+  })
+  app.addHook('onClose', async () => {
+    for (const end of ends) end()
+    await Promise.all([stopSweeping(), dispatcher?.stop(Math.min(deadline, Date.now() + stopTimeoutMs)), notice?.close()])
+    hearers.close()
+    secrets.close()
+  })
+}
+
+/** Tells the processes that deliver; many wakes at once in one notice. */
+function createNotice ({ events, log }: FastifyInstance): { wake (): void, close (): Promise<void> } {
+  let timer: NodeJS.Timeout | undefined
+  let telling: Promise<void> = Promise.resolve()
+  const tell = () => {
+    timer = undefined
+    telling = events.change({ topic: 'webhooks', tenant: '' }, async () => {}).catch((err: unknown) => log.debug({ err }, 'who sends webhooks was not told of new ones, and finds them a little later'))
+  }
+  return {
+    wake () { timer ??= setTimeout(tell, noticeMs).unref() },
+    async close () {
+      clearTimeout(timer)
+      await telling
+    }
+  }
+}
+
+export default fp(webhooks, { name: 'tenantry-webhooks', fastify: '5.x' })

@@ -1,0 +1,112 @@
+/** The log of deliveries, and the generated secret (DESIGN 9). A route group: it decorates nothing. Needs the plugins webhooks, auth and tenancy. */
+import type {} from '../auth/index.js'
+import type {} from './index.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { LoggedDelivery } from './store.js'
+import fp from 'fastify-plugin'
+import { Type, type Static } from 'typebox'
+import { eventKinds } from '../../lib/webhook-events.js'
+import { actorOf } from '../audit/actor.js'
+import { isPlatformAdmin } from '../auth/access.js'
+import conventions, { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import { requireDecorator } from '../requirement.js'
+import { tenantOf } from '../tenancy/required.js'
+
+const maxOffset = 10_000
+
+const Query = Type.Object({
+  status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'], { description: '`pending`: it waits, or is tried again.' })),
+  event: Type.Optional(Type.Enum([...eventKinds], { description: 'The kind of event.' })),
+  ...pageQuery('Deliveries', maxOffset)
+}, { additionalProperties: false })
+
+const orNull = (schema: Parameters<typeof Type.Union>[0][number], description: string) => Type.Union([schema, Type.Null()], { description })
+const time = Type.String({ format: 'date-time' })
+const Delivery = Type.Object({
+  id: Type.String({ format: 'uuid' }),
+  event: Type.String({ description: 'The kind of event.' }),
+  webhook: orNull(Type.String(), 'The name of the webhook in the document; null for the callback of a run.'),
+  url: Type.String({ description: 'Where it goes, without its query string.' }),
+  status: Type.Enum(['pending', 'delivered', 'failed']),
+  attempts: Type.Integer({ description: 'How often it was tried.' }),
+  lastStatus: orNull(Type.Integer(), 'What the receiver answered last; null where it did not.'),
+  lastError: orNull(Type.String(), 'Why it was not delivered; null where it was, or was not tried yet.'),
+  nextAttemptAt: orNull(time, 'When it is tried next; null where it has ended, and where an earlier delivery of the same entity goes first.'),
+  createdAt: time,
+  deliveredAt: orNull(time, 'When the receiver took it.')
+})
+const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const Accepted = Type.Object({ success: Type.Boolean() })
+const Secret = Type.Object({ secret: Type.String({ description: '`whsec_<base64>`, as Standard Webhooks has it.' }) })
+
+const tags = ['Webhooks']
+
+/** Nothing where `app.webhooks` is off. */
+export async function webhookRoutes (app: FastifyInstance): Promise<void> {
+  // Without them nothing would stand between a stranger, or another tenant, and these endpoints.
+  requireDecorator(app, 'auth', 'auth', 'webhooks', 'webhookRoutes')
+  requireDecorator(app, 'tenancy', 'tenancy', 'webhooks', 'webhookRoutes')
+  if (!app.hasDecorator('webhooks')) return
+  await app.register(conventions)
+  const { webhooks } = app
+
+  app.get<{ Querystring: Static<typeof Query> }>('/webhooks/deliveries', {
+    config: { access: 'tenant-admin', permission: 'webhooks:read' },
+    schema: {
+      tags,
+      summary: 'What was sent by webhooks, the newest first',
+      description: `Of the tenant; for platform administrators without \`X-Tenant-ID\` of the platform's own webhooks. Kept for 30 days. \`total\` counts up to ${maxOffset}.`,
+      querystring: Query,
+      response: { 200: ListOf(Delivery), ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+    }
+  }, async (request) => {
+    const page = pageOf(request.query)
+    const { data, total } = await webhooks.deliveries(ownerOf(request), request.query, page)
+    return { data: data.map(told), pagination: { ...page, total } }
+  })
+
+  app.post<{ Params: Static<typeof Params> }>('/webhooks/deliveries/:id/redeliver', {
+    config: { access: 'tenant-admin', permission: 'webhooks:write' },
+    schema: {
+      tags,
+      summary: 'Sends an event again',
+      description: 'Under the same `webhook-id`, at once, and again for 24 hours where it fails. One that waits for an earlier one of the same entity goes on waiting.',
+      params: Params,
+      response: { 202: Accepted, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+    }
+  }, async (request, reply) => {
+    await webhooks.redeliver(ownerOf(request), request.params.id, actorOf(request))
+    return await reply.code(202).send({ success: true })
+  })
+
+  app.get('/webhooks/secret', {
+    config: { access: 'tenant-admin', permission: 'webhooks:write' },
+    schema: {
+      tags,
+      summary: 'The secret that signs webhooks which name no other',
+      description: 'Made when it is asked for first, or first signs. For platform administrators without `X-Tenant-ID` that of the platform.',
+      response: { 200: Secret, ...errorResponses(401, 403, 404, 429, 500, 503) }
+    }
+  }, async (request, reply) => {
+    const secret = await webhooks.secretOf(ownerOf(request))
+    return await reply.header('cache-control', 'no-store').send({ secret })
+  })
+}
+
+/** The tenant of the request; empty for the platform's administrators without one. */
+function ownerOf (request: FastifyRequest): string {
+  const { auth, tenant } = request
+  return tenant === null && auth !== null && isPlatformAdmin(auth) ? '' : tenantOf(request)
+}
+
+function told ({ nextAttemptAt, createdAt, deliveredAt, ...row }: LoggedDelivery): Static<typeof Delivery> {
+  return {
+    ...row,
+    nextAttemptAt: nextAttemptAt?.toISOString() ?? null,
+    createdAt: createdAt.toISOString(),
+    deliveredAt: deliveredAt?.toISOString() ?? null
+  }
+}
+
+export default fp(webhookRoutes, { name: 'tenantry-webhooks-routes', fastify: '5.x', encapsulate: true })

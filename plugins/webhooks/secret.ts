@@ -1,0 +1,56 @@
+/** Generated secrets, one for each owner, that sign where a webhook names no other: in the database encrypted, see lib/secrets. */
+import type { Kysely } from 'kysely'
+import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SecretCipher } from '../../lib/secrets/cipher.js'
+import { randomBytes } from 'node:crypto'
+import { noActor, writeAudit } from '../../lib/audit.js'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { failure } from '../../lib/errors.js'
+import { createLoadCache } from '../../lib/load-cache.js'
+import { webhookSecretPlace } from '../../lib/secrets/webhook-places.js'
+
+const bytes = 32
+const maxKept = 1000
+const maxAgeMs = 60_000 // DESIGN 6
+
+export interface SigningSecrets {
+  /** `whsec_<base64>`; made where the owner has none. Throws `tenantUnknown`, and SecretUnreadable where the master key is missing. */
+  of (tenant: string): Promise<string>
+  close (): void
+}
+
+export function createSigningSecrets ({ db, events, cipher, now }: { readonly db: Kysely<SystemTables>, readonly events: Events, readonly cipher: SecretCipher, readonly now: () => number }): SigningSecrets {
+  const cache = createLoadCache<{ readonly secret: string }>({ max: maxKept, maxAgeMs, load: async (tenant) => ({ secret: cipher.decrypt(webhookSecretPlace(tenant), await sealedOf(tenant)) }) })
+  const ends = [events.on('tenant', (tenant) => cache.forget(tenant)), events.onGap(() => cache.clear())]
+
+  async function sealedOf (tenant: string): Promise<Buffer> {
+    return await find(db, tenant) ?? await db.transaction().execute(async (transaction) => {
+      if (!await holdTenant(transaction, tenant, 'shared')) throw failure('tenantUnknown')
+      const at = new Date(now())
+      const sealed = cipher.encrypt(webhookSecretPlace(tenant), `whsec_${randomBytes(bytes).toString('base64')}`)
+      const made = await transaction.insertInto('tenantry.webhook_secrets').values({ tenant_id: tenant, secret: sealed, created_at: at })
+        .onConflict((conflict) => conflict.doNothing()).returning('tenant_id').executeTakeFirst()
+      if (made !== undefined) await writeAudit(transaction, { tenant, action: 'webhook.secret', actor: noActor, at })
+      // Another process may have made it just now.
+      const found = made === undefined ? await find(transaction, tenant) : sealed
+      if (found === undefined) throw failure('tenantUnknown')
+      return found
+    })
+  }
+
+  return {
+    async of (tenant) {
+      const { secret } = await cache.get(tenant)
+      return secret
+    },
+    close () {
+      for (const end of ends) end()
+    }
+  }
+}
+
+async function find (db: Kysely<SystemTables>, tenant: string): Promise<Buffer | undefined> {
+  const row = await db.selectFrom('tenantry.webhook_secrets').select('secret').where('tenant_id', '=', tenant).executeTakeFirst()
+  return row?.secret
+}

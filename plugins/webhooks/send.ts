@@ -1,0 +1,111 @@
+/** One attempt to deliver: where to, signed by what, and what the answer means. */
+import type { FastifyInstance } from 'fastify'
+import type {} from '../outbound/index.js'
+import type {} from '../secrets/index.js'
+import type { CompiledOutboundWebhook } from '../../lib/compiler/outbound-webhook.js'
+import type { CompiledValue, Scope } from '../../lib/compiler/types.js'
+import type { SecretCipher } from '../../lib/secrets/cipher.js'
+import type { HearerBook } from './hearers.js'
+import type { SigningSecrets } from './secret.js'
+import type { Attempt, Ending } from './store.js'
+import { faultOfUrl } from '../../lib/compiler/outbound-webhook.js'
+import { noScope } from '../../lib/compiler/query/filter-value.js'
+import { signedHeaders } from '../../lib/connectors/sign.js'
+import { isFailure } from '../../lib/errors.js'
+import { SecretUnreadable } from '../../lib/secrets/cipher.js'
+import { callbackPlace } from '../../lib/secrets/webhook-places.js'
+import { nextAttempt } from './retry.js'
+
+/** Milliseconds that a receiver has, until the last byte of its answer. */
+export const timeoutMs = 10_000
+
+const gone = 410 // the receiver wants no more of it (Standard Webhooks)
+
+export interface SenderParts {
+  readonly app: FastifyInstance
+  readonly hearers: HearerBook
+  readonly secrets: SigningSecrets
+  readonly cipher: SecretCipher
+  readonly now: () => number
+}
+
+/** Makes the attempt; rejects only where the database cannot be asked, or the signal ends it. */
+export type Send = (attempt: Attempt, signal: AbortSignal) => Promise<Ending>
+
+/** Where it goes. A text says why it cannot. */
+interface Target {
+  readonly url: string
+  readonly secret: string
+  readonly trusted: boolean
+}
+
+export function createSend ({ app, hearers, secrets, cipher, now }: SenderParts): Send {
+  async function targetOf (attempt: Attempt): Promise<Target | string | null> {
+    const { tenant, endpoint, sealed, id } = attempt
+    if (sealed !== null) return await ofCallback(tenant, cipher.decrypt(callbackPlace(tenant, id), sealed))
+    const { webhooks } = tenant === '' ? hearers.platform : await hearers.of(tenant)
+    const webhook = webhooks.find(({ name }) => name === endpoint)
+    return webhook === undefined ? null : await ofWebhook(tenant, webhook)
+  }
+
+  async function ofCallback (tenant: string, text: string): Promise<Target | string> {
+    const { url, secret, trusted }: { url?: unknown, secret?: unknown, trusted?: unknown } = Object(JSON.parse(text))
+    const fault = faultOfUrl(url)
+    if (typeof url !== 'string' || fault !== null) return `no address: ${fault}`
+    return { url, secret: typeof secret === 'string' ? secret : await secrets.of(tenant), trusted: trusted === true }
+  }
+
+  async function ofWebhook (tenant: string, { url, secret, trusted }: CompiledOutboundWebhook): Promise<Target | string> {
+    const keys = [url, secret].flatMap((value) => value === null ? [] : keysOf(value))
+    const scope: Scope = { ...noScope, secrets: keys.length === 0 || !app.hasDecorator('secrets') ? noScope.secrets : await app.secrets.values(tenant) }
+    if (keys.length > 0 && app.hasDecorator('secrets')) app.secrets.accessed(tenant, keys)
+    const address = textOf(url, scope)
+    const signing = secret === null ? await secrets.of(tenant) : textOf(secret, scope)
+    if (address === null || signing === null) return 'a secret that the webhook names has no value'
+    const fault = faultOfUrl(address)
+    return fault === null ? { url: address, secret: signing, trusted } : `no address: ${fault}`
+  }
+
+  return async (attempt, signal) => {
+    const { attempts, giveUpAt, tenant, messageId, type, at, data } = attempt
+    const ended = (status: number | null, error: string): Ending => ({ delivered: false, status, error, again: nextAttempt(attempts, new Date(now()), giveUpAt) })
+    try {
+      const target = await targetOf(attempt)
+      if (target === null) return { delivered: false, status: null, error: 'the document has no webhook of this name any more', again: null }
+      if (typeof target === 'string') return ended(null, target)
+      const body = `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(at.toISOString())},"data":${data}}`
+      const headers = { 'content-type': 'application/json; charset=utf-8', 'user-agent': 'tenantry-webhooks', ...signedHeaders(target.secret, body, messageId, now()) }
+      const { status } = await app.outbound.request({ tenant, trusted: target.trusted, method: 'POST', url: target.url, headers, body, timeoutMs, signal })
+      if (status >= 200 && status < 300) return { delivered: true, status, error: null, again: null }
+      if (status === gone) return { delivered: false, status, error: 'the receiver wants no more of it', again: null }
+      return ended(status, status >= 300 && status < 400 ? 'it answered with a redirect, which is not followed' : 'it answered with an error')
+    } catch (error) {
+      if (signal.aborted) throw error
+      const reason = reasonOf(error)
+      if (reason === null) throw error
+      return ended(null, reason)
+    }
+  }
+}
+
+/** For the log of deliveries; null: it says nothing of the receiver. */
+function reasonOf (error: unknown): string | null {
+  if (isFailure(error, 'addressRefused')) return 'the address is private, or may not be called: it was refused before anything was sent'
+  if (isFailure(error, 'providerTimeout')) return `no answer within ${timeoutMs / 1000} s`
+  if (isFailure(error, 'providerFailed')) return 'no connection, or an answer that is no answer or too large'
+  if (isFailure(error, 'providerBusy')) return 'it was not called: it kept failing, or too many calls are under way'
+  if (isFailure(error, 'credentialsRequired')) return 'the signing secret is empty, or is none'
+  if (isFailure(error, 'badRequest')) return 'no request can be made to the address'
+  if (error instanceof SecretUnreadable) return 'its secret cannot be read: the master key that it was encrypted under is missing'
+  return null
+}
+
+/** A secret that has no value is null, or stands as its template. */
+function textOf (value: CompiledValue, scope: Scope): string | null {
+  const text = value.evaluate(scope)
+  return typeof text === 'string' && text !== '' && !text.includes('{{') ? text : null
+}
+
+function keysOf ({ references }: CompiledValue): string[] {
+  return references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : [])
+}
