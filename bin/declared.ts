@@ -6,7 +6,7 @@ import type { Route } from '../lib/config/schema/route.js'
 import type { QueryContext } from '../lib/compiler/query/index.js'
 import type { Catalogue } from '../lib/database/catalogue.js'
 import { compileQuery } from '../lib/compiler/query/index.js'
-import { pathParameters, routeSources } from '../lib/compiler/route-parts.js'
+import { pathParameters, sourcesOf } from '../lib/compiler/route-parts.js'
 import { compileRoute } from '../lib/compiler/route.js'
 import { FaultList, pointerTo } from '../lib/config/faults.js'
 import { wantedTables, withDeclared } from '../lib/database/declared-tables.js'
@@ -35,7 +35,7 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
         const unknown = unknownTables(route.queries ?? [], catalogue, config)
         undeclared.push(...unknown.map((table) => ({ pointer, table })))
         if (unknown.length === 0) compileRoute(route, pointer, { ...context, cache: config.cache })
-        else compileKnown(route, pointer, config, { ...context, sources: routeSources, params: new Set(pathParameters(route.path)), excludeFields: route.excludeFields ?? [], softDelete: route.softDelete })
+        else compileKnown(route, pointer, config, { ...context, sources: sourcesOf(route), params: new Set(pathParameters(route.path)), excludeFields: route.excludeFields ?? [], softDelete: route.softDelete })
       }
       const told = new Set(faults.faults.map(({ pointer, message }) => `${pointer} ${message}`))
       for (const fault of found.faults) if (!told.has(`${fault.pointer} ${fault.message}`)) faults.add(fault.pointer, fault.message, fault.suggestion)

@@ -1,6 +1,6 @@
 /** How a route that other services call knows whose request it is (SPEC "Route configuration", DESIGN 9). */
 import type { Route } from '../config/schema/route.js'
-import type { RouteWebhook } from '../config/schema/route-webhook.js'
+import type { RouteWebhook, SignatureMembers } from '../config/schema/route-webhook.js'
 import type { FaultList } from '../config/faults.js'
 import type { TemplateContext } from './reference.js'
 import type { CompiledValue, TemplateSource } from './types.js'
@@ -14,6 +14,8 @@ export interface CompiledWebhook {
   readonly secret: CompiledValue
   /** The tenant's secret that `secret` is made of; null where it is made of none. */
   readonly key: string | null
+  /** What came of it is not told to the sender. */
+  readonly acknowledges: boolean
 }
 
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'secret'])
@@ -27,7 +29,8 @@ export function compileWebhook ({ webhook }: Pick<Route, 'webhook'>, pointer: st
   const keys = [...new Set(secret.references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]
   if (keys.length > 1) context.faults.add(`${at}/secret`, 'expected one secret at most: while one is rotated, each of its two values signs')
   if (scheme === null) return null
-  return Object.freeze({ provider: webhook.provider, scheme, secret, key: keys[0] ?? null })
+  const { provider, acknowledges }: SignatureMembers = webhook
+  return Object.freeze({ provider, scheme, secret, key: keys[0] ?? null, acknowledges: acknowledges === true })
 }
 
 /** Adds a fault for each part of the route that a request without a token could not use. */

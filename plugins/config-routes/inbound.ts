@@ -61,7 +61,7 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     if (challenge !== null) return JSON.stringify({ challenge })
     request.body = payload
     const answer = await receipts.once({ tenant, path: pathOf(route.path, request.params), id: scheme.idOf(delivery, payload) }, work)
-    if (answer !== undefined) return answer
+    if (answer !== undefined && !webhook.acknowledges) return answer
     reply.code(200)
     return received
 

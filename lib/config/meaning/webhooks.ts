@@ -1,7 +1,7 @@
-/** What webhooks that send mean: names, addresses, and the templates in them. */
+/** What webhooks mean: names; of those that send addresses and the templates in them; what those that receive do. Their routes are judged as routes. */
 import type { FaultList } from '../faults.js'
 import type { TemplateContext } from '../../compiler/reference.js'
-import type { Webhook } from '../schema/webhook.js'
+import type { InboundWebhook, Webhook } from '../schema/webhook.js'
 import { compileOutboundWebhook } from '../../compiler/outbound-webhook.js'
 
 /** Names are those of the log of deliveries. `sent`: whether the plugin that sends them is on. */
@@ -10,7 +10,10 @@ export function checkWebhooks (webhooks: readonly Webhook[], context: TemplateCo
   for (const [index, webhook] of webhooks.entries()) {
     const pointer = `/webhooks/${index}`
     refuseSameName(webhook.name, pointer, known, context.faults)
-    if (!('url' in webhook)) continue
+    if (!('url' in webhook)) {
+      checkInbound(webhook, pointer, context.faults)
+      continue
+    }
     compileOutboundWebhook(webhook, pointer, context, origin)
     if (!sent) context.faults.add(pointer, 'this server sends no webhooks')
   }
@@ -20,4 +23,8 @@ function refuseSameName (name: string, pointer: string, known: Map<string, strin
   const before = known.get(name)
   if (before === undefined) known.set(name, pointer)
   else faults.add(`${pointer}/name`, `the webhook ${before} has this name already`)
+}
+
+function checkInbound ({ actions, workflow }: InboundWebhook, pointer: string, faults: FaultList): void {
+  if (actions === undefined && workflow === undefined) faults.add(pointer, 'the webhook does nothing: expected `actions` or `workflow`')
 }

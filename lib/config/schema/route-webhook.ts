@@ -18,3 +18,9 @@ export const RouteWebhook = Section(signatureMembers, {
   description: 'The route is called by another service, which signs its requests and sends no token. JSON and form bodies; `{{payload.x}}` reads them. Each delivery is handled once.'
 })
 export type RouteWebhook = Static<typeof RouteWebhook>
+
+/** As a route has them that an entry of `webhooks` is. */
+export interface SignatureMembers extends RouteWebhook {
+  /** It answers 200 `{"received": true}`, whatever came of it. */
+  readonly acknowledges?: true
+}

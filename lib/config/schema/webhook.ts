@@ -2,6 +2,9 @@
 import { Type, type Static } from 'typebox'
 import { eventPatterns } from '../../webhook-events.js'
 import { Section } from './annotations.js'
+import { Integration } from './integration.js'
+import { signatureMembers } from './route-webhook.js'
+import { RouteWorkflow } from './workflow.js'
 
 const Name = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', description: 'What the log of deliveries names it by; unique.' })
 
@@ -13,20 +16,14 @@ export const OutboundWebhook = Section({
 }, { description: 'Sends events, each a signed POST (Standard Webhooks).' })
 export type OutboundWebhook = Static<typeof OutboundWebhook>
 
-/** Not built: refused with that reason. */
-export const InboundWebhook = Type.Unsafe<never>({
-  ...Section({
-    name: Name,
-    path: Type.String({ description: 'Where it receives.' }),
-    provider: Type.Optional(Type.Enum(['payprov', 'altprov', 'github', 'slack', 'twilio', 'custom'])),
-    secret: Type.Optional(Type.String()),
-    header: Type.Optional(Type.String({ description: 'Of `custom`: the header of the signature.' })),
-    algorithm: Type.Optional(Type.String({ description: 'Of `custom`.' })),
-    actions: Type.Optional(Type.Array(Type.Unknown(), { description: 'Integrations that an event runs.' })),
-    workflow: Type.Optional(Type.Unknown({ description: 'The workflow that an event runs.' }))
-  }, { description: 'Receives events of another service.' }),
-  planned: 'webhooks that receive'
-})
+export const InboundWebhook = Section({
+  name: Name,
+  path: Type.String({ text: 'literal', pattern: '^/', maxLength: 500, description: 'Where it receives, by POST; `:name` is a parameter.' }),
+  ...signatureMembers,
+  actions: Type.Optional(Type.Array(Integration, { minItems: 1, maxItems: 20, description: 'Calls to other services that an event makes, in order; `{{payload.x}}` is of the event.' })),
+  workflow: Type.Optional(RouteWorkflow)
+}, { description: 'Receives events of another service, which signs them: a route that answers `{"received": true}`.' })
+export type InboundWebhook = Static<typeof InboundWebhook>
 
 export const Webhook = Type.Union([OutboundWebhook, InboundWebhook])
 export type Webhook = Static<typeof Webhook>

@@ -1,0 +1,58 @@
+/** Webhooks of a document that receive (DESIGN 9): each is a route, and goes through what routes go through. */
+import type { Route } from './schema/route.js'
+import type { SignatureMembers } from './schema/route-webhook.js'
+import type { InboundWebhook, Webhook } from './schema/webhook.js'
+import type { Entry } from './sections.js'
+import { FaultList, pointerTo, type Fault } from './faults.js'
+
+/** The routes of those that receive, in their order, with the places that they have in the document. */
+export function webhookRoutes (webhooks: readonly Webhook[]): Entry<Route>[] {
+  return webhooks.flatMap((webhook, index) => 'url' in webhook ? [] : [{ name: webhook.name, pointer: pointerTo('/webhooks', index), value: routeOf(webhook) }])
+}
+
+/** The list to which a route's faults are told: one of `webhooks` has its members in other places than a route. */
+export function faultsOfRoute (pointer: string, faults: FaultList): FaultList {
+  return pointer.startsWith('/webhooks/') ? new WebhookFaults(faults) : faults
+}
+
+function routeOf ({ name, path, actions, workflow, provider, secret, header, algorithm, encoding }: InboundWebhook): Route {
+  const webhook: SignatureMembers = {
+    provider,
+    secret,
+    ...header !== undefined && { header },
+    ...algorithm !== undefined && { algorithm },
+    ...encoding !== undefined && { encoding },
+    acknowledges: true
+  }
+  return {
+    path,
+    method: 'post',
+    description: `The webhook ${name}`,
+    webhook,
+    ...actions !== undefined && { integrations: actions },
+    ...workflow !== undefined && { workflow },
+    // The answer of an asynchronous workflow is said in no other way.
+    ...workflow?.async !== true && { response: { received: true } }
+  }
+}
+
+class WebhookFaults extends FaultList {
+  readonly #told: FaultList
+
+  constructor (told: FaultList) {
+    super()
+    this.#told = told
+  }
+
+  override take (faults: readonly Fault[]): void {
+    const placed = faults.map((fault) => ({ ...fault, pointer: placeOf(fault.pointer) }))
+    super.take(placed)
+    this.#told.take(placed)
+  }
+}
+
+function placeOf (pointer: string): string {
+  return pointer
+    .replace(/^(\/webhooks\/\d+)\/webhook(?=\/|$)/, '$1')
+    .replace(/^(\/webhooks\/\d+)\/integrations(?=\/|$)/, '$1/actions')
+}
