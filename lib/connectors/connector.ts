@@ -33,6 +33,26 @@ export interface ConnectorContext extends Omit<TemplateContext, 'sources'> {
   readonly origin: 'platform' | 'tenant'
 }
 
+interface Address {
+  readonly references: readonly Reference[]
+  readonly evaluate: (scope: Scope) => unknown
+}
+
+function addressIn ({ baseUrl, wholeAddress = false }: ConnectorDefinition, context: TemplateContext): Address {
+  const address = compileTemplate(baseUrl, '', context)
+  if (!wholeAddress) return address
+  return {
+    references: address.references,
+    evaluate: (scope) => {
+      const whole = address.evaluate(scope)
+      const base = scope.credentials?.['baseUrl']
+      if (typeof whole !== 'string' || typeof base !== 'string' || !URL.canParse(whole)) return whole
+      const { pathname, search } = new URL(whole)
+      return base.replace(/\/+$/, '') + pathname + search
+    }
+  }
+}
+
 const actionSources: readonly TemplateSource[] = ['params', 'secret', 'env', 'now', 'uuid']
 const secretSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['secret', 'env'])
 const settingSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env'])
@@ -46,7 +66,7 @@ export function builtInConnector (definition: ConnectorDefinition, declared: Rea
   const env = origin === 'tenant' ? { ...Object.fromEntries([...context.envNames ?? []].map((setting) => [setting, ''])), ...context.env } : context.env
   const credentials = definition.secrets === undefined ? null : compileCredentials(name, declared, definition.secrets, pointer, { ...context, env, sources: secretSources })
   const auth = definition.auth === undefined ? null : compileAuth(name, definition.auth, '', { ...inside, addresses: inside, origin })
-  const address = compileTemplate(definition.baseUrl, '', inside)
+  const address = addressIn(definition, inside)
   const ofParams = address.references.some(({ source }) => source === 'params')
   const fixed = ofParams ? undefined : address.evaluate({ ...nobody, credentials: credentials?.fixed ?? {} })
   const wrong = typeof fixed === 'string' ? faultOfAddress(fixed) : null

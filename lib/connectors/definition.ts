@@ -32,6 +32,8 @@ export interface ConnectorDefinition {
   readonly name: string
   readonly aliases?: readonly string[]
   readonly baseUrl: string
+  /** The credentials hold the whole address; where they have a `baseUrl` too, its path is appended to that. */
+  readonly wholeAddress?: boolean
   readonly auth?: ConnectorAuth
   /** Those of every action. */
   readonly headers?: Readonly<Record<string, string>>

@@ -13,6 +13,7 @@ export const chat: ConnectorDefinition = {
   name: 'chat',
   aliases: ['slack'],
   baseUrl: '{{credentials.webhookUrl}}',
+  wholeAddress: true,
   secrets: ['webhookUrl'],
   actions: {
     sendMessage: {
