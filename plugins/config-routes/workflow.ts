@@ -14,7 +14,7 @@ import { limitedUser } from '../resource-limits/service.js'
 import { runWorkflow } from '../workflows/runner.js'
 import { SyncJournal } from '../workflows/sync-journal.js'
 
-const maxSyncMs = 300_000 // of a run within a request, after which no further step begins
+export const maxSyncMs = 300_000 // of a run within a request, after which no further step begins
 
 /** What workflows need of the app. */
 export interface WorkflowServing {
@@ -70,7 +70,7 @@ async function run (route: CompiledRoute, { workflow }: CompiledRouteWorkflow, {
 const never = new AbortController().signal
 
 /** Aborted when the caller is gone: nobody then waits for what is left to do. */
-function goneOf ({ raw }: FastifyReply): AbortSignal {
+export function goneOf ({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController()
   raw.once('close', () => {
     if (!raw.writableFinished) gone.abort(failure('stopping', { message: 'The caller is gone' }))

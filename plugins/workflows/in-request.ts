@@ -2,11 +2,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
+import { goneOf, maxSyncMs } from '../config-routes/workflow.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { runWorkflow } from './runner.js'
 import { SyncJournal } from './sync-journal.js'
-
-const timeoutMs = 120_000 // of the run; no step begins after it
 
 /** Answers the result. */
 export type RunInRequest = (workflow: CompiledWorkflow, scope: Scope, request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>
@@ -26,9 +25,9 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
         cache: app.hasDecorator('cache') ? app.cache : null,
         integrations: app.hasDecorator('integrations') ? app.integrations : null,
         steps: app.workflows.steps,
-        signal: new AbortController().signal,
+        signal: goneOf(reply),
         log: request.log,
-        timeoutMs
+        timeoutMs: maxSyncMs
       })
       return await reply.header('content-type', 'application/json; charset=utf-8').send(`{"workflowId":"${journal.runId}","status":"completed","result":${result}}`)
     } catch (error) {

@@ -9,15 +9,14 @@ import type {} from '../integrations/index.js'
 import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
+import type {} from '../webhooks/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
-import type { Webhooks } from '../webhooks/service.js'
 import type { TenantWorkflows, WorkflowDocument } from './documents.js'
 import type { StepRunners } from './step-runners.js'
 import fp from 'fastify-plugin'
 import { checkConfig } from '../../lib/config/index.js'
-import { FaultList } from '../../lib/config/faults.js'
-import { compileConnectors, type ConnectorsDocument } from '../../lib/connectors/index.js'
+import { platformConnectors, type ConnectorsDocument } from '../../lib/connectors/index.js'
 import { everyHour } from '../../lib/database/sweeping.js'
 import { requireDecorator } from '../requirement.js'
 import { createDocuments } from './documents.js'
@@ -35,12 +34,11 @@ export type { ListedRun, ReadRun, RunStatus, StoredStep, Viewer } from './store.
 declare module 'fastify' {
   interface FastifyInstance {
     workflows: WorkflowRuns
-    webhooks: Webhooks
   }
 }
 
 /** The document's sections of the same names; what they leave out has the document's defaults. */
-export interface WorkflowsOptions extends Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'workflows'>> {
+export interface WorkflowsOptions extends Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'workflows' | 'credentials' | 'customIntegrations'>> {
   /** What `{{env.NAME}}` reads. Default: the process's environment. */
   readonly env?: Env | undefined
   /** Who runs steps of the types `llm`, `embeddings` and `storage`. Default: nobody, and documents with such steps are refused. */
@@ -108,11 +106,15 @@ export async function workflows (app: FastifyInstance, options: CheckedWorkflows
 
 /** Throws a ConfigError for credentials and custom integrations that are wrong. */
 function platformOf ({ workflows, credentials, customIntegrations, pagination, tenancy, env }: CheckedWorkflowsOptions, steps: StepRunners): WorkflowDocument {
-  const overridableEnv = new Set(tenancy.overridableEnv)
-  const faults = new FaultList()
-  const connectors = compileConnectors({ credentials, customIntegrations }, { origin: 'platform', env, overridableEnv, faults })
-  faults.throwIfAny()
-  const context = { env, pagination, sharedTables: new Set(tenancy.sharedTables), overridableEnv, origin: 'platform', connectors, stepKinds: steps } as const
+  const context = {
+    env,
+    pagination,
+    sharedTables: new Set(tenancy.sharedTables),
+    overridableEnv: new Set(tenancy.overridableEnv),
+    origin: 'platform',
+    connectors: platformConnectors({ credentials, customIntegrations }, env, tenancy.overridableEnv),
+    stepKinds: steps
+  } as const
   return { workflows, context: (catalogue) => ({ ...context, catalogue }) }
 }
 

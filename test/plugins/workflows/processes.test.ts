@@ -2,12 +2,14 @@
 import type { AddressInfo } from 'node:net'
 import type { TestDocument } from '../../helpers/server.js'
 import { createServer } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { CompiledQuery } from 'kysely'
 import pg from 'pg'
+import { Webhook } from 'standardwebhooks'
 import { test } from 'tap'
-import { startInstance } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { testServer } from '../../helpers/server.js'
+import { startProgram } from '../../helpers/program.js'
+import { testEnv, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
@@ -16,7 +18,7 @@ const steps = Array.from({ length: 10 }, (_, index) => `step-${index + 1}`)
 const calls = steps.filter((_, index) => index % 2 === 0)
 const writes = steps.filter((_, index) => index % 2 === 1)
 
-const tables = { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } }, unique: [['title']] } } as const
+const tables: TestDocument['tables'] = { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } }, unique: [['title']] } }
 
 function documentOf (origin: string): TestDocument {
   return {
@@ -24,6 +26,7 @@ function documentOf (origin: string): TestDocument {
     customIntegrations: [{ name: 'counter', baseUrl: origin, actions: { count: { method: 'POST', path: '/count/{{params.step}}' } } }],
     workflows: [{
       id: 'ten',
+      webhookOnComplete: `${origin}/done`,
       steps: steps.map((id) => calls.includes(id)
         ? { id, type: 'integration' as const, integration: 'counter', action: 'count', params: { step: id }, timeoutMs: 60_000 }
         : { id, type: 'database' as const, operation: 'insert', table: 'notes', data: { title: id }, select: 'title' })
@@ -37,7 +40,15 @@ test('a run whose worker is killed in every step completes, and no step that has
 
   /** Keys of the calls, in their order. The first one of each step is never answered. */
   const keys: string[] = []
+  const told: { readonly headers: Record<string, string>, readonly body: string }[] = []
   const service = createServer((request, response) => {
+    if (request.url === '/done') {
+      text(request).then((body) => {
+        told.push({ headers: Object(request.headers), body })
+        response.end()
+      }, () => {})
+      return
+    }
     const key = String(request.headers['idempotency-key'])
     keys.push(key)
     if (keys.filter((one) => one === key).length > 1) response.setHeader('content-type', 'application/json').end('{"done":true}')
@@ -66,9 +77,10 @@ test('a run whose worker is killed in every step completes, and no step that has
   }
 
   const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'ten' } })
+  const startWorker = () => startProgram(t, 'test/programs/workflows.ts', { ...testEnv, TEST_DATABASE: connectionString, TEST_DOCUMENT: JSON.stringify(document) })
   const keyOf = (step: string) => `${String(workflowId)}:${step}`
   for (const step of steps) {
-    const worker = await startInstance(t, { ...document, queue: { workers: 2 } }, engine)
+    const worker = await startWorker()
     const blocker = blockers.get(step)
     await eventually(t, `${step} runs`, async () => blocker === undefined
       ? keys.includes(keyOf(step))
@@ -80,11 +92,15 @@ test('a run whose worker is killed in every step completes, and no step that has
       await transaction.executeQuery(CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'"))
     })
   }
-  await startInstance(t, { ...document, queue: { workers: 2 } }, engine)
+  await startWorker()
   const status = async () => (await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
   await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
   t.match(await status(), { status: 'completed', result: { title: 'step-10' }, steps: steps.map((id) => ({ id, status: 'completed' })) })
   t.same(keys, calls.flatMap((step) => [keyOf(step), keyOf(step)]), 'a call whose answer nobody read is made once more, with the same key')
   t.same((await run('select title from notes')).map(({ title }) => title).toSorted(), writes.toSorted(), 'what was written was written once')
+  await eventually(t, 'its end is told', () => told.length > 0)
+  const { body: { secret } } = await ask('GET /webhooks/secret', { token: signToken({ sub: 'chief', role: 'admin', tenant_id: 'a' }) })
+  for (const { headers, body } of told) t.match(new Webhook(String(secret)).verify(body, headers), { type: 'workflow.completed', data: { workflowId, workflow: 'ten', status: 'completed', result: { title: 'step-10' } } })
+  t.equal(new Set(told.map(({ headers }) => headers['webhook-id'])).size, 1)
   t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: steps.length + 1 }])
 })

@@ -1,0 +1,27 @@
+/**
+ * A process that runs asynchronous workflows, made of the plugins that it takes and of no more. TEST_DATABASE is the address
+ * of the database, which is migrated; TEST_DOCUMENT has the sections `workflows` and `customIntegrations`. It prints when it
+ * is ready, and ends in order at SIGTERM.
+ */
+import Fastify from 'fastify'
+import auth from '../../plugins/auth/index.js'
+import database from '../../plugins/database.js'
+import integrations from '../../plugins/integrations/index.js'
+import outbound from '../../plugins/outbound/index.js'
+import queue from '../../plugins/queue/index.js'
+import tenancy from '../../plugins/tenancy/index.js'
+import webhooks from '../../plugins/webhooks/index.js'
+import workflows from '../../plugins/workflows/index.js'
+
+const sections = JSON.parse(process.env['TEST_DOCUMENT'] ?? '{}')
+const app = Fastify({ logger: { level: 'trace' } })
+app.register(database, { provider: 'postgres', postgres: { connectionString: process.env['TEST_DATABASE'] ?? '' } })
+app.register(auth, {})
+app.register(tenancy)
+app.register(queue, { stopTimeoutMs: 500 })
+app.register(outbound, {})
+app.register(integrations, sections)
+app.register(webhooks, { masterKey: process.env['SECRETS_MASTER_KEY'] })
+app.register(workflows, sections)
+process.once('SIGTERM', () => app.close())
+console.log(`listening on ${await app.listen({ port: 0, host: '127.0.0.1' })}`)
