@@ -38,7 +38,7 @@ t.test('every action of the built-in connectors is what its service documents', 
   /** The result of an action that the platform's administrator runs, and what the service got. */
   async function run (type: string, action: string, params: object): Promise<unknown> {
     const answer = await app.inject({ method: 'POST', url: `/integrations/${type}/${action}`, headers: bearer({ sub: 'root', role: 'admin' }), payload: params })
-    return answer.statusCode === 200 ? answer.json() : { ...answer.json(), status: answer.statusCode }
+    return answer.statusCode === 200 ? answer.json() : { ...answer.json<object>(), status: answer.statusCode }
   }
   const last = (name: keyof typeof services) => services[name].requests.at(-1)
 
