@@ -3,16 +3,20 @@ import type { TestDocument } from '../../helpers/server.js'
 import t, { type Test } from 'tap'
 import { createHmac } from 'node:crypto'
 import { noActor } from '../../../lib/audit.js'
+import { checkConfig, ConfigError } from '../../../lib/config/index.js'
 import { createReceipts, sweepReceipts } from '../../../plugins/config-routes/receipts.js'
 import { bearer } from '../../helpers/tokens.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
-import { testServer, testServers } from '../../helpers/server.js'
+import { listen, testDocument, testServer, testServers } from '../../helpers/server.js'
+import { until } from '../../helpers/instances.js'
 import { byGithub, bySlack, byStandard, byStripe, byTwilio, type Signed } from '../../helpers/webhooks.js'
 
 const secret = 'a signing secret of the tests'
 const seen = { table: 'seen', operation: 'insert', data: { kind: '{{payload.kind}}', source: 'platform' } } as const
 
 const document: TestDocument = {
+  // This server is the service that others call.
+  egress: { allow: ['127.0.0.1'] },
   tables: {
     seen: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, kind: { type: 'text', notNull: true }, source: { type: 'text' } }, tenantScoped: false },
     heard: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, kind: { type: 'text', notNull: true }, source: { type: 'text' } }, tenantScoped: true }
@@ -30,6 +34,10 @@ const document: TestDocument = {
     { method: 'post', path: '/in/tenant', webhook: { provider: 'github', secret: '{{secret:HOOK}}' }, queries: [{ table: 'heard', operation: 'insert', data: { kind: '{{payload.kind}}' } }] },
     { method: 'post', path: '/in/private', public: false, webhook: { provider: 'github', secret: '{{secret:HOOK}}' }, response: {} },
     { method: 'post', path: '/plain', response: { tenant: '{{tenant.id || "none"}}', sent: '{{body}}' } }
+  ],
+  webhooks: [
+    { name: 'now', path: '/hooks/now/:source', provider: 'github', secret: '{{env.HOOK}}', workflow: { steps: [{ id: 'note', type: 'database', table: 'seen', operation: 'insert', data: { kind: '{{payload.kind}}', source: '{{params.source}}' } }] } },
+    { name: 'later', path: '/hooks/later', provider: 'github', secret: '{{env.HOOK}}', workflow: { async: true, steps: [{ id: 'note', type: 'database', table: 'seen', operation: 'insert', data: { kind: '{{payload.kind}}' } }] } }
   ]
 }
 
@@ -62,6 +70,7 @@ t.test('deliveries of every scheme', async (t) => {
     await t.test('are verified', (t) => verified(t, app))
     await t.test('are read', (t) => read(t, app))
     await t.test('are of one tenant', (t) => isolated(t, app))
+    await t.test('run what the document says', (t) => declared(t, app))
   })
 })
 
@@ -197,6 +206,93 @@ async function isolated (t: Test, app: FastifyInstance): Promise<void> {
   await app.tenants.update('b', { status: 'suspended' })
   t.match(await send(app, '/own?tenant=b', byGithub('the secret of b', '{}')), { status: 403 })
 }
+
+async function declared (t: Test, app: FastifyInstance): Promise<void> {
+  const now = byGithub(secret, '{"kind":"now"}')
+  t.strictSame(await send(app, '/hooks/now/x', now), received)
+  t.strictSame(await send(app, '/hooks/now/x', now), received)
+  t.equal(await count(app, 'seen', 'now'), 1)
+  t.match(await send(app, '/hooks/now/x', byGithub('wrong', '{"kind":"now"}')), refused)
+  t.match(await send(app, '/hooks/now/x', byGithub(secret, '{"kind":null}', 'n-1')), { status: 400 })
+  t.strictSame(await send(app, '/hooks/now/x', byGithub(secret, '{"kind":"then"}', 'n-1')), received)
+  t.equal(await count(app, 'seen', 'then'), 1, 'what failed is handled when it comes again')
+  const later = byGithub(secret, '{"kind":"async"}')
+  t.strictSame(await send(app, '/hooks/later', later), received)
+  t.strictSame(await send(app, '/hooks/later', later), received)
+  await until(t, 'the workflow has run', async () => await count(app, 'seen', 'async') > 0)
+  t.equal(await count(app, 'seen', 'async'), 1)
+
+  // A service that is called: another route of this server, over its port.
+  const origin = await listen(app)
+  const webhooks = [{
+    name: 'forward',
+    path: '/hooks/forward',
+    provider: 'github',
+    secret: '{{secret:HOOK}}',
+    actions: [{ type: 'http', action: 'request', params: { method: 'POST', url: `${origin}/in/custom`, headers: { 'x-sig': '{{payload.sig}}' }, body: '{{payload.sent}}' }, condition: '{{payload.sent}} != null' }]
+  }]
+  const save = (tenant: string, document: object) => app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: tenant }), payload: document })
+  await store(app, 'a', 'the hook of a')
+  const saved = await save('a', { webhooks })
+  t.equal(saved.statusCode, 200, saved.body)
+  t.strictSame(saved.json().secretsDetected, ['HOOK'])
+  const sent = { to: 'be forwarded' }
+  const sig = createHmac('sha512', secret).update(JSON.stringify(sent)).digest('base64')
+  const forward = byGithub('the hook of a', JSON.stringify({ sent, sig }))
+  t.strictSame(await send(app, '/hooks/forward?tenant=a', forward), received)
+  const [receipt] = await app.db.selectFrom('tenantry.webhook_receipts').select(['tenant_id', 'held_until']).where('path', '=', '/in/custom').where('received_at', '>', new Date(Date.now() - 10_000)).execute()
+  t.match(receipt, { tenant_id: '', held_until: null }, 'the call came')
+  t.strictSame(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', '{}')), received, 'a condition that does not hold')
+  t.match(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', JSON.stringify({ sent, sig: 'wrong' }), 'f-1')), { status: 502 }, 'a call that fails')
+  t.strictSame(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', JSON.stringify({ sent, sig }), 'f-1')), received, 'is made when the delivery comes again')
+
+  const [own] = webhooks
+  t.match((await save('a', { webhooks: [{ ...own, path: '/hooks/now/:name' }] })).json(), { code: 'TENANTRY_ROUTE_CONFLICT', details: [{ path: '/webhooks/0/path' }] })
+  t.match((await save('a', { webhooks: [own], routes: [{ method: 'post', path: '/hooks/forward', response: {} }] })).json(), { code: 'TENANTRY_CONFIG_INVALID' })
+  const wrong = { ...own, secret: '{{secret:A}}{{secret:B}}', actions: [{ type: 'http', action: 'nothing' }] }
+  const places = (await save('a', { webhooks: [wrong] })).json().details.map(({ path }: { path: string }) => path)
+  t.strictSame(places.sort(), ['/webhooks/0/actions/0/action', '/webhooks/0/secret'])
+}
+
+t.test('faults of webhooks', async (t) => {
+  const faults = (...webhooks: object[]): string[] => {
+    try {
+      checkConfig({ ...testDocument(document), webhooks }, { env })
+      return []
+    } catch (error) {
+      if (error instanceof ConfigError) return error.faults.map(({ pointer, message }) => `${pointer}: ${message}`)
+      throw error
+    }
+  }
+  const good = { name: 'w', path: '/w', provider: 'github', secret: '{{env.HOOK}}', workflow: { steps: [{ id: 's', type: 'database', table: 'seen', operation: 'insert', data: { kind: 'k' } }] } }
+  t.strictSame(faults(good), [])
+  t.match(faults({ ...good, path: '/in/github' }), [/^\/webhooks\/0: the route POST \/in\/github stands at \/routes\/0 already/])
+  t.match(faults(good, { ...good, name: 'v' }), [/^\/webhooks\/1: the route POST \/w stands at \/webhooks\/0/])
+  t.match(faults(good, { ...good, path: '/v' }), [/^\/webhooks\/1\/name: /])
+  t.match(faults({ ...good, path: '/webhooks/secret' }), [/^\/webhooks\/0\/path: the path is that of the built-in endpoint/])
+  t.match(faults({ ...good, workflow: undefined }), [/^\/webhooks\/0: the webhook does nothing/])
+  t.match(faults({ ...good, provider: 'custom' }), [/^\/webhooks\/0\/header: missing/])
+  t.match(faults({ ...good, header: 'x' }), [/^\/webhooks\/0\/header: only of `custom`/])
+  t.match(faults({ ...good, secret: '{{env.MISSING}}' }), [/^\/webhooks\/0\/secret: the environment setting MISSING is not set/])
+  t.match(faults({ ...good, secret: '' }), [/^\/webhooks\/0\/secret: /])
+  t.match(faults({ ...good, secret: '{{body.a}}' }), [/^\/webhooks\/0\/secret: /])
+  t.match(faults({ ...good, actions: [{ type: 'http', action: 'request', params: { method: 'GET', url: 'https://example.com' } }] }), [/^\/webhooks\/0\/actions: the route runs a workflow/])
+  const route = { method: 'post', path: '/r', webhook: { provider: 'github', secret: '{{env.HOOK}}' }, response: { a: '{{payload.a}}' } }
+  const ofRoute = (changed: object): string[] => {
+    try {
+      checkConfig({ ...testDocument({}), routes: [{ ...route, ...changed }] }, { env })
+      return []
+    } catch (error) {
+      if (error instanceof ConfigError) return error.faults.map(({ pointer, message }) => `${pointer}: ${message}`)
+      throw error
+    }
+  }
+  t.strictSame(ofRoute({}), [])
+  t.match(ofRoute({ webhook: undefined }), [/payload/], 'only webhooks have a payload')
+  t.match(ofRoute({ method: 'get' }), [/^\/routes\/0\/method: /])
+  t.match(ofRoute({ requireAuth: true }), [/^\/routes\/0\/requireAuth: /])
+  t.match(ofRoute({ requiredPermissions: ['a:b'] }), [/^\/routes\/0\/requiredPermissions: /])
+})
 
 t.test('an address that sends many wrong signatures is refused, and what is signed never is', async (t) => {
   const app = await testServer(t, { ...document, rateLimit: { enabled: true, default: { max: 5, windowMs: 60_000 } } }, { env })
