@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { TestDocument } from '../../helpers/server.js'
 import { CompiledQuery } from 'kysely'
+import pg from 'pg'
 import { test } from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
@@ -11,13 +12,13 @@ import { caller, refused, type Ask } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
 
 const insert = (id: string, title: string) => ({ id, type: 'database', operation: 'insert', table: 'notes', data: { title } } as const)
-const tables = { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } } } } as const
+const tables: TestDocument['tables'] = { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true }, body: { type: 'text' } }, unique: [['tenant_id', 'title']] } }
 const workflows: NonNullable<TestDocument['workflows']> = [
   { id: 'greet', steps: [insert('write', 'hello {{input.name}}'), { id: 'read', type: 'database', operation: 'select', table: 'notes', filters: [{ column: 'title', operator: 'eq', value: '{{steps.write.result.title}}' }], single: true }] },
   { id: 'guarded', requiredPermissions: ['notes:write'], steps: [insert('write', 'guarded')] },
   { id: 'two', steps: [insert('first', 'first'), insert('second', 'second')] },
   { id: 'secret', steps: [insert('write', '{{secret:PASSPHRASE}}')] },
-  { id: 'large', steps: [insert('write', '{{input.text}}{{input.text}}')] },
+  { id: 'large', steps: [{ ...insert('write', '{{input.title}}'), data: { title: '{{input.title}}', body: '{{input.text}}{{input.text}}' } }] },
   { id: 'failing', steps: [{ ...insert('write', 'x'), data: { title: null } }, insert('never', 'never')] }
 ]
 
@@ -31,6 +32,7 @@ const users = {
 } as const
 
 interface World {
+  readonly connectionString: string
   /** Sends only. */
   readonly sender: FastifyInstance
   readonly ask: Ask
@@ -49,6 +51,7 @@ async function world (t: Test): Promise<World> {
   const ask = caller(t, sender)
   const status = async (id: string, token: string = users.anna) => (await ask(`GET /agent/workflow/status?workflowId=${id}`, { token })).body
   return {
+    connectionString,
     sender,
     ask,
     work: (document = {}) => testServer(t, { tables, workflows, ...document }, { engine }),
@@ -99,4 +102,91 @@ test('a run is its user\'s, goes on as it was declared, and is told by its steps
   t.same((await run("select action, user_id, target from tenantry.audit_log where action like 'workflow.%' and tenant_id = 'a' order by id")).map(({ action, target }) => [action, target]), [
     ['workflow.run', id], ['workflow.run', gone], ['workflow.cancel', gone], ['workflow.run', failing]
   ])
+})
+
+/** Whoever writes this title waits until it is let go. */
+async function blocked (t: Test, connectionString: string, title: string): Promise<() => Promise<void>> {
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  t.teardown(() => client.end())
+  await client.query('begin')
+  await client.query("insert into notes (tenant_id, title) values ('a', $1)", [title])
+  return async () => { await client.query('rollback') }
+}
+
+test('a process that was thought dead writes nothing, and one whose run was canceled ends', async (t) => {
+  const { ask, work, run, start, status, ended, sender, connectionString } = await world(t)
+  const waiting = async () => (await run("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into%notes%'")).length
+  const letGo = await blocked(t, connectionString, 'second')
+  await Promise.all([work(), work()])
+  const id = await start({ ref: 'two' })
+  await eventually(t, 'one of them is in the second step', async () => await waiting() === 1)
+  t.match(await status(id), { status: 'running', steps: [{ id: 'first', status: 'completed' }, { id: 'second' }] })
+  // As if nobody had heard of it for longer than its time: the other takes the run, and waits for the first one's row.
+  await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
+    await transaction.executeQuery(CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'"))
+  })
+  await eventually(t, 'both are in it', async () => await waiting() === 2)
+  t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: 2 }])
+  await letGo()
+  t.match(await ended(id), { status: 'completed', steps: [{ status: 'completed' }, { status: 'completed' }] })
+  t.same((await run('select title from notes order by title')).map(({ title }) => title), ['first', 'second'], 'each step was done once')
+  t.match(await run("select state from tenantry_queue.job where task = 'workflow.run' and state not in ('completed', 'active')"), [])
+
+  await run('delete from notes')
+  const letGoAgain = await blocked(t, connectionString, 'second')
+  const other = await start({ ref: 'two' })
+  await eventually(t, 'it is in the second step', async () => await waiting() === 1)
+  t.match(await ask('POST /agent/workflow/cancel', { token: users.chief, body: { workflowId: other } }), { status: 200 })
+  await letGoAgain()
+  await eventually(t, 'nobody runs it', async () => (await run("select from tenantry_queue.job where task = 'workflow.run' and state < 'completed'")).length === 0)
+  t.match(await status(other), { status: 'canceled', steps: [{ id: 'first', status: 'completed' }, { id: 'second', status: 'skipped' }] })
+  t.same((await run('select title from notes')).map(({ title }) => title), ['first'], 'the step that ran was undone')
+})
+
+test('what is stored of a run is bounded, holds no secret, and goes with its tenant', async (t) => {
+  const { ask, work, run, start, ended, sender } = await world(t)
+  const secret = 'correct horse battery staple'
+  await sender.secrets.put('a', { key: 'PASSPHRASE', value: secret }, { userId: null, address: null })
+  const told = await start({ ref: 'secret' })
+  const text = 'x'.repeat(900_000)
+  const large = await start({ ref: 'large', input: { title: 'too large', text } })
+  const fitting = await start({ ref: 'large', input: { title: 'fitting', text: text.slice(0, 500_000) } })
+  refused(t, await ask('POST /agent/workflow/run', { token: users.anna, body: { ref: 'large', input: { text: 'x'.repeat(2_000_000) } } }), 413, 'BODY_TOO_LARGE')
+  const leaving = signToken({ sub: 'anna', role: 'user', tenant_id: 'leaving' })
+  for (let count = 0; count < 3; count++) await start({ ref: 'two' }, leaving)
+  t.equal((await ask('DELETE /tenants/leaving', { token: users.root })).status, 200)
+  t.same(await run("select from tenantry.workflow_runs where tenant_id = 'leaving' union all select from tenantry_queue.job where tenant_id = 'leaving'"), [])
+
+  await work()
+  t.match(await ended(told), { status: 'completed' })
+  t.match(await run('select title from notes where body is null'), [{ title: secret }])
+  t.match(await ended(large), { status: 'failed', error: { code: 'TENANTRY_ANSWER_TOO_LARGE' } })
+  t.match(await ended(fitting), { status: 'completed', result: { title: 'fitting' } })
+  t.same((await run('select title from notes where body is not null')).map(({ title }) => title), ['fitting'], 'what the step wrote whose result is too large was undone')
+  const rows = JSON.stringify(await run('select r.*, s.* from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id where r.id = $1', told))
+  t.equal(rows.includes('correct horse'), false, 'no row holds it')
+})
+
+test('a workflow that is sent is bound as the tenant\'s own text is', async (t) => {
+  const { ask } = await world(t)
+  const read = { id: 'read', type: 'database', operation: 'select', table: 'notes' }
+  const send = (body: object, token: string = users.chief) => ask('POST /agent/workflow', { token, body })
+  refused(t, await send({ steps: [read] }, users.anna), 403, 'FORBIDDEN')
+  refused(t, await send({ steps: [read] }, users.root), 400, 'TENANT_REQUIRED')
+  t.match(await send({ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: '{{input.title}}' }] }], input: { title: 'none' }, async: false }), { status: 200, body: { status: 'completed', result: { data: [], pagination: { total: 0 } } } })
+  t.match(await send({ steps: [read] }), { status: 202, body: { status: 'queued' } })
+  const faults: readonly [object, string, RegExp][] = [
+    [{ steps: [{ ...read, table: 'note' }] }, '/body/steps/0/table', /no table "note"/],
+    [{ steps: [{ ...read, tabel: 'notes' }] }, '/body/steps/0/tabel', /./],
+    [{ steps: [read, read] }, '/body/steps/1/id', /./],
+    [{ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: '{{env.HOME}}' }] }] }, '/body/steps/0/filters/0/value', /./],
+    [{ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: 'x'.repeat(70_000) }] }] }, '/body', /65,536 bytes/],
+    [{ steps: [read], webhookOnComplete: { url: 'https://example.com/done', secret: 'whsec_plain' } }, '/body/webhookOnComplete/secret', /\{\{secret:KEY\}\}/],
+    [{ steps: [{ id: 'ask', type: 'llm', prompt: 'x' }] }, '/body/steps/0/type', /./]
+  ]
+  for (const [body, path, message] of faults) t.match(await send(body), { status: 400, body: { details: [{ path, message }] } }, path)
+  const writer = signToken({ sub: 'writer', role: 'user', tenant_id: 'a', permissions: ['config:write'] })
+  t.equal((await send({ steps: [read] }, writer)).status, 202)
+  refused(t, await send({ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: '{{secret:KEY}}' }] }] }, writer), 403, 'FORBIDDEN')
 })
