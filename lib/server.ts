@@ -17,6 +17,7 @@ import { answerClientError } from '../plugins/conventions/client-error.js'
 import { answerError } from '../plugins/conventions/error-handler.js'
 import database from '../plugins/database.js'
 import health from '../plugins/health.js'
+import integrations, { integrationRoutes } from '../plugins/integrations/index.js'
 import login from '../plugins/login/index.js'
 import mfa from '../plugins/mfa/index.js'
 import migration from '../plugins/migration/index.js'
@@ -36,6 +37,7 @@ import { tenantConfig } from '../plugins/tenant-config/index.js'
 import tenantRbac from '../plugins/tenant-rbac/index.js'
 import usage, { usageRoutes } from '../plugins/usage/index.js'
 import users from '../plugins/users/index.js'
+import webhooks, { webhookRoutes } from '../plugins/webhooks/index.js'
 import { workflowRoutes, workflows } from '../plugins/workflows/index.js'
 import { requestIds } from './request-id.js'
 import { RequestLog } from './request-log.js'
@@ -87,7 +89,9 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(tenancy, config.tenancy)
   // Closed after the queue, whose last jobs may call other services.
   app.register(outbound, { egress: config.egress })
+  app.register(integrations, { credentials: config.credentials, customIntegrations: config.customIntegrations, env, overridableEnv: config.tenancy.overridableEnv })
   app.register(queue, config.queue)
+  if (config.plugins.webhooks !== false) app.register(webhooks, { ...secretsOptions(env), webhooks: config.webhooks, env, deliver: config.queue.workers > 0 })
   app.register(fp(workflows), { ...config, env })
   if (config.plugins.usage !== false) app.register(usage)
   app.register(rateLimit, { redis: config.cache.provider === 'redis' ? config.cache.redis : undefined, ...config.rateLimit })
@@ -121,6 +125,8 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (hasLogins) app.register(login, config.auth)
   if (plugins['resource-limits'] !== false) app.register(resourceLimits)
   if (plugins.agent !== false) app.register(workflowRoutes)
+  if (plugins.integrations !== false) app.register(integrationRoutes)
+  if (plugins.webhooks !== false) app.register(webhookRoutes)
   if (hasAnalytics) app.register(analyticsRoutes)
   if (plugins.health !== false) app.register(health)
   if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })

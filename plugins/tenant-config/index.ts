@@ -3,6 +3,9 @@
  * (fp): it looks at the routes that are registered after it, since no tenant's route may stand in the place of one of
  * them. Needs the plugins database, auth, tenancy and rate-limit; secrets where documents name some, cache where answers are kept.
  */
+import type {} from '../integrations/index.js'
+import type {} from '../workflows/index.js'
+import type {} from '../webhooks/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
@@ -10,6 +13,7 @@ import type { TakenRoute } from '../../lib/tenant-document/index.js'
 import fp from 'fastify-plugin'
 import { checkConfig } from '../../lib/config/index.js'
 import { setting } from '../../lib/config/environment.js'
+import { unknownConnectors } from '../../lib/connectors/index.js'
 import { routeContextOf } from '../../lib/tenant-document/index.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
@@ -20,6 +24,7 @@ import { tenantConfigRoutes } from './routes.js'
 import { serveTenantRoutes } from './serve.js'
 import { createConfigService } from './service.js'
 import { createConfigStore } from './store.js'
+import { webhooksOf } from './webhooks.js'
 
 /** The document's sections of the same names; what they leave out has the document's defaults. */
 export interface TenantConfigOptions extends Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'cache'>> {
@@ -40,7 +45,7 @@ export async function tenantConfig (app: FastifyInstance, { tenancy, pagination,
   const { engine, db, events, log } = app
   const taken = collectTaken(app)
   const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events)
-  const context = (catalogue: Catalogue) => ({ env, tenancy, pagination, cache, catalogue })
+  const context = (catalogue: Catalogue) => ({ env, tenancy, pagination, cache, catalogue, ...app.hasDecorator('workflows') && { stepKinds: app.workflows.steps } })
   const loaded = createLoaded({
     max: tenancy.maxLoadedTenants,
     events,
@@ -48,6 +53,10 @@ export async function tenantConfig (app: FastifyInstance, { tenancy, pagination,
     // What a request needs that has just come is read in the server's own turn.
     load: createLoad({ store: createConfigStore(() => db, events), log, catalogue: () => engine.catalogue, context: (document, tables) => routeContextOf(document, context(tables), true) })
   })
+  if (app.hasDecorator('integrations')) app.integrations.useTenants(async (tenant) => (await loaded.get(tenant)).workflows.context(engine.catalogue).connectors ?? unknownConnectors)
+  if (app.hasDecorator('workflows')) app.workflows.useTenants(async (tenant) => (await loaded.get(tenant)).workflows)
+  const { env: visibleEnv, envNames } = routeContextOf({}, context(engine.catalogue), true)
+  if (app.hasDecorator('webhooks')) app.webhooks.useTenants((tenant, through) => webhooksOf(tenant, through, { env: visibleEnv, envNames, log }))
   const endCatalogue = engine.onCatalogue(() => { if (app.hasDecorator('openapi')) app.openapi.invalidate() })
   app.addHook('onClose', async () => {
     endCatalogue()
@@ -59,7 +68,7 @@ export async function tenantConfig (app: FastifyInstance, { tenancy, pagination,
   await app.register(async (own) => {
     own.addHook('onRoute', ({ routePath, config }) => { if (routePath === '/*') limitStatuses = config?.limitStatuses ?? [] })
     await own.register(conventions)
-    tenantConfigRoutes(own, createConfigService(store, () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers }), (tenant) => loaded.settled(tenant)))
+    tenantConfigRoutes(own, createConfigService(store, () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers, sendsWebhooks: app.hasDecorator('webhooks') }), (tenant) => loaded.settled(tenant)))
     await serveTenantRoutes(own, { loaded, dashboardPermission: tenancy.dashboardPermission, appUrl: setting(env, 'APP_URL') })
   })
 }

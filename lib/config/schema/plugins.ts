@@ -32,7 +32,7 @@ export const Plugins = Section({
   audit: Group('`GET /audit`.', auditOptions),
   billing: Group('`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.', {}),
   files: PlannedGroup('`/files`.'),
-  integrations: PlannedGroup('`/integrations`.'),
+  integrations: Group('`POST /integrations/{type}/{action}`.', {}),
   mfa: Group('`/mfa` and `POST /auth/mfa/verify`, which are there where `jwt` is.', {}),
   publish: PlannedGroup('`/publish`.'),
   rbac: Group('`/rbac`, which is there where `rbac.enabled` is true, and what the roles of the platform give.', {}),
@@ -41,6 +41,6 @@ export const Plugins = Section({
   system: Group('`/queue`; and `/system`, `/metrics` and `/cache`, which are not in this version.', {}),
   'tenant-billing': Group('`/billing/tenant`, which is there where `secrets` is on.', {}),
   usage: Group('`/usage` and `GET /billing/usage` (which is there where `billing` is on, too), and the counting of what tenants use.', {}),
-  webhooks: PlannedGroup('`/webhooks`.')
+  webhooks: Group('`/webhooks`, and webhooks that send.', {})
 }, { default: {}, description: 'Groups of built-in endpoints, by name.' })
 export type Plugins = Static<typeof Plugins>
