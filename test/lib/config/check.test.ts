@@ -128,12 +128,12 @@ t.test('a member __proto__ is refused and changes nothing', async (t) => {
 t.test('every member that is not built is refused with its reason', async (t) => {
   const planned = (properties: Readonly<Record<string, SchemaNode>>) => Object.entries(properties).filter(([, node]) => node.planned !== undefined)
   const members = planned(Root.properties)
-  t.ok(members.length >= 9)
+  t.ok(members.length > 0)
   for (const [name, node] of members) {
     for (const value of [{}, [], true, null]) t.strictSame(faultsOf({ [name]: value }), [`/${name}: not in this version yet: ${node.planned}`])
   }
   const ofRoutes = planned(Route.properties)
-  t.strictSame(ofRoutes.map(([name]) => name), ['integrations', 'workflow', 'multipart', 'webhook'])
+  t.strictSame(ofRoutes.map(([name]) => name), ['multipart'])
   for (const [name, node] of ofRoutes) t.strictSame(faultsOfRoutes({ ...route, [name]: true }), [`/routes/0/${name}: not in this version yet: ${node.planned}`])
   t.match(faultsOf({ plugins: { files: {} } }), [/^\/plugins\/files: not in this version yet: /])
   t.strictSame(faultsOf({ plugins: { files: false } }), [], 'what is not there can be turned off')
@@ -145,7 +145,7 @@ t.test('a value that is not built is refused with its reason', async (t) => {
 })
 
 t.test('a member that is not built keeps no other fault of its route back', async (t) => {
-  t.match(faultsOf({ routes: [{ path: '/health', method: 'get', workflow: {} }] }), [/workflow: not in this version/, /the built-in endpoint \/health/, /the route does nothing/])
+  t.match(faultsOf({ routes: [{ path: '/health', method: 'get', multipart: true }] }), [/multipart: not in this version/, /the built-in endpoint \/health/, /the route does nothing/])
 })
 
 t.test('pages: the default fits the maximum', async (t) => {
