@@ -10,6 +10,7 @@ import { failure } from '../../lib/errors.js'
 const maxTenants = 10_000 // that are remembered
 const partOfRoom = 8 // an eighth of what may still be sent is given away before the next look,
 const partOfBound = 1000 // or a thousandth of the bound, where that is more
+const retryAfter = 5 // s after which a caller may try again
 const fullMs = 1000 // for which a tenant that is at its bound is refused without another look
 
 export interface Bound {
@@ -57,7 +58,7 @@ export function createBound ({ max, waiting }: BoundParts): Bound {
       if (tenant === '') return
       const allowance = allowanceOf(tenant)
       while (allowance.left <= 0) {
-        if (performance.now() < allowance.fullUntil) throw failure('queueFull')
+        if (performance.now() < allowance.fullUntil) throw failure('queueFull', { headers: { 'retry-after': String(retryAfter) }, extras: { retryAfter } })
         // A look of others may wait for the connection that this transaction has.
         if (db !== undefined) await look(tenant, allowance, db)
         else await (allowance.looking ??= look(tenant, allowance).finally(() => { allowance.looking = null }))
