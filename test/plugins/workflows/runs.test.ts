@@ -12,7 +12,7 @@ import { caller, refused, type Ask } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
 
 const insert = (id: string, title: string) => ({ id, type: 'database', operation: 'insert', table: 'notes', data: { title } } as const)
-const tables: TestDocument['tables'] = { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true }, body: { type: 'text' } }, unique: [['tenant_id', 'title']] } }
+const tables: TestDocument['tables'] = { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true }, body: { type: 'text' } } } }
 const workflows: NonNullable<TestDocument['workflows']> = [
   { id: 'greet', steps: [insert('write', 'hello {{input.name}}'), { id: 'read', type: 'database', operation: 'select', table: 'notes', filters: [{ column: 'title', operator: 'eq', value: '{{steps.write.result.title}}' }], single: true }] },
   { id: 'guarded', requiredPermissions: ['notes:write'], steps: [insert('write', 'guarded')] },
@@ -104,25 +104,25 @@ test('a run is its user\'s, goes on as it was declared, and is told by its steps
   ])
 })
 
-/** Whoever writes this title waits until it is let go. */
-async function blocked (t: Test, connectionString: string, title: string): Promise<() => Promise<void>> {
+/** Whoever writes to the table waits until it is let go. */
+async function blocked (t: Test, connectionString: string): Promise<() => Promise<void>> {
   const client = new pg.Client({ connectionString })
   await client.connect()
   t.teardown(() => client.end())
   await client.query('begin')
-  await client.query("insert into notes (tenant_id, title) values ('a', $1)", [title])
+  await client.query('lock table notes in share row exclusive mode')
   return async () => { await client.query('rollback') }
 }
 
 test('a process that was thought dead writes nothing, and one whose run was canceled ends', async (t) => {
   const { ask, work, run, start, status, ended, sender, connectionString } = await world(t)
   const waiting = async () => (await run("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into%notes%'")).length
-  const letGo = await blocked(t, connectionString, 'second')
   await Promise.all([work(), work()])
+  const letGo = await blocked(t, connectionString)
   const id = await start({ ref: 'two' })
-  await eventually(t, 'one of them is in the second step', async () => await waiting() === 1)
-  t.match(await status(id), { status: 'running', steps: [{ id: 'first', status: 'completed' }, { id: 'second' }] })
-  // As if nobody had heard of it for longer than its time: the other takes the run, and waits for the first one's row.
+  await eventually(t, 'one of them is in the first step', async () => await waiting() === 1)
+  t.match(await status(id), { status: 'running', steps: [{ id: 'first' }, { id: 'second', status: 'pending' }] })
+  // As if nobody had heard of it for longer than its time: the other takes the run.
   await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
     await transaction.executeQuery(CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'"))
   })
@@ -130,18 +130,19 @@ test('a process that was thought dead writes nothing, and one whose run was canc
   t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: 2 }])
   await letGo()
   t.match(await ended(id), { status: 'completed', steps: [{ status: 'completed' }, { status: 'completed' }] })
-  t.same((await run('select title from notes order by title')).map(({ title }) => title), ['first', 'second'], 'each step was done once')
+  t.same((await run('select title from notes order by title')).map(({ title }) => title), ['first', 'second'], 'each step was done once: what the first one wrote was undone')
+  t.same(await run('select attempt from tenantry.workflow_runs'), [{ attempt: 2 }], 'the one that has it was not disturbed')
   t.match(await run("select state from tenantry_queue.job where task = 'workflow.run' and state not in ('completed', 'active')"), [])
 
   await run('delete from notes')
-  const letGoAgain = await blocked(t, connectionString, 'second')
+  const letGoAgain = await blocked(t, connectionString)
   const other = await start({ ref: 'two' })
-  await eventually(t, 'it is in the second step', async () => await waiting() === 1)
+  await eventually(t, 'it is in the first step', async () => await waiting() === 1)
   t.match(await ask('POST /agent/workflow/cancel', { token: users.chief, body: { workflowId: other } }), { status: 200 })
   await letGoAgain()
   await eventually(t, 'nobody runs it', async () => (await run("select from tenantry_queue.job where task = 'workflow.run' and state < 'completed'")).length === 0)
-  t.match(await status(other), { status: 'canceled', steps: [{ id: 'first', status: 'completed' }, { id: 'second', status: 'skipped' }] })
-  t.same((await run('select title from notes')).map(({ title }) => title), ['first'], 'the step that ran was undone')
+  t.match(await status(other), { status: 'canceled', steps: [{ id: 'first', status: 'skipped' }, { id: 'second', status: 'skipped' }] })
+  t.same(await run('select title from notes'), [], 'what its step wrote was undone')
 })
 
 test('what is stored of a run is bounded, holds no secret, and goes with its tenant', async (t) => {
