@@ -1,0 +1,123 @@
+import type { FastifyInstance } from 'fastify'
+import type { ProviderEvent, Snapshot } from '../../../plugins/billing/providers/provider.js'
+import t, { type Test } from 'tap'
+import { noActor } from '../../../lib/audit.js'
+import { builtInPlans } from '../../../lib/plans.js'
+import { emitterOf } from '../../../plugins/webhooks/emitter.js'
+import { createNotices } from '../../../plugins/usage/notices.js'
+import { forEachEngine } from '../../helpers/postgres.js'
+import { testServer, type TestDocument } from '../../helpers/server.js'
+import { until } from '../../helpers/instances.js'
+
+/** Events are written, and nothing sends them. */
+const document: TestDocument = {
+  queue: { workers: 0 },
+  webhooks: [{ name: 'all', url: 'https://example.com/hook', events: ['secret.*', 'subscription.*', 'usage.*'] }]
+}
+
+interface Told { readonly type: string, readonly subject: string, readonly data: Record<string, unknown> }
+
+async function toldOf (app: FastifyInstance, tenant: string): Promise<Told[]> {
+  const rows = await app.db.selectFrom('tenantry.webhook_events').select(['type', 'subject', 'data']).where('tenant_id', '=', tenant).orderBy('place').execute()
+  return rows.map(({ type, subject, data }) => ({ type, subject, data: Object(data) }))
+}
+
+t.test('what happens to tenants is told in the transaction in which it happens', async (t) => {
+  await forEachEngine(t, async (t, engine) => {
+    const app = await testServer(t, document, { engine, tenants: ['free', { id: 'pro', plan: 'pro' }, 'billed', 'used', 'months'] })
+    await t.test('a secret that is rotated', (t) => rotated(t, app))
+    await t.test('a subscription that begins, changes and ends', (t) => subscribed(t, app))
+    await t.test('a limit that is reached, once', (t) => reached(t, app))
+    await t.test('and again in the next period', (t) => again(t, app))
+  })
+})
+
+async function rotated (t: Test, app: FastifyInstance): Promise<void> {
+  for (const tenant of ['free', 'pro']) await app.secrets.put(tenant, { key: 'K', value: 'the first value' }, noActor)
+  t.strictSame(await toldOf(app, 'pro'), [], 'a value that is stored is no rotation')
+  await app.secrets.rotate('pro', { key: 'K', newValue: 'the second value', gracePeriodDays: 1 }, noActor)
+  t.strictSame(await toldOf(app, 'pro'), [{ type: 'secret.rotated', subject: 'secret:K', data: { key: 'K' } }], 'the key, and nothing of the value')
+  await t.rejects(app.secrets.rotate('pro', { key: 'L', newValue: 'x', gracePeriodDays: 1 }, noActor), { code: 'TENANTRY_NOT_FOUND' })
+  await t.rejects(app.secrets.rotate('free', { key: 'K', newValue: 'x', gracePeriodDays: 1 }, noActor), { code: 'TENANTRY_PLAN_LIMIT' })
+  t.strictSame(await toldOf(app, 'free'), [], 'a rotation that is refused')
+  t.equal((await toldOf(app, 'pro')).length, 1)
+}
+
+async function subscribed (t: Test, app: FastifyInstance): Promise<void> {
+  const day = 86_400_000
+  const from = new Date(Date.now() - 3_600_000)
+  let events = 0
+  const tell = async (changed: Partial<Snapshot>, id = `e-${++events}`) => {
+    const at = new Date(from.getTime() + events * 1000)
+    const snapshot: Snapshot = {
+      id: 's-1',
+      tenant: 'billed',
+      customerId: 'c-1',
+      productIds: ['p-1'],
+      status: 'active',
+      startedAt: from,
+      periodStart: from,
+      periodEnd: new Date(from.getTime() + 30 * day),
+      cancelAtPeriodEnd: false,
+      endedAt: null,
+      pastDueSince: null,
+      paymentMethod: 'card',
+      asOf: at,
+      ...changed
+    }
+    const event: ProviderEvent = { id, type: 'subscription.updated', at, tenant: 'billed', subscriptionId: 's-1', snapshot, payment: null }
+    return await app.billing.receive('payprov', event)
+  }
+  const kinds = async () => (await toldOf(app, 'billed')).map(({ type, data }) => `${type} ${String(data['status'])}`)
+  await tell({})
+  t.match(await toldOf(app, 'billed'), [{ type: 'subscription.created', subject: 'subscription:payprov:s-1', data: { provider: 'payprov', id: 's-1', status: 'active', cancelAtPeriodEnd: false } }])
+  t.equal(await tell({}, 'e-1'), 'duplicate')
+  await tell({})
+  t.strictSame(await kinds(), ['subscription.created active'], 'what changes nothing is not told')
+  await tell({ cancelAtPeriodEnd: true })
+  await tell({ status: 'canceled', endedAt: new Date() })
+  await tell({ status: 'canceled', endedAt: new Date() }, 'e-3')
+  t.strictSame(await kinds(), ['subscription.created active', 'subscription.updated active', 'subscription.canceled canceled'])
+  t.strictSame(await toldOf(app, ''), [], 'the platform has no subscription of its own')
+}
+
+async function reached (t: Test, app: FastifyInstance): Promise<void> {
+  const used = await app.usage.reserve('used', 'llm_tokens', 100_000)
+  const refusals = await Promise.allSettled(Array.from({ length: 20 }, () => app.usage.reserve('used', 'llm_tokens', 1)))
+  t.ok(refusals.every(({ status }) => status === 'rejected'))
+  await until(t, 'the limit is told', async () => (await toldOf(app, 'used')).length > 0)
+  await t.rejects(app.usage.reserve('used', 'llm_tokens', 1), { code: 'TENANTRY_PLAN_LIMIT' })
+  const period = new Date().toISOString().slice(0, 7)
+  t.strictSame(await toldOf(app, 'used'), [{ type: 'usage.limit_reached', subject: 'usage:llm_tokens', data: { metric: 'llm_tokens', period, plan: 'free', limit: 100_000, upgrade: { plan: 'pro', limit: 10_000_000 } } }])
+  await used.release()
+  for (let open = 0; open < 10; open++) await app.usage.take('used', 'connections')
+  await t.rejects(app.usage.take('used', 'connections'), { code: 'TENANTRY_PLAN_LIMIT' })
+  await until(t, 'the limit of connections is told', async () => (await toldOf(app, 'used')).some(({ data }) => data['metric'] === 'connections'))
+  t.equal((await toldOf(app, 'used')).length, 2)
+}
+
+async function again (t: Test, app: FastifyInstance): Promise<void> {
+  let time = Date.UTC(2026, 0, 31, 23, 59, 59)
+  const { db, engine, log } = app
+  const plan = builtInPlans.of('free')
+  // Each with a memory of its own, as two processes have.
+  const servers = [1, 2].map(() => createNotices({ emitter: emitterOf(app), plans: builtInPlans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: () => time, log }))
+  const tell = async () => {
+    for (const server of servers) {
+      server.reached('months', 'ai_cost', plan)
+      server.reached('months', 'rooms', plan)
+      server.reached('nobody', 'ai_cost', plan)
+    }
+    await Promise.all(servers.map((server) => server.close()))
+    return (await toldOf(app, 'months')).map(({ data: { metric, period } }) => `${String(metric)} ${String(period)}`).sort()
+  }
+  t.strictSame(await tell(), ['ai_cost 2026-01', 'rooms 2026-01-31'])
+  t.strictSame(await tell(), ['ai_cost 2026-01', 'rooms 2026-01-31'])
+  time += 1000
+  t.strictSame(await tell(), ['ai_cost 2026-01', 'ai_cost 2026-02', 'rooms 2026-01-31', 'rooms 2026-02-01'])
+  const kept = async () => await db.selectFrom('tenantry.usage_notices').select('period').where('tenant_id', '=', 'months').orderBy('period').execute()
+  time += 62 * 86_400_000
+  await servers[0]?.sweep()
+  t.strictSame(await kept(), [{ period: '2026-02' }, { period: '2026-02-01' }], 'notices of periods that are long over are removed')
+  t.strictSame(await toldOf(app, 'nobody'), [], 'a tenant that is not there')
+}
