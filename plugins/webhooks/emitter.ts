@@ -1,9 +1,10 @@
 /** What plugins tell events by that are not of entities: null where no plugin sends webhooks. */
+import type {} from './index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Webhooks } from './service.js'
 
 export type Emitter = Pick<Webhooks, 'emit' | 'wake'>
 
 export function emitterOf (app: FastifyInstance): Emitter | null {
-  return app.hasDecorator('webhooks') ? app.getDecorator<Webhooks>('webhooks') : null
+  return app.hasDecorator('webhooks') ? app.webhooks : null
 }

@@ -121,7 +121,7 @@ async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readon
   const owners = [...new Set(rows.map(({ tenant }) => tenant))]
   const { rows: full } = await sql<{ tenant: string }>`
     select tenant from unnest(${owners}::text[]) tenant, lateral (
-      select count(*) as waiting from (select from tenantry.webhook_deliveries where tenant_id = tenant and status = 'pending' limit ${maxWaiting}::int) some) w
+      select count(*) as waiting from (select from tenantry.webhook_deliveries where tenant_id = tenant and status = 'pending' limit ${maxWaiting}::int) held) w
     where waiting >= ${maxWaiting}::int`.execute(transaction)
   const overfull = new Set(full.map(({ tenant }) => tenant))
   for (const { tenant } of rows) if (overfull.has(tenant)) refused.set(tenant, (refused.get(tenant) ?? 0) + 1)

@@ -16,7 +16,7 @@ import { everyHour } from '../../lib/database/sweeping.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake } from '../../lib/secrets/master-key.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
-import { requireDecorator } from '../requirement.js'
+import { requireDecorator, requireWhole } from '../requirement.js'
 import { createDispatcher } from './dispatcher.js'
 import { createHearers } from './hearers.js'
 import { createSigningSecrets } from './secret.js'
@@ -41,6 +41,8 @@ export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {
   readonly env?: Env | undefined
   /** Whether this process sends; another of the database may. Default: true. */
   readonly deliver?: boolean | undefined
+  /** Milliseconds that a receiver has, until the last byte of its answer; 1 to 20,000. Default: 10,000. */
+  readonly timeoutMs?: number | undefined
   /** Milliseconds that attempts have to end when the server stops; then they are handed back. Default: 8500, so that a stop takes no longer than 10 s. */
   readonly stopTimeoutMs?: number | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
@@ -51,8 +53,9 @@ const noticeMs = 20 // in which many wakes are one notice
 
 /** Rejects for a webhook that is none, and with a master key that is none. */
 export async function webhooks (app: FastifyInstance, options: WebhooksOptions): Promise<void> {
-  const { webhooks: declared = [], env = process.env, deliver = true, stopTimeoutMs = 8500, now = Date.now, ...settings } = options
+  const { webhooks: declared = [], env = process.env, deliver = true, timeoutMs = 10_000, stopTimeoutMs = 8500, now = Date.now, ...settings } = options
   for (const [decorator, plugin] of [['engine', 'database'], ['outbound', 'outbound']] as const) requireDecorator(app, decorator, plugin, 'webhooks')
+  requireWhole('timeoutMs', timeoutMs, 1, 20_000)
   const { engine, db, events, log } = app
   const sent = outboundOf(declared)
   if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
@@ -71,7 +74,7 @@ export async function webhooks (app: FastifyInstance, options: WebhooksOptions):
   let tenants: TenantWebhooks | null = null
   const hearers = createHearers({ platform, tenants: () => tenants, db, events })
   const secrets = createSigningSecrets({ db, events, cipher, now })
-  const dispatcher = deliver ? createDispatcher({ db, hearers, send: createSend({ app, hearers, secrets, cipher, now }), log, now }) : null
+  const dispatcher = deliver ? createDispatcher({ db, hearers, send: createSend({ app, hearers, secrets, cipher, now, timeoutMs }), log, now }) : null
   const notice = dispatcher === null ? createNotice(app) : null
   const service = createWebhooks({
     dbFor: (tenant) => engine.kyselyFor(tenant),

@@ -16,9 +16,6 @@ import { SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { callbackPlace } from '../../lib/secrets/webhook-places.js'
 import { nextAttempt } from './retry.js'
 
-/** Milliseconds that a receiver has, until the last byte of its answer. */
-export const timeoutMs = 10_000
-
 const gone = 410 // the receiver wants no more of it (Standard Webhooks)
 
 export interface SenderParts {
@@ -27,6 +24,8 @@ export interface SenderParts {
   readonly secrets: SigningSecrets
   readonly cipher: SecretCipher
   readonly now: () => number
+  /** Milliseconds that a receiver has, until the last byte of its answer. */
+  readonly timeoutMs: number
 }
 
 /** Makes the attempt; rejects only where the database cannot be asked, or the signal ends it. */
@@ -39,7 +38,7 @@ interface Target {
   readonly trusted: boolean
 }
 
-export function createSend ({ app, hearers, secrets, cipher, now }: SenderParts): Send {
+export function createSend ({ app, hearers, secrets, cipher, now, timeoutMs }: SenderParts): Send {
   async function targetOf (attempt: Attempt): Promise<Target | string | null> {
     const { tenant, endpoint, sealed, id } = attempt
     if (sealed !== null) return await ofCallback(tenant, cipher.decrypt(callbackPlace(tenant, id), sealed))
@@ -68,7 +67,7 @@ export function createSend ({ app, hearers, secrets, cipher, now }: SenderParts)
 
   return async (attempt, signal) => {
     const { attempts, giveUpAt, tenant, messageId, type, at, data } = attempt
-    const ended = (status: number | null, error: string): Ending => ({ delivered: false, status, error, again: nextAttempt(attempts, new Date(now()), giveUpAt) })
+    const ended = (status: number | null, error: string, called = true): Ending => ({ delivered: false, status, error, again: nextAttempt(attempts, new Date(now()), giveUpAt, called) })
     try {
       const target = await targetOf(attempt)
       if (target === null) return { delivered: false, status: null, error: 'the document has no webhook of this name any more', again: null }
@@ -81,15 +80,15 @@ export function createSend ({ app, hearers, secrets, cipher, now }: SenderParts)
       return ended(status, status >= 300 && status < 400 ? 'it answered with a redirect, which is not followed' : 'it answered with an error')
     } catch (error) {
       if (signal.aborted) throw error
-      const reason = reasonOf(error)
+      const reason = reasonOf(error, timeoutMs)
       if (reason === null) throw error
-      return ended(null, reason)
+      return ended(null, reason, !isFailure(error, 'providerBusy'))
     }
   }
 }
 
 /** For the log of deliveries; null: it says nothing of the receiver. */
-function reasonOf (error: unknown): string | null {
+function reasonOf (error: unknown, timeoutMs: number): string | null {
   if (isFailure(error, 'addressRefused')) return 'the address is private, or may not be called: it was refused before anything was sent'
   if (isFailure(error, 'providerTimeout')) return `no answer within ${timeoutMs / 1000} s`
   if (isFailure(error, 'providerFailed')) return 'no connection, or an answer that is no answer or too large'

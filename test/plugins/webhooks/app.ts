@@ -1,0 +1,119 @@
+/** The plugin webhooks in an app of its own, with what it needs and nothing else; and receivers. */
+import type { Test } from 'tap'
+import type { ServerResponse } from 'node:http'
+import type { OutboundWebhook } from '../../../lib/config/schema/webhook.js'
+import type { DatabaseSection } from '../../helpers/postgres.js'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { compileOutboundWebhook, tenantWebhookSources } from '../../../lib/compiler/outbound-webhook.js'
+import { FaultList } from '../../../lib/config/faults.js'
+import auth from '../../../plugins/auth/index.js'
+import database from '../../../plugins/database.js'
+import outbound from '../../../plugins/outbound/index.js'
+import secrets from '../../../plugins/secrets/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import webhooks, { webhookRoutes, type WebhooksOptions } from '../../../plugins/webhooks/index.js'
+import { Webhook } from 'standardwebhooks'
+import { remote, type Arrived, type Remote } from '../../helpers/remote.js'
+import { scanLog } from '../../helpers/log-scan.js'
+import { testMasterKey } from '../../helpers/server.js'
+import { signToken, testSecret } from '../../helpers/tokens.js'
+import { caller, type Ask } from '../../http/caller.js'
+import { fakeClock } from '../secrets/app.js'
+
+export type Clock = ReturnType<typeof fakeClock>
+
+export interface OpenOptions extends WebhooksOptions {
+  readonly clock?: Clock
+  /** By tenant: what its document would have. */
+  readonly tenants?: Readonly<Record<string, readonly OutboundWebhook[]>>
+  /** Default: the loopback. */
+  readonly allow?: readonly string[]
+}
+
+export interface Opened {
+  readonly app: FastifyInstance
+  readonly clock: Clock
+  /** The administrator of a tenant; without one, of the platform. */
+  readonly as: (tenant?: string) => Ask
+  /** Writes events of an entity, each in a transaction of its own, and wakes. */
+  readonly tell: (tenant: string, ...values: readonly unknown[]) => Promise<void>
+  /** Sets the clock forward, and wakes. */
+  readonly forward: (ms: number) => void
+}
+
+export async function open (t: Test, engine: DatabaseSection, { clock = fakeClock(Date.now()), tenants = {}, allow = ['127.0.0.1'], ...options }: OpenOptions = {}): Promise<Opened> {
+  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  t.teardown(() => app.close())
+  await app.register(database, { ...engine, migrate: 'auto' })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(outbound, { egress: { allow }, now: clock.now })
+  await app.register(webhooks, { masterKey: testMasterKey, now: clock.now, env: {}, ...options })
+  await app.register(secrets, { masterKey: testMasterKey })
+  await app.register(webhookRoutes)
+  app.webhooks.useTenants(async (tenant) => ({ version: 1, webhooks: (tenants[tenant] ?? []).map((one) => compiled(one)) }))
+  await app.ready()
+  for (const id of Object.keys(tenants)) {
+    if (await app.tenants.get(id) !== null) continue
+    await app.tenants.create({ id, name: id })
+    await app.db.insertInto('tenantry.tenant_configs').values({ tenant_id: id, version: 1, document: '{}', created_by: 'ada' }).execute()
+  }
+  return {
+    app,
+    clock,
+    as: (tenant) => caller(t, app, { token: signToken({ role: 'admin', sub: 'ada', ...tenant !== undefined && { tenant_id: tenant } }) }),
+    async tell (tenant, ...values) {
+      for (const value of values) await app.db.transaction().execute((transaction) => app.webhooks.emit(transaction, { tenant, type: 'entity.updated', subject: 'notes:1', data: { value }, at: new Date(clock.now()) }))
+      app.webhooks.wake()
+    },
+    forward (ms) {
+      clock.forward(ms)
+      app.webhooks.wake()
+    }
+  }
+}
+
+function compiled (webhook: OutboundWebhook) {
+  const faults = new FaultList()
+  const made = compileOutboundWebhook(webhook, '', { faults, env: {}, sources: tenantWebhookSources }, 'tenant')
+  faults.throwIfAny()
+  return made
+}
+
+export interface Receiver extends Remote {
+  /** What it answers from now on. */
+  answer: (request: Arrived, response: ServerResponse) => void
+  /** The `data.value` of what came. */
+  values (): unknown[]
+}
+
+/** Answers 204 until it is told otherwise. */
+export async function receiver (t: Test): Promise<Receiver> {
+  const held: { receiver?: Receiver } = {}
+  const own = await remote(t, (request, response) => { held.receiver?.answer(request, response) })
+  held.receiver = Object.assign(own, {
+    answer: (_request: Arrived, response: ServerResponse) => { response.writeHead(204).end() },
+    values: () => own.requests.map(({ body }) => JSON.parse(body).data.value)
+  })
+  return held.receiver
+}
+
+/** Verifies a delivery as its receiver would, while the clock is that of the machine. */
+export function verify (secret: string, { body, headers }: Arrived): unknown {
+  return new Webhook(secret, secret.startsWith('whsec_') ? {} : { format: 'raw' }).verify(body, {
+    'webhook-id': String(headers['webhook-id']), 'webhook-timestamp': String(headers['webhook-timestamp']), 'webhook-signature': String(headers['webhook-signature'])
+  })
+}
+
+const deadline = 15_000 // ms
+
+/** Waits until it is so; the test fails when it has not come. */
+export async function until (t: Test, what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
+  const end = performance.now() + deadline
+  while (performance.now() < end) {
+    if (await isSo()) return
+    await sleep(10)
+  }
+  t.fail(`${what}: not within ${deadline} ms`)
+}
