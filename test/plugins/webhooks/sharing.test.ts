@@ -1,0 +1,113 @@
+/** Tenants, the platform and several processes share what sends webhooks. */
+import type { ServerResponse } from 'node:http'
+import { test } from 'tap'
+import { signToken } from '../../helpers/tokens.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { caller, refused } from '../../http/caller.js'
+import { fakeClock } from '../secrets/app.js'
+import { open, receiver, until, verify, type Receiver } from './app.js'
+
+const events = ['entity.*']
+const to = ({ origin }: Receiver, name = 'out') => ({ name, url: `${origin}/`, events })
+
+async function own (t: Parameters<typeof postgresDatabase>[0]) {
+  const { connectionString } = await postgresDatabase(t)
+  return { provider: 'postgres' as const, postgres: { connectionString } }
+}
+
+test('a tenant hears its own events only, the platform those of all', async (t) => {
+  const [acme, globex, platform] = [await receiver(t), await receiver(t), await receiver(t)]
+  const key = secretText('a signing secret of the platform', 'a signing secret')
+  const { app, as, tell } = await open(t, await own(t), {
+    webhooks: [{ name: 'all', url: `${platform.origin}/`, events: ['entity.updated', 'secret.*'], secret: key }],
+    tenants: { acme: [to(acme)], globex: [to(globex), to(globex, 'twice')], silent: [{ ...to(acme), events: ['secret.rotated'] }] }
+  })
+  await tell('acme', 'a')
+  await tell('globex', 'g')
+  await tell('silent', 's')
+  await tell('', 'p')
+  await until(t, 'all have heard', () => acme.requests.length === 1 && globex.requests.length === 2 && platform.requests.length === 4)
+  t.strictSame([acme.values(), globex.values(), platform.values().sort()], [['a'], ['g', 'g'], ['a', 'g', 'p', 's']])
+  for (const request of platform.requests) t.match(verify(key, request), { type: 'entity.updated' })
+  t.equal(new Set(globex.requests.map(({ headers }) => headers['webhook-id'])).size, 1, 'one event, one id')
+  await until(t, 'nothing is left', async () => (await app.db.selectFrom('tenantry.webhook_deliveries').select('id').where('status', '=', 'pending').execute()).length === 0)
+  t.equal(acme.requests.length, 1)
+
+  const { body: { data: [delivery] = [] } } = await as('acme')('GET /webhooks/deliveries')
+  const id = String(delivery?.['id'])
+  refused(t, await as('globex')(`POST /webhooks/deliveries/${id}/redeliver`), 404, 'NOT_FOUND')
+  refused(t, await as()(`POST /webhooks/deliveries/${id}/redeliver`), 404, 'NOT_FOUND')
+  refused(t, await as('acme')('POST /webhooks/deliveries/1/redeliver'), 400, 'VALIDATION_FAILED')
+  refused(t, await as('acme')('GET /webhooks/deliveries?status=lost'), 400, 'VALIDATION_FAILED')
+  refused(t, await as('acme')('GET /webhooks/deliveries?event=entity'), 400, 'VALIDATION_FAILED')
+  t.equal((await as('acme')('GET /webhooks/deliveries?event=secret.rotated')).body.data?.length, 0)
+  t.equal((await as()('GET /webhooks/deliveries?status=delivered&limit=3')).body.data?.length, 3)
+  const user = caller(t, app, { token: signToken({ sub: 'u', role: 'user', tenant_id: 'acme', permissions: ['webhooks:read'] }) })
+  t.equal((await user('GET /webhooks/deliveries')).status, 200)
+  refused(t, await user('GET /webhooks/secret'), 403, 'FORBIDDEN')
+  refused(t, await user(`POST /webhooks/deliveries/${id}/redeliver`), 403, 'FORBIDDEN')
+  refused(t, await caller(t, app)('GET /webhooks/deliveries'), 401, 'TOKEN_MISSING')
+  t.equal((await as('acme')(`POST /webhooks/deliveries/${id}/redeliver`)).status, 202)
+  await until(t, 'it came again', () => acme.requests.length === 2)
+  t.equal(acme.requests[1]?.headers['webhook-id'], acme.requests[0]?.headers['webhook-id'])
+  t.same((await app.db.selectFrom('tenantry.audit_log').select(['tenant_id as tenant', 'user_id as user', 'target']).where('action', '=', 'webhook.redeliver').execute()), [{ tenant: 'acme', user: 'ada', target: id }])
+})
+
+test('a receiver that hangs holds its tenant\'s places and no others', async (t) => {
+  const [hangs, answers] = [await receiver(t), await receiver(t)]
+  hangs.answer = () => {}
+  const { app, tell } = await open(t, await own(t), { timeoutMs: 20_000, stopTimeoutMs: 100, tenants: { acme: [to(hangs)], globex: [to(answers)] } })
+  await app.db.transaction().execute(async (transaction) => {
+    for (let index = 0; index < 100; index++) await app.webhooks.emit(transaction, { tenant: 'acme', type: 'entity.created', subject: `notes:${index}`, data: { value: index }, at: new Date() })
+  })
+  app.webhooks.wake()
+  await until(t, 'its places are taken', () => hangs.requests.length === 8)
+  await tell('globex', 1, 2, 3)
+  await until(t, 'the other is served', () => answers.requests.length === 3)
+  t.strictSame(answers.values(), [1, 2, 3])
+  t.equal(hangs.requests.length, 8, 'while the first still hangs')
+})
+
+test('what a process had that is gone, another takes over; the first writes nothing any more', async (t) => {
+  const hears = await receiver(t)
+  const engine = await own(t)
+  const clock = fakeClock(Date.now())
+  const tenants = { acme: [to(hears)] }
+  const held: ServerResponse[] = []
+  hears.answer = (_request, response) => { held.push(response) }
+  const first = await open(t, engine, { clock, tenants, timeoutMs: 20_000, stopTimeoutMs: 100 })
+  await first.tell('acme', 1, 2)
+  await until(t, 'the first has it', () => held.length === 1)
+  const second = await open(t, engine, { clock, tenants, timeoutMs: 20_000 })
+  hears.answer = (_request, response) => { response.end() }
+  second.forward(31_000)
+  await until(t, 'the second has delivered both', () => hears.requests.length === 3)
+  t.strictSame(hears.values(), [1, 1, 2])
+  const log = async () => (await second.as('acme')('GET /webhooks/deliveries')).body.data?.map(({ status, attempts }) => `${String(status)} ${String(attempts)}`).sort()
+  await until(t, 'the log says so', async () => (await log())?.every((line) => line.startsWith('delivered')) === true)
+  held[0]?.writeHead(500).end()
+  await first.app.close()
+  t.strictSame(await log(), ['delivered 1', 'delivered 2'])
+})
+
+test('who only writes tells those who send', async (t) => {
+  const hears = await receiver(t)
+  const engine = await own(t)
+  const tenants = { acme: [to(hears)] }
+  const writes = await open(t, engine, { tenants, deliver: false })
+  await open(t, engine, { tenants })
+  await writes.tell('acme', 1)
+  await until(t, 'it arrives', () => hears.requests.length === 1)
+  const { app } = writes
+  await app.db.transaction().execute((transaction) => app.webhooks.callback(transaction, { tenant: 'acme', url: `${hears.origin}/done?token=of-the-callback`, secret: null, trusted: false, type: 'workflow.completed', data: { value: 'run' }, subject: 'run', at: new Date() }))
+  app.webhooks.wake()
+  await until(t, 'the callback arrives', () => hears.requests.length === 2)
+  const [, callback] = hears.requests
+  t.match(callback, { path: '/done?token=of-the-callback' })
+  if (callback !== undefined) t.match(verify(await app.webhooks.secretOf('acme'), callback), { type: 'workflow.completed', data: { value: 'run' } })
+  const rows = await app.db.selectFrom('tenantry.webhook_deliveries').selectAll().where('endpoint', '=', '').execute()
+  t.match(rows, [{ url: `${hears.origin}/done`, sealed: Buffer }])
+  t.notOk(rows[0]?.sealed?.includes('of-the-callback'))
+  t.match((await writes.as('acme')('GET /webhooks/deliveries')).body.data?.find(({ event }) => event === 'workflow.completed'), { webhook: null, url: `${hears.origin}/done` })
+})
