@@ -2,9 +2,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { TestDocument } from '../../helpers/server.js'
+import type { Journal, RunText } from '../../../plugins/workflows/journal.js'
+import type { HeldRun } from '../../../plugins/workflows/store.js'
 import { CompiledQuery } from 'kysely'
 import pg from 'pg'
 import { test } from 'tap'
+import { createDurableJournal } from '../../../plugins/workflows/durable-journal.js'
+import { Interrupted } from '../../../plugins/workflows/journal.js'
+import { createRunStore } from '../../../plugins/workflows/store.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
@@ -131,7 +136,6 @@ test('a process that was thought dead writes nothing, and one whose run was canc
   await letGo()
   t.match(await ended(id), { status: 'completed', steps: [{ status: 'completed' }, { status: 'completed' }] })
   t.same((await run('select title from notes order by title')).map(({ title }) => title), ['first', 'second'], 'each step was done once: what the first one wrote was undone')
-  t.same(await run('select attempt from tenantry.workflow_runs'), [{ attempt: 2 }], 'the one that has it was not disturbed')
   t.match(await run("select state from tenantry_queue.job where task = 'workflow.run' and state not in ('completed', 'active')"), [])
 
   await run('delete from notes')
@@ -190,4 +194,47 @@ test('a workflow that is sent is bound as the tenant\'s own text is', async (t) 
   const writer = signToken({ sub: 'writer', role: 'user', tenant_id: 'a', permissions: ['config:write'] })
   t.equal((await send({ steps: [read] }, writer)).status, 202)
   refused(t, await send({ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: '{{secret:KEY}}' }] }] }, writer), 403, 'FORBIDDEN')
+})
+
+test('what an attempt writes that has lost its run is refused, statements of its steps included', async (t) => {
+  const { ask, sender, run, start } = await world(t)
+  const id = await start({ ref: 'two' })
+  const store = createRunStore((tenant) => sender.engine.kyselyFor(tenant))
+  const taken = async () => {
+    const held = await store.take('a', id)
+    if (held === undefined) throw new Error('the run is gone')
+    return held
+  }
+  const journalOf = async (held: HeldRun) => createDurableJournal({ engine: sender.engine, run: held, outcomes: await store.outcomes('a', id), databaseSteps: new Set(), signal: new AbortController().signal })
+  const completed = { status: 'completed', result: '1', error: null } as const
+  const writing = (title: string) => async (text: RunText) => {
+    await text({ statement: { text: "insert into notes (tenant_id, title) values ('a', $1) returning title" }, values: [title], answer: 'record' })
+    return completed
+  }
+  const refuses = async (journal: Journal, step: string) => {
+    await t.rejects(async () => await journal.started(step), Interrupted)
+    await t.rejects(async () => await journal.finished(step, completed), Interrupted)
+    await t.rejects(journal.database(step, writing(step)), Interrupted)
+  }
+
+  const first = await taken()
+  const ofFirst = await journalOf(first)
+  await ofFirst.started('called')
+  const second = await taken()
+  t.match([first.attempt, second.attempt], [1, 2])
+  await refuses(ofFirst, 'called')
+  await refuses(ofFirst, 'stale')
+  t.same(await sender.db.transaction().execute((transaction) => store.end(transaction, first, { status: 'completed', result: '1' })), false)
+  t.same(await store.heldOf('a', [first, second]), new Set([id]))
+
+  const ofSecond = await journalOf(second)
+  await ofSecond.database('written', writing('written'))
+  await refuses(ofSecond, 'written')
+  await ofSecond.started('called')
+  await ofSecond.finished('called', completed)
+  await t.rejects(async () => await ofSecond.finished('large', { status: 'completed', result: JSON.stringify('x'.repeat(1_048_576)), error: null }), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
+  t.equal((await ask('POST /agent/workflow/cancel', { token: users.anna, body: { workflowId: id } })).status, 200)
+  await refuses(ofSecond, 'late')
+  t.same(await run('select title from notes'), [{ title: 'written' }])
+  t.same(await run('select step, status from tenantry.workflow_steps order by step'), [{ step: 'called', status: 'completed' }, { step: 'written', status: 'completed' }])
 })
