@@ -8,6 +8,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { HearerBook } from './hearers.js'
 import type { Send } from './send.js'
 import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isFailure } from '../../lib/errors.js'
 import { fanOut } from './fan-out.js'
@@ -52,6 +53,8 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
   const ofOwner = new Map<string, number>()
   const draining = new AbortController()
   const ending = new AbortController()
+  // Each attempt listens.
+  setMaxListeners(maxInAll + 1, ending.signal)
   let loop: Promise<void> = Promise.resolve()
   let woken = false
   let wakeUp = () => {}
@@ -125,6 +128,7 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
 
   /** Never rejects. What cannot be written down is done again, when this process's hold on it ends. */
   async function make (attempt: Attempt): Promise<void> {
+    if (ending.signal.aborted) return
     const told = { delivery: attempt.id, tenant: attempt.tenant, webhook: attempt.endpoint, attempt: attempt.attempts }
     try {
       const ended = await send(attempt, ending.signal)
