@@ -1,0 +1,98 @@
+/** Webhooks of the whole server: writes of routes are told, in the transaction of the write. */
+import type { TestDocument } from '../../helpers/server.js'
+import { test } from 'tap'
+import { remoteCaller, caller } from '../../http/caller.js'
+import { startInstance } from '../../helpers/instances.js'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { receiver, until, verify, type Receiver } from './app.js'
+
+const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
+const tables: TestDocument['tables'] = {
+  notes: { tenantScoped: true, softDelete: true, columns: { id, title: { type: 'text', notNull: true, unique: true }, token: { type: 'text' } } },
+  settings: { columns: { id, name: { type: 'text' } } }
+}
+const routes: TestDocument['routes'] = [
+  { path: '/notes', method: 'post', queries: [{ table: 'notes', operation: 'insert' }] },
+  { path: '/notes/:id', method: 'patch', queries: [{ table: 'notes', operation: 'update', id: '{{params.id}}' }] },
+  { path: '/notes/:id', method: 'delete', softDelete: { enabled: true }, queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] },
+  { path: '/both', method: 'post', queries: [{ table: 'notes', operation: 'insert', alias: 'first', data: { title: '{{body.first}}' } }, { table: 'notes', operation: 'insert', alias: 'second', data: { title: '{{body.second}}' } }] },
+  { path: '/settings', method: 'post', queries: [{ table: 'settings', operation: 'insert' }] },
+  { path: '/papers', method: 'post', firebaseQueries: [{ collection: 'papers', operation: 'add' }] },
+  { path: '/sealed', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.title}}', token: '{{secret:token}}' } }] }
+]
+
+function document (platform?: Receiver): TestDocument {
+  return {
+    tables,
+    routes,
+    egress: { allow: ['127.0.0.1'] },
+    ...platform !== undefined && { webhooks: [{ name: 'all', url: `${platform.origin}/{{env.HOOK}}`, events: ['entity.*'], secret: '{{env.HOOK_SECRET}}' }] }
+  }
+}
+
+const env = { HOOK: 'of-the-platform', HOOK_SECRET: 'whsec_c2VjcmV0IG9mIHRoZSBwbGF0Zm9ybQ==' }
+const admin = (tenant?: string) => ({ token: signToken({ role: 'admin', sub: 'ada', ...tenant !== undefined && { tenant_id: tenant } }) })
+
+/** What came, in short. */
+const told = ({ requests }: Receiver) => requests.map(({ body }) => {
+  const { type, data: { table, record } } = JSON.parse(body)
+  return `${String(type)} ${String(table)} ${String(record.title ?? record.name)}`
+})
+
+test('what routes write is told to who listens, and nothing of what failed', (t) => forEachEngine(t, async (t, engine) => {
+  const [hears, platform] = [await receiver(t), await receiver(t)]
+  // With row-level security a tenant's request writes rows of its tenant only, and what it changes of nobody's is the platform's to hear.
+  const section = engine.provider === 'postgres' ? { ...engine, postgres: { ...engine.postgres, connectionString: (await postgresDatabase(t, { role: 'owner' })).connectionString, rowLevelSecurity: true } } : engine
+  const app = await testServer(t, document(platform), { engine: section, tenants: ['acme', 'globex'], env })
+  const ask = caller(t, app, admin('acme'))
+  t.equal((await ask('POST /notes', { body: { title: 'before' } })).status, 201)
+  await ask('POST /tenant/secrets', { body: { key: 'token', value: 'a secret that nobody hears' } })
+  t.equal((await ask('POST /tenant/config', { body: { webhooks: [{ name: 'out', url: `${hears.origin}/`, events: ['entity.*'] }, { name: 'in', url: 'http://169.254.169.254/latest', events: ['entity.deleted'] }] } })).status, 200)
+
+  const created = await ask('POST /notes', { body: { title: 'one' } })
+  t.match(created, { status: 201, body: { title: 'one' } })
+  t.equal((await ask('POST /notes', { body: { title: 'one' } })).status, 409)
+  t.equal((await ask('POST /both', { body: { first: 'undone', second: 'one' } })).status, 409)
+  t.equal((await ask('POST /both', { body: { first: 'two', second: 'three' } })).status, 200)
+  t.equal((await ask('POST /notes', { body: [{ title: 'four' }, { title: 'five' }] })).status, 201)
+  t.equal((await ask(`PATCH /notes/${String(created.body['id'])}`, { body: { title: 'six' } })).status, 200)
+  t.match(await ask(`DELETE /notes/${String(created.body['id'])}`), { status: 200, body: { softDeleted: true } })
+  t.equal((await ask('POST /settings', { body: { name: 'shared' } })).status, 201)
+  t.equal((await ask('POST /papers', { body: { title: 'paper' } })).status, 201)
+  t.equal((await ask('POST /sealed', { body: { title: 'sealed' } })).status, 201)
+  await caller(t, app, admin('globex'))('POST /notes', { body: { title: 'of another' } })
+
+  const own = ['one', 'two', 'three', 'four', 'five'].map((title) => `entity.created notes ${title}`)
+  const all = [...own, 'entity.updated notes six', 'entity.deleted notes six', 'entity.created papers paper', 'entity.created notes sealed'].sort()
+  await until(t, 'all of it is told', () => hears.requests.length >= all.length && platform.requests.length >= all.length + 3)
+  t.strictSame(told(hears).sort(), all)
+  t.strictSame(told(platform).sort(), [...all, 'entity.created notes before', 'entity.created notes of another', 'entity.created settings shared'].sort())
+  t.strictSame(told(hears).filter((line) => /one|six/.test(line)), ['entity.created notes one', 'entity.updated notes six', 'entity.deleted notes six'], 'in the order of the entity')
+  t.notMatch(hears.requests.map(({ body }) => body).join(), /a secret that nobody hears/)
+  t.ok(platform.requests.every((request) => request.path === '/of-the-platform' && verify(env.HOOK_SECRET, request) !== undefined))
+  await until(t, 'private addresses are refused', async () => (await ask('GET /webhooks/deliveries?event=entity.deleted')).body.data?.some(({ webhook, lastError }) => webhook === 'in' && /private/.test(String(lastError))) === true)
+  t.equal((await ask('POST /tenant/config', { body: {} })).status, 200)
+  const before = hears.requests.length
+  await ask('POST /notes', { body: { title: 'after' } })
+  await until(t, 'the platform hears of it', () => told(platform).includes('entity.created notes after'))
+  t.equal(hears.requests.length, before, 'without the webhook there is nobody to tell')
+}))
+
+test('an event outlives the server that wrote it, killed right after the commit', async (t) => {
+  const hears = await receiver(t)
+  const { connectionString } = await postgresDatabase(t)
+  const engine = { provider: 'postgres' as const, postgres: { connectionString } }
+  // It sends nothing itself, so that nothing is sent before it is gone.
+  const first = await startInstance(t, { ...document(), queue: { workers: 0 } }, engine)
+  await remoteCaller(t, first.address, admin())('POST /tenants', { body: { id: 'acme', name: 'Acme' } })
+  const ask = remoteCaller(t, first.address, admin('acme'))
+  t.equal((await ask('POST /tenant/config', { body: { webhooks: [{ name: 'out', url: `${hears.origin}/`, events: ['entity.created'] }] } })).status, 200)
+  t.equal((await ask('POST /notes', { body: { title: 'kept' } })).status, 201)
+  t.equal(await first.stop('SIGKILL'), null)
+  t.equal(hears.requests.length, 0)
+  await testServer(t, document(), { engine })
+  await until(t, 'another server tells it', () => hears.requests.length === 1)
+  t.strictSame(told(hears), ['entity.created notes kept'])
+})
