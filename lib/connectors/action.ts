@@ -63,7 +63,6 @@ export function compileAction (definition: ActionDefinition, shared: Readonly<Re
   const values = [path, method, bodyType, headers, query, body, ...secret === null ? [] : [secret]]
   const references = [...values.flatMap(({ references: read }) => read), ...computed.flatMap(([, { references: read }]) => read)]
   const copies = references.filter(({ source }) => source === 'params').length
-  const isObject = typeof definition.body === 'object' && definition.body !== null
   return Object.freeze({
     definition,
     method: fixedMethod,
@@ -74,7 +73,7 @@ export function compileAction (definition: ActionDefinition, shared: Readonly<Re
       return computed.length === 0 ? params : withComputed(params, computed, scope)
     },
     parts: (scope: Scope) => {
-      const value = body.evaluate(scope) ?? (isObject ? {} : undefined)
+      const value = body.evaluate(scope)
       const sent = methodOf(method, scope)
       const parameters = new URLSearchParams()
       queryText(parameters, membersOf(query.evaluate(scope), '/params/query'))

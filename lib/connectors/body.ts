@@ -13,7 +13,7 @@ const spread = '...'
 
 /**
  * Compiles a value as compileValue does, but that an object or a list whose templates all come to nothing is nothing
- * itself, and left out of what it stands in; and that the members of a member `...` are those of the object around it.
+ * itself, and left out of what it stands in, as the whole value never is; and that the members of a member `...` are those of the object around it.
  */
 export function compilePruned (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
   const references: Reference[] = []
@@ -35,7 +35,7 @@ function prunedPart (value: unknown, pointer: string, context: TemplateContext, 
   }
   if (Array.isArray(value)) {
     const items = value.map((item: unknown, index) => prunedPart(item, pointerTo(pointer, index), context, references, depth + 1))
-    return prunedItems(items)
+    return prunedItems(items, depth === 0)
   }
   const members = Object.entries(value).flatMap(([name, member]: [string, unknown]): [string, Part][] => {
     const at = pointerTo(pointer, name)
@@ -43,16 +43,17 @@ function prunedPart (value: unknown, pointer: string, context: TemplateContext, 
     context.faults.add(at, name === '__proto__' ? 'no member can be named "__proto__"' : 'the name of a member is no template')
     return []
   })
-  return prunedMembers(members)
+  return prunedMembers(members, depth === 0)
 }
 
-function prunedItems (items: readonly Part[]): Part {
+/** `stays`: the list, however little it holds. */
+function prunedItems (items: readonly Part[], stays: boolean): Part {
   const constant = items.every((item) => item.constant)
   return {
     constant,
     evaluate: (scope) => {
       const list: unknown[] = []
-      let given = constant
+      let given = constant || stays
       for (const item of items) {
         const value = item.evaluate(scope)
         if (value === undefined) continue
@@ -64,13 +65,13 @@ function prunedItems (items: readonly Part[]): Part {
   }
 }
 
-function prunedMembers (members: readonly (readonly [string, Part])[]): Part {
+function prunedMembers (members: readonly (readonly [string, Part])[], stays: boolean): Part {
   const constant = members.every(([, member]) => member.constant)
   return {
     constant,
     evaluate: (scope: Scope) => {
       const record: Record<string, unknown> = {}
-      let given = constant
+      let given = constant || stays
       for (const [name, member] of members) {
         const value = member.evaluate(scope)
         if (value === undefined) continue
