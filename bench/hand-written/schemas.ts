@@ -67,6 +67,13 @@ export const schemas = {
     },
     response: { 201: article, '4xx': error }
   },
+  touch: {
+    params: { type: 'object', required: ['id'], properties: { id: { type: 'string', format: 'uuid' } } },
+    response: {
+      200: { type: 'object', properties: { workflowId: { type: 'string' }, status: { type: 'string' }, result: article } },
+      '4xx': error
+    }
+  },
   greet: {
     params: { type: 'object', required: ['name'], properties: { name: { type: 'string', maxLength: 50 } } },
     querystring: { type: 'object', additionalProperties: false, properties: { page: { type: 'integer', minimum: 0, default: 1 } } },

@@ -4,6 +4,7 @@
  * cached token verification, and no work that the next request could not need.
  */
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { randomUUID } from 'node:crypto'
 import fastifyJwt from '@fastify/jwt'
 import rateLimit from '@fastify/rate-limit'
 import Fastify, { LogController } from 'fastify'
@@ -99,6 +100,17 @@ await serve(async ({ connectionString, jwtSecret }) => {
     const { rows } = await pool.query({ ...statements.insert, values: [request.user.tenant_id, title, body, status, views] })
     reply.code(201)
     return rows[0]
+  })
+
+  app.post<{ Params: { id: string } }>('/articles/:id/touch', { onRequest, schema: schemas.touch }, async request => {
+    const tenant = request.user.tenant_id
+    const { rows: [article] } = await pool.query({ ...statements.read, values: [tenant, request.params.id] })
+    if (article === undefined) throw new HttpError(404, 'Resource not found', 'TENANTRY_NOT_FOUND')
+    const { rows: [touched] } = await pool.query({ ...statements.touch, values: [tenant, article.id, article.views] })
+    if (touched === undefined) throw new HttpError(404, 'Resource not found', 'TENANTRY_NOT_FOUND')
+    const { rows: [read] } = await pool.query({ ...statements.read, values: [tenant, touched.id] })
+    if (read === undefined) throw new HttpError(404, 'Resource not found', 'TENANTRY_NOT_FOUND')
+    return { workflowId: randomUUID(), status: 'completed', result: read }
   })
 
   app.get<{ Params: { name: string }, Querystring: { page: number } }>('/greetings/:name', { onRequest, schema: schemas.greet }, async request => {

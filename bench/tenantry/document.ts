@@ -39,6 +39,19 @@ const document: ConfigInput = {
       queries: [{ table: 'articles', operation: 'insert' }]
     },
     {
+      path: '/articles/:id/touch',
+      method: 'post',
+      requireAuth: true,
+      request: { params: { id: { type: 'string', format: 'uuid' } }, body: {} },
+      workflow: {
+        steps: [
+          { id: 'article', type: 'database', operation: 'select', table: 'articles', single: true, filters: [{ column: 'id', value: '{{params.id}}' }] },
+          { id: 'touched', type: 'database', operation: 'update', table: 'articles', single: true, data: { views: '{{steps.article.result.views}}' }, filters: [{ column: 'id', value: '{{steps.article.result.id}}' }] },
+          { id: 'read', type: 'database', operation: 'select', table: 'articles', single: true, filters: [{ column: 'id', value: '{{steps.touched.result.id}}' }] }
+        ]
+      }
+    },
+    {
       path: '/greetings/:name',
       method: 'get',
       requireAuth: true,
