@@ -22,7 +22,7 @@ t.test('the smallest document has every default', async (t) => {
     auth: { registration: 'closed' },
     authProviders: {},
     mfa: {},
-    queue: { workers: 4 },
+    queue: { workers: 4, maxWaitingPerTenant: 100_000 },
     rbac: { enabled: false, rolesTable: 'roles', permissionsTable: 'permissions', userRolesTable: 'user_roles' },
     analytics: { enabled: false, excludePaths: [], serviceName: '', retentionDays: 30, buffer: { enabled: true, flushInterval: 10_000, maxSize: 1000 } }
   })

@@ -69,7 +69,7 @@ const complete = {
   authProviders: { idp: { issuer: 'i', jwksUri: 'https://a/b', audience: ['a'], projectId: 'p', tenantClaim: 't', roleClaim: 'a.b', algorithms: ['ES256', 'EdDSA'] } },
   auth: { registration: 'closed' },
   mfa: { enabled: false, issuer: 'i' },
-  queue: { workers: 4 },
+  queue: { workers: 4, maxWaitingPerTenant: 100_000 },
   rbac: { enabled: true, defaultRole: 'reader', rolesTable: 'platform_roles', permissionsTable: 'platform_permissions', userRolesTable: 'platform_user_roles' },
   analytics: { enabled: true, excludePaths: ['/health', '/own/*'], serviceName: 's', retentionDays: 1, buffer: { enabled: false, flushInterval: 2, maxSize: 3 } },
   server: { bodyLimit: 1, trustProxy: ['10.0.0.1'] },
