@@ -1,0 +1,214 @@
+/** Tries, time-outs and steps that other plugins run: on a bare Fastify with the workflows plugin, and on the runner with a clock of the test. */
+import type { Clock } from '../../../plugins/workflows/clock.js'
+import type { StepCall, StepRunners } from '../../../plugins/workflows/step-runners.js'
+import type { Step } from '../../../lib/config/schema/workflow.js'
+import type { Scope } from '../../../lib/compiler/types.js'
+import type { CompiledWorkflow } from '../../../lib/workflows/types.js'
+import type { Journal, StepOutcome } from '../../../plugins/workflows/journal.js'
+import { setTimeout } from 'node:timers/promises'
+import Fastify from 'fastify'
+import { test } from 'tap'
+import { FaultList } from '../../../lib/config/faults.js'
+import { failure, TenantryError } from '../../../lib/errors.js'
+import { compileWorkflow } from '../../../lib/workflows/index.js'
+import auth from '../../../plugins/auth/index.js'
+import configRoutes from '../../../plugins/config-routes/index.js'
+import database from '../../../plugins/database.js'
+import queue from '../../../plugins/queue/index.js'
+import rateLimit from '../../../plugins/rate-limit/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import { runWorkflow } from '../../../plugins/workflows/runner.js'
+import workflows from '../../../plugins/workflows/index.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { testSecret } from '../../helpers/tokens.js'
+
+const scope: Scope = { body: {}, params: {}, query: {}, headers: {}, auth: { sub: 'u1' }, tenant: { id: 'acme', config: {} }, secrets: new Map(), results: {}, fullAccess: false, input: { number: 1 } }
+
+/** Each text is a function of the test that the step runs, by its `prompt`. */
+type Does = Readonly<Record<string, (call: StepCall, members: Readonly<Record<string, unknown>>) => unknown>>
+
+const llm = (id: string, further: Partial<Step> = {}): Step => ({ id, type: 'llm', prompt: id, ...further })
+
+function compiled (steps: Step[]): CompiledWorkflow {
+  const faults = new FaultList()
+  const workflow = compileWorkflow({ named: true, id: 'w', steps }, '', {
+    faults,
+    catalogue: { schema: 'public', tables: new Map() },
+    env: {},
+    pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 },
+    sharedTables: new Set(),
+    origin: 'platform',
+    stepKinds: { llm: {} }
+  })
+  faults.throwIfAny()
+  if (workflow === null) throw new Error('no workflow')
+  return workflow
+}
+
+interface Ran {
+  /** What the journal was told. */
+  readonly told: string[]
+  /** What was waited for, in milliseconds. */
+  readonly waits: number[]
+  readonly calls: StepCall[]
+}
+
+/** Runs the steps with a clock that stands still but for the waits, which take no time. */
+async function running (steps: Step[], does: Does, before: Readonly<Record<string, StepOutcome>> = {}, signal = new AbortController().signal): Promise<Ran & { readonly result: unknown }> {
+  const ran: Ran = { told: [], waits: [], calls: [] }
+  let now = 0
+  const clock: Clock = {
+    now: () => now,
+    async sleep (ms, over) {
+      // A time-out is over when what it waits for never ends.
+      if (ms === 600_000) return await new Promise(() => {})
+      ran.waits.push(ms)
+      now += ms
+      await setTimeout(0, undefined, { signal: over })
+    }
+  }
+  const journal: Journal = {
+    runId: 'run-1',
+    outcome: (step) => before[step],
+    started: (step) => { ran.told.push(`started ${step}`) },
+    database: () => { throw new Error('no database here') },
+    finished: (step, { status }) => { ran.told.push(`${status} ${step}`) }
+  }
+  const run = async (members: Readonly<Record<string, unknown>>, call: StepCall) => {
+    ran.calls.push(call)
+    return await does[String(members['prompt'])]?.(call, members)
+  }
+  const log = Fastify().log
+  const { result } = await runWorkflow(compiled(steps), scope, { journal, cache: null, integrations: null, steps: { llm: { run } }, signal, log, clock })
+  return { ...ran, result: JSON.parse(result) }
+}
+
+const busy = () => { throw failure('providerBusy') }
+
+test('a step is tried again with waits that double, under one idempotency key', async (t) => {
+  let tries = 0
+  const { waits, calls, told, result } = await running([llm('flaky', { retry: { attempts: 4, backoffMs: 200 } })], { flaky: () => ++tries < 4 ? busy() : 'in the end' })
+  t.equal(result, 'in the end')
+  t.strictSame(waits, [200, 400, 800])
+  t.strictSame(new Set(calls.map(({ idempotencyKey }) => idempotencyKey)), new Set(['run-1:flaky']))
+  t.match(calls[0], { tenant: 'acme', user: 'u1' })
+  t.strictSame(told, ['started flaky', 'completed flaky'])
+})
+
+test('after its last try the step has failed, with the error of that', async (t) => {
+  await t.rejects(running([llm('down', { retry: { attempts: 2, backoffMs: 0 } }), llm('never')], { down: busy, never: () => t.fail('ran') }), failure('providerBusy'))
+})
+
+test('with `onError: continue` its error is there to read, and nothing of what is not meant for callers', async (t) => {
+  const { result } = await running([
+    llm('broken', { onError: 'continue' }),
+    llm('told', { params: { code: '{{steps.broken.error.code}}', message: '{{steps.broken.error.message}}', result: '{{steps.broken.result}}' } })
+  ], { broken: () => { throw new Error('password=hunter2') }, told: (_call, { params }) => params })
+  t.strictSame(result, { code: 'TENANTRY_INTERNAL', message: 'An unexpected error occurred', result: null })
+})
+
+test('a step that takes too long is given up, its signal is aborted, and the next try has its own time', async (t) => {
+  const signals: AbortSignal[] = []
+  const never = ({ signal }: StepCall) => {
+    signals.push(signal)
+    return new Promise(() => {})
+  }
+  const error = await running([llm('slow', { timeoutMs: 50, retry: { attempts: 2, backoffMs: 10 } })], { slow: never }).catch((caught: unknown) => caught)
+  t.match(error, { code: 'TENANTRY_PROVIDER_TIMEOUT', statusCode: 504, message: 'The step "slow" did not end in its time' })
+  t.equal(error instanceof TenantryError, true)
+  t.strictSame(signals.map(({ aborted }) => aborted), [true, true])
+})
+
+test('a time-out of a group holds for the steps in it', async (t) => {
+  const never = () => new Promise(() => {})
+  await t.rejects(running([{ id: 'group', timeoutMs: 50, parallel: [llm('slow'), llm('quick')] }], { slow: never, quick: () => 1 }), { code: 'TENANTRY_PROVIDER_TIMEOUT' })
+})
+
+test('a group that is tried again runs what has failed in it, and not what has not', async (t) => {
+  let tries = 0
+  const runs: string[] = []
+  const { result } = await running([{ id: 'group', retry: { attempts: 2, backoffMs: 0 }, parallel: [llm('good'), llm('flaky')] }], {
+    good: () => runs.push('good'),
+    flaky: () => ++tries < 2 ? busy() : 'now'
+  })
+  t.strictSame(runs, ['good'])
+  t.strictSame(result, { good: 1, flaky: 'now' })
+})
+
+test('when one step of a group fails the others are waited for, and the first of the list is the error', async (t) => {
+  let ended = false
+  const steps: Step[] = [{ id: 'group', parallel: [llm('slow'), llm('down')] }]
+  await t.rejects(running(steps, { slow: async () => { await setTimeout(5); ended = true }, down: busy }), failure('providerBusy'))
+  t.equal(ended, true)
+})
+
+test('of an earlier attempt finished steps do not run again, and those after them read what they gave', async (t) => {
+  const done: StepOutcome = { status: 'completed', result: '{"id":7}', error: null }
+  const { result, told } = await running([llm('first'), llm('second', { params: { id: '{{steps.first.result.id}}' } })], {
+    first: () => t.fail('ran again'),
+    second: (_call, { params }) => params
+  }, { first: done })
+  t.strictSame(result, { id: 7 })
+  t.strictSame(told, ['started second', 'completed second'])
+})
+
+test('a run that nobody waits for ends with the reason', async (t) => {
+  const gone = new AbortController()
+  const reason = new Error('gone')
+  await t.rejects(running([llm('first', { retry: { attempts: 5, backoffMs: 10 } }), llm('second')], {
+    first () {
+      gone.abort(reason)
+      busy()
+    },
+    second: () => t.fail('ran')
+  }, {}, gone.signal), reason)
+})
+
+test('a result that is too large, or that no JSON can hold, does not pass', async (t) => {
+  await t.rejects(running([llm('large')], { large: () => 'x'.repeat(16_777_216) }), failure('answerTooLarge'))
+  t.equal((await running([llm('nothing')], { nothing: () => undefined })).result, null)
+})
+
+test('on a bare Fastify a runner that is given to the plugin alone runs its steps', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const routes = [{
+    method: 'post' as const,
+    path: '/ask',
+    workflow: {
+      steps: [
+        { id: 'answer', type: 'llm' as const, prompt: 'Say {{body.word}}', model: 'small' },
+        { id: 'vector', type: 'embeddings' as const, data: '{{steps.answer.result.text}}' }
+      ]
+    }
+  }]
+  const steps: StepRunners = {
+    llm: { run: async ({ prompt, model }) => ({ text: `${String(model)}: ${String(prompt)}` }) },
+    embeddings: {
+      check: ({ model }) => model === undefined ? [] : [{ pointer: '/model', message: 'there is one only' }],
+      run: async ({ data }) => [String(data).length]
+    }
+  }
+  const embedded = async (given: StepRunners | undefined, declared: object[] = routes) => {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    await app.register(database, { provider: 'postgres', postgres: { connectionString }, tables: {}, migrate: 'auto' })
+    await app.register(auth, { jwt: { secret: testSecret } })
+    await app.register(tenancy)
+    await app.register(queue)
+    await app.register(rateLimit, { enabled: false })
+    await app.register(workflows, { ...given !== undefined && { steps: given } })
+    await app.register(configRoutes, { routes: declared as typeof routes })
+    return app
+  }
+  const app = await embedded(steps)
+  const { statusCode, body } = await app.inject({ method: 'POST', url: '/ask', payload: { word: '{{env.PATH}}' } })
+  t.equal(statusCode, 200, body)
+  t.strictSame(JSON.parse(body).result, ['small: Say {{env.PATH}}'.length])
+
+  const refused = await embedded(undefined).catch((error: unknown) => error)
+  t.match(refused, { faults: [{ pointer: '/routes/0/workflow/steps/0/type', message: /language models are not in this version yet/ }, { pointer: '/routes/0/workflow/steps/1/type' }] })
+  const wrong = structuredClone(routes)
+  Object.assign(wrong[0]?.workflow.steps[1] ?? {}, { model: 'large' })
+  const checked = await embedded(steps, wrong).catch((error: unknown) => error)
+  t.match(checked, { faults: [{ pointer: '/routes/0/workflow/steps/1/model', message: 'there is one only' }] })
+})
