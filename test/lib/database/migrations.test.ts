@@ -41,7 +41,9 @@ const systemTables = [
   'tenantry.resource_usage', 'tenantry.resource_limits', 'tenantry.request_stats', 'tenantry.request_stats_writers',
   'tenantry.usage_instances', 'tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.usage_reservations',
   'tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job',
-  'tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events', 'tenantry.billing_unclaimed'
+  'tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events', 'tenantry.billing_unclaimed',
+  'tenantry.workflow_runs', 'tenantry.workflow_steps', 'tenantry.oauth_tokens',
+  'tenantry.webhook_events', 'tenantry.webhook_deliveries', 'tenantry.webhook_secrets', 'tenantry.webhook_receipts', 'tenantry.usage_notices'
 ]
 
 test('an empty database gets the server\'s tables and the declared ones; twice is a no-op', (t) => forEachEngine(t, async (t, database) => {
