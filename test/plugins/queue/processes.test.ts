@@ -45,7 +45,10 @@ test('a stop waits for jobs that run, and hands back what takes too long', async
   const { connectionString } = await postgresDatabase(t)
   const door = closedDoor()
   const begun: Job[] = []
+  let closing = closedDoor()
   const start = (stopTimeoutMs: number) => queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
+    // After the queue's own.
+    app.addHook('preClose', async () => { closing.open() })
     app.queue.define('work', {}, async (job) => {
       begun.push(job)
       await door.opened
@@ -65,7 +68,9 @@ test('a stop waits for jobs that run, and hands back what takes too long', async
   const patient = await start(60_000)
   await eventually(t, 'another one has it', () => begun.length === 2)
   t.equal(begun[1]?.attempt, 1, 'as the first attempt')
+  closing = closedDoor()
   const closed = patient.app.close()
+  await closing.opened
   await send(2)
   door.open()
   await closed
