@@ -84,7 +84,7 @@ insert into tenantry.usage_reservations (id, instance_id, tenant_id, counter, pe
 insert into tenantry.billing_tenants (tenant_id, plan) values (${own}, 'pro');
 insert into tenantry.billing_subscriptions (tenant_id, provider, id) values (${own}, 'payprov', 's');
 insert into tenantry.billing_events (tenant_id, provider, id, received_at) values (${own}, 'payprov', ${own}, now());
-insert into tenantry.webhook_events (tenant_id, type, subject, data, at) select ${own}, 'entity.created', 'notes:' || n, '{}', now() from generate_series(1, 1100) n;
+insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out) select ${own}, 'entity.created', 'notes:' || n, '{}', now(), true from generate_series(1, 1100) n;
 insert into tenantry.webhook_deliveries (tenant_id, event, type, subject, endpoint, url, give_up_at, created_at) select tenant_id, place, type, subject, 'w', 'https://example.com', now(), now() from tenantry.webhook_events where tenant_id = ${own};
 insert into tenantry.webhook_secrets values (${own}, '\\x00', now());
 insert into tenantry.webhook_receipts values (${own}, '/hook', 'i', gen_random_uuid(), null, now());
