@@ -12,6 +12,31 @@ import { secret } from './documents.js'
 const schema = JSON.parse(readFileSync(new URL('../../../schema.json', import.meta.url), 'utf8'))
 const validate = new Ajv({ strict: true, strictTypes: false, strictRequired: false, allErrors: true }).compile(schema)
 
+const steps = [
+  {
+    id: 'first',
+    type: 'database',
+    operation: 'select',
+    table: 'notes',
+    filters: [{ column: 'a', value: 1 }],
+    data: { a: 1 },
+    select: '*',
+    single: true,
+    order: { column: 'a' },
+    limit: 1,
+    offset: 0,
+    onConflict: ['id'],
+    excludeFields: ['b'],
+    condition: 'input.a > 1',
+    retry: { attempts: 2, backoffMs: 100 },
+    onError: 'continue',
+    timeoutMs: 1000
+  },
+  { id: 'others', parallel: [{ id: 'mail', type: 'integration', integration: 'email', action: 'sendEmail', params: { to: 'a' } }, { id: 'text', type: 'llm', prompt: 'p', model: 'm', responseFormat: {} }] },
+  { id: 'pick', type: 'switch', value: 'input.a', cases: { a: 'last' }, default: 'last' },
+  { id: 'last', type: 'storage', operation: 'put' }
+]
+
 /** A document that has a value in every built member. */
 const complete = {
   $schema: 'schema.json',
@@ -60,7 +85,8 @@ const complete = {
       },
       response: { any: ['thing'] },
       softDelete: { enabled: true, allowHardDelete: true },
-      transform: { fields: { a: 'b' }, operations: [{ type: 'compute', fields: { c: 'd' } }] }
+      transform: { fields: { a: 'b' }, operations: [{ type: 'compute', fields: { c: 'd' } }] },
+      workflow: { id: 'w', ref: 'w', steps, input: { a: '{{body.a}}' }, async: true, webhookOnComplete: 'https://a/{{body.id}}' }
     }
   ],
   pagination: { defaultLimit: 1, maxLimit: 2, defaultOffset: 3 },
@@ -69,6 +95,11 @@ const complete = {
   authProviders: { idp: { issuer: 'i', jwksUri: 'https://a/b', audience: ['a'], projectId: 'p', tenantClaim: 't', roleClaim: 'a.b', algorithms: ['ES256', 'EdDSA'] } },
   auth: { registration: 'closed' },
   mfa: { enabled: false, issuer: 'i' },
+  workflows: [{ id: 'w', steps, requiredPermissions: ['a:b'], webhookOnComplete: { url: 'https://a/b', secret: '{{secret:s}}' } }],
+  webhooks: [
+    { name: 'out', url: 'https://a/b', events: ['entity.*', 'secret.rotated'], secret: '{{env.A}}' },
+    { name: 'in', path: '/in', provider: 'custom', secret: '{{env.A}}', header: 'x-signature', algorithm: 'sha256', encoding: 'hex', actions: [{ type: 'http', action: 'request' }], workflow: { ref: 'w' } }
+  ],
   queue: { workers: 4, maxWaitingPerTenant: 100_000 },
   rbac: { enabled: true, defaultRole: 'reader', rolesTable: 'platform_roles', permissionsTable: 'platform_permissions', userRolesTable: 'platform_user_roles' },
   analytics: { enabled: true, excludePaths: ['/health', '/own/*'], serviceName: 's', retentionDays: 1, buffer: { enabled: false, flushInterval: 2, maxSize: 3 } },
