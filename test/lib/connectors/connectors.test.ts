@@ -3,8 +3,10 @@ import type { Scope } from '../../../lib/compiler/types.js'
 import type { ConnectorAction } from '../../../lib/config/schema/custom-integrations.js'
 import t from 'tap'
 import { routeSources } from '../../../lib/compiler/route-parts.js'
+import { builtIn } from '../../../lib/connectors/built-in/index.js'
 import { FaultList, formatFault } from '../../../lib/config/faults.js'
 import { compileConnectors, type CompiledCall, type ConnectorsContext, type ConnectorsDocument, type ConnectorSet } from '../../../lib/connectors/index.js'
+import { page } from '../../docs/markdown.js'
 
 const env = { KEY: 'key of the platform', HOST: 'api.example.com' }
 const nobody: Scope = { body: {}, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
@@ -215,4 +217,18 @@ t.test('thousands of actions: a set that was checked compiles what is called', a
   const set = setOf({ customIntegrations: [{ name: 'big', baseUrl: 'https://big.example.com', actions: broken }] }, { checked: true })
   t.equal(callOf(set, 'big', 'a4999', { x: 1 }).prepare(nobody).url, 'https://big.example.com/4999/1', 'nothing else of it was looked at')
   t.match(callFaults(set, 'big', 'a5000', {}).join().length < 1000, true, 'a fault does not list them all')
+})
+
+t.test('the guide names every action with its params', async (t) => {
+  const guide = page('docs/guides/integrations.md').text
+  for (const { name, aliases = [], actions } of builtIn) {
+    t.match(guide, `### \`${name}\`${aliases.length === 0 ? '' : ` (${aliases.map((alias) => `\`${alias}\``).join(', ')})`}\n`)
+    const [section = ''] = (guide.split(`### \`${name}\``)[1] ?? '').split('\n#')
+    for (const [action, { params }] of Object.entries(actions)) {
+      const { properties, required }: { properties: object, required: readonly string[] } = { properties: {}, required: [], ...params }
+      const row = section.split('\n').find((line) => line.startsWith(`| \`${action}\` |`)) ?? ''
+      const listed = Object.keys(properties).map((param) => required.includes(param) ? `**\`${param}\`**` : `\`${param}\``).join(', ')
+      t.ok(row.endsWith(`| ${listed} |`), `${name}.${action}: ${listed}`)
+    }
+  }
 })
