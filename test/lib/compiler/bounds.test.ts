@@ -86,7 +86,7 @@ test('one compilation tells every fault of a route, each once', async (t) => {
   t.equal(faults.filter((each) => each.includes('has no column "titel"')).length, 3)
   t.equal(new Set(faults).size, faults.length)
   t.equal(faults.length, 25)
-  t.match(faultsOf({ path: '/x', method: 'get', response: { a: 1 }, transform: { fields: { a: '1' } } }, tenant), [/no answer of a query to compute from/])
+  t.match(faultsOf({ path: '/x', method: 'get', response: { a: 1 }, transform: { fields: { a: '1' } } }, tenant), [/no answer to compute from/])
 })
 
 test('a route at its bounds compiles', async (t) => {

@@ -11,7 +11,7 @@ t.test('a document is given back with its defaults, and reads the same when it i
     { rateLimit: { enabled: false, default: { max: 7 } }, credentials: { payment: { secretKey: '{{secret:stripe}}' }, sms: { accountSid: 'a', authToken: '{{env.REGION}}', fromNumber: '1' } } }
   ]
   for (const document of documents) t.strictSame(readTenantDocument(document), (await check(document)).document)
-  t.strictSame((await check({})).document, { routes: [], settings: {}, webhooks: [] })
+  t.strictSame((await check({})).document, { routes: [], settings: {}, workflows: [], webhooks: [] })
   const { document } = await check(documents[3])
   t.strictSame(document.rateLimit, { enabled: false, default: { max: 7, windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false } })
   t.strictSame(document.credentials?.payment, { secretKey: '{{secret:stripe}}' }, 'templates stay as they are written')
