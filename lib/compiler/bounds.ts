@@ -35,6 +35,7 @@ export function checkBounds (route: Route, pointer: string, faults: FaultList): 
   checkQueries(route, pointer, bound)
   checkRequest(route, pointer, bound)
   checkTransform(route, pointer, bound)
+  checkIntegrations(route, pointer, bound)
   bound(`${pointer}/cache/varyBy`, route.cache?.varyBy?.length ?? 0, maxNames, 'the list holds names:')
   return faults.faults.length === before
 }
@@ -167,6 +168,13 @@ function checkRequest ({ request }: Route, pointer: string, bound: Bound): void 
   bound(`${pointer}/request`, counts.fields, maxFields, "the request of a tenant's route declares fields:")
   bound(`${pointer}/request/query`, Object.keys(request?.query ?? {}).length, maxUrlFields, "the query string of a tenant's route declares fields:")
   bound(`${pointer}/request`, counts.values, maxEnum, "the enums of a tenant's route hold values:")
+}
+
+function checkIntegrations ({ integrations = [] }: Route, pointer: string, bound: Bound): void {
+  const at = `${pointer}/integrations`
+  const texts = integrations.flatMap(({ condition }) => condition ?? [])
+  for (const text of texts) bound(at, text.length, maxExpression, 'an expression holds characters:')
+  bound(at, texts.reduce((sum, text) => sum + text.length, 0), maxExpressions, 'the conditions of integrations hold characters:')
 }
 
 function checkTransform ({ transform }: Route, pointer: string, bound: Bound): void {

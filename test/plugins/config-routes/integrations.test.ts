@@ -140,6 +140,9 @@ t.test('integrations of routes', async (t) => {
     t.match(await save('acme', { routes: [{ ...pay, response: { key: '{{credentials.payment.secretKey}}' } }] }), { status: 400 })
     t.match(await save('acme', { routes: Array.from({ length: 2 }, (_, index) => ({ path: `/m${index}`, method: 'post', integrations: Array(11).fill(pay.integrations[0]) })) }), { status: 400, body: { details: [{ message: /at most 10 items/ }] } })
 
+    const long = { type: 'http', action: 'request', params: { url: 'https://example.com' }, condition: `body.a == '${'x'.repeat(1800)}'` }
+    t.match(await save('acme', { routes: [{ path: '/l', method: 'post', integrations: [long, { ...long, alias: 'b' }] }] }), { status: 400, body: { details: [{ message: /conditions of integrations hold characters: at most 3000/ }] } })
+
     const document = {
       credentials: { payment: { secretKey: '{{secret:STRIPE_KEY}}', baseUrl: ownPayments.origin } },
       customIntegrations: [{ name: 'own', baseUrl: echo.origin, auth: { type: 'header', name: 'authorization', value: '{{secret:own_key}}' }, actions: { get: { method: 'GET', path: '/own/{{params.id}}', result: 'key' } } }],
