@@ -1,9 +1,17 @@
 /** Tenants, the platform and several processes share what sends webhooks. */
 import type { ServerResponse } from 'node:http'
+import Fastify from 'fastify'
 import { test } from 'tap'
+import { createSecretCipher } from '../../../lib/secrets/cipher.js'
+import { makeMasterKey, masterKeys, parseMasterKey } from '../../../lib/secrets/master-key.js'
+import { rekeySecrets } from '../../../lib/secrets/rekey.js'
+import database from '../../../plugins/database.js'
+import outbound from '../../../plugins/outbound/index.js'
+import webhooks from '../../../plugins/webhooks/index.js'
 import { signToken } from '../../helpers/tokens.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { testMasterKey } from '../../helpers/server.js'
 import { caller, refused } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
 import { open, receiver, until, verify, type Receiver } from './app.js'
@@ -110,4 +118,64 @@ test('who only writes tells those who send', async (t) => {
   t.match(rows, [{ url: `${hears.origin}/done`, sealed: Buffer }])
   t.notOk(rows[0]?.sealed?.includes('of-the-callback'))
   t.match((await writes.as('acme')('GET /webhooks/deliveries')).body.data?.find(({ event }) => event === 'workflow.completed'), { webhook: null, url: `${hears.origin}/done` })
+})
+
+test('two processes and a receiver that fails now and then: every event, in the order of its entity', async (t) => {
+  const engine = await own(t)
+  const clock = fakeClock(Date.now())
+  const hears = await receiver(t)
+  const got = new Map<string, number[]>()
+  let calls = 0
+  hears.answer = ({ body }, response) => {
+    const { data: { entity, value } } = JSON.parse(body)
+    if (++calls % 7 === 0) return response.writeHead(500).end()
+    got.set(entity, [...got.get(entity) ?? [], value])
+    response.end()
+  }
+  const tenants = { acme: [to(hears)] }
+  const apps = [await open(t, engine, { clock, tenants }), await open(t, engine, { clock, tenants })]
+  const [first] = apps
+  if (first === undefined) return t.fail('no app')
+  const entities = Array.from({ length: 10 }, (_, index) => `notes:${index}`)
+  await Promise.all(entities.map(async (entity, index) => {
+    for (let value = 0; value < 20; value++) {
+      const { app } = apps[(index + value) % 2] ?? first
+      await app.db.transaction().execute((transaction) => app.webhooks.emit(transaction, { tenant: 'acme', type: 'entity.updated', subject: entity, data: { entity, value }, at: new Date(clock.now()) }))
+      app.webhooks.wake()
+    }
+  }))
+  await until(t, 'nothing waits', async () => {
+    for (const { forward } of apps) forward(250)
+    return (await first.app.db.selectFrom('tenantry.webhook_deliveries').select('id').where('status', '=', 'delivered').execute()).length === 200
+  })
+  for (const entity of entities) t.strictSame([...new Set(got.get(entity))], Array.from({ length: 20 }, (_, value) => value), entity)
+})
+
+test('a new master key moves the secrets of webhooks; without one on PostgreSQL nothing is sent, and a document that asks for it does not start', async (t) => {
+  const engine = await own(t)
+  const hears = await receiver(t)
+  const tenants = { acme: [to(hears)] }
+  const before = await open(t, engine, { tenants, deliver: false })
+  const secret = await before.app.webhooks.secretOf('acme')
+  const { app } = before
+  await app.db.transaction().execute((transaction) => app.webhooks.callback(transaction, { tenant: 'acme', url: `${hears.origin}/done`, secret: null, trusted: false, type: 'workflow.completed', data: { value: 'run' }, subject: 'run', at: new Date() }))
+  const made = makeMasterKey()
+  const keys = masterKeys(made.key, [parseMasterKey(testMasterKey, 'SECRETS_MASTER_KEY')])
+  t.match(await rekeySecrets(app.db, createSecretCipher(keys)), { moved: 2, unreadable: [], unfinished: false })
+  await app.close()
+  const after = await open(t, engine, { tenants, masterKey: secretText(made.text, 'the new master key') })
+  t.equal(await after.app.webhooks.secretOf('acme'), secret)
+  await until(t, 'the callback arrives', () => hears.requests.length === 1)
+  if (hears.requests[0] !== undefined) t.match(verify(secret, hears.requests[0]), { type: 'workflow.completed' })
+
+  const bare = Fastify()
+  t.teardown(() => bare.close())
+  await t.rejects(async () => { await bare.register(webhooks) }, /register the plugin "tenantry\/plugins\/database"/)
+  const off = Fastify()
+  t.teardown(() => off.close())
+  await off.register(database, { ...engine, migrate: 'auto' })
+  await off.register(outbound)
+  await off.register(webhooks)
+  t.notOk(off.hasDecorator('webhooks'))
+  await t.rejects(async () => { await off.register(webhooks, { webhooks: [to(hears)] }) }, /SECRETS_MASTER_KEY is missing/)
 })
