@@ -6,7 +6,7 @@ import type { CompiledAuth } from './auth.js'
 import type { CompiledCredentials } from './credentials.js'
 import type { ConnectorDefinition } from './definition.js'
 import { compileTemplate } from '../compiler/template.js'
-import { pointerTo } from '../config/faults.js'
+import { FaultList, pointerTo } from '../config/faults.js'
 import { failure } from '../errors.js'
 import { compileAction } from './action.js'
 import { faultOfAddress, nobody } from './address.js'
@@ -33,6 +33,11 @@ export interface ConnectorContext extends Omit<TemplateContext, 'sources'> {
   readonly origin: 'platform' | 'tenant'
 }
 
+const actionSources: readonly TemplateSource[] = ['params', 'secret', 'env', 'now', 'uuid']
+
+/** What the texts of built-in connectors are compiled against: nothing of a document but what its `credentials` give. */
+const ownTexts: TemplateContext = Object.freeze({ faults: new FaultList(), env: {}, sources: new Set<TemplateSource>([...actionSources, 'credentials']), bounded: false })
+
 interface Address {
   readonly references: readonly Reference[]
   readonly evaluate: (scope: Scope) => unknown
@@ -53,20 +58,17 @@ function addressIn ({ baseUrl, wholeAddress = false }: ConnectorDefinition, cont
   }
 }
 
-const actionSources: readonly TemplateSource[] = ['params', 'secret', 'env', 'now', 'uuid']
 const secretSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['secret', 'env'])
 const settingSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env'])
 
 /** A built-in connector. `declared` is what the document's `credentials` have for it, at `pointer`. */
 export function builtInConnector (definition: ConnectorDefinition, declared: Readonly<Record<string, string | undefined>>, pointer: string, context: ConnectorContext): CompiledConnector {
   const { name, origin } = { name: definition.name, origin: context.origin }
-  // The texts are the connector's own, whoever's document it stands in.
-  const inside: TemplateContext = { ...context, sources: new Set([...actionSources, 'credentials']), bounded: false }
   // A setting that is not set may be a secret that the tenant stores later.
   const env = origin === 'tenant' ? { ...Object.fromEntries([...context.envNames ?? []].map((setting) => [setting, ''])), ...context.env } : context.env
   const credentials = definition.secrets === undefined ? null : compileCredentials(name, declared, definition.secrets, pointer, { ...context, env, sources: secretSources })
-  const auth = definition.auth === undefined ? null : compileAuth(name, definition.auth, '', { ...inside, addresses: inside, origin })
-  const address = addressIn(definition, inside)
+  const auth = definition.auth === undefined ? null : compileAuth(name, definition.auth, '', { ...ownTexts, addresses: ownTexts, origin })
+  const address = addressIn(definition, ownTexts)
   const ofParams = address.references.some(({ source }) => source === 'params')
   const fixed = ofParams ? undefined : address.evaluate({ ...nobody, credentials: credentials?.fixed ?? {} })
   const wrong = typeof fixed === 'string' ? faultOfAddress(fixed) : null
@@ -79,7 +81,7 @@ export function builtInConnector (definition: ConnectorDefinition, declared: Rea
     credentials,
     auth,
     ownedBy,
-    action: actionsOf(definition, '', inside),
+    action: builtInActions(definition),
     base (scope, hostFixed) {
       const url = baseOf(name, address.evaluate(scope))
       if (ofParams) return { url, trusted: origin === 'platform' && hostFixed }
@@ -112,6 +114,17 @@ export function customConnector (definition: ConnectorDefinition, pointer: strin
     base: (scope) => ({ url: baseOf(definition.name, address.evaluate(scope)), trusted: origin === 'platform' })
   }
 }
+
+/** Those of a built-in connector are the same for every document. */
+function builtInActions (definition: ConnectorDefinition): CompiledConnector['action'] {
+  const known = compiledActions.get(definition)
+  if (known !== undefined) return known
+  const actions = actionsOf(definition, '', ownTexts)
+  compiledActions.set(definition, actions)
+  return actions
+}
+
+const compiledActions = new WeakMap<ConnectorDefinition, CompiledConnector['action']>()
 
 function baseOf (name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '') return value
