@@ -6,9 +6,6 @@ import { failure } from '../../lib/errors.js'
 
 const maxScopeBytes = 2_097_152 // of JSON
 
-/** Headers by which a caller shows who it is: they are secrets, and are stored nowhere. */
-const credentialHeaders: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key'])
-
 /** A workflow as it stood in its document. */
 export interface StoredDefinition {
   readonly origin: CompiledWorkflow['origin']
@@ -42,7 +39,7 @@ export function readDefinition (text: string): StoredDefinition {
   return JSON.parse(text)
 }
 
-/** What the workflow reads, as JSON: no secret, and no header that holds credentials. Throws `bodyTooLarge` beyond 2 MiB. */
+/** What the workflow reads, as JSON: no secret, and since the compiler refuses them no header that holds credentials. Throws `bodyTooLarge` beyond 2 MiB. */
 export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string {
   const stored: StoredScope = {
     fullAccess: scope.fullAccess,
@@ -80,5 +77,5 @@ export function readScope ({ scope: text, user }: { readonly scope: string, read
 }
 
 function pick (headers: Scope['headers'], names: readonly string[]): Scope['headers'] {
-  return Object.fromEntries(names.flatMap((name) => credentialHeaders.has(name) || headers[name] === undefined ? [] : [[name, headers[name]]]))
+  return Object.fromEntries(names.flatMap((name) => headers[name] === undefined ? [] : [[name, headers[name]]]))
 }

@@ -238,3 +238,48 @@ test('what an attempt writes that has lost its run is refused, statements of its
   t.same(await run('select title from notes'), [{ title: 'written' }])
   t.same(await run('select step, status from tenantry.workflow_steps order by step'), [{ step: 'called', status: 'completed' }, { step: 'written', status: 'completed' }])
 })
+
+test('a tenant\'s own workflows run as its document had them', async (t) => {
+  const { ask, work, run, start, ended, sender } = await world(t)
+  const save = async (document: object) => {
+    const { status, text } = await ask('POST /tenant/config', { token: users.chief, body: document })
+    t.equal(status, 200, text)
+  }
+  await sender.secrets.put('a', { key: 'SIGNING', value: 'a signing secret of the tenant' }, { userId: null, address: null })
+  await save({
+    workflows: [
+      { id: 'own', steps: [insert('write', 'own {{input.name}}')], webhookOnComplete: { url: 'https://example.com/done?key={{secret:SIGNING}}', secret: '{{secret:SIGNING}}' } },
+      { id: 'greet', steps: [insert('write', 'own greeting'), insert('again', 'again')] }
+    ],
+    routes: [{ method: 'post', path: '/orders/:name', requireAuth: true, workflow: { steps: [insert('write', 'route {{params.name}} {{headers.x-order}} {{auth.sub}}')], async: true } }]
+  })
+  const { body: { workflows: listed } } = await ask('GET /agent/workflows', { token: users.anna })
+  t.match(listed, [{ id: 'own', source: 'tenant', steps: 1 }, { id: 'greet', source: 'tenant', steps: 2 }, { id: 'guarded', source: 'platform' }])
+  t.notMatch((await ask('GET /agent/workflows', { token: users.anna_of_b })).body['workflows'], [{ source: 'tenant' }])
+  const own = await start({ ref: 'own', input: { name: 'text' } })
+  const greet = await start({ ref: 'greet' })
+  const { status, body: { workflowId, statusUrl } } = await ask('POST /orders/x', { token: users.anna, body: {}, headers: { 'x-order': 'seven' } })
+  t.match([status, statusUrl], [202, `/agent/workflow/status?workflowId=${String(workflowId)}`])
+  await save({})
+  refused(t, await ask('POST /agent/workflow/run', { token: users.anna, body: { ref: 'own' } }), 404, 'NOT_FOUND')
+
+  await work({ webhooks: [] })
+  t.match(await ended(own), { status: 'completed', result: { title: 'own text' } })
+  t.match(await ended(greet), { status: 'completed', result: { title: 'again' } })
+  t.match(await ended(String(workflowId)), { status: 'completed', result: { title: 'route x seven anna' } })
+  t.match(await run("select url, type from tenantry.webhook_deliveries where tenant_id = 'a'"), [{ url: 'https://example.com/done', type: 'workflow.completed' }])
+  const rows = JSON.stringify([await run('select * from tenantry.workflow_runs'), await run('select * from tenantry.webhook_deliveries'), await run('select * from tenantry.webhook_events')])
+  t.equal(rows.includes('a signing secret'), false)
+})
+
+test('without the group there are no endpoints, and routes start runs all the same', async (t) => {
+  const app = await testServer(t, {
+    tables,
+    plugins: { agent: false },
+    routes: [{ method: 'post', path: '/notes', workflow: { steps: [insert('write', 'asked for')], async: true } }, { method: 'get', path: '/agent/workflow/status', queries: [{ table: 'notes', operation: 'select' }] }]
+  }, { tenants: ['a'] })
+  const ask = caller(t, app, { token: users.anna })
+  t.equal((await ask('POST /notes')).status, 202)
+  refused(t, await ask('GET /agent/workflows'), 404, 'NOT_FOUND')
+  await eventually(t, 'it has run', async () => (await ask('GET /agent/workflow/status')).body.data?.[0]?.['title'] === 'asked for')
+})
