@@ -2,7 +2,9 @@
 import type { FastifyInstance } from 'fastify'
 import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
+import { remote } from '../../helpers/remote.js'
 import { testServer } from '../../helpers/server.js'
+import { bearer } from '../../helpers/tokens.js'
 
 type Route = NonNullable<TestDocument['routes']>[number]
 type RouteWorkflow = NonNullable<Route['workflow']>
@@ -53,7 +55,7 @@ const document: TestDocument = {
     route('/ref-input', { ref: 'add', input: { id: '{{body.number}}', title: 'from {{body.name}}' } }),
     route('/condition', { steps: [list, insert('sometimes', '{{body.title}}', { condition: 'body.count > 2' })] }),
     route('/parallel', { steps: [{ id: 'both', parallel: [insert('made', '{{body.title}}'), list] }, { id: 'then', type: 'database', operation: 'select', table: 'notes', single: true, filters: [{ column: 'title', value: '{{steps.both.result.made.title}}' }] }] }),
-    route('/continue', { steps: [insert('made', 'twice', { onError: 'continue' }), { id: 'told', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.other}}', title: '{{steps.made.error.code || "none"}}', body: '{{steps.made.result || "nothing"}}' } }] }),
+    route('/continue', { steps: [insert('made', 'twice', { onError: 'continue' }), { id: 'told', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.other}}', title: '{{steps.made.error.code || "none"}}', body: '{{steps.made.result.title || "nothing"}}' } }] }),
     route('/fails', { steps: [insert('made', '{{body.title}}'), { ...list, id: 'gone', single: true, filters: [{ column: 'id', value: -1 }] }, insert('never', 'never')] }),
     route('/mapped', { steps: [insert('made', '{{body.title}}'), list] }, { response: { id: '{{steps.made.result.id}}', page: '{{results.workflow}}' } }),
     route('/computed', { steps: [insert('made', '{{body.title}}')] }, { transform: { fields: { loud: 'item.title + "!"' } } }),
@@ -143,7 +145,7 @@ test('workflows on routes', async (t) => {
   })
 
   t.test('a result is data: text of templates, expressions and secrets in it stays as it is', async (t) => {
-    const title = '{{secret:stripe}} {{env.HOME}} $\{HOME} {{body.id}} {{steps.made.result}} 1 + 1'
+    const title = '{{secret:stripe}} {{env.HOME}} {{body.id}} {{steps.made.result}} 1 + 1'
     const { status, body } = await ask('/kept', { id: 100, other: 101, title })
     t.equal(status, 200)
     t.equal(body.result.body, title)
@@ -169,4 +171,61 @@ test('workflows on routes', async (t) => {
     t.equal(status, 200)
     t.ok(body.result.data.some(({ id }: { id: number }) => id === 110))
   })
+})
+
+test('the documents of two tenants have workflows of their own, whose routes serve at once', async (t) => {
+  const app = await testServer(t, { tables }, { tenants: ['acme', 'globex'] })
+  const headers = (tenant: string) => bearer({ tenant_id: tenant, role: 'admin' })
+  const save = (tenant: string, title: string) => app.inject({
+    method: 'POST',
+    url: '/tenant/config',
+    headers: headers(tenant),
+    payload: {
+      workflows: [{ id: 'note', steps: [{ id: 'made', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{input.id}}', title } }, list] }],
+      routes: [{ path: '/own', method: 'post', requireAuth: true, workflow: { ref: 'note' } }]
+    }
+  })
+  for (const [tenant, title] of [['acme', 'of acme'], ['globex', 'of globex']] as const) t.equal((await save(tenant, title)).statusCode, 200)
+  const run = async (tenant: string, id: number) => (await app.inject({ method: 'POST', url: '/own', headers: headers(tenant), payload: { id } })).json()
+  t.match((await run('acme', 1)).result.data, [{ id: 1, title: 'of acme', tenant_id: 'acme' }])
+  t.match((await run('globex', 2)).result.data, [{ id: 2, title: 'of globex', tenant_id: 'globex' }])
+  t.equal((await save('acme', 'anew')).statusCode, 200)
+  t.match((await run('acme', 3)).result.data, [{ title: 'of acme' }, { id: 3, title: 'anew' }], 'a save replaces it')
+  const wrong = await app.inject({ method: 'POST', url: '/tenant/config', headers: headers('acme'), payload: { routes: [{ path: '/x', method: 'post', workflow: { ref: 'nott' } }] } })
+  t.match(wrong.json(), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/workflow/ref' }] })
+  const seen = await app.inject({ url: '/doc', headers: headers('acme') })
+  t.match(seen.json().paths['/own'].post.responses['200'].content['application/json'].schema.required, ['workflowId', 'status', 'result'])
+})
+
+test('steps that call services, with one key for all tries of a step', async (t) => {
+  const { origin, requests } = await remote(t, (_request, response) => {
+    if (requests.length < 3) response.writeHead(503).end('key=hunter2')
+    else response.writeHead(200, { 'content-type': 'application/json' }).end('{"name":"{{secret:token}}","constructor":{"a":1}}')
+  })
+  const app = await testServer(t, {
+    tables,
+    customIntegrations: [{ name: 'names', baseUrl: origin, actions: { find: { method: 'POST', path: '/names', body: { id: '{{params.id}}' } } } }],
+    routes: [
+      route('/call', {
+        steps: [
+          { id: 'called', type: 'integration', integration: 'names', action: 'find', params: { id: '{{body.id}}' }, retry: { attempts: 3, backoffMs: 1 } },
+          { id: 'kept', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.id}}', title: '{{steps.called.result.name}}' } }
+        ]
+      }),
+      route('/call-once', { steps: [{ id: 'called', type: 'integration', integration: 'names', action: 'find', params: { id: 1 } }] }),
+      { method: 'get', path: '/notes', cache: { enabled: true }, queries: [{ table: 'notes', operation: 'select' }] }
+    ]
+  }, { tenants: ['acme'] })
+  const read = () => app.inject({ url: '/notes', headers: { 'x-tenant-id': 'acme' } })
+  t.strictSame((await read()).json().data, [])
+  const { status, body } = await asking(app)('/call', { id: 1 })
+  t.equal(status, 200, JSON.stringify(body))
+  t.equal(body.result.title, '{{secret:token}}', 'what a service answers is data')
+  t.strictSame(requests.map(({ headers }) => headers['idempotency-key']), Array.from({ length: 3 }, () => `${body.workflowId}:called`))
+  t.strictSame(requests.map(({ body: sent }) => sent), Array.from({ length: 3 }, () => '{"id":1}'))
+  t.match((await read()).json().data, [{ id: 1 }], 'the cache heard of the write')
+  requests.length = 0
+  const failed = await asking(app)('/call-once')
+  t.equal(failed.status, 502)
+  t.notMatch(JSON.stringify(failed.body), /hunter2/)
 })
