@@ -46,8 +46,8 @@ const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', '
   // Of `agent`:
   '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status', '/agent/workflow/cancel', '/agent/workflows',
   // Of `system`:
-  '/queue/stats', '/queue/jobs', '/queue/jobs/:id', '/queue/jobs/:id/retry'
-, 'webhooks'])
+  '/queue/stats', '/queue/jobs', '/queue/jobs/:id', '/queue/jobs/:id/retry',
+  'webhooks'])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {
