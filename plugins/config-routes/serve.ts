@@ -85,10 +85,15 @@ async function serve (route: CompiledRoute, serving: Serving, request: FastifyRe
   const secrets = secretsFor(route, serving, request)
   const fullAccess = hasFullAccess(request, serving.dashboardPermission)
   // Most routes write nothing that anybody hears of: they wait for nothing here.
-  const events = route.writes.length > 0 && serving.webhooks !== null && serving.webhooks.hears(request.tenant?.id ?? '')
+  const events = writes(route) && serving.webhooks !== null && serving.webhooks.hears(request.tenant?.id ?? '')
   const scope = scopeOf(request, fullAccess instanceof Promise ? await fullAccess : fullAccess, secrets instanceof Promise ? await secrets : secrets, events instanceof Promise ? await events : events)
   if (scope.events === true) return limited(route, serving, request, reply, scope, generation).finally(serving.webhooks?.wake)
   return limited(route, serving, request, reply, scope, generation)
+}
+
+/** By its queries, or by the steps of its workflow. */
+function writes ({ writes, workflow }: CompiledRoute): boolean {
+  return writes.length > 0 || (workflow !== null && workflow.workflow.writes.length > 0)
 }
 
 /** Within the limit of the caller's user, where the route has one. */

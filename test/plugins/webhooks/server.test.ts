@@ -19,6 +19,7 @@ const routes: TestDocument['routes'] = [
   { path: '/notes/:id', method: 'delete', softDelete: { enabled: true }, queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] },
   { path: '/both', method: 'post', queries: [{ table: 'notes', operation: 'insert', alias: 'first', data: { title: '{{body.first}}' } }, { table: 'notes', operation: 'insert', alias: 'second', data: { title: '{{body.second}}' } }] },
   { path: '/settings', method: 'post', queries: [{ table: 'settings', operation: 'insert' }] },
+  { path: '/steps', method: 'post', workflow: { steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'notes', data: { title: '{{body.title}}' } }] } },
   { path: '/papers', method: 'post', firebaseQueries: [{ collection: 'papers', operation: 'add' }] },
   { path: '/sealed', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.title}}', token: '{{secret:token}}' } }] }
 ]
@@ -62,10 +63,11 @@ test('what routes write is told to who listens, and nothing of what failed', (t)
   t.equal((await ask('POST /settings', { body: { name: 'shared' } })).status, 201)
   t.equal((await ask('POST /papers', { body: { title: 'paper' } })).status, 201)
   t.equal((await ask('POST /sealed', { body: { title: 'sealed' } })).status, 201)
+  t.equal((await ask('POST /steps', { body: { title: 'step' } })).status, 200)
   await caller(t, app, admin('globex'))('POST /notes', { body: { title: 'of another' } })
 
   const own = ['one', 'two', 'three', 'four', 'five'].map((title) => `entity.created notes ${title}`)
-  const all = [...own, 'entity.updated notes six', 'entity.deleted notes six', 'entity.created papers paper', 'entity.created notes sealed'].sort()
+  const all = [...own, 'entity.updated notes six', 'entity.deleted notes six', 'entity.created papers paper', 'entity.created notes sealed', 'entity.created notes step'].sort()
   await until(t, 'all of it is told', () => hears.requests.length >= all.length && platform.requests.length >= all.length + 3)
   t.strictSame(told(hears).sort(), all)
   t.strictSame(told(platform).sort(), [...all, 'entity.created notes before', 'entity.created notes of another', 'entity.created settings shared'].sort())
