@@ -56,6 +56,7 @@ interface Ended {
 }
 
 const noValues: SecretValues = new Map()
+const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run was begun too often without coming to its end' }
 
 export function createRunJob ({ engine, store, documents, tenants, plugins, steps, end, log: ownLog }: RunJobParts): RunJob {
   const running = new Map<HeldRun, AbortController>()
@@ -69,7 +70,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     const scope = readScope(run, tenant, await secretsOf(workflow, id))
     const address = () => workflow.callback === null ? null : addressOf(workflow.callback, scope, log)
     if (tenant?.status === 'suspended') return { end: failed(catalogue.tenantSuspended), address: address() }
-    if (attempt > maxAttempts) return { end: failed({ ...catalogue.internal, message: 'The run was begun too often without coming to its end' }), address: address() }
+    if (attempt > maxAttempts) return { end: failed(tooOften), address: address() }
 
     // Those of the first attempt are not there yet. What an earlier one writes from now on is refused.
     const outcomes = run.attempt === 1 ? new Map() : await store.outcomes(id, run.id)
@@ -106,7 +107,12 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       running.set(run, canceled)
       try {
         const over = AbortSignal.any([signal, canceled.signal])
-        const ended = await attempted(run, attempt, over, log)
+        const ended = await attempted(run, attempt, over, log).catch((error: unknown): Ended => {
+          // Not even what it is made of can be read.
+          if (attempt <= maxAttempts || over.aborted || error instanceof Interrupted) throw error
+          log.error({ err: error }, 'a workflow was given up')
+          return { end: failed(tooOften), address: null }
+        })
         await end(run, ended.end, ended.address, over)
       } catch (error) {
         // Of one that was canceled nothing is to be tried again. Of one that another attempt has, only that one says that it is done.

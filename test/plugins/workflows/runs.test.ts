@@ -50,8 +50,8 @@ interface World {
 }
 
 async function world (t: Test): Promise<World> {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const { connectionString } = await postgresDatabase(t, { role: 'owner' })
+  const engine = { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } } as const
   const sender = await testServer(t, { tables, workflows, queue: { workers: 0 } }, { engine, tenants: ['a', 'b', 'leaving'] })
   const ask = caller(t, sender)
   const status = async (id: string, token: string = users.anna) => (await ask(`GET /agent/workflow/status?workflowId=${id}`, { token })).body
@@ -277,7 +277,7 @@ test('without the group there are no endpoints, and routes start runs all the sa
     tables,
     plugins: { agent: false },
     routes: [{ method: 'post', path: '/notes', workflow: { steps: [insert('write', 'asked for')], async: true } }, { method: 'get', path: '/agent/workflow/status', queries: [{ table: 'notes', operation: 'select' }] }]
-  }, { tenants: ['a'] })
+  }, { engine: { provider: 'embedded' }, tenants: ['a'] })
   const ask = caller(t, app, { token: users.anna })
   t.equal((await ask('POST /notes')).status, 202)
   refused(t, await ask('GET /agent/workflows'), 404, 'NOT_FOUND')
