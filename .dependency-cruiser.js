@@ -37,7 +37,7 @@ export default {
       comment: 'The compiler writes SQL for a catalogue that it is given; it never asks a database.',
       severity: 'error',
       from: { path: '^lib/compiler/' },
-      to: { path: '^lib/database/', pathNot: '^lib/database/catalogue\\.ts$', dependencyTypesNot: ['type-only'] }
+      to: { path: '^lib/database/', pathNot: '^lib/database/(catalogue|sql)\\.ts$', dependencyTypesNot: ['type-only'] }
     },
     {
       name: 'command-on-lib',

@@ -22,12 +22,6 @@ import { createTokens } from './tokens.js'
 export { default as integrationRoutes } from './routes.js'
 export type { CallOptions, Integrations } from './integrations.js'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    integrations: Integrations
-  }
-}
-
 /** The document's sections `credentials` and `customIntegrations`: the connectors that the endpoint runs for the platform. */
 export interface IntegrationsOptions extends ConnectorsDocument {
   /** What `{{env.NAME}}` in them reads. Default: the process's environment. */

@@ -3,6 +3,12 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    integrations: Integrations
+  }
+}
+
 export interface CallOptions {
   /** Whose call it is; empty for the platform. */
   readonly tenant: string

@@ -1,7 +1,6 @@
 /** What plugins tell events by that are not of entities: null where no plugin sends webhooks. */
-import type {} from './index.js'
 import type { FastifyInstance } from 'fastify'
-import type { Webhooks } from './service.js'
+import type { Webhooks } from './webhooks.js'
 
 export type Emitter = Pick<Webhooks, 'emit' | 'wake'>
 

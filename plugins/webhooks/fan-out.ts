@@ -10,7 +10,8 @@ import { sql } from 'kysely'
 import { retryForMs } from './retry.js'
 
 const maxTenants = 100 // of one pass
-const maxEach = 50 // events of one of them
+const maxEach = 50 // events of one of them, while others wait;
+const maxAlone = 1000 // where fewer wait, they share as many
 const maxWaiting = 100_000 // deliveries of one owner; those that come then have failed
 const maxSubjectBytes = 512 // of an index of PostgreSQL, which takes some 2,700
 
@@ -88,17 +89,23 @@ export async function fanOut (db: Kysely<SystemTables>, hearers: HearerBook, fro
   return { outcome: 'more', from: known.size < maxTenants ? '' : `${last.tenant}\u0001`, refused }
 }
 
-/** Events without deliveries, of some tenants and a few of each, the oldest first. */
+/**
+ * Events without deliveries, of some tenants and a few of each, the oldest first. The order by both columns is that of the
+ * index of these events: whatever the statistics of a table that grows fast say, no others are looked through.
+ */
 async function waiting (db: Kysely<SystemTables>, from: string): Promise<EventRow[]> {
   const { rows } = await sql<EventRow>`
     with recursive turns as (
-      (select tenant_id from tenantry.webhook_events where not fanned_out and tenant_id >= ${from} order by tenant_id limit 1)
+      (select tenant_id from tenantry.webhook_events where not fanned_out and tenant_id >= ${from} order by tenant_id, place limit 1)
       union all
       select next.tenant_id from turns, lateral (
-        select tenant_id from tenantry.webhook_events where not fanned_out and tenant_id > turns.tenant_id order by tenant_id limit 1) next
+        select tenant_id from tenantry.webhook_events where not fanned_out and tenant_id > turns.tenant_id order by tenant_id, place limit 1) next
+    ), turn as materialized (
+      select tenant_id from turns limit ${maxTenants}::int
     )
-    select e.place, e.tenant_id as tenant, e.type, e.subject from (select tenant_id from turns limit ${maxTenants}::int) turn, lateral (
-      select place, tenant_id, type, subject from tenantry.webhook_events where not fanned_out and tenant_id = turn.tenant_id order by place limit ${maxEach}::int) e`.execute(db)
+    select e.place, e.tenant_id as tenant, e.type, e.subject from turn, lateral (
+      select place, tenant_id, type, subject from tenantry.webhook_events where not fanned_out and tenant_id = turn.tenant_id order by tenant_id, place
+      limit (select greatest(${maxEach}::int, ${maxAlone}::int / count(*)) from turn)) e`.execute(db)
   return rows
 }
 
@@ -137,8 +144,8 @@ async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readon
     insert into tenantry.webhook_deliveries (tenant_id, event, type, subject, endpoint, url, status, last_error, next_attempt_at, give_up_at, created_at)
     select g.tenant_id, g.event, g.type, g.subject, g.endpoint, g.url, case when g.refused then 'failed' else 'pending' end,
       case when g.refused then 'too many deliveries wait already' end,
-      case when not g.refused and row_number() over (partition by g.tenant_id, g.endpoint, g.subject order by g.event) = 1 and not exists (
-        select from tenantry.webhook_deliveries p where p.tenant_id = g.tenant_id and p.endpoint = g.endpoint and p.subject = g.subject and p.status = 'pending') then ${now}::timestamptz end,
+      case when not g.refused and row_number() over (partition by g.tenant_id, g.endpoint, g.subject order by g.event) = 1 and (
+        select p.id from tenantry.webhook_deliveries p where p.tenant_id = g.tenant_id and p.endpoint = g.endpoint and p.subject = g.subject and p.status = 'pending' limit 1) is null then ${now}::timestamptz end,
       ${new Date(now.getTime() + retryForMs)}::timestamptz, ${now}::timestamptz
     from ${given}`.execute(transaction)
 }

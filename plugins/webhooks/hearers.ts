@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { CompiledOutboundWebhook } from '../../lib/compiler/outbound-webhook.js'
-import type { TenantWebhooks, VersionedWebhooks } from './service.js'
+import type { TenantWebhooks, VersionedWebhooks } from './webhooks.js'
 import { createLoadCache } from '../../lib/load-cache.js'
 import { entityKinds } from '../../lib/webhook-events.js'
 

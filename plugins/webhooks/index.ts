@@ -21,17 +21,12 @@ import { createDispatcher } from './dispatcher.js'
 import { createHearers } from './hearers.js'
 import { createSigningSecrets } from './secret.js'
 import { createSend } from './send.js'
-import { createWebhooks, type TenantWebhooks, type Webhooks } from './service.js'
+import { createWebhooks } from './service.js'
 import { sweepDeliveries } from './store.js'
-
-declare module 'fastify' {
-  interface FastifyInstance {
-    webhooks: Webhooks
-  }
-}
+import type { TenantWebhooks } from './webhooks.js'
 
 export { default as webhookRoutes } from './routes.js'
-export type { Callback, TenantWebhooks, VersionedWebhooks, Webhooks } from './service.js'
+export type { Callback, TenantWebhooks, VersionedWebhooks, Webhooks } from './webhooks.js'
 
 /** The settings of the master keys, as the plugin secrets has them; and the document's `webhooks` section. */
 export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {

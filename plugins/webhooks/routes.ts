@@ -1,6 +1,6 @@
 /** The log of deliveries, and the generated secret (DESIGN 9). A route group: it decorates nothing. Needs the plugins webhooks, auth and tenancy. */
 import type {} from '../auth/index.js'
-import type {} from './index.js'
+import type {} from './webhooks.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { LoggedDelivery } from './store.js'
 import fp from 'fastify-plugin'

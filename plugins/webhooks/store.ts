@@ -65,7 +65,7 @@ export interface Due {
 
 export async function readDue (db: Kysely<SystemTables>): Promise<Due> {
   const { rows: [row] } = await sql<{ events: boolean, next: Date | null }>`
-    select exists (select from tenantry.webhook_events where not fanned_out) as events,
+    select (select place from tenantry.webhook_events where not fanned_out order by tenant_id, place limit 1) is not null as events,
       (select min(next_attempt_at) from tenantry.webhook_deliveries where next_attempt_at is not null) as next`.execute(db)
   return { events: row?.events ?? false, next: row?.next ?? null }
 }
