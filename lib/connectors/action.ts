@@ -7,12 +7,13 @@ import type { CompiledCall } from './types.js'
 import { CopyBudget } from '../compiler/copies.js'
 import { compileExpression, type CompiledExpression } from '../compiler/expression.js'
 import { compileTemplate, compileValue } from '../compiler/template.js'
+import { settingsIn } from '../config/environment.js'
 import { pointerTo } from '../config/faults.js'
 import { failure } from '../errors.js'
 import { isRecord } from '../plain-value.js'
 import { invalidInput } from '../validation-detail.js'
 import { compileAddress, nobody } from './address.js'
-import { compilePruned, queryText, writeBody } from './body.js'
+import { compilePruned, queryOf, writeBody } from './body.js'
 import { faultOfHeader, faultOfName, setHeader } from './headers.js'
 import { readCheck, schemaCheck, type ParamsCheck } from './params.js'
 import { compileResult } from './result.js'
@@ -32,6 +33,8 @@ export interface CompiledAction {
   /** null where each call's params say it. */
   readonly method: string | null
   readonly references: readonly Reference[]
+  /** Settings stand in what it sends. */
+  readonly readsSettings: boolean
   readonly check: ParamsCheck
   /** Params that others are computed of, with those; throws `answerTooLarge` where the action would copy too much of them. */
   readonly complete: (params: Readonly<Record<string, unknown>>, scope: Scope) => Readonly<Record<string, unknown>>
@@ -67,6 +70,7 @@ export function compileAction (definition: ActionDefinition, shared: Readonly<Re
     definition,
     method: fixedMethod,
     references,
+    readsSettings: settingsIn(JSON.stringify([definition.path, definition.headers, definition.query, definition.body])).length > 0,
     check: definition.params === undefined ? readCheck(references, path.references) : schemaCheck(definition.params),
     complete: (params: Readonly<Record<string, unknown>>, scope: Scope) => {
       if (!new CopyBudget().take(params, copies, 'request')) throw failure('answerTooLarge', { message: 'The call would be larger than this server makes' })
@@ -75,8 +79,7 @@ export function compileAction (definition: ActionDefinition, shared: Readonly<Re
     parts: (scope: Scope) => {
       const value = body.evaluate(scope)
       const sent = methodOf(method, scope)
-      const parameters = new URLSearchParams()
-      queryText(parameters, membersOf(query.evaluate(scope), '/params/query'))
+      const parameters = queryOf(membersOf(query.evaluate(scope), '/params/query'))
       if (value !== undefined && (sent === 'GET' || sent === 'HEAD')) throw invalidInput('/params/body', `a ${sent} has no body`, 'method')
       return {
         method: sent,

@@ -9,7 +9,8 @@ import { compileTemplate, toText } from '../compiler/template.js'
 import { failure } from '../errors.js'
 import { invalidInput } from '../validation-detail.js'
 
-const maxLength = 16_384 // characters of an address
+/** Characters of an address. */
+export const maxAddressLength = 16_384
 
 export interface CompiledAddress {
   readonly references: readonly Reference[]
@@ -62,9 +63,18 @@ export function addressOf (base: string, path: string, query: string): string {
   const start = path.startsWith('/') && base.endsWith('/') ? base.slice(0, -1) : base
   const text = start + path
   const address = query === '' ? text : `${text}${text.includes('?') ? '&' : '?'}${query}`
-  const wrong = address.length > maxLength ? `the address is longer than ${maxLength} characters` : faultOfAddress(address)
-  if (wrong !== null) throw failure('addressRefused', { message: `The call cannot be made: ${wrong}` })
+  if (address.length > maxAddressLength) throw addressTooLong()
+  const wrong = faultOfAddress(address)
+  if (wrong !== null) throw refused(wrong)
   return new URL(address).href
+}
+
+export function addressTooLong (): Error {
+  return refused(`the address is longer than ${maxAddressLength} characters`)
+}
+
+function refused (why: string): Error {
+  return failure('addressRefused', { message: `The call cannot be made: ${why}` })
 }
 
 /** What is wrong with an absolute address that holds no template; null where nothing is. */
@@ -93,7 +103,7 @@ function compileParts (parts: readonly Part[], kind: AddressKind): CompiledAddre
       else text += kind === 'whole' && index === 0 ? whole(part.value, scope) : encoded(part, scope)
     }
     const wrong = faultOf(text)
-    if (wrong !== null) throw failure('addressRefused', { message: `The call cannot be made: ${wrong}` })
+    if (wrong !== null) throw refused(wrong)
     return text
   }
 }

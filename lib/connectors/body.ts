@@ -2,9 +2,12 @@
 import type { TemplateContext } from '../compiler/reference.js'
 import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
 import { pointerTo } from '../config/faults.js'
+import { maxAnswerBytes } from '../compiler/answer.js'
 import { compileValue, toText } from '../compiler/template.js'
+import { failure } from '../errors.js'
 import { isRecord } from '../plain-value.js'
 import { invalidInput } from '../validation-detail.js'
+import { addressTooLong, maxAddressLength } from './address.js'
 
 const maxDepth = 32 // objects and arrays within each other, of a declared body and of a form
 
@@ -115,26 +118,41 @@ function jsonText (value: unknown): string {
 function formText (value: unknown): string {
   if (typeof value === 'string') return value
   if (!isRecord(value)) throw invalidInput('/params', 'a form is made of an object', 'type')
-  const form = new URLSearchParams()
+  const form: Parameters = { list: new URLSearchParams(), left: maxAnswerBytes, tooLong: () => failure('answerTooLarge', { message: 'The call would be larger than this server makes' }) }
   for (const [name, member] of Object.entries(value)) appendTo(form, name, member, 0)
-  return form.toString()
+  return form.list.toString()
 }
 
-function appendTo (form: URLSearchParams, name: string, value: unknown, depth: number): void {
+/** A list of names and values, each of which repeats a name that may be long. `left`: characters that it may still take. */
+interface Parameters {
+  readonly list: URLSearchParams
+  left: number
+  readonly tooLong: () => Error
+}
+
+function append (to: Parameters, name: string, text: string): void {
+  to.left -= name.length + text.length
+  if (to.left < 0) throw to.tooLong()
+  to.list.append(name, text)
+}
+
+function appendTo (form: Parameters, name: string, value: unknown, depth: number): void {
   if (value === undefined || value === null) return
   if (typeof value !== 'object') {
-    form.append(name, String(value))
+    append(form, name, String(value))
     return
   }
   if (depth === maxDepth) throw invalidInput('/params', `nests more than ${maxDepth} levels deep, which no form does`, 'depth')
   for (const [member, inner] of Object.entries(value)) appendTo(form, `${name}[${member}]`, inner, depth + 1)
 }
 
-/** A query string: items of a list are parameters of one name. */
-export function queryText (query: URLSearchParams, members: Readonly<Record<string, unknown>>): void {
+/** A query string: items of a list are parameters of one name. Throws `addressRefused` for what no address has room for. */
+export function queryOf (members: Readonly<Record<string, unknown>>): URLSearchParams {
+  const query: Parameters = { list: new URLSearchParams(), left: maxAddressLength, tooLong: addressTooLong }
   for (const [name, value] of Object.entries(members)) {
     for (const item of Array.isArray(value) ? value : [value]) {
-      if (item !== undefined && item !== null) query.append(name, toText(item))
+      if (item !== undefined && item !== null) append(query, name, toText(item))
     }
   }
+  return query.list
 }

@@ -33,7 +33,8 @@ export function compileCall (connector: CompiledConnector, action: CompiledActio
     references: Object.freeze([...params.references, ...secretsIn(action.references), ...connector.references]),
     prepare: (scope: Scope) => prepare(connector, action, params, scope),
     result: action.result,
-    ownedBy: connector.ownedBy
+    // A setting is the platform's, wherever it stands.
+    ownedBy: (scope: Scope) => !action.readsSettings && connector.ownedBy(scope)
   })
 }
 

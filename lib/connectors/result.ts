@@ -4,6 +4,10 @@ import type { CompiledCall, OutboundAnswerLike } from './types.js'
 import { member } from '../compiler/reference.js'
 import { parsePath, TemplateSyntaxError } from '../compiler/template-parser.js'
 import { failure } from '../errors.js'
+import { isTooDeep, maxJsonDepth } from '../json-depth.js'
+
+// Drops a byte order mark, with which some services begin.
+const utf8 = new TextDecoder()
 
 /** Compiles what is picked of an answer: a path of own members and items, or all of it. Null after faults. */
 export function compileResult (picked: string | undefined, pointer: string, faults: FaultList): CompiledCall['result'] | null {
@@ -25,8 +29,9 @@ export function compileResult (picked: string | undefined, pointer: string, faul
 
 function valueOf ({ headers, body }: OutboundAnswerLike): unknown {
   if (body.length === 0) return null
-  const text = body.toString('utf8')
+  const text = utf8.decode(body)
   if (!/^[^;]*[/+]json\s*(?:;|$)/i.test(headers['content-type'] ?? '')) return text
+  if (isTooDeep(text)) throw failure('providerFailed', { message: `The provider answered JSON that nests deeper than ${maxJsonDepth} levels` })
   try {
     return JSON.parse(text)
   } catch {

@@ -65,7 +65,7 @@ export interface CompiledCall {
   readonly prepare: (scope: Scope) => PreparedRequest
   /** The answer parsed by its content type, and of it what the action picks; text where it is no JSON, null where there is none. Throws `providerFailed` for broken JSON. */
   readonly result: (answer: OutboundAnswerLike) => unknown
-  /** Every secret that the connector sends is one of the tenant in the scope: none is the platform's. */
+  /** Every secret that the connector sends is one of the tenant in the scope, and the action sends no setting: none is the platform's. */
   readonly ownedBy: (scope: Scope) => boolean
 }
 

@@ -144,6 +144,13 @@ t.test('bodies: what comes to nothing is left out, and what a caller sends is da
   t.throws(() => prepared({ body: '{{params.x}}' }, 'no object'), { code: 'TENANTRY_VALIDATION_FAILED' })
 })
 
+t.test('a long name is not written for each of its thousand values', async (t) => {
+  const long = { ['n'.repeat(100_000)]: Array(1000).fill(1) }
+  t.throws(() => prepared({ bodyType: 'form', body: '{{params}}' }, long), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
+  t.throws(() => prepared({ bodyType: 'form', body: '{{params}}' }, { a: { b: long } }), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
+  t.throws(() => callOf(setOf({}), 'http', 'request', '{{body}}').prepare({ ...nobody, body: { url: 'https://a.example.com', query: long } }), { code: 'TENANTRY_ADDRESS_REFUSED' })
+})
+
 t.test('every kind of auth', async (t) => {
   const requestOf = (auth: object, scope: Scope = nobody) => callOf(setOf(custom({ method: 'GET' }, { auth })), 'crm', 'act').prepare(scope)
   t.match(requestOf({ type: 'bearer', token: '{{env.KEY}}' }).headers, { authorization: 'Bearer key of the platform' })
@@ -169,6 +176,9 @@ t.test("a tenant's secret stands for the platform's setting in credentials, and 
   t.equal(payment.ownedBy(own), true)
   t.equal(payment.ownedBy(tenant({ HOST: 'x' })), false)
   t.equal(payment.ownedBy(nobody), false)
+  const keyed = { auth: { type: 'bearer', token: '{{secret:own}}' } }
+  t.equal(callOf(setOf(custom({}, keyed)), 'crm', 'act').ownedBy(tenant({ own: 'x' })), true)
+  t.equal(callOf(setOf(custom({ headers: { 'x-app': '{{env.KEY}}' } }, keyed)), 'crm', 'act').ownedBy(tenant({ own: 'x' })), false, "the action sends a key of the platform's")
   t.strictSame(payment.references, [{ source: 'secret', path: ['KEY'], setting: true, fallback: 'key of the platform' }])
 
   const chat = callOf(set, 'chat', 'sendMessage', { text: 'x' })
@@ -194,6 +204,8 @@ t.test('a result is what the action picks of the answer', async (t) => {
   t.equal(act({}).result(answer('ok', 'text/html')), 'ok')
   t.equal(act({}).result(answer('')), null)
   t.throws(() => act({}).result(answer('{"a":')), { code: 'TENANTRY_PROVIDER_FAILED' })
+  t.strictSame(act({}).result(answer('\ufeff[1]')), [1], 'a byte order mark')
+  t.throws(() => act({}).result(answer('['.repeat(10_000) + ']'.repeat(10_000))), { code: 'TENANTRY_PROVIDER_FAILED' }, 'what nests deeper than can be written again')
 })
 
 t.test('which calls may be sent again, and which a cached route may make', async (t) => {
