@@ -3,6 +3,7 @@ import { failure } from '../../lib/errors.js'
 import { version } from '../../lib/version.js'
 
 const maxUrlLength = 16_384 // characters
+const maxHostLength = 253 // characters of a name in the DNS
 
 /** The address of a call. Throws `addressRefused` for what is no absolute address of http or https, or names a user. */
 export function targetOf (text: string, base?: URL): URL {
@@ -12,6 +13,7 @@ export function targetOf (text: string, base?: URL): URL {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused('is not one of http or https')
   if (url.username !== '' || url.password !== '') throw refused('has a user or a password in it')
   if (url.hostname === '' || url.hostname === '.') throw refused('names no host')
+  if (url.hostname.length > maxHostLength) throw refused(`has a host of more than ${maxHostLength} characters`)
   // The same host, and what certificates call it.
   if (url.hostname.endsWith('.')) url.hostname = url.hostname.slice(0, -1)
   return url

@@ -124,6 +124,10 @@ test('integrations', async (t) => {
     t.match(await calls('get'), { status: 502, sent: 1 }, 'by a date')
     script.push({ body: '{"broken":' })
     t.match(await calls('get'), { status: 502, sent: 1 }, 'an answer that is no JSON')
+    script.push({ headers: { 'content-encoding': 'gzip' } })
+    t.match(await calls('get'), { status: 502, sent: 1 }, 'an answer that is compressed')
+    script.push({ body: '['.repeat(100_000) + ']'.repeat(100_000) })
+    t.match(await calls('get'), { status: 502, sent: 1 }, 'an answer that nests too deep')
   })
 
   await t.test('a call ends in time, or when its caller ends it', async (t) => {
