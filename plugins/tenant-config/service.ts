@@ -94,8 +94,10 @@ async function refuseSecrets (document: unknown, before: SavedDocument, usesSecr
 /** The routes, workflows, credentials, custom integrations and webhooks that may name a secret, as JSON; of a text that is escaped and has quotes in it, no pattern tells for certain. */
 function partsWithSecrets (document: unknown): string[] {
   const { routes, workflows, credentials, customIntegrations, webhooks }: { routes?: unknown, workflows?: unknown, credentials?: unknown, customIntegrations?: unknown, webhooks?: unknown } = Object(document)
-  const parts = [...[routes, workflows, customIntegrations, webhooks].flatMap((list: unknown) => Array.isArray(list) ? list : []), ...Object.entries(Object(credentials))]
-  return parts.map((part: unknown) => JSON.stringify(part)).filter((text) => text.includes('{{') && text.includes('secret'))
+  const parts = [routes, workflows, customIntegrations, webhooks].flatMap((list: unknown) => Array.isArray(list) ? list : []).map((part: unknown) => JSON.stringify(part))
+  // A secret stands for the setting of its name in credentials, and connectors with OAuth 2.0 keep tokens as secrets that nothing names.
+  const own = Object.entries(Object(credentials)).map((part) => JSON.stringify(part)).filter((text) => /\{\{|\$\{/.test(text))
+  return [...parts.filter((text) => (text.includes('{{') && text.includes('secret')) || text.includes('"oauth2"')), ...own]
 }
 
 /** The faults of a document as a caller sees those of a body. */

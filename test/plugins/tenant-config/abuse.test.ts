@@ -12,7 +12,7 @@ import { bearer, testSecret } from '../../helpers/tokens.js'
 import { admin, ask, notes, platform, save, user } from './document.js'
 
 test('a caller who may save documents and not use secrets neither adds a secret to one nor moves it', async (t) => {
-  const app = await testServer(t, platform)
+  const app = await testServer(t, { ...platform, tenancy: { ...platform.tenancy, env: ['MAIL_KEY'] } })
   const writer = bearer({ sub: 'writer', tenant_id: 'acme', permissions: ['config:write'] })
   const leak = { path: '/leak', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{ secret:mail }}' } }] }
   const credentials = { email: { apiKey: '{{secret:mail}}' } }
@@ -21,6 +21,9 @@ test('a caller who may save documents and not use secrets neither adds a secret 
   t.equal(await attempt({ routes: [leak] }), 403)
   t.equal(await attempt({ routes: [{ ...leak, queries: [{ table: 'notes', operation: 'insert', data: { title: '{{\nsecret:mail}}' } }] }] }), 403, 'on a line of its own')
   t.equal(await attempt({ credentials }), 403)
+  t.equal(await attempt({ credentials: { email: { apiKey: '{{env.MAIL_KEY}}' } } }), 403, 'a setting for which a secret may stand')
+  const oauth2 = { type: 'oauth2', tokenUrl: 'https://example.com/token', clientId: 'a', clientSecret: 'b' }
+  t.equal(await attempt({ customIntegrations: [{ name: 'crm', baseUrl: 'https://example.com', auth: oauth2, actions: { get: { method: 'get', path: '/' } } }] }), 403, 'tokens that are stored as secrets')
   t.equal((await save(app, 'acme', { credentials, routes: [notes.list] })).statusCode, 200, 'an administrator may')
   t.equal(await attempt({ credentials, routes: [notes.list, leak] }), 403, 'a secret that is named elsewhere is used in another place')
   t.equal(await attempt({ credentials: { email: { apiKey: '{{secret:mail}}', baseUrl: 'https://example.com' } } }), 403, 'credentials are sent to another address')
