@@ -3,6 +3,7 @@ import type { Route } from '../config/schema/route.js'
 import type { ErrorName } from '../errors.js'
 import type { AnswerParts } from './answer-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from './types.js'
+import type { CompiledWebhook } from './webhook.js'
 import { answerSchema } from './answer-schema.js'
 import { type CompiledRouteWorkflow, workflowAnswerSchema } from './workflow.js'
 
@@ -34,7 +35,10 @@ export interface DocumentedParts extends AnswerParts {
   readonly request: CompiledRequest
   readonly status: 200 | 201 | 202
   readonly workflow: CompiledRouteWorkflow | null
+  readonly webhook: CompiledWebhook | null
 }
+
+const received: JsonSchema = { type: 'object', properties: { received: { const: true } }, required: ['received'] }
 
 export function documentRoute (route: Route, parts: DocumentedParts): RouteDocumentation {
   const { params, query } = parts.request
@@ -46,10 +50,20 @@ export function documentRoute (route: Route, parts: DocumentedParts): RouteDocum
     ...(params !== undefined && { params }),
     ...(query !== undefined && { querystring: query }),
     ...(body !== undefined && { body }),
-    response: { [parts.status]: { description: 'Success', ...(parts.workflow === null ? undefined : workflowAnswerSchema(parts.workflow, parts.response)) ?? answerSchema(parts, route.response) } },
+    response: answersOf(route, parts),
     errors: errorsOf(parts),
     ...(parts.cache !== null && { cached: true })
   })
+}
+
+function answersOf (route: Route, parts: DocumentedParts): Readonly<Record<number, JsonSchema>> {
+  const { status, workflow, response, webhook } = parts
+  if (webhook?.acknowledges === true) return { 200: { description: 'Success', ...received } }
+  const answer = (workflow === null ? undefined : workflowAnswerSchema(workflow, response)) ?? answerSchema(parts, route.response)
+  if (webhook === null) return { [status]: { description: 'Success', ...answer } }
+  // A delivery that was handled before.
+  if (status === 200) return { 200: { description: 'Success', anyOf: [answer, received] } }
+  return { [status]: { description: 'Success', ...answer }, 200: { description: 'The delivery was handled before', ...received } }
 }
 
 function bodySchema ({ method, request, queries }: DocumentedParts): JsonSchema | undefined {
@@ -62,7 +76,7 @@ function takesBody (method: Method): boolean {
   return method !== 'GET'
 }
 
-function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries, integrations, workflow }: DocumentedParts): Array<number | ErrorName> {
+function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries, integrations, workflow, webhook }: DocumentedParts): Array<number | ErrorName> {
   // 503: every route waits for a pending migration, and none serves while the server stops.
   const statuses = new Set([400, 401, 429, 500, 503])
   if (takesBody(method)) statuses.add(413).add(415)
@@ -71,6 +85,8 @@ function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries, i
   if (resourceLimit !== null) statuses.add(402).add(409)
   if (queries.some((query) => query.answer !== 'page' && query.answer !== 'records')) statuses.add(404)
   if (queries.some((query) => query.write)) statuses.add(409)
+  // The delivery is being handled at this moment.
+  if (webhook !== null) statuses.add(409)
   if (integrations.length > 0) statuses.add(502).add(504)
   // A run draws on the caller's limits, and ends as its last step did.
   if (workflow !== null) statuses.add(402).add(404).add(409).add(413)

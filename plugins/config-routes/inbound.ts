@@ -8,6 +8,7 @@ import type { CompiledWebhook } from '../../lib/compiler/webhook.js'
 import type { Secrets } from '../secrets/service.js'
 import type { Receipts } from './receipts.js'
 import type { Warned } from './secrets.js'
+import { createHash } from 'node:crypto'
 import { hasTemplate } from '../../lib/compiler/template-parser.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isRepeated } from '../../lib/webhooks/index.js'
@@ -17,6 +18,7 @@ import { createReadBody, requireReadable } from './signed-body.js'
 
 const contentType = 'application/json; charset=utf-8'
 const received = '{"received":true}'
+const maxPath = 1000 // of an index of PostgreSQL, which takes some 2,700 with tenant and id
 
 export interface InboundOptions {
   /** null where the plugin is not registered: no tenant has a signing secret then. */
@@ -95,8 +97,9 @@ function addressOf ({ protocol, host, originalUrl }: FastifyRequest, appUrl: str
   return (appUrl === '' ? `${protocol}://${host}` : appUrl) + originalUrl
 }
 
-/** The path of a route with its parameters, in one way of writing, however it was asked for. */
+/** The path of a route with its parameters, in one way of writing, however it was asked for; one that is too long for an index as a hash of it. */
 function pathOf (path: string, params: unknown): string {
   const given: Readonly<Record<string, unknown>> = Object(params)
-  return path.split('/').map((segment) => segment.startsWith(':') ? encodeURIComponent(String(given[segment.slice(1)])) : segment).join('/')
+  const text = path.split('/').map((segment) => segment.startsWith(':') ? encodeURIComponent(String(given[segment.slice(1)])) : segment).join('/')
+  return text.length <= maxPath ? text : `sha256:${createHash('sha256').update(text).digest('base64url')}`
 }
