@@ -77,7 +77,7 @@ t.test('validate', async (t) => {
     errors: [
       '/agent: not in this version yet: language models, embeddings and MCP servers',
       '/routes/0/methd: unknown member, did you mean "method"?',
-      '/routes/1: the route does nothing: expected `queries`, `firebaseQueries` or `response`'
+      '/routes/1: the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow` or `response`'
     ]
   })
   t.match(await here(['validate', `${folder}/tables.json`]), {

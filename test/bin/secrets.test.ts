@@ -57,7 +57,7 @@ test('secrets rekey of an embedded database moves to a key of the settings from 
 })
 
 test('secrets rekey of a database that is not migrated says so', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
+  const { connectionString } = await postgresDatabase(t, { empty: true })
   const path = `${t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [] }) })}/tenantry.json`
   t.strictSame(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: makeMasterKey().text }), { code: 1, output: [], errors: ['the database is not migrated: run "tenantry migrate"'] })
 })

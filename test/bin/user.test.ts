@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { test } from 'tap'
 import { readLine } from '../../bin/password.js'
-import { postgresDatabase } from '../helpers/postgres.js'
+import { postgresDatabase, type DatabaseOptions } from '../helpers/postgres.js'
 import { secretText } from '../helpers/log-scan.js'
 import { testServer } from '../helpers/server.js'
 import { programArguments } from '../helpers/typescript.js'
@@ -16,8 +16,8 @@ const program = programArguments('test/programs/password.ts')
 const password = secretText('a good pass w\u00f6rd', 'a password')
 const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
 
-async function folderOf (t: Test, further: object = {}) {
-  const { connectionString } = await postgresDatabase(t)
+async function folderOf (t: Test, further: object = {}, options: DatabaseOptions = {}) {
+  const { connectionString } = await postgresDatabase(t, options)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   return { engine, folder: t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [], ...further }) }) }
 }
@@ -66,7 +66,7 @@ test('user create says before it asks for a password why there can be no user', 
   const words = ['user', 'create', '--email', 'ada@example.com', '--tenant', 'acme']
   const { folder } = await folderOf(t, { tenancy: { provisioning: 'explicit' } })
   t.match(await here([...words, `${folder}/tenantry.json`]), { code: 1, output: [], errors: [/^there is no tenant "acme", and tenancy.provisioning is "explicit": make it with POST \/tenants/] })
-  const { folder: unmigrated } = await folderOf(t, { migrate: 'manual' })
+  const { folder: unmigrated } = await folderOf(t, { migrate: 'manual' }, { empty: true })
   t.match(await here([...words, `${unmigrated}/tenantry.json`]), { code: 1, output: [], errors: ['the database is not migrated: run "tenantry migrate"'] })
   const memory = t.testdir({ 'memory.json': JSON.stringify({ routes: [] }) })
   t.match(await here([...words, `${memory}/memory.json`]), { code: 1, output: [], errors: [/^the database is in memory, and ends with this command/] })

@@ -154,7 +154,7 @@ async function createProxy (t: Test, port: number): Promise<{ port: number, free
 }
 
 test('a database that is not migrated, in production', async (t) => {
-  const database = await postgresDatabase(t)
+  const database = await postgresDatabase(t, { empty: true })
   const document = testDocument({ ...everyKind, migrate: 'manual' }, section(database.connectionString))
   const app = createServer(document, { env: { ...testEnv, NODE_ENV: 'production' }, logger: false })
   t.teardown(() => app.close())
