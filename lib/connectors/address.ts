@@ -46,9 +46,7 @@ export function compileAddress (text: string, pointer: string, context: Template
   }
   if (faults.faults.length > before) return null
   const [first] = parts
-  const wrong = kind === 'path' && first !== undefined && !(typeof first === 'string' && /^[/?]/.test(first))
-    ? 'expected a path that begins with "/"'
-    : faultOf(parts.filter((part) => typeof part === 'string').join('x'))
+  const wrong = faultOfParts(parts, kind)
   if (wrong !== null) {
     faults.add(pointer, wrong)
     return null
@@ -80,6 +78,20 @@ function refused (why: string): Error {
 /** What is wrong with an absolute address that holds no template; null where nothing is. */
 export function faultOfAddress (address: string): string | null {
   return faultOf(address) ?? faultOfUrl(address)
+}
+
+function faultOfParts (parts: readonly Part[], kind: AddressKind): string | null {
+  const [first] = parts
+  if (kind === 'path' && first !== undefined && !(typeof first === 'string' && /^[/?]/.test(first))) return 'expected a path that begins with "/"'
+  if (endsHost(parts)) return 'a template directly after the host would make another host of it: begin the path with "/" before it'
+  return faultOf(parts.filter((part) => typeof part === 'string').join('x'))
+}
+
+/** The host begins in the text, and a template ends it: whoever gives its value could go on with `.example.com`. */
+function endsHost ([first, ...rest]: readonly Part[]): boolean {
+  if (typeof first !== 'string' || rest.length === 0 || !/^https?:\/\/[^/?#]*[^/?#:]$/i.test(first)) return false
+  const next = rest.find((part) => typeof part === 'string')
+  return next === undefined || /^[/?]/.test(next)
 }
 
 function segmentsOf (text: string, pointer: string, { faults }: TemplateContext): Segment[] {

@@ -87,6 +87,7 @@ t.test('a call that its action does not take is refused', async (t) => {
   t.match(callFaults(set, 'stripe', 'createPaymentIntent', [1]), [/params: expected an object/])
   t.match(callFaults(set, 'stripe', 'createPaymentIntent', { amount: '{{payload.x}}', currency: 'eur' }), [/no `payload` here/])
   t.match(callFaults(set, 'crm', 'act', { nam: 'x' }), [/params\/id: is required: it stands in the address/, /params\/nam: no template of the action reads it, did you mean "name"/])
+  for (const url of ['https://api.example.com{{body.path}}', 'https://{{env.HOST}}{{body.a}}{{body.b}}/x']) t.match(callFaults(set, 'http', 'request', { url }), [/params\/url: a template directly after the host/])
   t.strictSame(callFaults(set, 'stripe', 'createPaymentIntent', '{{body}}'), [], 'what a template gives is judged when it is known')
 })
 
@@ -106,7 +107,7 @@ t.test('a value of a call stays in its place of the address', async (t) => {
   const body = { id: 'x/../y', host: 'evil.example.com', url: 'http://10.0.0.1/a', ok: 'a b' }
   t.equal(request({ url: 'https://api.example.com/users/{{body.ok}}' }).prepare({ ...nobody, body }).url, 'https://api.example.com/users/a%20b')
   t.throws(() => request({ url: 'https://api.example.com/users/{{body.id}}' }).prepare({ ...nobody, body }), { code: 'TENANTRY_VALIDATION_FAILED' })
-  for (const [url, trusted] of [['https://api.example.com/users/{{body.ok}}', true], ['https://{{env.HOST}}/{{body.ok}}', true], ['https://{{body.host}}/x', false], ['{{body.url}}', false]] as const) {
+  for (const [url, trusted] of [['https://api.example.com/users/{{body.ok}}', true], ['https://{{env.HOST}}/{{body.ok}}', true], ['https://{{body.host}}/x', false], ['{{body.url}}', false], ['https://{{body.host}}.example.com/x', false]] as const) {
     t.equal(request({ url }).prepare({ ...nobody, body }).trusted, trusted, url)
   }
   t.equal(request('{{body}}').prepare({ ...nobody, body: { url: 'https://api.example.com/' } }).trusted, false, 'an address that the caller sends')
