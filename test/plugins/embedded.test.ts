@@ -1,0 +1,108 @@
+/** The plugins of docs/guides/embedding.md that work in the background or call other services, each on a bare Fastify with what the guide says it needs. */
+import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
+import t, { type Test } from 'tap'
+import auth from '../../plugins/auth/index.js'
+import database from '../../plugins/database.js'
+import integrations, { integrationRoutes } from '../../plugins/integrations/index.js'
+import outbound from '../../plugins/outbound/index.js'
+import queue, { queueRoutes } from '../../plugins/queue/index.js'
+import tenancy from '../../plugins/tenancy/index.js'
+import webhooks, { webhookRoutes } from '../../plugins/webhooks/index.js'
+import workflows, { workflowRoutes } from '../../plugins/workflows/index.js'
+import { until } from '../helpers/instances.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { remote } from '../helpers/remote.js'
+import { testMasterKey } from '../helpers/server.js'
+import { signToken, testSecret } from '../helpers/tokens.js'
+import { caller } from '../http/caller.js'
+
+const admin = signToken({ sub: 'root', role: 'admin' })
+
+/** An app that is closed when the test ends. */
+function bare (t: Test): FastifyInstance {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  return app
+}
+
+async function withDatabase (t: Test): Promise<FastifyInstance> {
+  const { connectionString } = await postgresDatabase(t)
+  const app = bare(t)
+  await app.register(database, { provider: 'postgres', postgres: { connectionString } })
+  return app
+}
+
+t.test('outbound needs nothing', async (t) => {
+  const there = await remote(t, (_request, response) => { response.end('here') })
+  const app = bare(t)
+  await app.register(outbound)
+  const call = { tenant: 'acme', method: 'GET', url: there.origin, headers: {} }
+  t.equal((await app.outbound.request({ ...call, trusted: true })).body.toString(), 'here')
+  await t.rejects(app.outbound.request({ ...call, trusted: false }), { code: 'TENANTRY_ADDRESS_REFUSED' })
+})
+
+t.test('queue needs a database', async (t) => {
+  const app = await withDatabase(t)
+  await app.register(queue)
+  const done: unknown[] = []
+  app.queue.define('greet', {}, async ({ data }) => { done.push(data) })
+  await app.ready()
+  await app.queue.send('greet', { tenant: '', data: { name: 'Ada' } })
+  await until(t, 'the job is done', async () => done.length > 0)
+  t.strictSame(done, [{ name: 'Ada' }])
+})
+
+t.test('integrations need a database, tenancy and outbound', async (t) => {
+  const there = await remote(t, (_request, response) => { response.setHeader('content-type', 'application/json').end('{"to":"Ada"}') })
+  const app = await withDatabase(t)
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(outbound)
+  await app.register(integrations, { customIntegrations: [{ name: 'greeter', baseUrl: there.origin, actions: { greet: { method: 'POST', path: '/greetings', body: { to: '{{params.name}}' } } } }] })
+  await app.register(integrationRoutes)
+  const answer = await caller(t, app, { token: admin })('POST /integrations/greeter/greet', { body: { name: 'Ada' } })
+  t.match(answer, { status: 200, body: { to: 'Ada' } })
+  t.match(there.requests, [{ method: 'POST', path: '/greetings', body: '{"to":"Ada"}' }])
+})
+
+t.test('workflows need a database, tenancy and queue', async (t) => {
+  const app = await withDatabase(t)
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(queue)
+  await app.register(workflows, {
+    workflows: [{ id: 'greet', steps: [{ id: 'text', type: 'llm', prompt: 'Greet {{input.name}}', model: 'none' }] }],
+    steps: { llm: { run: async ({ prompt }) => ({ text: prompt }) } }
+  })
+  await app.register(workflowRoutes)
+  const ask = caller(t, app, { token: admin })
+  const { status, body } = await ask('POST /agent/workflow/run', { body: { ref: 'greet', input: { name: 'Ada' } } })
+  t.match([status, body], [202, { status: 'queued' }])
+  const read = async () => (await ask(`GET ${String(body['statusUrl'])}`)).body
+  await until(t, 'the run ends', async () => (await read())['status'] === 'completed')
+  t.match(await read(), { workflow: 'greet', result: { text: 'Greet Ada' }, steps: [{ id: 'text', status: 'completed' }] })
+})
+
+t.test('webhooks need a database and outbound', async (t) => {
+  const receiver = await remote(t, (_request, response) => { response.end() })
+  const app = await withDatabase(t)
+  await app.register(outbound)
+  await app.register(webhooks, { masterKey: testMasterKey, webhooks: [{ name: 'crm', url: receiver.origin, events: ['entity.*'] }] })
+  await app.ready()
+  await app.db.transaction().execute((transaction) => app.webhooks.emit(transaction, { tenant: '', type: 'entity.created', subject: 'notes:1', data: { table: 'notes', id: 1 }, at: new Date() }))
+  app.webhooks.wake()
+  await until(t, 'the event arrives', async () => receiver.requests.length > 0)
+  t.match(receiver.requests[0], { method: 'POST', headers: { 'webhook-signature': /^v1,/ } })
+  t.match(JSON.parse(receiver.requests[0]?.body ?? ''), { type: 'entity.created', data: { table: 'notes', id: 1 } })
+})
+
+t.test('without what it needs each names the plugin to register', async (t) => {
+  const needs: [string, FastifyPluginAsync, string][] = [
+    ['queue', queue, 'database'], ['integrations', integrations, 'database'], ['workflows', workflows, 'database'], ['webhooks', webhooks, 'database'],
+    ['queueRoutes', queueRoutes, 'queue'], ['integrationRoutes', integrationRoutes, 'integrations'], ['workflowRoutes', workflowRoutes, 'workflows'],
+    ['webhookRoutes', webhookRoutes, 'auth']
+  ]
+  for (const [name, plugin, needed] of needs) {
+    await t.rejects(async () => { await bare(t).register(plugin) }, { message: new RegExp(`^register the plugin "tenantry/plugins/${needed}" before `) }, name)
+  }
+})
