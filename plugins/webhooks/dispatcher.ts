@@ -9,10 +9,9 @@ import type { HearerBook } from './hearers.js'
 import type { Send } from './send.js'
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { isFailure } from '../../lib/errors.js'
 import { fanOut } from './fan-out.js'
-import { finish, handBack, readDue, takeDue, type Attempt } from './store.js'
+import { createLoop } from './loop.js'
+import { finish, handBack, nextDue, takeDue, type Attempt } from './store.js'
 
 const maxInAll = 64 // attempts at a time
 const maxOfOwner = 8 // of one tenant, or of the platform
@@ -20,8 +19,6 @@ const maxEach = 4 // that one look takes of an owner
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
 const busyPauseMs = 50 // while another process makes deliveries,
 const blockedPauseMs = 250 // and while what is due has no place; the end of an attempt wakes it sooner
-const outagePauseMs = 1000 // before a database that is lost or busy is asked again,
-const faultPauseMs = 5000 // and one that is not migrated, say
 
 export interface DispatcherParts {
   readonly db: Kysely<SystemTables>
@@ -55,48 +52,25 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
   const ending = new AbortController()
   // Each attempt listens.
   setMaxListeners(maxInAll + 1, ending.signal)
-  let loop: Promise<void> = Promise.resolve()
-  let woken = false
-  let wakeUp = () => {}
+  // Side by side: very many events of one tenant keep no delivery waiting.
+  const fanning = createLoop({ look: makeDeliveries, signal: draining.signal, log })
+  const taking = createLoop({ look: takeDeliveries, signal: draining.signal, log })
   let turn = ''
   let fanTurn = ''
-  let warned = false
 
-  function wake (): void {
-    woken = true
-    wakeUp()
+  async function makeDeliveries (): Promise<number> {
+    const { outcome, from, refused } = await fanOut(db, hearers, fanTurn, new Date(now()))
+    fanTurn = from
+    for (const [tenant, deliveries] of refused) log.warn({ tenant, deliveries }, 'webhooks were not sent: too many deliveries wait already')
+    if (outcome === 'more') taking.wake()
+    return outcome === 'busy' ? busyPauseMs : outcome === 'done' ? idlePauseMs : 0
   }
 
-  async function run (): Promise<void> {
-    while (!draining.signal.aborted) {
-      woken = false
-      let pause = 0
-      try {
-        pause = await look()
-        reached()
-      } catch (error) {
-        failed(error)
-        await sleep(isOutage(error) ? outagePauseMs : faultPauseMs, undefined, { ref: false, signal: draining.signal }).catch(() => {})
-        continue
-      }
-      if (!woken && pause > 0) await idle(pause)
-    }
-  }
-
-  /** Does what there is to do; for how long there may be nothing more. */
-  async function look (): Promise<number> {
-    const { events, next } = await readDue(db)
+  async function takeDeliveries (): Promise<number> {
+    const next = await nextDue(db)
     const ahead = next === null ? idlePauseMs : next.getTime() - now()
-    let pause = ahead > 0 ? Math.min(idlePauseMs, ahead) : blockedPauseMs
-    if (events) {
-      const pass = await fanOut(db, hearers, fanTurn, new Date(now()))
-      fanTurn = pass.from
-      for (const [tenant, deliveries] of pass.refused) log.warn({ tenant, deliveries }, 'webhooks were not sent: too many deliveries wait already')
-      pause = pass.outcome === 'busy' ? busyPauseMs : 0
-    }
-    // What was just fanned out is looked for at once.
-    if (ahead > 0) return pause
-    return await take() ? 0 : Math.min(pause, blockedPauseMs)
+    if (ahead > 0) return Math.min(idlePauseMs, ahead)
+    return await take() ? 0 : blockedPauseMs
   }
 
   /** False where there is no place, or nothing that could be taken. */
@@ -121,7 +95,7 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
       const left = (ofOwner.get(tenant) ?? 1) - 1
       if (left === 0) ofOwner.delete(tenant)
       else ofOwner.set(tenant, left)
-      wake()
+      taking.wake()
     })
     running.set(id, { attempt, done })
   }
@@ -137,48 +111,26 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
       else if (ended.again === null) log.warn({ ...told, status: ended.status, reason: ended.error }, 'a webhook failed for good')
       else log.info({ ...told, status: ended.status, reason: ended.error }, 'a webhook failed and is tried again')
     } catch (error) {
-      if (!ending.signal.aborted) failed(error)
+      if (!ending.signal.aborted) taking.failed(error)
     }
   }
 
-  /** Until there is something to do, or the time is over. */
-  async function idle (ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms).unref()
-      wakeUp = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
-    wakeUp = () => {}
-  }
-
-  function failed (error: unknown): void {
-    if (warned || isFailure(error, 'databaseBusy')) return
-    warned = true
-    log.warn({ err: error }, 'webhooks are not sent: the database cannot be reached, or is not migrated. It is tried again')
-  }
-
-  function reached (): void {
-    if (warned) log.info('webhooks are sent again')
-    warned = false
-  }
-
-  function drain (): void {
-    draining.abort()
-    wake()
-  }
+  const drain = () => draining.abort()
 
   return {
-    wake,
+    wake () {
+      fanning.wake()
+      taking.wake()
+    },
     drain,
     start () {
-      loop = run()
+      fanning.start()
+      taking.start()
     },
     async stop (deadline) {
       drain()
       const finished = async () => {
-        await loop
+        await Promise.all([fanning.ended(), taking.ended()])
         await Promise.all([...running.values()].map(({ done }) => done))
       }
       await within(finished(), deadline - Date.now())
@@ -191,10 +143,6 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
 }
 
 const handingBackMs = 500
-
-function isOutage (error: unknown): boolean {
-  return isFailure(error, 'databaseUnavailable') || isFailure(error, 'databaseBusy')
-}
 
 /** Waits for the work no longer than that. */
 async function within (work: Promise<void>, ms: number): Promise<void> {

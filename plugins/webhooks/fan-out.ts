@@ -11,7 +11,7 @@ import { retryForMs } from './retry.js'
 
 const maxTenants = 100 // of one pass
 const maxEach = 50 // events of one of them, while others wait;
-const maxAlone = 1000 // where fewer wait, they share as many
+const maxAlone = 250 // where fewer wait, they share as many
 const maxWaiting = 100_000 // deliveries of one owner; those that come then have failed
 const maxSubjectBytes = 512 // of an index of PostgreSQL, which takes some 2,700
 

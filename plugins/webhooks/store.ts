@@ -55,19 +55,10 @@ export interface LoggedDelivery {
   readonly deliveredAt: Date | null
 }
 
-/** What is to be done next. */
-export interface Due {
-  /** Events have no deliveries yet. */
-  readonly events: boolean
-  /** When the next attempt is due; null where none is. */
-  readonly next: Date | null
-}
-
-export async function readDue (db: Kysely<SystemTables>): Promise<Due> {
-  const { rows: [row] } = await sql<{ events: boolean, next: Date | null }>`
-    select (select place from tenantry.webhook_events where not fanned_out order by tenant_id, place limit 1) is not null as events,
-      (select min(next_attempt_at) from tenantry.webhook_deliveries where next_attempt_at is not null) as next`.execute(db)
-  return { events: row?.events ?? false, next: row?.next ?? null }
+/** When the next attempt is due; null where none is. */
+export async function nextDue (db: Kysely<SystemTables>): Promise<Date | null> {
+  const { next } = await db.selectFrom('tenantry.webhook_deliveries').select(({ fn }) => fn.min('next_attempt_at').as('next')).where('next_attempt_at', 'is not', null).executeTakeFirstOrThrow()
+  return next
 }
 
 export interface Taking {
@@ -167,7 +158,7 @@ export async function redeliver (transaction: Kysely<SystemTables>, tenant: stri
   return numUpdatedRows > 0n
 }
 
-/** Removes events that are older than 30 days, with their deliveries, and of owners with very many those that ended first. */
+/** Removes events that are older than 30 days, with their deliveries, and of owners with very many those that ended first; then events that nothing is left of. */
 export function sweepDeliveries (db: Kysely<SystemTables>, now: Date): Promise<boolean> {
   return sweep(db, 'tenantry.webhook_deliveries.sweep', [
     removal('tenantry.webhook_events', sql`at < ${new Date(now.getTime() - keptMs)} and not exists (
@@ -179,6 +170,7 @@ export function sweepDeliveries (db: Kysely<SystemTables>, now: Date): Promise<b
         where d.tenant_id = many.tenant_id and d.created_at <= last.created_at and d.status <> 'pending'`.execute(transaction)
       // One statement finds them all.
       return Number(numAffectedRows) * 0
-    }
+    },
+    removal('tenantry.webhook_events', sql`fanned_out and not exists (select from tenantry.webhook_deliveries d where d.event = place)`)
   ])
 }

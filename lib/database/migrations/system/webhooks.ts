@@ -56,9 +56,9 @@ export const webhooks: SystemMigration = {
     'create index webhook_deliveries_next on tenantry.webhook_deliveries (next_attempt_at) where next_attempt_at is not null',
     // Those of one subject go one after the other.
     "create index webhook_deliveries_order on tenantry.webhook_deliveries (tenant_id, endpoint, subject, event) where status = 'pending'",
-    // Pages of the log: all, those of a status, and those of an event.
+    // Pages of the log: all, those that ended in one way, and those of an event. Those that wait have their own order above.
     'create index on tenantry.webhook_deliveries (tenant_id, created_at, id)',
-    'create index on tenantry.webhook_deliveries (tenant_id, status, created_at, id)',
+    "create index on tenantry.webhook_deliveries (tenant_id, status, created_at, id) where status <> 'pending'",
     'create index on tenantry.webhook_deliveries (tenant_id, type, created_at, id)',
     // For a new master key.
     'create index on tenantry.webhook_deliveries (id) where sealed is not null',
