@@ -7,15 +7,16 @@ const maxText = 8192 // characters; a private key in PEM has about 3,300
 const maxPath = 2000 // characters
 
 const Text = (description: string, maxLength = maxText) => Type.String({ text: 'request', minLength: 1, maxLength, description })
+const Kind = <Value extends string>(value: Value) => Type.Literal(value, { description: 'How calls are authenticated.' })
 const Name = (description: string) => Type.String({ text: 'literal', minLength: 1, maxLength: 64, description })
 
 export const ConnectorAuth = Type.Union([
-  Section({ type: Type.Literal('bearer'), token: Text('The token.') }, { description: 'Sends `Authorization: Bearer <token>`.' }),
-  Section({ type: Type.Literal('basic'), username: Text('The user.'), password: Text('The password.') }, { description: 'Sends `Authorization: Basic` with user and password.' }),
-  Section({ type: Type.Literal('header'), name: Name('The header.'), value: Text('Its value.') }, { description: 'Sends a header.' }),
-  Section({ type: Type.Literal('query'), name: Name('The parameter.'), value: Text('Its value.') }, { description: 'Adds a parameter to the query string.' }),
+  Section({ type: Kind('bearer'), token: Text('The token.') }, { description: 'Sends `Authorization: Bearer <token>`.' }),
+  Section({ type: Kind('basic'), username: Text('The user.'), password: Text('The password.') }, { description: 'Sends `Authorization: Basic` with user and password.' }),
+  Section({ type: Kind('header'), name: Name('The header.'), value: Text('Its value.') }, { description: 'Sends a header.' }),
+  Section({ type: Kind('query'), name: Name('The parameter.'), value: Text('Its value.') }, { description: 'Adds a parameter to the query string.' }),
   Section({
-    type: Type.Literal('oauth2'),
+    type: Kind('oauth2'),
     tokenUrl: Text('Where tokens are had and renewed.', maxPath),
     clientId: Text('The client.'),
     clientSecret: Text("The client's secret."),

@@ -25,6 +25,7 @@ t.test('the smallest document has every default', async (t) => {
     queue: { workers: 4, maxWaitingPerTenant: 100_000 },
     workflows: [],
     webhooks: [],
+    egress: { allow: [] },
     rbac: { enabled: false, rolesTable: 'roles', permissionsTable: 'permissions', userRolesTable: 'user_roles' },
     analytics: { enabled: false, excludePaths: [], serviceName: '', retentionDays: 30, buffer: { enabled: true, flushInterval: 10_000, maxSize: 1000 } }
   })

