@@ -1,6 +1,6 @@
 /** The master keys that secrets of second factors need: without one, with another one, with the next one; and what is swept. */
 import type { Test } from 'tap'
-import type { DatabaseSection } from '../../helpers/postgres.js'
+import type { DatabaseOptions, DatabaseSection } from '../../helpers/postgres.js'
 import Fastify from 'fastify'
 import { sql } from 'kysely'
 import { test } from 'tap'
@@ -21,8 +21,8 @@ import { enrol, open, phoneOf, scan, setUp } from './app.js'
 const step = 30_000 // ms
 const day = 86_400_000 // ms
 
-async function postgres (t: Test): Promise<DatabaseSection> {
-  const { connectionString } = await postgresDatabase(t)
+async function postgres (t: Test, options: DatabaseOptions = {}): Promise<DatabaseSection> {
+  const { connectionString } = await postgresDatabase(t, options)
   return { provider: 'postgres', postgres: { connectionString } }
 }
 
@@ -58,7 +58,7 @@ test('second factors move to the next master key, and are readable with it alone
 })
 
 test('PostgreSQL without a master key: off as long as nobody has a second factor, then no start', async (t) => {
-  const engine = await postgres(t)
+  const engine = await postgres(t, { empty: true })
   const document = testDocument({ plugins: { secrets: false } }, engine)
   const log: string[] = []
   const logger = { level: 'info', stream: { write: (line: string) => { log.push(line) } } }
