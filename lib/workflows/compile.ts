@@ -6,6 +6,7 @@ import type { Callback } from '../config/schema/workflow.js'
 import type { Surroundings, WorkflowContext } from './context.js'
 import type { CompiledCallback, CompiledWorkflow, WorkflowDefinition } from './types.js'
 import { checkStepBounds, withBoundedFaults } from '../compiler/bounds.js'
+import { compileCopies } from '../compiler/copies.js'
 import { compileQuery } from '../compiler/query/index.js'
 import { checkMembers } from '../compiler/query/operation.js'
 import { unique } from '../compiler/query/table-use.js'
@@ -110,5 +111,5 @@ function compileCallback (callback: Callback | undefined, pointer: string, { tem
   const address = compileTemplate(url, at, templates)
   const signing = secret === undefined ? null : compileTemplate(secret, `${pointer}/secret`, templates)
   references.push(...address.references, ...signing?.references ?? [])
-  return Object.freeze({ url: address, secret: signing, trusted: origin === 'platform' && address.constant })
+  return Object.freeze({ url: address, secret: signing, copies: compileCopies(callback, templates), trusted: origin === 'platform' && address.constant })
 }

@@ -32,6 +32,8 @@ export interface CompiledCallback {
   readonly url: CompiledValue
   /** null: the tenant's generated one signs. */
   readonly secret: CompiledValue | null
+  /** Measures what both would copy, as that of a step does. */
+  readonly copies: CopyCheck | null
   /** The address is fixed in the platform's document. */
   readonly trusted: boolean
 }

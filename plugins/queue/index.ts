@@ -19,6 +19,7 @@ import type { Queue } from './task.js'
 import { createWorker } from './worker.js'
 
 export { default as queueRoutes } from './routes.js'
+export { HandedBack } from './task.js'
 export type { Handler, Job, Queue, SendWith, SentJob, SentRow, TaskOptions, WriteRows } from './task.js'
 
 declare module 'fastify' {
@@ -49,8 +50,8 @@ export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerT
   }, (err) => log.debug({ err }, 'other processes could not be told of new jobs; they find them within seconds'))
   const bound = createBound({ max: maxWaitingPerTenant, waiting: store.waiting })
   const service = createQueue({ engine, bound, workers, wake: () => wake(), sent: notices.sent })
-  const { names, define, send, sendWith, every } = service
-  app.decorate('queue', { names, define, send, sendWith, every })
+  const { names, endpointsOf, define, send, sendWith, every } = service
+  app.decorate('queue', { names, endpointsOf, define, send, sendWith, every })
 
   let deadline = Infinity
   let drain = () => {}
@@ -79,7 +80,7 @@ export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerT
 
   // While requests in flight finish no more jobs begin.
   app.addHook('preClose', async () => {
-    deadline = Date.now() + stopTimeoutMs
+    deadline = performance.now() + stopTimeoutMs
     drain()
   })
   app.addHook('onClose', async () => { await Promise.all([stop(), notices.close()]) })

@@ -111,7 +111,7 @@ export async function queueRoutes (app: FastifyInstance): Promise<void> {
     schema: { tags, summary: 'Send a job', description: 'Of a name that this server has defined.', body: New, response: { 201: Type.Object({ id: Type.String({ format: 'uuid' }) }), ...errorResponses(...refusals, 404, 409) } }
   }, async (request, reply) => {
     const { name, data = {}, options: { tenant = '', ...options } = {} } = request.body
-    const names = queue.names()
+    const names = queue.names().filter((defined) => queue.endpointsOf(defined) === undefined)
     if (!names.includes(name)) throw invalidInput('/body/name', names.length === 0 ? 'no jobs are defined' : `must be one of ${names.join(', ')}`, 'enum')
     const bytes = Buffer.byteLength(JSON.stringify(data))
     if (bytes > maxDataBytes) throw invalidInput('/body/data', `must have at most ${maxDataBytes} bytes as JSON`, 'maxLength')
@@ -146,6 +146,8 @@ export async function queueRoutes (app: FastifyInstance): Promise<void> {
     const { id } = request.params
     await db.transaction().execute(async (transaction) => {
       const { name, tenant } = changed(await list.cancel(transaction, id), 'cancelled')
+      const endpoints = queue.endpointsOf(name)
+      if (endpoints !== undefined) throw failure('stateConflict', { message: `A job "${name}" is not cancelled alone: ${endpoints}` })
       await writeAudit(transaction, entryOf('queue.job.cancel', request, id, { name, tenant }))
     })
     return { success: true }

@@ -44,9 +44,17 @@ export interface Upkeep {
   readonly nextDue: number | null
 }
 
+/** How many more jobs of one tenant there is room for. */
+export interface TenantRoom {
+  /** Jobs of a tenant that may run in this process, */
+  readonly most: number
+  /** and how many do, by tenant. The platform is none. */
+  readonly running: ReadonlyMap<string, number>
+}
+
 export interface JobStore {
   /** Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` where another process takes one of the same key in this moment. */
-  take (wants: readonly Want[], limit: number): Promise<TakenJob[]>
+  take (wants: readonly Want[], limit: number, room: TenantRoom): Promise<TakenJob[]>
   /** Makes ready what is due, and with `takeOver` what processes have that are gone. */
   upkeep (takeOver: boolean): Promise<Upkeep>
   /** Resolves with the ids of those that are this process's still. */
@@ -76,18 +84,21 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
   const boss = new PgBoss({ schema: 'tenantry_queue', db: executor(db), migrate: false, supervise: false, schedule: false, archiveCompletedAfterSeconds: 86_400 })
 
   return {
-    async take (wants, limit) {
+    async take (wants, limit, { most, running }) {
+      const full = [...running].flatMap(([tenant, jobs]) => jobs >= most ? tenant : [])
       // From tenant to tenant by the index: a look is as cheap with thousands of jobs of one as with one. Where few tenants
       // have jobs each gives several, of which the first of each come first. Two of one key are not run together.
       const { rows } = await sql<TakenRow>`
         with want as (
           select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ room }) => room)}::int[])
             with ordinality as w (task, first, room, place)
+        ), busy as (
+          select * from unnest(${[...running.keys()]}::text[], ${[...running.values()]}::int[]) as b (tenant, jobs)
         ), found as materialized (
           select best.*, want.room, want.place, turn.nth from want, lateral (
             select listed.*, count(*) over () as tenants from (
               select *, row_number() over () as nth from (
-                (${turns(sql`tenant_id >= want.first`)}) union all (${turns(sql`tenant_id < want.first`)})
+                (${turns(sql`tenant_id >= want.first`, full)}) union all (${turns(sql`tenant_id < want.first`, full)})
               ) either limit want.room
             ) listed
           ) turn, lateral (
@@ -101,10 +112,13 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
           ) best
         ), chosen as (
           select id from (
-            select *, row_number() over (partition by task order by round, nth) as of_task from (
-              select *, row_number() over (partition by task, tenant_id, coalesce(singleton_key, id::text) order by round) as of_key from found
-            ) keyed where of_key = 1
-          ) taken where of_task <= room order by round, place, nth limit ${limit}::int
+            select *, row_number() over (partition by tenant_id order by round, place) as of_tenant from (
+              select *, row_number() over (partition by task order by round, nth) as of_task from (
+                select *, row_number() over (partition by task, tenant_id, coalesce(singleton_key, id::text) order by round) as of_key from found
+              ) keyed where of_key = 1
+            ) taken where of_task <= room
+          ) own left join busy on busy.tenant = tenant_id
+          where tenant_id = '' or of_tenant + coalesce(busy.jobs, 0) <= ${most}::int order by round, place, nth limit ${limit}::int
         )
         update tenantry_queue.job set state = 'active', started_on = now(), expire_in = ${lease} * interval '1 second',
           retry_count = case when started_on is null then retry_count else retry_count + 1 end
@@ -173,15 +187,15 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
   }
 }
 
-/** The tenants that have jobs of `want.task` that can be run, of those for which the condition on `tenant_id` holds, in their order. */
-function turns (condition: RawBuilder<unknown>): RawBuilder<unknown> {
+/** The tenants that have jobs of `want.task` that can be run and are not `full`, of those for which the condition on `tenant_id` holds, in their order. */
+function turns (condition: RawBuilder<unknown>, full: readonly string[]): RawBuilder<unknown> {
   return sql`with recursive turns as (
       (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on
         and task = want.task and ${condition} order by tenant_id limit 1)
       union all
       select next.tenant_id from turns, lateral (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on
         and task = want.task and tenant_id > turns.tenant_id and ${condition} order by tenant_id limit 1) next
-    ) select tenant_id from turns`
+    ) select tenant_id from turns where tenant_id <> all (${full}::text[])`
 }
 
 /** How pg-boss runs a statement. */

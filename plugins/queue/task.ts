@@ -22,6 +22,11 @@ export interface Job {
  */
 export type Handler = (job: Job) => Promise<void>
 
+/** What a handler rejects with whose job is to go on later: it waits for its tenant's next turn, and the attempt does not count. */
+export class HandedBack extends Error {
+  override readonly name = 'JobHandedBack'
+}
+
 export interface TaskOptions {
   /** How often it is tried again after the first time, 0 to 100. Default: 3. */
   readonly retryLimit?: number | undefined
@@ -31,6 +36,8 @@ export interface TaskOptions {
   readonly expireIn?: number | undefined
   /** Jobs of the name that this process runs at a time, 1 to 100. Default: as many as the process runs of all. */
   readonly concurrency?: number | undefined
+  /** Its jobs are part of what other endpoints start and end: which ones, for administrators who would send or cancel a job alone. */
+  readonly endpoints?: string | undefined
 }
 
 export interface SentJob {
@@ -66,6 +73,8 @@ export type SendWith<Row> = (job: SentJob, row: Row, bytes: number) => Promise<s
 export interface Queue {
   /** The names that are defined. */
   names (): string[]
+  /** The endpoints that jobs of the name are sent and canceled by in place of those of the queue; undefined where there are none. */
+  endpointsOf (name: string): string | undefined
   /** Says who handles the jobs of a name; before the app is ready. A name is 1 to 64 of `a-z 0-9 . _ -`, a letter first. */
   define (name: string, options: TaskOptions, handler: Handler): void
   /**
@@ -94,5 +103,6 @@ export interface Task {
   readonly retryDelay: number
   readonly expireIn: number
   readonly concurrency: number
+  readonly endpoints: string | undefined
   readonly handler: Handler
 }

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isFailure } from '../../lib/errors.js'
 import { outputOf, traceOf } from './failure.js'
 import { lease } from './insertion.js'
-import type { JobStore, TakenJob, Want } from './store.js'
-import type { Task } from './task.js'
+import type { JobStore, TakenJob, TenantRoom, Want } from './store.js'
+import { HandedBack, type Task } from './task.js'
 import { together } from './together.js'
 
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
@@ -30,7 +30,7 @@ export interface Worker {
   wake (): void
   /** Takes no more jobs. */
   drain (): void
-  /** Waits for those that run until the deadline, in milliseconds since 1970; then ends them, and hands them back. */
+  /** Waits for those that run until the deadline, in milliseconds of the process's clock; then ends them, and hands them back. */
   stop (deadline: number): Promise<void>
 }
 
@@ -52,6 +52,8 @@ class Ended extends Error {
 }
 
 export function createWorker ({ store, tasks, workers, log }: WorkerParts): Worker {
+  // Whatever it sends, and however long that takes, the other half is for others.
+  const ofOneTenant = Math.ceil(workers / 2)
   const running = new Map<string, Running>()
   const draining = new AbortController()
   let hurried = false
@@ -63,10 +65,11 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   /** Whose turn it is, by name. */
   const turns = new Map<string, string>()
   let rounds = 0
-  let lastUpkeep = 0
-  let nextUpkeep = 0
+  // In milliseconds of the process's clock, which nobody sets.
+  let lastUpkeep = -Infinity
+  let nextUpkeep = -Infinity
   let warned = false
-  let reachedAt = 0
+  let reachedAt = -Infinity
   const complete = together<TakenJob>((jobs) => store.complete(jobs))
 
   function look (): void {
@@ -91,7 +94,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
         await sleep(isOutage(error) ? outagePauseMs : faultPauseMs, undefined, { ref: false, signal: draining.signal }).catch(() => {})
         continue
       }
-      if (!woken) await idle(nextUpkeep - Date.now())
+      if (!woken) await idle(nextUpkeep - performance.now())
     }
   }
 
@@ -108,10 +111,10 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   }
 
   async function upkeep (): Promise<void> {
-    const now = Date.now()
+    const now = performance.now()
     if (now < nextUpkeep) return
     const { takenOver, givenUp, nextDue } = await store.upkeep(now - reachedAt >= settledMs)
-    lastUpkeep = Date.now()
+    lastUpkeep = performance.now()
     nextUpkeep = lastUpkeep + Math.min(idlePauseMs, nextDue === null ? idlePauseMs : Math.ceil(nextDue) + 1)
     if (takenOver > 0) log.warn({ jobs: takenOver }, 'jobs of a process that is gone are run again')
     if (givenUp > 0) log.error({ jobs: givenUp }, 'jobs have failed for good: the processes that ran them are gone, and they may not be tried again')
@@ -134,11 +137,17 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   async function taken (wants: readonly Want[], limit: number): Promise<TakenJob[]> {
     for (;;) {
       try {
-        return await store.take(wants, limit)
+        return await store.take(wants, limit, { most: ofOneTenant, running: tenantsRunning() })
       } catch (error) {
         if (!isFailure(error, 'conflict')) throw error
       }
     }
+  }
+
+  function tenantsRunning (): TenantRoom['running'] {
+    const counts = new Map<string, number>()
+    for (const { job: { tenant } } of running.values()) if (tenant !== '') counts.set(tenant, (counts.get(tenant) ?? 0) + 1)
+    return counts
   }
 
   function runningOf (name: string): number {
@@ -180,7 +189,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
 
   async function abandon (job: TakenJob, error: unknown): Promise<void> {
     const told = { job: job.id, task: job.task, tenant: job.tenant, attempt: job.retries + 1 }
-    if (error instanceof Ended && error.why === 'stopped') return await store.handBack([job])
+    if (error instanceof HandedBack || (error instanceof Ended && error.why === 'stopped')) return await store.handBack([job])
     if (error instanceof Ended && error.why === 'lost') {
       log.warn(told, 'a job that this process runs was taken from it, or removed')
       return
@@ -228,7 +237,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   }
 
   function reached (): void {
-    if (reachedAt === Infinity) reachedAt = Date.now()
+    if (reachedAt === Infinity) reachedAt = performance.now()
     if (warned) log.info('jobs are run again')
     warned = false
   }
@@ -250,7 +259,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
         await loop
         await Promise.all([...running.values()].map(({ done }) => done))
       }
-      await within(finished(), deadline - Date.now())
+      await within(finished(), deadline - performance.now())
       hurried = true
       for (const { controller } of running.values()) controller.abort(new Ended('stopped', 'the server stops'))
       if (running.size > 0) await within(finished(), handingBackMs)

@@ -7,11 +7,13 @@ import type { CompiledCallback } from '../../lib/workflows/types.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { HeldRun, RunEnd, RunStore } from './store.js'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isFailure } from '../../lib/errors.js'
 import { isOutage } from './durable-journal.js'
 import { Interrupted } from './journal.js'
 
 const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 const outagePauseMs = 1000
+const maxUrl = 8192 // characters
 
 export interface EndParts {
   readonly store: RunStore
@@ -63,9 +65,16 @@ export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
 
 /** Where the callback goes; null, and a warning, where that cannot be said: it is never signed with what is no secret. */
 export function addressOf (callback: CompiledCallback, scope: Scope, log: FastifyBaseLogger): Address | null {
+  try {
+    callback.copies?.(scope, 0)
+  } catch (error) {
+    if (!isFailure(error, 'answerTooLarge')) throw error
+    log.warn('the end of a workflow is told to nobody: `webhookOnComplete` is too long')
+    return null
+  }
   const url = callback.url.evaluate(scope)
   const secret = callback.secret === null ? null : callback.secret.evaluate(scope)
-  if (typeof url !== 'string' || !/^https?:\/\//i.test(url) || !URL.canParse(url)) {
+  if (typeof url !== 'string' || url.length > maxUrl || !/^https?:\/\//i.test(url) || !URL.canParse(url)) {
     log.warn('the end of a workflow is told to nobody: `webhookOnComplete` is no address')
     return null
   }

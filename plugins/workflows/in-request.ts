@@ -18,9 +18,12 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
     secrets?.accessed(tenant, workflow.secrets)
     const limits = app.hasDecorator('resourceLimits') ? app.resourceLimits : null
     const taken = await limits?.take(limitedUser(request), { resource: 'workflow', metric: 'count', amount: 1 })
+    const webhooks = app.hasDecorator('webhooks') ? app.webhooks : null
     const journal = new SyncJournal(workflow, app.engine, tenant === '' ? null : tenant)
+    let events = false
     try {
-      const { result } = await runWorkflow(workflow, { ...scope, secrets: values }, {
+      events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hears(tenant)
+      const { result } = await runWorkflow(workflow, { ...scope, secrets: values, events }, {
         journal,
         cache: app.hasDecorator('cache') ? app.cache : null,
         integrations: app.hasDecorator('integrations') ? app.integrations : null,
@@ -33,6 +36,9 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
     } catch (error) {
       await taken?.give()
       throw error
+    } finally {
+      // Steps before one that failed are done.
+      if (events) webhooks?.wake()
     }
   }
 }

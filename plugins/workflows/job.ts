@@ -14,14 +14,18 @@ import type { EndRun, Address } from './end.js'
 import type { StepRunners } from './step-runners.js'
 import type { HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
+import { HandedBack } from '../queue/index.js'
 import { createDurableJournal } from './durable-journal.js'
 import { addressOf } from './end.js'
 import { Interrupted } from './journal.js'
-import { runWorkflow } from './runner.js'
+import { runWorkflow, TurnOver } from './runner.js'
 import { readScope } from './stored.js'
 
 /** Attempts after which a run has failed: it ends the processes that run it, or nothing of it can be read. */
 const maxAttempts = 20
+
+const turnMs = 30_000 // after which a run lets others go on, when a step has ended
+const stepMs = 600_000 // of a step of the list, with all in it and its tries, after which nothing of it begins
 
 /** What of other plugins a run uses: null where one is not registered. */
 export interface RunPlugins {
@@ -65,10 +69,12 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     const { tenant: id } = run
     const tenant = id === '' ? null : await tenants.get(id)
     if (id !== '' && (tenant === null || tenant.status === 'deleting')) throw new Interrupted('the tenant is gone')
-    const workflow = await documents.stored(id, run.definition)
+    const whole = await documents.stored(id, run.definition)
+    const workflow = whole ?? await documents.storedEnd(id, run.definition)
     if (workflow === null) return { end: failed(catalogue.schemaChanged), address: null }
     const scope = readScope(run, tenant, await secretsOf(workflow, id))
     const address = () => workflow.callback === null ? null : addressOf(workflow.callback, scope, log)
+    if (whole === null) return { end: failed(catalogue.schemaChanged), address: address() }
     if (tenant?.status === 'suspended') return { end: failed(catalogue.tenantSuspended), address: address() }
     if (attempt > maxAttempts) return { end: failed(tooOften), address: address() }
 
@@ -80,7 +86,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     const journal = createDurableJournal({ engine, run, outcomes, databaseSteps: new Set(databaseSteps(workflow.steps)), signal })
     try {
       const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hears(id)
-      const { result } = await runWorkflow(workflow, { ...scope, events }, { journal, cache, integrations, steps, signal, log })
+      const { result } = await runWorkflow(workflow, { ...scope, events }, { journal, cache, integrations, steps, signal, log, stepMs, turnMs })
       return { end: { status: 'completed', result }, address: address() }
     } catch (error) {
       if (error instanceof Interrupted || signal.aborted || isFailure(error, 'databaseUnavailable')) throw error
@@ -116,7 +122,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
         await end(run, ended.end, ended.address, over)
       } catch (error) {
         // Of one that was canceled nothing is to be tried again. Of one that another attempt has, only that one says that it is done.
-        if (await store.isOpen(tenant, id).catch(() => true)) throw error
+        if (await store.isOpen(tenant, id).catch(() => true)) throw error instanceof TurnOver ? new HandedBack(error.message) : error
       } finally {
         running.delete(run)
       }

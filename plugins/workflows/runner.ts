@@ -38,6 +38,9 @@ export async function runWorkflow (workflow: CompiledWorkflow, scope: Scope, hos
   return { status: 'completed', result: await run.all(), scope: run.scope, length: run.kept }
 }
 
+/** The run has had its turn, and goes on in another one. */
+export class TurnOver extends Interrupted {}
+
 /**
  * Whether steps around one may be tried again: `again` while one is, so that what has failed within it runs once more, and what
  * has not does not.
@@ -72,8 +75,12 @@ class Run {
   readonly #host: WorkflowHost
   readonly #clock: Clock
   readonly #around: StepSurroundings
-  /** When no further step begins. */
-  readonly #ends: number
+  /** When nothing more begins, of the run or of the step of its list that runs. */
+  #ends: number
+  /** When others have their turn. */
+  readonly #turnEnds: number
+  /** A step has ended that had not before. */
+  #moved = false
   readonly #steps: Record<string, unknown> = {}
   /** Of steps within those that may be tried again. */
   readonly #ended = new Map<string, StepOutcome>()
@@ -84,7 +91,8 @@ class Run {
     this.#workflow = workflow
     this.#host = host
     this.#clock = host.clock ?? systemClock
-    this.#ends = host.timeoutMs === undefined ? Infinity : this.#clock.now() + host.timeoutMs
+    this.#ends = this.#after(host.timeoutMs)
+    this.#turnEnds = this.#after(host.turnMs)
     this.scope = scopeOf(workflow, scope, this.#steps)
     this.#around = { host, scope: this.scope, clock: this.#clock }
   }
@@ -92,10 +100,16 @@ class Run {
   async all (): Promise<string> {
     let result = 'null'
     for (const step of this.#workflow.steps) {
+      if (this.#moved && this.#turnEnds !== Infinity && this.#clock.now() > this.#turnEnds) throw new TurnOver('others have their turn')
+      if (this.#host.stepMs !== undefined) this.#ends = this.#after(this.#host.stepMs)
       const ended = await this.#step(step, Infinity, 'only')
       if (ended.status !== 'skipped') result = ended.result ?? 'null'
     }
     return result
+  }
+
+  #after (ms: number | undefined): number {
+    return ms === undefined ? Infinity : this.#clock.now() + ms
   }
 
   /**
@@ -112,13 +126,14 @@ class Run {
     if (step.condition !== null && !step.condition(this.scope)) return this.#finish(step, skipped, turn)
     const started = journal.started(step.id)
     if (started instanceof Promise) await started
+    this.#moved = true
     for (let tries = 1; ; tries++) {
       let outcome
       try {
         outcome = await this.#try(step, ends, tries > 1 || turn === 'again' ? 'again' : turn === 'first' || step.attempts > 1 ? 'first' : 'only')
       } catch (error) {
         this.#refuseEnd(error)
-        if (tries < step.attempts) {
+        if (tries < step.attempts && !this.#isOver()) {
           await this.#wait(Math.min(step.backoffMs * 2 ** (tries - 1), maxBackoffMs))
           continue
         }
@@ -136,6 +151,10 @@ class Run {
     if (error instanceof Interrupted || isFailure(error, 'databaseUnavailable')) throw error
   }
 
+  #isOver (): boolean {
+    return this.#ends !== Infinity && this.#clock.now() > this.#ends
+  }
+
   async #wait (ms: number): Promise<void> {
     const { signal } = this.#host
     try {
@@ -148,7 +167,7 @@ class Run {
 
   #try (step: CompiledStep, around: number, turn: Turn): Promise<StepOutcome> {
     this.#host.signal.throwIfAborted()
-    if (this.#ends !== Infinity && this.#clock.now() > this.#ends) throw overdue(step.id)
+    if (this.#isOver()) throw overdue(step.id)
     const ends = step.timeoutMs === null ? around : Math.min(around, this.#clock.now() + step.timeoutMs)
     step.copies?.(this.scope, this.kept)
     if (step.kind === 'switch') return this.#switch(step, ends, turn)

@@ -7,7 +7,7 @@ import type { Statement } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import type { StepOutcome } from './journal.js'
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/sweeping.js'
 
 /** How many runs are counted at most, and may be skipped. */
@@ -178,15 +178,14 @@ export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>)
     async end (db, { tenant, id, attempt }, end) {
       const result = end.status === 'completed' ? end.result : null
       const error = end.status === 'failed' ? JSON.stringify(storedError(end.error)) : null
-      const { numAffectedRows } = await sql`update tenantry.workflow_runs set status = ${end.status}, result = ${result}, error = ${error}::jsonb, finished_at = clock_timestamp()
-        where tenant_id = ${tenant} and id = ${id}::uuid and attempt = ${attempt}::int and status = 'running'`.execute(db)
-      return numAffectedRows === 1n
+      const { rows } = await over(sql`status = ${end.status}, result = ${result}, error = ${error}::jsonb`,
+        sql`tenant_id = ${tenant} and id = ${id}::uuid and attempt = ${attempt}::int and status = 'running'`).execute(db)
+      return rows.length > 0
     },
 
     async cancel (db, viewer, id) {
-      const { numAffectedRows } = await sql`update tenantry.workflow_runs set status = 'canceled', finished_at = clock_timestamp()
-        where ${seenBy(viewer)} and id = ${id}::uuid and ${open}`.execute(db)
-      return numAffectedRows === 1n
+      const { rows } = await over(sql`status = 'canceled'`, sql`${seenBy(viewer)} and id = ${id}::uuid and ${open}`).execute(db)
+      return rows.length > 0
     },
 
     async status (viewer, id) {
@@ -212,6 +211,16 @@ export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>)
       return { data, total: count?.total ?? 0 }
     }
   }
+}
+
+/** Ends the run that the condition is true of. What it was given, and what its steps gave, is of use to nobody any more. */
+function over (changes: RawBuilder<unknown>, condition: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`with run as (
+      update tenantry.workflow_runs set ${changes}, scope = '{}', finished_at = clock_timestamp() where ${condition} returning tenant_id, id
+    ), results as (
+      update tenantry.workflow_steps set result = null from run
+      where workflow_steps.tenant_id = run.tenant_id and run_id = run.id and workflow_steps.result is not null
+    ) select from run`
 }
 
 function seenBy ({ tenant, user }: Viewer) {

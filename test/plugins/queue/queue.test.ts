@@ -3,7 +3,7 @@ import type { DatabaseSection } from '../../helpers/postgres.js'
 import type { Handler, Job } from '../../../plugins/queue/index.js'
 import { test } from 'tap'
 import Fastify from 'fastify'
-import queue from '../../../plugins/queue/index.js'
+import queue, { HandedBack } from '../../../plugins/queue/index.js'
 import { createJobStore } from '../../../plugins/queue/store.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
@@ -125,6 +125,29 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     door.open()
     await eventually(t, 'all are run', () => seen.length === 34)
     t.ok(numbers().indexOf(100) <= 4 && numbers().indexOf(101) <= 7 && numbers().indexOf(200) <= 4, numbers().join(' '))
+  })
+
+  await t.test('one tenant has no more than half of the places, and others the rest', async (t) => {
+    const door = closedDoor()
+    handle = () => door.opened
+    const ids = await Promise.all([1, 2].map((n) => send('any', { tenant: 'a', data: { n } })))
+    await eventually(t, 'two run', () => seen.length === 2)
+    const third = await send('patient', { tenant: 'a', data: { n: 'third' } })
+    await send('patient', { tenant: 'b', data: { n: 'other tenant' } })
+    await send('any', { tenant: '', data: { n: 'platform' } })
+    await eventually(t, 'those of others run', () => seen.length === 4)
+    t.equal(numbers().includes('third'), false)
+    t.equal(await stateOf(third), 'created')
+    door.open()
+    await eventually(t, 'it has its place', () => numbers().includes('third'))
+    for (const id of [...ids, third]) await eventually(t, 'it ends', async () => await stateOf(id) === 'completed')
+  })
+
+  await t.test('a job that its handler hands back is run again, as the same attempt', async (t) => {
+    handle = async () => { if (seen.length < 3) throw new HandedBack('others first') }
+    const id = await send('any', { tenant: 'a', data: { n: 1 } })
+    await eventually(t, 'it is done', async () => await stateOf(id) === 'completed')
+    t.same(seen.map(({ attempt }) => attempt), [1, 1, 1])
   })
 
   await t.test('a delayed job waits until it is due', async (t) => {

@@ -7,7 +7,7 @@ import { CompiledQuery } from 'kysely'
 import pg from 'pg'
 import { Webhook } from 'standardwebhooks'
 import { test } from 'tap'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'
 import { testEnv, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
@@ -103,4 +103,59 @@ test('a run whose worker is killed in every step completes, and no step that has
   for (const { headers, body } of told) t.match(new Webhook(String(secret)).verify(body, headers), { type: 'workflow.completed', data: { workflowId, workflow: 'ten', status: 'completed', result: { title: 'step-10' } } })
   t.equal(new Set(told.map(({ headers }) => headers['webhook-id'])).size, 1)
   t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: steps.length + 1 }])
+})
+
+test('a run whose database is lost in the middle of its steps completes, and no step fails for it', async (t) => {
+  const server = await postgresServer(t)
+  let answer = () => {}
+  const keys: unknown[] = []
+  const service = createServer((request, response) => {
+    keys.push(request.headers['idempotency-key'])
+    answer = () => { response.setHeader('content-type', 'application/json').end('{"done":true}') }
+  })
+  await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    service.closeAllConnections()
+    service.close()
+  })
+  const { port } = service.address() as AddressInfo
+  const document: TestDocument = {
+    tables,
+    customIntegrations: [{ name: 'slow', baseUrl: `http://127.0.0.1:${port}`, actions: { ask: { method: 'POST', path: '/' } } }],
+    workflows: [{
+      id: 'outage',
+      steps: [
+        { id: 'first', type: 'database', operation: 'insert', table: 'notes', data: { title: 'first' } },
+        { id: 'called', type: 'integration', integration: 'slow', action: 'ask', timeoutMs: 60_000 },
+        { id: 'last', type: 'database', operation: 'insert', table: 'notes', data: { title: 'last' }, select: 'title' }
+      ]
+    }]
+  }
+  const app = await testServer(t, document, { engine: { provider: 'postgres', postgres: { connectionString: server.connectionString } }, tenants: ['a'] })
+  const ask = caller(t, app, { token: signToken({ sub: 'u', role: 'user', tenant_id: 'a' }) })
+  const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'outage' } })
+  await eventually(t, 'the service is asked', () => keys.length === 1)
+
+  await server.stop()
+  answer()
+  await server.start()
+  const blocker = new pg.Client({ connectionString: server.connectionString })
+  blocker.on('error', () => {})
+  await blocker.connect()
+  await blocker.query("begin; insert into notes (tenant_id, title) values ('a', 'last')")
+  await eventually(t, 'the last step runs', async () => (await server.query("select from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into%notes%'")).length === 1)
+  t.match(await server.query('select step, status from tenantry.workflow_steps order by step'), [{ step: 'called', status: 'completed' }, { step: 'first', status: 'completed' }], 'what was done without the database was written when it was back')
+
+  await server.stop()
+  await server.start()
+  await eventually(t, 'the run ends', async () => {
+    try {
+      return (await server.query("select from tenantry.workflow_runs where status not in ('queued', 'running')")).length === 1
+    } catch {
+      return false
+    }
+  })
+  t.match((await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body, { status: 'completed', result: { title: 'last' }, steps: [{ status: 'completed' }, { status: 'completed' }, { status: 'completed' }] })
+  t.strictSame(keys, [`${String(workflowId)}:called`])
+  t.same(await server.query('select title from notes order by title'), [{ title: 'first' }, { title: 'last' }])
 })

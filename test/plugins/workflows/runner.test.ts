@@ -17,7 +17,7 @@ import database from '../../../plugins/database.js'
 import queue from '../../../plugins/queue/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
-import { runWorkflow } from '../../../plugins/workflows/runner.js'
+import { runWorkflow, TurnOver, type WorkflowHost } from '../../../plugins/workflows/runner.js'
 import workflows from '../../../plugins/workflows/index.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testSecret } from '../../helpers/tokens.js'
@@ -54,7 +54,7 @@ interface Ran {
 }
 
 /** Runs the steps with a clock that stands still but for the waits, which take no time. */
-async function running (steps: Step[], does: Does, before: Readonly<Record<string, StepOutcome>> = {}, signal = new AbortController().signal): Promise<Ran & { readonly result: unknown }> {
+async function running (steps: Step[], does: Does, before: Readonly<Record<string, StepOutcome>> = {}, signal = new AbortController().signal, times: Pick<WorkflowHost, 'stepMs' | 'turnMs'> = {}): Promise<Ran & { readonly result: unknown }> {
   const ran: Ran = { told: [], waits: [], calls: [] }
   let now = 0
   const clock: Clock = {
@@ -79,7 +79,7 @@ async function running (steps: Step[], does: Does, before: Readonly<Record<strin
     return await does[String(members['prompt'])]?.(call, members)
   }
   const log = Fastify().log
-  const { result } = await runWorkflow(compiled(steps), scope, { journal, cache: null, integrations: null, steps: { llm: { run } }, signal, log, clock })
+  const { result } = await runWorkflow(compiled(steps), scope, { journal, cache: null, integrations: null, steps: { llm: { run } }, signal, log, clock, ...times })
   return { ...ran, result: JSON.parse(result) }
 }
 
@@ -162,6 +162,30 @@ test('a run that nobody waits for ends with the reason', async (t) => {
     },
     second: () => t.fail('ran')
   }, {}, gone.signal), reason)
+})
+
+test('a run lets others go on when its turn is over and a step has ended, and no sooner', async (t) => {
+  const steps = [llm('slow', { retry: { attempts: 2, backoffMs: 40_000 } }), llm('next')]
+  const signal = new AbortController().signal
+  let tries = 0
+  const ran: string[] = []
+  const does = { slow: () => ran.push('slow') && ++tries < 2 ? busy() : 'done', next: () => ran.push('next') }
+  await t.rejects(running(steps, does, {}, signal, { turnMs: 30_000 }), new TurnOver('others have their turn'))
+  t.strictSame(ran, ['slow', 'slow'])
+  const { told } = await running(steps, does, { slow: { status: 'completed', result: '1', error: null } }, signal, { turnMs: 0 })
+  t.strictSame(told, ['started next', 'completed next'])
+})
+
+test('the time of a step, with all in it and its tries, has a bound, and the next one has its own', async (t) => {
+  const signal = new AbortController().signal
+  const often = { attempts: 10, backoffMs: 60_000 }
+  const { waits, result } = await running([
+    llm('down', { retry: often, onError: 'continue' }),
+    { id: 'group', parallel: [llm('inner', { retry: often })], retry: often, onError: 'continue' },
+    llm('after', { params: '{{steps.down.error.code}} {{steps.group.error.code}}' })
+  ], { down: busy, inner: busy, after: (_call, { params }) => params }, {}, signal, { stepMs: 150_000 })
+  t.strictSame(waits, [60_000, 60_000, 60_000, 60_000, 60_000, 60_000])
+  t.equal(result, 'TENANTRY_PROVIDER_TIMEOUT TENANTRY_PROVIDER_TIMEOUT')
 })
 
 test('a result that is too large, or that no JSON can hold, does not pass', async (t) => {

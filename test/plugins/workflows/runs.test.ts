@@ -18,6 +18,7 @@ import { eventually } from '../queue/app.js'
 
 const insert = (id: string, title: string) => ({ id, type: 'database', operation: 'insert', table: 'notes', data: { title } } as const)
 const tables: TestDocument['tables'] = { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true }, body: { type: 'text' } } } }
+const passing: NonNullable<TestDocument['tables']>[string] = { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' } } }
 const workflows: NonNullable<TestDocument['workflows']> = [
   { id: 'greet', steps: [insert('write', 'hello {{input.name}}'), { id: 'read', type: 'database', operation: 'select', table: 'notes', filters: [{ column: 'title', operator: 'eq', value: '{{steps.write.result.title}}' }], single: true }] },
   { id: 'guarded', requiredPermissions: ['notes:write'], steps: [insert('write', 'guarded')] },
@@ -52,7 +53,7 @@ interface World {
 async function world (t: Test): Promise<World> {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const engine = { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } } as const
-  const sender = await testServer(t, { tables, workflows, queue: { workers: 0 } }, { engine, tenants: ['a', 'b', 'leaving'] })
+  const sender = await testServer(t, { tables: { ...tables, passing }, workflows, queue: { workers: 0 } }, { engine, tenants: ['a', 'b', 'leaving'] })
   const ask = caller(t, sender)
   const status = async (id: string, token: string = users.anna) => (await ask(`GET /agent/workflow/status?workflowId=${id}`, { token })).body
   return {
@@ -91,6 +92,9 @@ test('a run is its user\'s, goes on as it was declared, and is told by its steps
   refused(t, await ask('POST /agent/workflow/run', { token: users.anna, body: { ref: 'unknown' } }), 404, 'NOT_FOUND')
   refused(t, await ask('POST /agent/workflow/run', { token: users.root, body: { ref: 'greet' } }), 400, 'TENANT_REQUIRED')
 
+  t.match(await ask(`DELETE /queue/jobs/${id}`, { token: users.root }), { status: 409, body: { code: 'TENANTRY_STATE_CONFLICT', message: /POST \/agent\/workflow\/cancel ends it/ } }, 'a run whose job was cancelled alone would never end')
+  t.match(await ask('POST /queue/jobs', { token: users.root, body: { name: 'workflow.run', options: { tenant: 'a' } } }), { status: 400, body: { details: [{ path: '/body/name' }] } })
+
   const gone = await start({ ref: 'two' })
   t.match(await ask('POST /agent/workflow/cancel', { token: users.anna, body: { workflowId: gone } }), { status: 200, body: { workflowId: gone, status: 'canceled' } })
   refused(t, await ask('POST /agent/workflow/cancel', { token: users.anna, body: { workflowId: gone } }), 409, 'STATE_CONFLICT')
@@ -101,6 +105,8 @@ test('a run is its user\'s, goes on as it was declared, and is told by its steps
   t.match(await status(gone), { status: 'canceled', steps: [{ id: 'first', status: 'skipped', startedAt: null }, { id: 'second', status: 'skipped' }] })
   t.same(await run("select state from tenantry_queue.job where task = 'workflow.run' and state <> 'completed'"), [], 'no job is left')
   t.same(await run('select title, tenant_id from notes'), [{ title: 'hello you', tenant_id: 'a' }])
+
+  t.same(await run('select distinct r.scope, s.result from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id'), [{ scope: '{}', result: null }], 'nothing is kept that nobody reads any more')
 
   const failing = await start({ ref: 'failing' })
   t.match(await ended(failing), { status: 'failed', error: { code: 'TENANTRY_CONSTRAINT_VIOLATED' }, steps: [{ id: 'write', status: 'failed', error: { code: 'TENANTRY_CONSTRAINT_VIOLATED' } }, { id: 'never', status: 'skipped' }] })
@@ -174,7 +180,7 @@ test('what is stored of a run is bounded, holds no secret, and goes with its ten
 })
 
 test('a workflow that is sent is bound as the tenant\'s own text is', async (t) => {
-  const { ask } = await world(t)
+  const { ask, run } = await world(t)
   const read = { id: 'read', type: 'database', operation: 'select', table: 'notes' }
   const send = (body: object, token: string = users.chief) => ask('POST /agent/workflow', { token, body })
   refused(t, await send({ steps: [read] }, users.anna), 403, 'FORBIDDEN')
@@ -190,6 +196,9 @@ test('a workflow that is sent is bound as the tenant\'s own text is', async (t) 
     [{ steps: [read], webhookOnComplete: { url: 'https://example.com/done', secret: 'whsec_plain' } }, '/body/webhookOnComplete/secret', /\{\{secret:KEY\}\}/],
     [{ steps: [{ id: 'ask', type: 'llm', prompt: 'x' }] }, '/body/steps/0/type', /./]
   ]
+  t.equal((await ask('POST /tenant/config', { token: users.chief, body: { webhooks: [{ name: 'all', url: 'https://example.com/events', events: ['entity.*'] }] } })).status, 200)
+  t.match(await send({ steps: [insert('write', 'heard of')], async: false }), { status: 200, body: { result: { title: 'heard of' } } })
+  t.match(await run("select type, data->'record'->>'title' as title from tenantry.webhook_events where tenant_id = 'a'"), [{ type: 'entity.created', title: 'heard of' }], 'webhooks hear of what a run within a request writes')
   for (const [body, path, message] of faults) t.match(await send(body), { status: 400, body: { details: [{ path, message }] } }, path)
   const writer = signToken({ sub: 'writer', role: 'user', tenant_id: 'a', permissions: ['config:write'] })
   t.equal((await send({ steps: [read] }, writer)).status, 202)
@@ -249,15 +258,20 @@ test('a tenant\'s own workflows run as its document had them', async (t) => {
   await save({
     workflows: [
       { id: 'own', steps: [insert('write', 'own {{input.name}}')], webhookOnComplete: { url: 'https://example.com/done?key={{secret:SIGNING}}', secret: '{{secret:SIGNING}}' } },
-      { id: 'greet', steps: [insert('write', 'own greeting'), insert('again', 'again')] }
+      { id: 'greet', steps: [insert('write', 'own greeting'), insert('again', 'again')] },
+      { id: 'gone', steps: [{ ...insert('write', ''), table: 'passing', data: {} }], webhookOnComplete: 'https://example.com/{{input.path}}' },
+      { id: 'long', steps: [insert('write', 'long')], webhookOnComplete: `https://example.com/${'{{input.path}}'.repeat(100)}` }
     ],
     routes: [{ method: 'post', path: '/orders/:name', requireAuth: true, workflow: { steps: [insert('write', 'route {{params.name}} {{headers.x-order}} {{auth.sub}}')], async: true } }]
   })
   const { body: { workflows: listed } } = await ask('GET /agent/workflows', { token: users.anna })
-  t.match(listed, [{ id: 'own', source: 'tenant', steps: 1 }, { id: 'greet', source: 'tenant', steps: 2 }, { id: 'guarded', source: 'platform' }])
+  t.match(listed, [{ id: 'own', source: 'tenant', steps: 1 }, { id: 'greet', source: 'tenant', steps: 2 }, { id: 'gone' }, { id: 'long' }, { id: 'guarded', source: 'platform' }])
   t.notMatch((await ask('GET /agent/workflows', { token: users.anna_of_b })).body['workflows'], [{ source: 'tenant' }])
   const own = await start({ ref: 'own', input: { name: 'text' } })
   const greet = await start({ ref: 'greet' })
+  const gone = await start({ ref: 'gone', input: { path: 'gone' } })
+  const long = await start({ ref: 'long', input: { path: 'x'.repeat(500_000) } })
+  await run('drop table passing')
   const { status, body: { workflowId, statusUrl } } = await ask('POST /orders/x', { token: users.anna, body: {}, headers: { 'x-order': 'seven' } })
   t.match([status, statusUrl], [202, `/agent/workflow/status?workflowId=${String(workflowId)}`])
   await save({})
@@ -267,7 +281,9 @@ test('a tenant\'s own workflows run as its document had them', async (t) => {
   t.match(await ended(own), { status: 'completed', result: { title: 'own text' } })
   t.match(await ended(greet), { status: 'completed', result: { title: 'again' } })
   t.match(await ended(String(workflowId)), { status: 'completed', result: { title: 'route x seven anna' } })
-  t.match(await run("select url, type from tenantry.webhook_deliveries where tenant_id = 'a'"), [{ url: 'https://example.com/done', type: 'workflow.completed' }])
+  t.match(await ended(gone), { status: 'failed', error: { code: 'TENANTRY_SCHEMA_CHANGED' } })
+  t.match(await ended(long), { status: 'completed' }, 'its end is told to nobody, since no address is that long')
+  t.match(await run("select url, type from tenantry.webhook_deliveries where tenant_id = 'a' order by url"), [{ url: 'https://example.com/done', type: 'workflow.completed' }, { url: 'https://example.com/gone', type: 'workflow.failed' }])
   const rows = JSON.stringify([await run('select * from tenantry.workflow_runs'), await run('select * from tenantry.webhook_deliveries'), await run('select * from tenantry.webhook_events')])
   t.equal(rows.includes('a signing secret'), false)
 })
