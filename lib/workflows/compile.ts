@@ -13,6 +13,7 @@ import { unique } from '../compiler/query/table-use.js'
 import { checkQueryTexts } from '../compiler/query/texts.js'
 import { withheldBy } from '../compiler/query/withheld.js'
 import { compileTemplate } from '../compiler/template.js'
+import { hasTemplate } from '../compiler/template-parser.js'
 import { FaultList } from '../config/faults.js'
 import { readSourcesOf, readStepsOf, templatesOf } from './context.js'
 import { flowOf } from './flow.js'
@@ -30,6 +31,8 @@ export function compileWorkflow (definition: WorkflowDefinition, pointer: string
   if (context.checked !== true && !checkStepBounds(definition.steps, `${pointer}/steps`, context.faults)) return null
   return withBoundedFaults(context.faults, (faults) => compileParts(definition, pointer, { ...context, faults }, around))
 }
+
+const maxCallbackUrl = 8192 // characters
 
 const nowhere: Surroundings = Object.freeze({ sources: null })
 
@@ -104,12 +107,18 @@ function withheldOf ({ steps }: WorkflowDefinition, { catalogue }: WorkflowConte
   return withheldBy({ queries }, catalogue, { ...templates, sources: new Set([...templates.sources, 'steps']) })
 }
 
-function compileCallback (callback: Callback | undefined, pointer: string, { templates, context: { origin }, references }: Compilation): CompiledCallback | null {
+function compileCallback (callback: Callback | undefined, pointer: string, { templates, context: { faults, origin }, references }: Compilation): CompiledCallback | null {
   if (callback === undefined) return null
   const { url, secret } = typeof callback === 'string' ? { url: callback } : callback
   const at = typeof callback === 'string' ? pointer : `${pointer}/url`
   const address = compileTemplate(url, at, templates)
   const signing = secret === undefined ? null : compileTemplate(secret, `${pointer}/secret`, templates)
   references.push(...address.references, ...signing?.references ?? [])
+  if (!hasTemplate(url) && !isCallbackUrl(url)) faults.add(at, 'expected an address that begins with http:// or https://')
   return Object.freeze({ url: address, secret: signing, copies: compileCopies(callback, templates), trusted: origin === 'platform' && address.constant })
+}
+
+/** It is an address that the end of a run can be told to. */
+export function isCallbackUrl (url: string): boolean {
+  return url.length <= maxCallbackUrl && /^https?:\/\//i.test(url) && URL.canParse(url)
 }

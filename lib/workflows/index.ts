@@ -2,5 +2,5 @@
 export type * from './types.js'
 export type { Surroundings, WorkflowContext } from './context.js'
 export type { WorkflowSet } from './set.js'
-export { checkWorkflow, compileWorkflow } from './compile.js'
+export { checkWorkflow, compileWorkflow, isCallbackUrl } from './compile.js'
 export { createWorkflowSet, workflowsOf } from './set.js'

@@ -10,7 +10,7 @@ import { compileWorkflow } from '../../lib/workflows/index.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
 import { readDefinition } from './stored.js'
 
-const maxCharacters = 16_777_216 // of the definitions whose compiled workflows are kept
+const maxCharacters = 2_097_152 // of the definitions whose compiled workflows are kept, which take up to some 30 bytes for each
 
 /** What a document says of workflows. Another object after each change of it. */
 export interface WorkflowDocument {

@@ -8,12 +8,12 @@ import type { Webhooks } from '../webhooks/webhooks.js'
 import type { HeldRun, RunEnd, RunStore } from './store.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isFailure } from '../../lib/errors.js'
+import { isCallbackUrl } from '../../lib/workflows/index.js'
 import { isOutage } from './durable-journal.js'
 import { Interrupted } from './journal.js'
 
 const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 const outagePauseMs = 1000
-const maxUrl = 8192 // characters
 
 export interface EndParts {
   readonly store: RunStore
@@ -74,7 +74,7 @@ export function addressOf (callback: CompiledCallback, scope: Scope, log: Fastif
   }
   const url = callback.url.evaluate(scope)
   const secret = callback.secret === null ? null : callback.secret.evaluate(scope)
-  if (typeof url !== 'string' || url.length > maxUrl || !/^https?:\/\//i.test(url) || !URL.canParse(url)) {
+  if (typeof url !== 'string' || !isCallbackUrl(url)) {
     log.warn('the end of a workflow is told to nobody: `webhookOnComplete` is no address')
     return null
   }
