@@ -10,7 +10,7 @@ import type { PaymentProvider, ProviderName, Snapshot } from './providers/provid
 import { noActor, writeAudit } from '../../lib/audit.js'
 
 const job = 'billing.depart'
-const options = { retryLimit: 12, retryDelay: 60, expireIn: 120, concurrency: 1 } as const // the last try is days after the first
+const options = { retryLimit: 12, retryDelay: 60, expireIn: 120, concurrency: 1, endpoints: 'DELETE /tenants/{id} sends it' } as const // the last try is days after the first
 
 export interface DepartureParts {
   readonly db: Kysely<SystemTables>
