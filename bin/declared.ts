@@ -1,15 +1,19 @@
-/** Compiles the routes of a document against the tables that it declares, without a database. */
+/** Compiles the routes and workflows of a document against the tables that it declares, without a database. */
 import type { Config } from '../lib/config/index.js'
 import type { FurtherCheck } from '../lib/config/assemble.js'
 import type { Query } from '../lib/config/schema/query.js'
 import type { Route } from '../lib/config/schema/route.js'
+import type { Step } from '../lib/config/schema/workflow.js'
 import type { QueryContext } from '../lib/compiler/query/index.js'
 import type { Catalogue } from '../lib/database/catalogue.js'
 import { compileQuery } from '../lib/compiler/query/index.js'
 import { pathParameters, sourcesOf } from '../lib/compiler/route-parts.js'
 import { compileRoute } from '../lib/compiler/route.js'
 import { FaultList, pointerTo } from '../lib/config/faults.js'
+import { unknownConnectors } from '../lib/connectors/index.js'
 import { wantedTables, withDeclared } from '../lib/database/declared-tables.js'
+import { everyStep } from '../lib/workflows/every-step.js'
+import { createWorkflowSet, workflowsOf } from '../lib/workflows/index.js'
 
 /** A table that a route names and the document does not declare. */
 export interface UndeclaredTable {
@@ -30,11 +34,20 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
       if (faults.faults.some(({ pointer }) => pointer.startsWith('/tables'))) return
       const catalogue = withDeclared({ schema: config.database.postgres?.schema ?? 'public', tables: new Map() }, wantedTables(config.tables))
       const found = new FaultList()
-      const context = { faults: found, catalogue, env, pagination: config.pagination, sharedTables: new Set(config.tenancy.sharedTables), overridableEnv: new Set(config.tenancy.overridableEnv), origin: 'platform' as const }
+      // What they call was judged with the rest of their texts.
+      const context = { faults: found, catalogue, env, pagination: config.pagination, sharedTables: new Set(config.tenancy.sharedTables), overridableEnv: new Set(config.tenancy.overridableEnv), origin: 'platform' as const, connectors: unknownConnectors, stepKinds: {} }
+      const workflows = createWorkflowSet(workflowsOf(config.workflows), context)
+      for (const [index, { id, steps }] of config.workflows.entries()) {
+        const unknown = unknownTables(tableSteps(steps), catalogue, config)
+        undeclared.push(...unknown.map((table) => ({ pointer: pointerTo('/workflows', index), table })))
+        if (unknown.length === 0) workflows.get(id)
+      }
       for (const { pointer, value: route } of routes) {
-        const unknown = unknownTables(route.queries ?? [], catalogue, config)
-        undeclared.push(...unknown.map((table) => ({ pointer, table })))
-        if (unknown.length === 0) compileRoute(route, pointer, { ...context, cache: config.cache })
+        const named = config.workflows.find(({ id }) => id === route.workflow?.ref)
+        const own = unknownTables([...route.queries ?? [], ...tableSteps(route.workflow?.steps ?? [])], catalogue, config)
+        undeclared.push(...own.map((table) => ({ pointer, table })))
+        const unknown = [...own, ...unknownTables(tableSteps(named?.steps ?? []), catalogue, config)]
+        if (unknown.length === 0) compileRoute(route, pointer, { ...context, cache: config.cache, workflows })
         else compileKnown(route, pointer, config, { ...context, sources: sourcesOf(route), params: new Set(pathParameters(route.path)), excludeFields: route.excludeFields ?? [], softDelete: route.softDelete })
       }
       const told = new Set(faults.faults.map(({ pointer, message }) => `${pointer} ${message}`))
@@ -52,8 +65,13 @@ function compileKnown (route: Route, pointer: string, config: Config, context: Q
 
 const embed = /([A-Za-z_]\w*)\s*(?:![A-Za-z_]\w*\s*)*\(/g
 
+/** The steps of a workflow that are on tables. */
+function tableSteps (steps: readonly Step[]): Pick<Query, 'table' | 'select'>[] {
+  return [...everyStep(steps)].flatMap(({ table, select }) => table === undefined ? [] : [{ table, ...select !== undefined && { select } }])
+}
+
 /** Tables that queries read or write and the document does not declare, those that `select` embeds among them. */
-function unknownTables (queries: readonly Query[], catalogue: Catalogue, { database }: Config): string[] {
+function unknownTables (queries: ReadonlyArray<Pick<Query, 'table' | 'select'>>, catalogue: Catalogue, { database }: Config): string[] {
   if (database.provider === 'embedded') return []
   const names = queries.flatMap(({ table, select = '' }) => [...table === undefined ? [] : [table], ...[...select.matchAll(embed)].map(([, name = '']) => name)])
   return [...new Set(names)].filter((table) => !catalogue.tables.has(table))

@@ -67,6 +67,17 @@ t.test('validate', async (t) => {
       ]
     }),
     'undeclared.json': JSON.stringify({ postgres: { connectionString: 'postgres://nobody@127.0.0.1:1/none' }, tables: { notes }, routes: [{ ...list, queries: [{ table: 'found', operation: 'select', select: '*, notes(nothing)' }] }] }),
+    'calls.json': JSON.stringify({
+      credentials: { stripe: { secretKey: 'sk' } },
+      tables: { notes },
+      workflows: [{ id: 'add', steps: [{ id: 'pay', type: 'integration', integration: 'stripe', action: 'createCustomer', params: { email: '{{input.email}}' } }, { id: 'note', type: 'database', table: 'notes', operation: 'insert', data: { text: '{{steps.pay.result.id}}' } }] }],
+      webhooks: [{ name: 'github', path: '/hooks/github', provider: 'github', secret: 'a secret of the service', workflow: { ref: 'add' } }],
+      routes: [
+        { path: '/pay', method: 'post', integrations: [{ type: 'stripe', action: 'createPaymentIntent', params: { amount: 5, currency: 'usd' } }] },
+        { path: '/add', method: 'post', workflow: { ref: 'add' } }
+      ]
+    }),
+    'steps.json': JSON.stringify({ tables: { notes }, routes: [], workflows: [{ id: 'add', steps: [{ id: 'note', type: 'database', table: 'notes', operation: 'insert', data: { txt: 'x' } }] }] }),
     'broken.json': '{"routes": [}',
     '.env': `JWT_SECRET=${testSecret}`
   })
@@ -89,6 +100,8 @@ t.test('validate', async (t) => {
     errors: [/^\/routes\/1\/methd: unknown member/, /^\/routes\/0\/queries\/0\/filters\/0\/value: .* did you mean "id"\?$/, /^\/routes\/0\/queries\/1\/filters\/0\/column: .* did you mean "text"\?$/]
   }, 'a table that is not declared keeps no fault of the rest back')
   t.strictSame(await here(['validate', `${folder}/undeclared.json`]), { code: 0, output: [], errors: ['note: /routes/0: the table "found" is not declared: it is looked for when the server starts'] })
+  t.strictSame(await here(['validate', `${folder}/calls.json`]), { code: 0, output: [], errors: [] }, 'integrations, workflows and webhooks that have no faults')
+  t.match(await here(['validate', `${folder}/steps.json`]), { code: 1, errors: [/^\/workflows\/0\/steps\/0\/data\/txt: .* did you mean "text"\?$/] })
   t.match(await here(['validate', `${folder}/broken.json`]), { code: 1, errors: [/broken\.json:1:13: expected a value$/] })
   for (const command of ['validate', 'start']) {
     t.strictSame(await here([command, `${folder}/right.json`], { PAYMENT_PROVIDER: 'stripe', APP_URL: 'app.example.com', PAYPROV_PRODUCT_MAP: '{"pro_montly":"3f0c2a6e-1b7d-4c58-9a39-5f1c6f9a0b11"}' }), {
