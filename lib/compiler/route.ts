@@ -2,11 +2,7 @@
  * Compiles one declared route into plain frozen data: what it demands of a caller, what it validates, the statements
  * it runs and how their texts become the body. Mounted by plugins/config-routes; nothing here knows Fastify.
  */
-import type { ConnectorSet } from '../connectors/types.js'
-import type { Catalogue } from '../database/catalogue.js'
-import type { Env } from '../config/index.js'
 import type { FaultList } from '../config/faults.js'
-import type { Pagination } from '../config/schema/root.js'
 import type { RouteRateLimit } from '../config/schema/rate-limit.js'
 import type { Route } from '../config/schema/route.js'
 import type { CompiledQuery, CompiledRequest, CompiledResponse, Method, Reference, TableUse } from './types.js'
@@ -36,29 +32,9 @@ import { compileWebhook, type CompiledWebhook } from './webhook.js'
 import { documentRoute } from './documentation.js'
 
 /** What a route is compiled against. */
-export interface RouteContext {
-  readonly faults: FaultList
-  readonly catalogue: Catalogue
-  readonly env: Env
-  readonly pagination: Pagination
-  /** Tables without `tenant_id` that a tenant's own document may read (`tenancy.sharedTables`). */
-  readonly sharedTables: ReadonlySet<string>
-  /** Whose document the route stands in. */
-  readonly origin: 'platform' | 'tenant'
-  /** The route was compiled before, when its document was saved: its bounds need not be counted again. Default: false. */
-  readonly checked?: boolean
-  /** The settings that `{{env.NAME}}` may name: of a tenant's document those in `tenancy.env`. Default: any. */
-  readonly envNames?: ReadonlySet<string> | undefined
-  /** The settings that a tenant's secret of the same name replaces in its requests (`tenancy.overridableEnv`); of a tenant's own document none. Default: none. */
-  readonly overridableEnv?: ReadonlySet<string>
+export interface RouteContext extends RouteWorkflowContext {
   /** The document's `cache`: no route is cached where it is off; `ttl` in seconds for routes that name none. */
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
-  /** What integrations of the document can call. Default: they are refused. */
-  readonly connectors?: ConnectorSet | undefined
-  /** The workflows of the document. Default: none. */
-  readonly workflows?: RouteWorkflowContext['workflows']
-  /** Kinds of steps that other parts run. Default: none. */
-  readonly stepKinds?: RouteWorkflowContext['stepKinds']
 }
 
 /** A route, ready to serve. */

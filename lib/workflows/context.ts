@@ -8,21 +8,23 @@ import type { ConnectorSet } from '../connectors/types.js'
 import type { Catalogue } from '../database/catalogue.js'
 import type { ReadSources, StepKinds } from './types.js'
 
-/** A route's context is one. */
+/** What a route is compiled against as well (lib/compiler/route.ts). */
 export interface WorkflowContext {
   readonly faults: FaultList
   readonly catalogue: Catalogue
   readonly env: Env
   readonly pagination: Pagination
-  /** Tables without `tenant_id` that a tenant's own document may read. */
+  /** Tables without `tenant_id` that a tenant's own document may read (`tenancy.sharedTables`). */
   readonly sharedTables: ReadonlySet<string>
-  /** Whose document the workflow stands in. */
+  /** Whose document the workflow, or route, stands in. */
   readonly origin: 'platform' | 'tenant'
-  /** The document was checked when it was saved: bounds need not be counted again. Default: false. */
+  /** It was compiled before, when its document was saved: its bounds need not be counted again. Default: false. */
   readonly checked?: boolean
+  /** The settings that `{{env.NAME}}` may name: of a tenant's document those in `tenancy.env`. Default: any. */
   readonly envNames?: ReadonlySet<string> | undefined
+  /** The settings that a tenant's secret of the same name replaces in its requests (`tenancy.overridableEnv`); of a tenant's own document none. Default: none. */
   readonly overridableEnv?: ReadonlySet<string>
-  /** What steps of the type `integration` can call. Default: they are refused. */
+  /** What integrations, and steps of that type, can call. Default: they are refused. */
   readonly connectors?: ConnectorSet | undefined
   /** Kinds of steps that other parts run. Default: none. */
   readonly stepKinds?: StepKinds | undefined
