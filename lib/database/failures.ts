@@ -2,7 +2,7 @@
  * What goes wrong in a database, as errors of the catalogue. Nothing of SQL, of values or of other rows is in them: the
  * driver's error is their `cause`, for the log.
  */
-import { catalogue, failure, TenantryError, type CatalogueEntry } from '../errors.js'
+import { catalogue, failure, isFailure, TenantryError, type CatalogueEntry } from '../errors.js'
 
 /** Seconds after which a caller may try again; the database is looked for at once, so the shortest that HTTP can say. */
 const retryAfter = { 'retry-after': '1' }
@@ -77,6 +77,11 @@ export function databaseBusy (cause?: unknown): TenantryError {
 /** The database cannot be reached. */
 export function databaseUnavailable (cause?: unknown): TenantryError {
   return failure('databaseUnavailable', { headers: retryAfter, cause })
+}
+
+/** The database cannot be reached, or not in time: another try may find it there. */
+export function isOutage (error: unknown): error is TenantryError {
+  return isFailure(error, 'databaseUnavailable') || isFailure(error, 'databaseBusy')
 }
 
 /** The driver's own texts of errors without values. */

@@ -1,6 +1,8 @@
 /** Takes jobs and runs them, for one process. Nothing of a job's data is in what it logs. */
 import type { FastifyBaseLogger } from 'fastify'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isOutage } from '../../lib/database/failures.js'
+import { createPoller } from '../../lib/database/poller.js'
 import { isFailure } from '../../lib/errors.js'
 import { outputOf, traceOf } from './failure.js'
 import { lease } from './insertion.js'
@@ -10,8 +12,7 @@ import { together } from './together.js'
 
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
 const upkeepPauseMs = 250 // between looks for what is due, however many jobs are sent
-const outagePauseMs = 1000 // before a database that is lost or busy is asked again,
-const faultPauseMs = 5000 // and one that is not migrated, say
+const outagePauseMs = 1000 // before how an attempt ended is written again
 const beatMs = lease * 1000 / 3
 const settledMs = 2 * beatMs // after an outage, in which nobody could say what it still has
 const handingBackMs = 500
@@ -57,57 +58,38 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   const running = new Map<string, Running>()
   const draining = new AbortController()
   let hurried = false
-  let loop: Promise<void> = Promise.resolve()
   let heart: NodeJS.Timeout | undefined
   let beating = false
-  let woken = false
-  let wakeUp = () => {}
   /** Whose turn it is, by name. */
   const turns = new Map<string, string>()
   let rounds = 0
   // In milliseconds of the process's clock, which nobody sets.
   let lastUpkeep = -Infinity
   let nextUpkeep = -Infinity
-  let warned = false
   let reachedAt = -Infinity
+  const poller = createPoller({
+    look,
+    signal: draining.signal,
+    log,
+    told: { failed: 'jobs are not run: the database cannot be reached, or is not migrated. It is tried again', again: 'jobs are run again' }
+  })
   const complete = together<TakenJob>((jobs) => store.complete(jobs))
-
-  function look (): void {
-    woken = true
-    wakeUp()
-  }
 
   function wake (): void {
     nextUpkeep = Math.min(nextUpkeep, lastUpkeep + upkeepPauseMs)
-    look()
+    poller.wake()
   }
 
-  async function run (): Promise<void> {
-    while (!draining.signal.aborted) {
-      woken = false
-      try {
-        await upkeep()
-        while (await take());
-        reached()
-      } catch (error) {
-        failed(error)
-        await sleep(isOutage(error) ? outagePauseMs : faultPauseMs, undefined, { ref: false, signal: draining.signal }).catch(() => {})
-        continue
-      }
-      if (!woken) await idle(nextUpkeep - performance.now())
+  async function look (): Promise<number> {
+    try {
+      await upkeep()
+      while (await take());
+    } catch (error) {
+      reachedAt = Infinity
+      throw error
     }
-  }
-
-  /** Until there is something to do, or the time is over. */
-  async function idle (ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms).unref()
-      wakeUp = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
-    wakeUp = () => {}
+    if (reachedAt === Infinity) reachedAt = performance.now()
+    return nextUpkeep - performance.now()
   }
 
   async function upkeep (): Promise<void> {
@@ -230,33 +212,19 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
 
   function failed (error: unknown): void {
     reachedAt = Infinity
-    // Whoever asks for more than the database can do at a time is told by what it asks for.
-    if (warned || isFailure(error, 'databaseBusy')) return
-    warned = true
-    log.warn({ err: error }, 'jobs are not run: the database cannot be reached, or is not migrated. It is tried again')
+    poller.failed(error)
   }
 
-  function reached (): void {
-    if (reachedAt === Infinity) reachedAt = performance.now()
-    if (warned) log.info('jobs are run again')
-    warned = false
-  }
-
-  function drain (): void {
-    draining.abort()
-    look()
-  }
+  const drain = () => draining.abort()
 
   return {
     wake,
     drain,
-    start () {
-      loop = run()
-    },
+    start: poller.start,
     async stop (deadline) {
       drain()
       const finished = async () => {
-        await loop
+        await poller.ended()
         await Promise.all([...running.values()].map(({ done }) => done))
       }
       await within(finished(), deadline - performance.now())
@@ -291,10 +259,6 @@ function ended (signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   })
-}
-
-function isOutage (error: unknown): boolean {
-  return isFailure(error, 'databaseUnavailable') || isFailure(error, 'databaseBusy')
 }
 
 /** Waits for the work no longer than that. */

@@ -9,8 +9,8 @@ import type { HearerBook } from './hearers.js'
 import type { Send } from './send.js'
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
+import { createPoller } from '../../lib/database/poller.js'
 import { fanOut } from './fan-out.js'
-import { createLoop } from './loop.js'
 import { finish, handBack, nextDue, takeDue, type Attempt } from './store.js'
 
 const maxInAll = 64 // attempts at a time
@@ -52,9 +52,14 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
   const ending = new AbortController()
   // Each attempt listens.
   setMaxListeners(maxInAll + 1, ending.signal)
+  const polled = {
+    signal: draining.signal,
+    log,
+    told: { failed: 'webhooks are not sent: the database cannot be reached, or is not migrated. It is tried again', again: 'webhooks are sent again' }
+  }
   // Side by side: very many events of one tenant keep no delivery waiting.
-  const fanning = createLoop({ look: makeDeliveries, signal: draining.signal, log })
-  const taking = createLoop({ look: takeDeliveries, signal: draining.signal, log })
+  const fanning = createPoller({ look: makeDeliveries, ...polled })
+  const taking = createPoller({ look: takeDeliveries, ...polled })
   let turn = ''
   let fanTurn = ''
 

@@ -1,20 +1,23 @@
 /** Looks at the database again and again: at once while there is more to do, else after a pause, or when it is woken. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { EngineLog } from './engine.js'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isFailure } from '../../lib/errors.js'
+import { isFailure } from '../errors.js'
+import { isOutage } from './failures.js'
 
 const outagePauseMs = 1000 // before a database that is lost or busy is asked again,
 const faultPauseMs = 5000 // and one that is not migrated, say
 
-export interface LoopParts {
+export interface PollerParts {
   /** Does what there is to do; resolves with the milliseconds for which there may be nothing more. */
   readonly look: () => Promise<number>
   /** Ends it. */
   readonly signal: AbortSignal
-  readonly log: FastifyBaseLogger
+  readonly log: EngineLog
+  /** What the log says when looks begin to fail, and when one succeeds again. */
+  readonly told: { readonly failed: string, readonly again: string }
 }
 
-export interface Loop {
+export interface Poller {
   start (): void
   /** There may be something to do. */
   wake (): void
@@ -24,7 +27,7 @@ export interface Loop {
   ended (): Promise<void>
 }
 
-export function createLoop ({ look, signal, log }: LoopParts): Loop {
+export function createPoller ({ look, signal, log, told }: PollerParts): Poller {
   let running: Promise<void> = Promise.resolve()
   let woken = false
   let wakeUp = () => {}
@@ -40,7 +43,7 @@ export function createLoop ({ look, signal, log }: LoopParts): Loop {
       woken = false
       try {
         const pause = await look()
-        if (warned) log.info('webhooks are sent again')
+        if (warned) log.info({}, told.again)
         warned = false
         if (!woken && pause > 0) await idle(pause)
       } catch (error) {
@@ -63,15 +66,12 @@ export function createLoop ({ look, signal, log }: LoopParts): Loop {
   }
 
   function failed (error: unknown): void {
+    // Whoever asks for more than the database can do at a time is told by what it asks for.
     if (warned || isFailure(error, 'databaseBusy')) return
     warned = true
-    log.warn({ err: error }, 'webhooks are not sent: the database cannot be reached, or is not migrated. It is tried again')
+    log.warn({ err: error }, told.failed)
   }
 
   signal.addEventListener('abort', wake)
   return { start () { running = run() }, wake, failed, ended: () => running }
-}
-
-function isOutage (error: unknown): boolean {
-  return isFailure(error, 'databaseUnavailable') || isFailure(error, 'databaseBusy')
 }

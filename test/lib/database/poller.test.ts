@@ -1,0 +1,86 @@
+/** Who looks at the database again and again: when the next look comes, and what the log says of those that fail. */
+import { setImmediate } from 'node:timers/promises'
+import t from 'tap'
+import { databaseBusy, databaseUnavailable } from '../../../lib/database/failures.js'
+import { createPoller, type Poller } from '../../../lib/database/poller.js'
+import { until } from '../../helpers/instances.js'
+
+const hour = 3_600_000 // ms
+
+/** A poller whose looks end as the answers say, one after the other, and then find nothing for an hour. */
+function polled (answers: readonly (number | Error | ((poller: Poller) => number))[]) {
+  const ending = new AbortController()
+  const state = { looks: 0 }
+  const logged: string[] = []
+  const poller = createPoller({
+    async look () {
+      const answer = answers[state.looks++] ?? hour
+      if (answer instanceof Error) throw answer
+      return typeof answer === 'number' ? answer : answer(poller)
+    },
+    signal: ending.signal,
+    log: { info: (_details, message) => logged.push(message), warn: (_details, message) => logged.push(message) },
+    told: { failed: 'it fails', again: 'it is done again' }
+  })
+  return { poller, ending, state, logged }
+}
+
+t.test('looks again at once while there is more, after the pause, and when it is woken', async (t) => {
+  const { poller, ending, state, logged } = polled([0, 0, 5, -1])
+  poller.start()
+  await until(t, 'the looks of which nobody tells', async () => state.looks === 5)
+  poller.wake()
+  await until(t, 'the look after that', async () => state.looks === 6)
+  ending.abort()
+  await poller.ended()
+  t.equal(state.looks, 6, 'none after the end')
+  t.same(logged, [])
+})
+
+t.test('a wake in the middle of a look is another look', async (t) => {
+  const { poller, ending, state } = polled([(own) => {
+    own.wake()
+    return hour
+  }])
+  poller.start()
+  await until(t, 'the second look', async () => state.looks === 2)
+  ending.abort()
+  await poller.ended()
+})
+
+t.test('an outage is told once, and a database that is busy is not', async (t) => {
+  const { poller, ending, state, logged } = polled([databaseBusy(), databaseUnavailable()])
+  poller.start()
+  await until(t, 'the busy look', async () => state.looks === 1)
+  t.same(logged, [])
+  await until(t, 'the look after that', async () => state.looks === 2)
+  t.same(logged, ['it fails'])
+  poller.failed(databaseUnavailable())
+  t.same(logged, ['it fails'], 'once')
+  poller.wake()
+  await setImmediate()
+  t.equal(state.looks, 2, 'who wakes it does not shorten the pause')
+  ending.abort()
+  await poller.ended()
+  t.equal(state.looks, 2)
+})
+
+t.test('what works again is told, and what fails after that', async (t) => {
+  const { poller, ending, state, logged } = polled([databaseUnavailable()])
+  poller.start()
+  await until(t, 'the look after the outage', async () => state.looks === 2)
+  t.same(logged, ['it fails', 'it is done again'])
+  poller.failed(new Error('another'))
+  t.same(logged, ['it fails', 'it is done again', 'it fails'])
+  ending.abort()
+  await poller.ended()
+})
+
+t.test('it ends while it waits after a fault', async (t) => {
+  const { poller, ending, state, logged } = polled([new Error('a table is missing')])
+  poller.start()
+  await until(t, 'the fault', async () => logged.length === 1)
+  ending.abort()
+  await poller.ended()
+  t.equal(state.looks, 1)
+})
