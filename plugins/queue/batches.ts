@@ -4,8 +4,7 @@
  * keeps no other: what cannot be written with the rest is written again by itself, beside the others.
  */
 import type { Insertion, NewJob, Outcome } from './insertion.js'
-import { databaseBusy } from '../../lib/database/failures.js'
-import { isFailure } from '../../lib/errors.js'
+import { databaseBusy, isOutage } from '../../lib/database/failures.js'
 
 const maxJobs = 100 // of one write,
 const maxBytes = 1_048_576 // and their bytes; one job may have more
@@ -118,7 +117,8 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
       writeApart(entries.filter((_, index) => outcomes[index] === 'held'))
       for (const [index, { resolve }] of entries.entries()) if (outcomes[index] !== 'held') resolve(outcomes[index] ?? 'unknown')
     } catch (error) {
-      if (isLost(error)) for (const { reject } of entries) reject(error)
+      // The database's trouble is one that each item would have.
+      if (isOutage(error)) for (const { reject } of entries) reject(error)
       else writeApart(entries)
     }
   }
@@ -139,7 +139,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
       const outcomes = await write(entries.map(({ item }) => item), tenant)
       for (const [index, { resolve }] of entries.entries()) resolve(outcomes[index] ?? 'unknown')
     } catch (error) {
-      if (entries.length === 1 || isLost(error)) for (const { reject } of entries) reject(error)
+      if (entries.length === 1 || isOutage(error)) for (const { reject } of entries) reject(error)
       else for (const entry of entries) await writeOwn([entry], tenant)
     }
   }
@@ -164,9 +164,4 @@ function byTenant<Of extends Item> (entries: ReadonlyArray<Waiting<Of>>): Map<st
     else group.push(entry)
   }
   return groups
-}
-
-/** It is the database's trouble, which each item would have. */
-function isLost (error: unknown): boolean {
-  return isFailure(error, 'databaseUnavailable') || isFailure(error, 'databaseBusy')
 }

@@ -2,7 +2,8 @@
 import type { Engine, Statement } from '../../lib/database/engine.js'
 import type { HeldRun } from './store.js'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { failure, isFailure } from '../../lib/errors.js'
+import { isOutage } from '../../lib/database/failures.js'
+import { failure } from '../../lib/errors.js'
 import { Interrupted, type Journal, type StepOutcome } from './journal.js'
 import { beginStep, endStep, storedError } from './store.js'
 
@@ -83,7 +84,7 @@ export function createDurableJournal ({ engine, run: { tenant, id, attempt }, ou
           return
         } catch (error) {
           // What is done is not to be done again: it is written for as long as the attempt has the run.
-          if (!isOutage(error)) throw error
+          if (!isOfOutage(error)) throw error
           if (signal.aborted) throw error
         }
         await sleep(outagePauseMs, undefined, { signal }).catch(() => {})
@@ -92,10 +93,9 @@ export function createDurableJournal ({ engine, run: { tenant, id, attempt }, ou
   }
 }
 
-/** The database cannot be reached, or not in time. */
-export function isOutage (error: unknown): boolean {
-  const { cause } = Object(error)
-  return [error, cause].some((one) => isFailure(one, 'databaseUnavailable') || isFailure(one, 'databaseBusy'))
+/** It is, or comes of, an outage of the database. */
+export function isOfOutage (error: unknown): boolean {
+  return isOutage(error) || isOutage(Object(error).cause)
 }
 
 function valuesOf (step: string, { status, result, error }: StepOutcome): unknown[] {

@@ -9,7 +9,7 @@ import type { HeldRun, RunEnd, RunStore } from './store.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isFailure } from '../../lib/errors.js'
 import { isCallbackUrl } from '../../lib/workflows/index.js'
-import { isOutage } from './durable-journal.js'
+import { isOfOutage } from './durable-journal.js'
 import { Interrupted } from './journal.js'
 
 const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,144
@@ -56,7 +56,7 @@ export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
         webhooks()?.wake()
         return
       } catch (error) {
-        if (!isOutage(error) || signal.aborted) throw error
+        if (!isOfOutage(error) || signal.aborted) throw error
       }
       await sleep(outagePauseMs, undefined, { signal }).catch(() => {})
     }

@@ -2,8 +2,8 @@
 import type { Actor } from '../../audit.js'
 import type { Session } from '../engine.js'
 import { auditStatement } from '../../audit.js'
-import { failure, isFailure, TenantryError } from '../../errors.js'
-import { fullTextOf } from '../failures.js'
+import { failure, TenantryError } from '../../errors.js'
+import { fullTextOf, isOutage } from '../failures.js'
 import type { PlannedMigration } from './migration.js'
 import { planNext, recordSql, type PlanOptions } from './plan.js'
 
@@ -60,7 +60,7 @@ async function audit (session: Session, { name }: PlannedMigration, actor: Actor
 
 /** What the database says about a migration names tables, columns and types; it is for who runs the platform. */
 function refused ({ name }: PlannedMigration, error: unknown): unknown {
-  if (isFailure(error, 'databaseBusy') || isFailure(error, 'databaseUnavailable')) return error
+  if (isOutage(error)) return error
   const reason = error instanceof TenantryError ? error.cause : error
   const text = reason instanceof Error ? fullTextOf(reason) : undefined
   if (text === undefined) return error
