@@ -1,40 +1,72 @@
 /**
- * Graceful stop: while the app closes, requests in flight finish and new ones get 503. A service plugin (fp); register
- * it first, and give Fastify its `serverOptions`.
+ * Graceful stop: `app.stopping`. While the app closes, requests in flight finish and new ones get 503. A service plugin
+ * (fp); register it first, and give Fastify its `serverOptions`.
  *
- * The server listens until the requests in flight are answered, so that a balancer's health check sees the 503. With
- * `host: 'localhost'` Fastify listens on a second loopback address; silent connections there are not waited for either.
+ * Probes are refused at once (routes with `config: { probe: true }`). With `delayMs` other requests are still served for
+ * that long, so that whoever sends them has the time to notice; each answer ends its connection. The server listens until
+ * the requests in flight are answered. With `host: 'localhost'` Fastify listens on a second loopback address; silent
+ * connections there are not waited for either.
  */
 import type { FastifyInstance } from 'fastify'
-import type { Server } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import fp from 'fastify-plugin'
 import { failure } from '../lib/errors.js'
+import { requireWhole } from './requirement.js'
 
 const lingering = 500 // ms for refusals to arrive, before connections that send nothing are cut off
+const longestDelay = 300_000 // ms
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    stopping: Stopping
+  }
+  interface FastifyContextConfig {
+    /** The route tells whether this server wants requests: it is refused as soon as the server stops, others after the delay. Default: false. */
+    probe?: boolean
+  }
+}
+
+export interface Stopping {
+  /** Aborted when the app begins to stop. `whenStopping` listens to it, and works without this plugin too. */
+  readonly signal: AbortSignal
+  /** The stop, under way or to come, has no delay. */
+  skipDelay (): void
+}
 
 export interface StopOptions {
-  /** Milliseconds that requests in flight have to finish; connections are destroyed then. Default: 9000, so that with the database's end a stop takes no longer than 10 s. */
-  readonly timeoutMs?: number
+  /** Milliseconds, 0 to 300,000, for which requests are still served while the app closes and probes are refused. Without a port there is no delay. Default: 0. */
+  readonly delayMs?: number | undefined
+  /** Milliseconds that requests in flight have to finish after that; connections are destroyed then. Default: 9000, so that with the database's end a stop takes no longer than 10 s and the delay. */
+  readonly timeoutMs?: number | undefined
 }
 
 /** What to give to `Fastify(...)`: requests that arrive in the last moment before the server closes reach this plugin too. */
 export const serverOptions = Object.freeze({ return503OnClosing: false })
 
-export async function stop (app: FastifyInstance, { timeoutMs = 9000 }: StopOptions): Promise<void> {
-  let stopping = false
-  let inFlight = 0
+export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 9000 }: StopOptions): Promise<void> {
+  requireWhole('delayMs', delayMs, 0, longestDelay)
+  const inFlight = new Set<ServerResponse>()
+  const begun = new AbortController()
+  const hurried = new AbortController()
+  let refuses = false
   let whenIdle = () => {}
+  app.decorate('stopping', { signal: begun.signal, skipDelay: () => hurried.abort() })
 
-  const release = () => {
-    inFlight--
-    if (inFlight === 0) whenIdle()
+  function release (this: ServerResponse): void {
+    inFlight.delete(this)
+    if (inFlight.size === 0) whenIdle()
   }
 
-  app.addHook('onRequest', (_request, reply, done) => {
-    if (stopping) throw failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } })
-    inFlight++
+  app.addHook('onRequest', (request, reply, done) => {
+    const { raw } = reply
+    if (begun.signal.aborted) {
+      if (refuses || request.routeOptions.config.probe === true) throw failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } })
+      lastOfItsConnection(raw)
+    }
+    inFlight.add(raw)
     // 'close' comes after an answer and after an abort alike.
-    reply.raw.once('close', release)
+    raw.once('close', release)
     done()
   })
 
@@ -43,17 +75,25 @@ export async function stop (app: FastifyInstance, { timeoutMs = 9000 }: StopOpti
   app.addHook('onReady', async () => { app.addHook('onClose', drain) })
 
   async function drain (): Promise<void> {
-    stopping = true
+    begun.abort()
+    for (const response of inFlight) lastOfItsConnection(response)
     const { server } = app
+    if (server.listening && delayMs > 0) await sleep(delayMs, undefined, { signal: hurried.signal }).catch(() => {})
+    refuses = true
     if (!server.listening) return
     const closed = new Promise<void>((resolve) => { server.once('close', resolve) })
     const inTime = await settles(new Promise<void>((resolve) => {
       whenIdle = resolve
-      if (inFlight === 0) resolve()
+      if (inFlight.size === 0) resolve()
     }), timeoutMs)
-    if (!inTime) app.log.warn(`${inFlight} requests were cut off: they did not finish within ${timeoutMs} ms`)
+    if (!inTime) app.log.warn(`${inFlight.size} requests were cut off: they did not finish within ${timeoutMs} ms`)
     cutOff(server, inTime ? lingering : 0, closed)
   }
+}
+
+/** Node ends the connection after the answer, and says so in it, where its headers are not sent yet. */
+function lastOfItsConnection (response: ServerResponse): void {
+  response.shouldKeepAlive = false
 }
 
 /** Destroys what is left of the connections after a while, unless the server has closed by then. */

@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isOutage } from '../../lib/database/failures.js'
 import { createPoller } from '../../lib/database/poller.js'
+import { endsWithin } from '../../lib/ends-within.js'
 import { isFailure } from '../../lib/errors.js'
 import { outputOf, traceOf } from './failure.js'
 import { lease } from './insertion.js'
@@ -16,6 +17,7 @@ const outagePauseMs = 1000 // before how an attempt ended is written again
 const beatMs = lease * 1000 / 3
 const settledMs = 2 * beatMs // after an outage, in which nobody could say what it still has
 const handingBackMs = 500
+const unreachedMs = 3 * idlePauseMs // without a look at the database, after which workers do not work
 
 export interface WorkerParts {
   readonly store: JobStore
@@ -29,6 +31,10 @@ export interface Worker {
   start (): void
   /** There may be something to do. */
   wake (): void
+  /** Jobs that run. */
+  readonly running: number
+  /** It has looked for jobs in the last 15 seconds, or has not been there for longer. */
+  readonly working: boolean
   /** Takes no more jobs. */
   drain (): void
   /** Waits for those that run until the deadline, in milliseconds of the process's clock; then ends them, and hands them back. */
@@ -67,6 +73,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   let lastUpkeep = -Infinity
   let nextUpkeep = -Infinity
   let reachedAt = -Infinity
+  let lookedAt = performance.now()
   const poller = createPoller({
     look,
     signal: draining.signal,
@@ -83,7 +90,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   async function look (): Promise<number> {
     try {
       await upkeep()
-      while (await take());
+      do lookedAt = performance.now(); while (await take())
     } catch (error) {
       reachedAt = Infinity
       throw error
@@ -221,16 +228,18 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     wake,
     drain,
     start: poller.start,
+    get running () { return running.size },
+    get working () { return performance.now() - lookedAt < unreachedMs },
     async stop (deadline) {
       drain()
       const finished = async () => {
         await poller.ended()
         await Promise.all([...running.values()].map(({ done }) => done))
       }
-      await within(finished(), deadline - performance.now())
+      await endsWithin(finished(), deadline - performance.now())
       hurried = true
       for (const { controller } of running.values()) controller.abort(new Ended('stopped', 'the server stops'))
-      if (running.size > 0) await within(finished(), handingBackMs)
+      if (running.size > 0) await endsWithin(finished(), handingBackMs)
     }
   }
 }
@@ -259,12 +268,4 @@ function ended (signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   })
-}
-
-/** Waits for the work no longer than that. */
-async function within (work: Promise<void>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<void>((resolve) => { timer = setTimeout(resolve, Math.max(0, ms)) })
-  await Promise.race([work, late])
-  clearTimeout(timer)
 }

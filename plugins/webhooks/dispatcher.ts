@@ -10,6 +10,7 @@ import type { Send } from './send.js'
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { createPoller } from '../../lib/database/poller.js'
+import { endsWithin } from '../../lib/ends-within.js'
 import { fanOut } from './fan-out.js'
 import { finish, handBack, nextDue, takeDue, type Attempt } from './store.js'
 
@@ -19,6 +20,7 @@ const maxEach = 4 // that one look takes of an owner
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
 const busyPauseMs = 50 // while another process makes deliveries,
 const blockedPauseMs = 250 // and while what is due has no place; the end of an attempt wakes it sooner
+const handingBackMs = 500
 
 export interface DispatcherParts {
   readonly db: Kysely<SystemTables>
@@ -138,21 +140,11 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
         await Promise.all([fanning.ended(), taking.ended()])
         await Promise.all([...running.values()].map(({ done }) => done))
       }
-      await within(finished(), deadline - Date.now())
+      await endsWithin(finished(), deadline - Date.now())
       const left = [...running.keys()]
       ending.abort()
       if (left.length === 0) return
-      await within(handBack(db, left, holder, new Date(now())).catch(() => {}), handingBackMs)
+      await endsWithin(handBack(db, left, holder, new Date(now())).catch(() => {}), handingBackMs)
     }
   }
-}
-
-const handingBackMs = 500
-
-/** Waits for the work no longer than that. */
-async function within (work: Promise<void>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<void>((resolve) => { timer = setTimeout(resolve, Math.max(0, ms)) })
-  await Promise.race([work, late])
-  clearTimeout(timer)
 }
