@@ -1,99 +1,25 @@
 /** The endpoints of both providers end to end, on two servers of one PostgreSQL. */
-import type { FastifyInstance } from 'fastify'
-import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
-import type { EventKind, World } from '../../helpers/payment-world.js'
 import { test, type Test } from 'tap'
-import Fastify from 'fastify'
-import auth from '../../../plugins/auth/index.js'
-import billing from '../../../plugins/billing/index.js'
-import database from '../../../plugins/database.js'
-import queue from '../../../plugins/queue/index.js'
-import tenancy, { tenantRoutes } from '../../../plugins/tenancy/index.js'
-import { altprovServer } from '../../helpers/altprov/index.js'
 import { until } from '../../helpers/instances.js'
-import { scanLog } from '../../helpers/log-scan.js'
-import { payprovWorld } from '../../helpers/payprov/index.js'
-import { postgresDatabase, type RunSql } from '../../helpers/postgres.js'
-import { testServer, testServers } from '../../helpers/server.js'
-import { signToken, testSecret } from '../../helpers/tokens.js'
-import { caller, refused, type Answer, type Ask } from '../../http/caller.js'
-import { appUrl, deliver, envOf, optionsOf, paths, sellAll, type Sales } from './app.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { caller, refused, type Ask } from '../../http/caller.js'
+import { appUrl, deliver, paths } from './app.js'
+import { alone, servers, type Opened } from './worlds.js'
 
 const day = 86_400_000 // ms
-const tenants = ['acme', 'buyer', 'changer', 'leaver', 'missed', 'twice', 'first', 'second', 'third', 'broken', 'denied', 'owner', 'eager', 'debtor', 'gone']
 
-interface Opened {
-  readonly name: ProviderName
-  readonly world: World
-  /** Two servers, or one app twice. */
-  readonly apps: readonly [FastifyInstance, FastifyInstance]
-  readonly sales: Sales
-  readonly query: RunSql
-  /** The administrator of a tenant, at the first app or at another one. */
-  readonly as: (tenant: string, app?: FastifyInstance) => Ask
-  /** The provider's event, at the first app. */
-  readonly tell: (kind: EventKind, subscription: string) => Promise<Answer>
-  /** Lines of the log of an app of its own. */
-  readonly logged?: readonly string[]
-}
-
-/** Their clocks begin with that of the machine, which is that of the servers. */
-const worlds: Readonly<Record<ProviderName, (t: Test) => Promise<World>>> = {
-  payprov: (t) => payprovWorld(t, { now: Date.now() }),
-  async altprov (t) {
-    const world = await altprovServer(t)
-    world.advance(Date.now() - world.now())
-    return world
-  }
-}
-
-function opened (t: Test, given: Omit<Opened, 'as' | 'tell'>): Opened {
-  const { name, world, apps } = given
-  return {
-    ...given,
-    as: (tenant, app = apps[0]) => caller(t, app, { token: signToken({ role: 'admin', tenant_id: tenant, sub: 'ada', email: `ada@${tenant}.example` }) }),
-    tell: (kind, subscription) => deliver(apps[0], name, world.event(kind, subscription))
-  }
-}
-
-/** Two servers of one database, with the settings of their environment. */
-async function servers (t: Test, name: ProviderName, make: (t: Test) => Promise<World>): Promise<Opened> {
-  const { connectionString, query } = await postgresDatabase(t)
-  const world = await make(t)
-  const sales = sellAll(world)
-  const apps = await testServers(t, { rateLimit: { enabled: true } }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants, env: envOf(name, world, sales) })
-  return opened(t, { name, world, sales, apps, query })
-}
-
-/** The plugin in an app of its own, whose clock is the provider's, and which limits no rate. */
-async function alone (t: Test, name: ProviderName, make: (t: Test) => Promise<World>): Promise<Opened> {
-  const { connectionString, query } = await postgresDatabase(t)
-  const world = await make(t)
-  const sales = sellAll(world)
-  const [logged, scan]: [string[], ReturnType<typeof scanLog>] = [[], scanLog(t, 'the log of the app')]
-  const app = Fastify({ logger: { level: 'trace', stream: { write: (line: string) => { logged.push(line); scan.write(line) } } } })
-  t.teardown(() => app.close())
-  await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(tenantRoutes)
-  await app.register(queue)
-  await app.register(billing, { ...optionsOf(name, world, sales), now: world.now })
-  for (const id of tenants) await app.tenants.create({ id, name: id })
-  return opened(t, { name, world, sales, apps: [app, app], query, logged })
-}
-
-for (const [key, make] of Object.entries(worlds)) {
-  const name = key === 'payprov' ? 'payprov' : 'altprov'
+for (const name of ['payprov', 'altprov'] as const) {
   test(`two servers that bill through ${name}`, async (t) => {
-    const both = await servers(t, name, make)
+    const both = await servers(t, name)
     await t.test('a checkout that is paid for is the plan of the tenant, on both', (t) => buys(t, both))
     await t.test('of two upgrades at once one is refused', (t) => races(t, both))
     await t.test('upgrades and syncs are for whoever may write billing', (t) => permits(t, both))
     await t.test('a tenant asks the provider only so often', (t) => limits(t, both))
   })
   test(`the plugin alone, with ${name}`, async (t) => {
-    const one = await alone(t, name, make)
+    const one = await alone(t, name)
     await t.test('a higher plan holds now, a lower one when what is paid is over', (t) => changes(t, one))
     await t.test('free ends the subscription when what is paid is over, and the same plan takes that back', (t) => leaves(t, one))
     await t.test('a sync finds what no webhook told of, and so does an upgrade', (t) => syncs(t, one))
