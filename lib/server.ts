@@ -40,7 +40,8 @@ import users from '../plugins/users/index.js'
 import webhooks, { webhookRoutes } from '../plugins/webhooks/index.js'
 import { workflowRoutes, workflows } from '../plugins/workflows/index.js'
 import { requestIds } from './request-id.js'
-import { RequestLog } from './request-log.js'
+import { loggerOptions } from './log/options.js'
+import { RequestLog } from './log/request-log.js'
 
 const requestTimeout = 120_000 // ms that a request has to arrive as a whole; a caller that sends slower holds a connection for nothing
 const maxParamLength = 2048 // characters of one path parameter: a document's id of 512, percent-encoded, and to spare
@@ -65,8 +66,8 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   const env = options.env ?? environmentOf(config)
   const { trustProxy } = config.server
   const app = Fastify({
-    logger: options.logger ?? { level: logLevel(env) },
-    logController: new RequestLog(),
+    logger: loggerOptions(options.logger, logLevel(env)),
+    logController: new RequestLog(options.logger !== false),
     genReqId: requestIds(),
     // Plugins wait for the database, which has its own limits of time, and for migrations, which have none.
     pluginTimeout: 0,
@@ -81,7 +82,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   })
 
   app.register(conventions, { root: true })
-  app.register(stop)
+  app.register(stop, { delayMs: config.server.stopDelayMs })
   app.register(database, { ...config.database, tables: config.tables, migrate: config.migrate })
   app.register(plans, { plans: config.plans })
   app.register(audit, config.plugins.audit || {})

@@ -11,6 +11,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Server, ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fp from 'fastify-plugin'
+import { endsWithin } from '../lib/ends-within.js'
 import { failure } from '../lib/errors.js'
 import { requireWhole } from './requirement.js'
 
@@ -82,7 +83,7 @@ export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 900
     refuses = true
     if (!server.listening) return
     const closed = new Promise<void>((resolve) => { server.once('close', resolve) })
-    const inTime = await settles(new Promise<void>((resolve) => {
+    const inTime = await endsWithin(new Promise<void>((resolve) => {
       whenIdle = resolve
       if (inFlight.size === 0) resolve()
     }), timeoutMs)
@@ -100,15 +101,6 @@ function lastOfItsConnection (response: ServerResponse): void {
 function cutOff (server: Server, afterMs: number, closed: Promise<void>): void {
   const timer = setTimeout(() => server.closeAllConnections(), afterMs)
   closed.finally(() => clearTimeout(timer))
-}
-
-/** Whether the promise settles within the time. */
-async function settles (promise: Promise<void>, withinMs: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<boolean>((resolve) => { timer = setTimeout(() => resolve(false), withinMs) })
-  const settled = await Promise.race([promise.then(() => true), late])
-  clearTimeout(timer)
-  return settled
 }
 
 export default Object.assign(fp(stop, { name: 'tenantry-stop', fastify: '5.x' }), { serverOptions })

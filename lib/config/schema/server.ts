@@ -4,6 +4,7 @@ import { Section } from './annotations.js'
 
 export const Server = Section({
   bodyLimit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_073_741_824, default: 1_048_576, unit: 'bytes', description: 'The largest request body; a larger one is answered 413.' })),
+  stopDelayMs: Type.Optional(Type.Integer({ minimum: 0, maximum: 300_000, default: 0, unit: 'ms', description: 'How long a server that is told to stop (SIGTERM) still serves, while `/health` answers 503 and each answer ends its connection: longer than a proxy takes to notice. 0 where the proxy sends what is refused to another server.' })),
   trustProxy: Type.Optional(Type.Union([
     Type.Boolean(),
     Type.Integer({ minimum: 1, maximum: 100 }),
