@@ -9,7 +9,7 @@
  */
 import type { FastifyInstance } from 'fastify'
 import type { Server, ServerResponse } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import fp from 'fastify-plugin'
 import { endsWithin } from '../lib/ends-within.js'
 import { failure } from '../lib/errors.js'
@@ -88,6 +88,8 @@ export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 900
       if (inFlight.size === 0) resolve()
     }), timeoutMs)
     if (!inTime) app.log.warn(`${inFlight.size} requests were cut off: they did not finish within ${timeoutMs} ms`)
+    // Connections that have been opened are accepted, and requests on them and on kept ones read and refused.
+    for (let turns = 0; turns < 3; turns++) await turn()
     cutOff(server, inTime ? lingering : 0, closed)
   }
 }

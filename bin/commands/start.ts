@@ -19,7 +19,8 @@ beside the document is read. The address is printed as "listening on http://..."
   --port N        the port; 0 takes a free one (the setting PORT; default ${defaultPort})
   --host ADDRESS  the address to listen on; 0.0.0.0 is all (the setting HOST; default ${defaultHost})
 
-SIGTERM and SIGINT let running requests finish, at most 10 seconds, and end with 0; a second one ends at once.`,
+SIGTERM and SIGINT let running requests finish, at most 10 seconds, and end with 0; a second one ends at once. SIGTERM
+serves on before that for as long as \`server.stopDelayMs\` of the document says, while GET /health answers 503.`,
   options: { port: { type: 'string' }, host: { type: 'string' } },
 
   async run (call) {

@@ -5,6 +5,7 @@ import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import conventions from '../../plugins/conventions.js'
 import stop, { serverOptions, type StopOptions } from '../../plugins/stop.js'
+import { whenStopping } from '../../plugins/when-stopping.js'
 
 interface Answer {
   readonly status: number | undefined
@@ -41,6 +42,8 @@ async function start (t: Test, options: StopOptions = {}): Promise<Running> {
     return { done: true }
   })
   app.get('/', async () => ({ served: true }))
+  app.get('/probe', { config: { probe: true } }, async () => ({ wanted: true }))
+  app.register(async (app) => { whenStopping(app, () => { events.push('stopping') }) })
   const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
   t.teardown(() => {
     finish()
@@ -76,11 +79,11 @@ t.test('while it stops, requests in flight finish, new ones get 503, and resourc
     t.match(JSON.parse(refused.body), { error: 'Service Unavailable', code: 'TENANTRY_STOPPING', message: 'The server is stopping; try again elsewhere', requestId: String })
   }
   t.equal((await get('/missing')).status, 503, 'unknown paths too')
-  t.same(events, [])
+  t.same(events, ['stopping'])
   finish()
   t.match(await slow, { status: 200, body: '{"done":true}' })
   await closed
-  t.same(events, ['slow answered', 'resources closed'])
+  t.same(events, ['stopping', 'slow answered', 'resources closed'])
   await t.rejects(get('/'), { code: 'ECONNREFUSED' })
 })
 
@@ -90,7 +93,7 @@ t.test('a request that does not finish in time is cut off', async (t) => {
   await entered
   await app.close()
   await cut
-  t.same(events, ['resources closed'])
+  t.same(events, ['stopping', 'resources closed'])
 })
 
 t.test('a request that its client gave up is not waited for', async (t) => {
@@ -116,7 +119,7 @@ t.test('a connection that sends nothing does not hold the stop up', async (t) =>
 t.test('stopping twice is one stop, and an app that never listened stops at once', async (t) => {
   const { app, events } = await start(t)
   await Promise.all([app.close(), app.close()])
-  t.same(events, ['resources closed'])
+  t.same(events, ['stopping', 'resources closed'])
   const unheard = Fastify()
   unheard.register(stop, { timeoutMs: 60_000 })
   await unheard.ready()
@@ -127,4 +130,69 @@ t.test('requests that are injected do not hold the stop up', async (t) => {
   const { app } = await start(t, { timeoutMs: 60_000 })
   t.equal((await app.inject('/')).statusCode, 200)
   await app.close()
+})
+
+t.test('for its delay a server that stops serves what comes, refuses probes, and ends each connection with its answer', async (t) => {
+  const { app, port, events, entered, finish, get } = await start(t, { delayMs: 300_000 })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  t.match(await get('/', agent), { status: 200, connection: 'keep-alive' })
+  t.equal((await get('/probe')).status, 200)
+  const begun = get('/slow', new Agent({ keepAlive: true }))
+  await entered
+  const kept = connect(port, '127.0.0.1')
+  t.teardown(() => kept.destroy())
+  kept.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  await once(kept, 'data')
+
+  const closed = app.close()
+  t.match(await get('/probe'), { status: 503, connection: 'close', body: /TENANTRY_STOPPING/ })
+  t.match(await get('/', agent), { status: 200, connection: 'close' }, 'on a kept connection')
+  t.match(await get('/'), { status: 200, connection: 'close' }, 'on a new connection')
+  t.match(await get('/missing'), { status: 404, connection: 'close' })
+  finish()
+  t.match(await begun, { status: 200, connection: 'close' }, 'and what had begun before')
+  t.same(events, ['stopping', 'slow answered'])
+  // Of these the server learns when it has begun to close.
+  const opened = connect(port, '127.0.0.1')
+  await once(opened, 'connect')
+  const answers = [kept, opened].map(async (socket) => String((await once(socket, 'data'))[0]))
+  for (const socket of [kept, opened]) socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  app.stopping.skipDelay()
+  for (const answer of await Promise.all(answers)) t.match(answer, /^HTTP\/1\.1 503 .*\r\nconnection: close\r\n/is, 'refused, not cut off')
+  await closed
+  t.same(events, ['stopping', 'slow answered', 'resources closed'])
+  await t.rejects(get('/'), { code: 'ECONNREFUSED' })
+})
+
+t.test('the delay ends by itself, and is none without a port or where it is to be skipped', async (t) => {
+  const { app, events, get } = await start(t, { delayMs: 1 })
+  await get('/')
+  await app.close()
+  t.same(events, ['stopping', 'resources closed'])
+  const hurried = await start(t, { delayMs: 300_000 })
+  hurried.app.stopping.skipDelay()
+  await hurried.app.close()
+  const unheard = Fastify()
+  unheard.register(stop, { delayMs: 300_000 })
+  await unheard.ready()
+  await unheard.close()
+})
+
+t.test('an app without this plugin tells of its stop too, once', async (t) => {
+  const app = Fastify()
+  const told: string[] = []
+  whenStopping(app, () => { told.push('stopping') })
+  app.addHook('onClose', async () => { told.push('closed') })
+  await app.ready()
+  await app.close()
+  t.same(told, ['stopping', 'closed'])
+})
+
+t.test('a delay that is none is refused', async (t) => {
+  for (const delayMs of [-1, 0.5, NaN, 300_001]) {
+    const app = Fastify()
+    app.register(stop, { delayMs })
+    await t.rejects(app.ready(), { message: `delayMs is ${delayMs}: expected a whole number from 0 to 300000` })
+  }
 })
