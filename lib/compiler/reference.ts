@@ -30,6 +30,11 @@ export interface TemplateContext {
   readonly secretsRefusedIn?: string
 }
 
+/** The keys of the secrets that are read, each once. */
+export function secretKeysOf (references: readonly Reference[]): string[] {
+  return [...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]
+}
+
 export type Reader = (scope: Scope) => unknown
 
 /**

@@ -19,6 +19,7 @@ import { compileDocumentQuery, compileQuery, type QueryContext } from './query/i
 import { unique } from './query/table-use.js'
 import { compileCopies } from './copies.js'
 import { compileIntegrations, integrationKey, type CompiledIntegration } from './integrations.js'
+import { secretKeysOf } from './reference.js'
 import { compileRequest } from './request.js'
 import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
@@ -151,7 +152,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     queries: Object.freeze(queries),
     integrations: Object.freeze(integrations),
     workflow,
-    secrets: Object.freeze([...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]),
+    secrets: Object.freeze(secretKeysOf(references)),
     optionalSecrets: optionalIn(references),
     tenantScoped: queries.some((query) => query.tenantScoped) || workflow?.workflow.tenantScoped === true,
     reads: unique(queries.flatMap((query) => query.reads)),

@@ -5,6 +5,7 @@ import type { FaultList } from '../config/faults.js'
 import type { TemplateContext } from './reference.js'
 import type { CompiledValue, TemplateSource } from './types.js'
 import { custom, schemes, type Scheme, type WebhookProvider } from '../webhooks/index.js'
+import { secretKeysOf } from './reference.js'
 import { compileTemplate } from './template.js'
 import { methodOf } from './route-parts.js'
 
@@ -26,7 +27,7 @@ export function compileWebhook ({ webhook }: Pick<Route, 'webhook'>, pointer: st
   const at = `${pointer}/webhook`
   const scheme = schemeOf(webhook, at, context.faults)
   const secret = compileTemplate(webhook.secret, `${at}/secret`, { ...context, sources })
-  const keys = [...new Set(secret.references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]
+  const keys = secretKeysOf(secret.references)
   if (keys.length > 1) context.faults.add(`${at}/secret`, 'expected one secret at most: while one is rotated, each of its two values signs')
   if (scheme === null) return null
   const { provider, acknowledges }: SignatureMembers = webhook

@@ -12,6 +12,7 @@ import { checkMembers } from '../compiler/query/operation.js'
 import { unique } from '../compiler/query/table-use.js'
 import { checkQueryTexts } from '../compiler/query/texts.js'
 import { withheldBy } from '../compiler/query/withheld.js'
+import { secretKeysOf } from '../compiler/reference.js'
 import { compileTemplate } from '../compiler/template.js'
 import { hasTemplate } from '../compiler/template-parser.js'
 import { FaultList } from '../config/faults.js'
@@ -59,7 +60,7 @@ function compileParts (definition: WorkflowDefinition, pointer: string, context:
     readSteps: readStepsOf(references, flow.ids),
     sources: readSourcesOf(references, around.sources !== null && queries.some(({ answer }) => answer === 'page')),
     references: Object.freeze(references),
-    secrets: Object.freeze([...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]),
+    secrets: Object.freeze(secretKeysOf(references)),
     tenantScoped: queries.some((query) => query.tenantScoped),
     calls: all.some(({ kind }) => kind === 'integration'),
     timed: all.some(({ timeoutMs }) => timeoutMs !== null),
