@@ -3,7 +3,7 @@ import type { OutboundWebhook } from '../config/schema/webhook.js'
 import type { TemplateContext } from './reference.js'
 import type { CompiledValue, TemplateSource } from './types.js'
 import { kindsOf } from '../webhook-events.js'
-import { noScope } from './query/filter-value.js'
+import { noScope } from './no-scope.js'
 import { compileTemplate } from './template.js'
 
 export interface CompiledOutboundWebhook {

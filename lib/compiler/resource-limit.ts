@@ -5,6 +5,7 @@ import type { Reference, Scope, TemplateSource } from './types.js'
 import { maxAmount } from '../config/schema/resource-limit.js'
 import { pointerTo } from '../config/faults.js'
 import { invalidInput } from '../validation-detail.js'
+import { noScope } from './no-scope.js'
 import { compileTemplate } from './template.js'
 
 /** What can be a number before anything has run: a header never is. */
@@ -59,6 +60,3 @@ function placeOf ([reference]: readonly Reference[]): string {
 function amountRefused (path: string): Error {
   return invalidInput(path, `must be a whole number from 1 to ${maxAmount}: it is how much the request uses`, 'resourceLimit')
 }
-
-/** A constant reads nothing of it. */
-const noScope: Scope = Object.freeze({ body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false })

@@ -4,6 +4,7 @@ import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
 import type { BodyText } from './body.js'
 import type { ActionDefinition } from './definition.js'
 import type { CompiledCall } from './types.js'
+import { noScope } from '../compiler/no-scope.js'
 import { CopyBudget } from '../compiler/copies.js'
 import { compileExpression, type CompiledExpression } from '../compiler/expression.js'
 import { compileTemplate, compileValue } from '../compiler/template.js'
@@ -12,7 +13,7 @@ import { pointerTo } from '../config/faults.js'
 import { failure } from '../errors.js'
 import { isRecord } from '../plain-value.js'
 import { invalidInput } from '../validation-detail.js'
-import { compileAddress, nobody } from './address.js'
+import { compileAddress } from './address.js'
 import { compilePruned, queryOf, writeBody } from './body.js'
 import { faultOfHeader, faultOfName, setHeader } from './headers.js'
 import { readCheck, schemaCheck, type ParamsCheck } from './params.js'
@@ -59,7 +60,7 @@ export function compileAction (definition: ActionDefinition, shared: Readonly<Re
   const secret = definition.sign === undefined ? null : compileTemplate(definition.sign, `${pointer}/sign`, context)
   const result = compileResult(definition.result, `${pointer}/result`, faults)
   const computed = compileComputed(definition.compute ?? {}, pointer, context)
-  const fixedMethod = method.constant ? String(method.evaluate(nobody)).toUpperCase() : null
+  const fixedMethod = method.constant ? String(method.evaluate(noScope)).toUpperCase() : null
   if (definition.body !== undefined && (fixedMethod === 'GET' || fixedMethod === 'HEAD')) faults.add(`${pointer}/body`, `a ${fixedMethod} has no body`)
   if (faults.faults.length > before || path === null || result === null) return null
 

@@ -4,6 +4,7 @@
  */
 import type { TemplateContext } from '../compiler/reference.js'
 import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
+import { noScope } from '../compiler/no-scope.js'
 import { parseTemplate, TemplateSyntaxError, type Segment } from '../compiler/template-parser.js'
 import { compileTemplate, toText } from '../compiler/template.js'
 import { failure } from '../errors.js'
@@ -35,7 +36,7 @@ export function compileAddress (text: string, pointer: string, context: Template
     const last = parts.at(-1)
     const value = typeof segment === 'string' ? undefined : compileTemplate(segment.text, pointer, context)
     // Of a constant the document's author knows the text.
-    const plain = typeof segment === 'string' ? segment : value?.constant === true ? toText(value.evaluate(nobody)) : undefined
+    const plain = typeof segment === 'string' ? segment : value?.constant === true ? toText(value.evaluate(noScope)) : undefined
     if (plain !== undefined) {
       if (typeof last === 'string') parts[parts.length - 1] = last + plain
       else parts.push(plain)
@@ -169,8 +170,3 @@ function faultOfUrl (text: string): string | null {
   if (protocol !== 'http:' && protocol !== 'https:') return 'expected an address with http: or https:'
   return username !== '' || password !== '' ? 'an address holds no user or password' : null
 }
-
-/** For what is constant, which reads nothing of it. */
-export const nobody: Scope = Object.freeze({
-  body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map<string, string | null>(), results: {}, fullAccess: false
-})

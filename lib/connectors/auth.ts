@@ -3,10 +3,11 @@ import type { TemplateContext } from '../compiler/reference.js'
 import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
 import type { ConnectorAuth } from '../config/schema/custom-integrations.js'
 import type { CompiledOAuth2 } from './types.js'
+import { noScope } from '../compiler/no-scope.js'
 import { compileTemplate } from '../compiler/template.js'
 import { settingsIn } from '../config/environment.js'
 import { failure } from '../errors.js'
-import { faultOfAddress, nobody } from './address.js'
+import { faultOfAddress } from './address.js'
 import { isOwned } from './credentials.js'
 import { faultOfName, setSecretHeader } from './headers.js'
 
@@ -82,7 +83,7 @@ type OAuth2 = Extract<ConnectorAuth, { readonly type: 'oauth2' }>
 function compileOAuth2 (connector: string, auth: OAuth2, pointer: string, context: AuthContext, valueOf: (name: string, text: string) => CompiledValue): CompiledOAuth2 {
   const { accessToken, refreshToken, scope } = auth
   const tokenUrl = compileTemplate(auth.tokenUrl, `${pointer}/tokenUrl`, context.addresses)
-  const text = tokenUrl.constant ? tokenUrl.evaluate(nobody) : undefined
+  const text = tokenUrl.constant ? tokenUrl.evaluate(noScope) : undefined
   const wrong = typeof text === 'string' ? faultOfAddress(text) : null
   if (wrong !== null) context.faults.add(`${pointer}/tokenUrl`, wrong)
   return Object.freeze({

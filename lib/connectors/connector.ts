@@ -5,11 +5,12 @@ import type { CompiledAction } from './action.js'
 import type { CompiledAuth } from './auth.js'
 import type { CompiledCredentials } from './credentials.js'
 import type { ConnectorDefinition } from './definition.js'
+import { noScope } from '../compiler/no-scope.js'
 import { compileTemplate } from '../compiler/template.js'
 import { FaultList, pointerTo } from '../config/faults.js'
 import { failure } from '../errors.js'
 import { compileAction } from './action.js'
-import { faultOfAddress, nobody } from './address.js'
+import { faultOfAddress } from './address.js'
 import { compileAuth } from './auth.js'
 import { compileCredentials } from './credentials.js'
 import { faultOfName } from './headers.js'
@@ -70,7 +71,7 @@ export function builtInConnector (definition: ConnectorDefinition, declared: Rea
   const auth = definition.auth === undefined ? null : compileAuth(name, definition.auth, '', { ...ownTexts, addresses: ownTexts, origin })
   const address = addressIn(definition, ownTexts)
   const ofParams = address.references.some(({ source }) => source === 'params')
-  const fixed = ofParams ? undefined : address.evaluate({ ...nobody, credentials: credentials?.fixed ?? {} })
+  const fixed = ofParams ? undefined : address.evaluate({ ...noScope, credentials: credentials?.fixed ?? {} })
   const wrong = typeof fixed === 'string' ? faultOfAddress(fixed) : null
   if (wrong !== null) context.faults.add(pointer, wrong)
   const ownedBy = (scope: Scope) => credentials?.ownedBy(scope) ?? false
@@ -99,7 +100,7 @@ export function customConnector (definition: ConnectorDefinition, pointer: strin
   // The platform's calls go where its document says, whatever a tenant stores.
   const addresses: TemplateContext = { ...context, overridableEnv: new Set(), sources: origin === 'platform' ? settingSources : secretSources }
   const address = compileTemplate(definition.baseUrl, `${pointer}/baseUrl`, addresses)
-  const fixed = address.constant ? address.evaluate(nobody) : undefined
+  const fixed = address.constant ? address.evaluate(noScope) : undefined
   const wrong = typeof fixed !== 'string' ? null : faultOfAddress(fixed) ?? (fixed.includes('?') ? 'expected an address without a query string' : null)
   if (wrong !== null) faults.add(`${pointer}/baseUrl`, wrong)
   const auth = definition.auth === undefined ? null : compileAuth(definition.name, definition.auth, `${pointer}/auth`, { ...inside, sources: secretSources, addresses, origin })

@@ -1,11 +1,11 @@
 /** What `credentials.<name>` of a document gives to a built-in connector. */
 import type { TemplateContext } from '../compiler/reference.js'
 import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
+import { noScope } from '../compiler/no-scope.js'
 import { compileValue } from '../compiler/template.js'
 import { settingsIn } from '../config/environment.js'
 import { FaultList, pointerTo } from '../config/faults.js'
 import { failure } from '../errors.js'
-import { nobody } from './address.js'
 
 export interface CompiledCredentials {
   readonly references: readonly Reference[]
@@ -29,7 +29,7 @@ export function compileCredentials (connector: string, declared: Readonly<Record
   const own = members.filter(({ name }) => secrets.includes(name))
   const fixed = Object.fromEntries(members.flatMap(({ name, text }) => {
     const value = compileValue(text, '', { ...context, overridableEnv: none, faults: new FaultList() })
-    return value.constant ? [[name, value.evaluate(nobody)]] : []
+    return value.constant ? [[name, value.evaluate(noScope)]] : []
   }))
   return {
     references: members.flatMap(({ value }) => value.references),

@@ -3,6 +3,7 @@ import type { CompiledValue, Scope } from '../types.js'
 import type { ComparisonFilter } from './condition.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../../config/faults.js'
+import { noScope } from '../no-scope.js'
 import { compileReader } from '../reference.js'
 import { compileValue } from '../template.js'
 import type { Switch } from './statement.js'
@@ -45,6 +46,3 @@ function readText (value: CompiledValue): (scope: Scope) => unknown {
   const readers = value.references.map(compileReader)
   return (scope) => readers.some((read) => (read(scope) ?? null) !== null) ? value.evaluate(scope) : undefined
 }
-
-/** A constant does not look at it. */
-export const noScope: Scope = Object.freeze({ body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false })

@@ -7,7 +7,7 @@ import { failure } from '../../errors.js'
 import { isRecord } from '../../plain-value.js'
 import { compileValue } from '../template.js'
 import { describeType, type Encoder, encoderOf, unfit } from './column-value.js'
-import { noScope } from './filter-value.js'
+import { noScope } from '../no-scope.js'
 import { type Detail, refuse, requestPath } from './request-path.js'
 import { tenantColumn } from './scope.js'
 
