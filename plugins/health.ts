@@ -1,39 +1,51 @@
-/** `GET /health`, for balancers and probes. A route group: it registers an endpoint and decorates nothing. Checks the database where the plugin database is registered. */
+/**
+ * `GET /health`, for balancers and probes. A route group: it registers an endpoint and decorates nothing. Checks the
+ * database, the cache and the queue where their plugins are registered. It answers within 50 ms, whatever hangs.
+ */
+import type {} from './cache/index.js'
 import type {} from './database.js'
+import type {} from './queue/index.js'
+import type {} from './stop.js'
 import type { FastifyInstance } from 'fastify'
-import type { Engine } from '../lib/database/engine.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { version } from '../lib/version.js'
 import conventions, { errorSchemaId } from './conventions.js'
+import { createCheck, type Check, type CheckOptions } from './health/check.js'
 
-const pingTimeout = 1000 // ms
-const pingInterval = 1000 // ms that a result is told again, so that no flood of probes reaches the database
+const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed'], { description }))
 
 const Health = Type.Object({
   status: Type.Enum(['ok', 'degraded'], { description: '`degraded` where a check failed.' }),
   uptime: Type.Number({ description: 'Seconds since this process started.' }),
   version: Type.String({ description: 'The version of the server.' }),
   checks: Type.Object({
-    database: Type.Optional(Type.Enum(['ok', 'failed'], { description: 'The database answered within a second.' }))
+    database: Result('The database answered within a second.'),
+    cache: Result('What the cache is kept in can be reached; without it requests make their own answers.'),
+    queue: Result('The workers of this process find their jobs; `ok` too where it has none.')
   })
 })
 type Health = Static<typeof Health>
+type Name = keyof Health['checks']
 
 export interface HealthOptions {
-  /** The clock, in milliseconds. Default: the system's. */
-  readonly now?: () => number
+  /** The clock, in milliseconds. Default: the process's monotonic one. */
+  readonly now?: (() => number) | undefined
 }
 
-export async function health (app: FastifyInstance, { now = Date.now }: HealthOptions): Promise<void> {
+export async function health (app: FastifyInstance, { now = () => performance.now() }: HealthOptions): Promise<void> {
   await app.register(conventions)
-  const answers = app.hasDecorator('engine') ? createCheck(app.engine, now) : null
+  let checks: ReadonlyArray<readonly [Name, Check]> = []
+  app.addHook('onReady', async () => {
+    checks = await Promise.all(asked(app).map(async ([name, ask]) => [name, await createCheck({ ask, now })] as const))
+  })
 
   app.get('/health', {
-    config: { access: 'public', rateLimitRule: false },
+    config: { access: 'public', rateLimitRule: false, probe: true },
     schema: {
       tags: ['System'],
       summary: 'Whether this server can serve',
+      description: 'Each check is made at most once a second; while one takes longer, what was known before is told.',
       security: [],
       response: {
         200: Health,
@@ -41,24 +53,20 @@ export async function health (app: FastifyInstance, { now = Date.now }: HealthOp
       }
     }
   }, async (_request, reply): Promise<Health> => {
-    const checks: Health['checks'] = answers === null ? {} : { database: await answers() ? 'ok' : 'failed' }
-    const failed = checks.database === 'failed'
-    reply.code(failed ? 503 : 200).header('cache-control', 'no-store')
-    return { status: failed ? 'degraded' : 'ok', uptime: Math.round(process.uptime()), version, checks }
+    const results = await Promise.all(checks.map(async ([name, isWell]) => [name, await isWell() ? 'ok' : 'failed'] as const))
+    const told: Health['checks'] = Object.fromEntries(results)
+    reply.code(told.database === 'failed' ? 503 : 200).header('cache-control', 'no-store')
+    return { status: Object.values(told).includes('failed') ? 'degraded' : 'ok', uptime: Math.round(process.uptime()), version, checks: told }
   })
 }
 
-/** Asks the database at most once a second; concurrent calls share the question. */
-function createCheck (engine: Engine, now: () => number): () => Promise<boolean> {
-  let askedAt = -Infinity
-  let answer: Promise<boolean>
-  return () => {
-    if (now() - askedAt >= pingInterval) {
-      askedAt = now()
-      answer = engine.ping(pingTimeout).then(() => true, () => false)
-    }
-    return answer
-  }
+/** What there is to ask. */
+function asked (app: FastifyInstance): Array<[Name, CheckOptions['ask']]> {
+  return [
+    ...app.hasDecorator('engine') ? [['database', (timeoutMs) => app.engine.ping(timeoutMs)] satisfies [Name, CheckOptions['ask']]] : [],
+    ...app.hasDecorator('cache') ? [['cache', (timeoutMs) => app.cache.ping(timeoutMs)] satisfies [Name, CheckOptions['ask']]] : [],
+    ...app.hasDecorator('queue') ? [['queue', () => { if (!app.queue.status().working) throw new Error('the workers cannot look for jobs') }] satisfies [Name, CheckOptions['ask']]] : []
+  ]
 }
 
 export default fp(health, { name: 'tenantry-health', fastify: '5.x', encapsulate: true })

@@ -142,6 +142,7 @@ export async function createLmdbCache ({ dbPath, warn, onRenewal = () => {}, max
   }
 
   return {
+    provider: 'lmdb',
     // Other machines have files of their own.
     shared: false,
     get (tenant, key, reads = nothing) {
@@ -187,6 +188,10 @@ export async function createLmdbCache ({ dbPath, warn, onRenewal = () => {}, max
     async stats (tenant) {
       while (change(({ items }) => items.sweep(itemsAtOnce), 0) === itemsAtOnce) await othersTurn()
       return { ...look(({ items }) => items.held(tenant), () => ({ items: 0, bytes: 0 })), ...counts.of(tenant) }
+    },
+    ping () {
+      const isRead = look(({ items }) => items.held(everyTenant).items >= 0, () => false)
+      if (!isRead) throw new Error('the file of the cache cannot be used')
     },
     async close () {
       if (isClosed) return

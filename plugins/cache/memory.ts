@@ -101,6 +101,7 @@ export function createMemoryCache ({ maxSize = defaultMaxSize, maxMemoryMB = def
   }
 
   return {
+    provider: 'memory',
     shared: false,
     get (tenant, key, reads = nothing) {
       const id = idOf(tenant, key)
@@ -181,6 +182,7 @@ export function createMemoryCache ({ maxSize = defaultMaxSize, maxMemoryMB = def
       const share = shares.get(tenant)
       return { items: share?.ids.size ?? 0, bytes: share?.bytes ?? 0, hits: share?.hits ?? 0, misses: share?.misses ?? 0 }
     },
+    ping () {},
     close () {
       items.clear()
       shares.clear()

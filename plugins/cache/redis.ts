@@ -7,6 +7,7 @@ import type { RedisConnection } from '../../lib/redis.js'
 import type { TableUse } from '../../lib/compiler/types.js'
 import type { CacheBounds, CacheStore, MaybePromise, Miss, Warn } from './store.js'
 import { randomBytes } from 'node:crypto'
+import { endsWithin } from '../../lib/ends-within.js'
 import { createCounts } from './counts.js'
 import { dropScript, emptyScript, findScript, keepScript, keysScript, prefix, statsScript } from './redis-scripts.js'
 import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
@@ -107,6 +108,7 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
   }
 
   return {
+    provider: 'redis',
     shared: true,
     get (tenant, key, reads = nothing) {
       const fields = reads.length === 0 ? [0, ''] : fieldsOf(reads)
@@ -168,6 +170,10 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
         if ((held[0] ?? 0) < itemsAtOnce) break
       }
       return { items: held[1] ?? 0, bytes: held[2] ?? 0, ...counts.of(tenant) }
+    },
+    async ping (timeoutMs) {
+      const reached = Promise.resolve(connection.run(async (client) => { await client.ping() }, () => { throw new Error('Redis cannot be used') }))
+      if (!await endsWithin(reached, timeoutMs)) throw new Error(`Redis did not answer within ${timeoutMs} ms`)
     },
     close () {
       isClosed = true

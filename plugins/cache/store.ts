@@ -37,10 +37,12 @@ export const everyTenant = '*'
  * the tables, then the value is made, then `set` keeps it under that stamp; a write in between has changed the stamp, and
  * so the value is never found. A table that is `scoped` is the tenant's part of it; the others are one for all tenants.
  *
- * A store that cannot be reached behaves as an empty one, and what it cannot keep it does not keep: no method throws or
- * rejects, and none waits for longer than the store's time-out.
+ * A store that cannot be reached behaves as an empty one, and what it cannot keep it does not keep: no method but `ping`
+ * throws or rejects, and none waits for longer than the store's time-out.
  */
 export interface CacheStore {
+  /** What it is made of, for those who look: a `CacheProvider`, or another name. */
+  readonly provider: string
   /** All instances of the server have this one store: what one of them clears is gone for every other. */
   readonly shared: boolean
   /** The value that was made from these tables; a miss where there is none, its time is over, or one of them was written to. */
@@ -57,6 +59,8 @@ export interface CacheStore {
   keys (tenant: string, limit?: number): MaybePromise<string[]>
   /** What is held of the tenant, or of `everyTenant`. */
   stats (tenant: string): MaybePromise<CacheStats>
+  /** Throws or rejects where the store cannot be reached within the time, in milliseconds. */
+  ping (timeoutMs: number): MaybePromise<void>
   /** Ends connections; may be called twice. */
   close (): MaybePromise<void>
 }

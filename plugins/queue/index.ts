@@ -9,18 +9,19 @@ import { sql } from 'kysely'
 import { maxWorkers } from '../../lib/config/schema/queue.js'
 import { everyHour } from '../../lib/database/sweeping.js'
 import { requireDecorator, requireWhole } from '../requirement.js'
+import { whenStopping } from '../when-stopping.js'
 import { createBound } from './bound.js'
 import { noticeChannel, queueNotice } from './insertion.js'
 import { createNotices } from './notices.js'
 import { startPeriods } from './periods.js'
 import { createQueue } from './service.js'
 import { createJobStore } from './store.js'
-import type { Queue } from './task.js'
+import type { Queue, QueueStatus } from './task.js'
 import { createWorker } from './worker.js'
 
 export { default as queueRoutes } from './routes.js'
 export { HandedBack } from './task.js'
-export type { Handler, Job, Queue, SendWith, SentJob, SentRow, TaskOptions, WriteRows } from './task.js'
+export type { Handler, Job, Queue, QueueStatus, SendWith, SentJob, SentRow, TaskOptions, WriteRows } from './task.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -51,7 +52,8 @@ export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerT
   const bound = createBound({ max: maxWaitingPerTenant, waiting: store.waiting })
   const service = createQueue({ engine, bound, workers, wake: () => wake(), sent: notices.sent })
   const { names, endpointsOf, define, send, sendWith, every } = service
-  app.decorate('queue', { names, endpointsOf, define, send, sendWith, every })
+  let status = (): QueueStatus => ({ workers: 0, running: 0, working: true })
+  app.decorate('queue', { names, status: () => status(), endpointsOf, define, send, sendWith, every })
 
   let deadline = Infinity
   let drain = () => {}
@@ -67,6 +69,7 @@ export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerT
     if (deadline !== Infinity) return
     const worker = createWorker({ store, tasks: service.tasks, workers, log })
     wake = worker.wake
+    status = () => ({ workers, running: worker.running, working: worker.working })
     const ends = [events.on('queue', wake), events.onGap(wake)]
     worker.start()
     const stopPeriods = startPeriods(service, log)
@@ -79,7 +82,7 @@ export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerT
   }
 
   // While requests in flight finish no more jobs begin.
-  app.addHook('preClose', async () => {
+  whenStopping(app, () => {
     deadline = performance.now() + stopTimeoutMs
     drain()
   })

@@ -30,7 +30,7 @@ export interface QueueParts {
   readonly sent: () => void
 }
 
-export interface QueueService extends Queue {
+export interface QueueService extends Omit<Queue, 'status'> {
   readonly tasks: ReadonlyMap<string, Task>
   /** Seconds by name. */
   readonly periods: ReadonlyMap<string, number>

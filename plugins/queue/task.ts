@@ -70,9 +70,21 @@ export type WriteRows<Row> = (transaction: Transaction<SystemTables>, sent: Read
 /** Sends a job with its row; `bytes` is what is kept of the row until both are written. As `send` but for that. */
 export type SendWith<Row> = (job: SentJob, row: Row, bytes: number) => Promise<string | null>
 
+/** What this process does of the queue's work. */
+export interface QueueStatus {
+  /** Jobs that it runs at a time; 0 where it only sends them, or none are defined. */
+  readonly workers: number
+  /** Jobs that it runs. */
+  readonly running: number
+  /** false where its workers have not been able to look for jobs for 15 seconds. */
+  readonly working: boolean
+}
+
 export interface Queue {
   /** The names that are defined. */
   names (): string[]
+  /** Known at once: the database is not asked. */
+  status (): QueueStatus
   /** The endpoints that jobs of the name are sent and canceled by in place of those of the queue; undefined where there are none. */
   endpointsOf (name: string): string | undefined
   /** Says who handles the jobs of a name; before the app is ready. A name is 1 to 64 of `a-z 0-9 . _ -`, a letter first. */

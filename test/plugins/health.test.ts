@@ -1,18 +1,41 @@
 import Fastify, { type FastifyInstance } from 'fastify'
-import t from 'tap'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { once } from 'node:events'
+import { test, type Test } from 'tap'
 import { failure } from '../../lib/errors.js'
 import { version } from '../../lib/version.js'
+import { createMemoryCache } from '../../plugins/cache/memory.js'
 import health from '../../plugins/health.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { redisSection } from './cache/stores.js'
+import { testServer } from '../helpers/server.js'
+import { signToken } from '../helpers/tokens.js'
+import { eventually } from './queue/app.js'
 
-/** An app with a database whose pings the test answers. */
-function createApp (ping: (timeoutMs: number) => Promise<void>, clock: { now: number }): FastifyInstance {
-  const app = Fastify()
-  app.decorate('engine', Object.assign(JSON.parse('{}'), { ping }))
-  app.register(health, { now: () => clock.now })
-  return app
+interface Parts {
+  readonly engine?: { ping (timeoutMs: number): Promise<void> }
+  readonly cache?: object
+  readonly queue?: { status (): { working: boolean } }
 }
 
-t.test('the plugin stands alone, and tells version and uptime', async (t) => {
+/** An app of what the test answers for, and its clock. */
+function createApp (t: Test, parts: Parts): { app: FastifyInstance, clock: { now: number } } {
+  const clock = { now: 0 }
+  const app = Fastify()
+  for (const [name, part] of Object.entries(parts)) app.decorate(name, Object.assign(JSON.parse('{}'), part))
+  app.register(health, { now: () => clock.now })
+  t.teardown(() => app.close())
+  return { app, clock }
+}
+
+/** A door that what is asked waits at. */
+function gate (): { readonly passed: Promise<void>, readonly open: () => void } {
+  let open = () => {}
+  const passed = new Promise<void>((resolve) => { open = resolve })
+  return { passed, open: () => open() }
+}
+
+test('the plugin stands alone, and tells version and uptime', async (t) => {
   const app = Fastify()
   app.register(health)
   const response = await app.inject('/health')
@@ -23,10 +46,9 @@ t.test('the plugin stands alone, and tells version and uptime', async (t) => {
   t.match(version, /^\d+\.\d+\.\d+/)
 })
 
-t.test('a lost database is 503 and degraded, and its return is seen within a second', async (t) => {
-  const clock = { now: 0 }
+test('a lost database is 503 and degraded, and its return is seen within a second', async (t) => {
   let reachable = true
-  const app = createApp(async () => { if (!reachable) throw failure('databaseUnavailable') }, clock)
+  const { app, clock } = createApp(t, { engine: { async ping () { if (!reachable) throw failure('databaseUnavailable') } } })
   t.match((await app.inject('/health')).json(), { status: 'ok', checks: { database: 'ok' } })
   reachable = false
   clock.now += 1000
@@ -38,15 +60,129 @@ t.test('a lost database is 503 and degraded, and its return is seen within a sec
   t.equal((await app.inject('/health')).statusCode, 200)
 })
 
-t.test('a flood of probes is one ping a second', async (t) => {
-  const clock = { now: 0 }
+test('a flood of probes is one ping a second, the first at the start', async (t) => {
   const pings: number[] = []
-  const app = createApp(async (timeoutMs) => { pings.push(timeoutMs) }, clock)
+  const { app, clock } = createApp(t, { engine: { async ping (timeoutMs) { pings.push(timeoutMs) } } })
+  await app.ready()
+  t.same(pings, [1000])
   await Promise.all(Array.from({ length: 50 }, () => app.inject('/health')))
   clock.now += 999
   await app.inject('/health')
   t.same(pings, [1000])
   clock.now += 1
-  await app.inject('/health')
+  await Promise.all(Array.from({ length: 50 }, () => app.inject('/health')))
   t.same(pings, [1000, 1000])
+})
+
+test('while a check hangs what was known is told, and no other is begun', async (t) => {
+  let answer = Promise.resolve()
+  let pings = 0
+  const { app, clock } = createApp(t, { engine: { ping: () => { pings++; return answer } } })
+  await app.ready()
+  const hanging = gate()
+  answer = hanging.passed
+  clock.now += 1000
+  for (let round = 0; round < 10; round++) {
+    const response = await app.inject('/health')
+    t.match([response.statusCode, response.json().checks], [200, { database: 'ok' }])
+    clock.now += 10_000
+  }
+  t.equal(pings, 2)
+  await eventually(t, 'it has failed when its time is over', async () => (await app.inject('/health')).statusCode === 503)
+  hanging.open()
+  answer = Promise.resolve()
+  clock.now += 1000
+  t.equal((await app.inject('/health')).statusCode, 200, 'the next one is made')
+})
+
+test('a cache and a queue that have failed are degraded, and the server serves', async (t) => {
+  const cache = { ...createMemoryCache(), async ping () {} }
+  let [reached, working] = [true, true]
+  const { app, clock } = createApp(t, { cache: { ...cache, async ping () { if (!reached) throw new Error('away') } }, queue: { status: () => ({ working }) } })
+  const ask = async () => {
+    clock.now += 1000
+    const response = await app.inject('/health')
+    return [response.statusCode, response.json().status, response.json().checks]
+  }
+  t.same(await ask(), [200, 'ok', { cache: 'ok', queue: 'ok' }])
+  reached = false
+  t.same(await ask(), [200, 'degraded', { cache: 'failed', queue: 'ok' }])
+  working = false
+  reached = true
+  t.same(await ask(), [200, 'degraded', { cache: 'ok', queue: 'failed' }])
+})
+
+/** Stands before a server; while it is frozen nothing passes in either direction, and connections are taken and stay silent. */
+async function freezable (t: Test, port: number): Promise<{ readonly port: number, freeze (): void, thaw (): void }> {
+  const sockets = new Set<Socket>()
+  let frozen = false
+  const server = createServer((client) => {
+    const upstream = connect(port, '127.0.0.1')
+    for (const [from, to] of [[client, upstream], [upstream, client]] as const) {
+      sockets.add(from)
+      from.on('data', (data) => to.write(data))
+      from.on('error', () => {})
+      from.on('close', () => {
+        sockets.delete(from)
+        to.destroy()
+      })
+      if (frozen) from.pause()
+    }
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  const address = server.address() as AddressInfo
+  return {
+    port: address.port,
+    freeze () {
+      frozen = true
+      for (const socket of sockets) socket.pause()
+    },
+    thaw () {
+      frozen = false
+      for (const socket of sockets) socket.resume()
+    }
+  }
+}
+
+test('a server whose database and cache hang', async (t) => {
+  const database = await postgresDatabase(t)
+  const { cache, redis } = await redisSection(t)
+  const address = new URL(database.connectionString)
+  const before = await freezable(t, Number(address.port))
+  address.port = String(before.port)
+  const app = await testServer(t, { cache }, { engine: { provider: 'postgres', postgres: { connectionString: address.href } }, tenants: ['acme'] })
+  const told = async (headers: Record<string, string> = {}) => {
+    const response = await app.inject({ url: '/health', headers })
+    const { status, checks } = response.json()
+    return [response.statusCode, status, checks]
+  }
+  t.same(await told(), [200, 'ok', { database: 'ok', cache: 'ok', queue: 'ok' }])
+
+  await t.test('is known to hang within seconds, and answers in under 50 ms meanwhile', async (t) => {
+    before.freeze()
+    redis.pause()
+    const times: number[] = []
+    // A stranger, a token that was never seen, and a tenant that was never heard of: nothing of them is looked up.
+    const callers = [{}, { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` }, { 'x-tenant-id': 'unheard' }, { 'x-api-key': 'tk_unheard' }]
+    await eventually(t, 'all of it is told', async () => {
+      const start = performance.now()
+      const [status, , { database, cache }] = await told(callers[times.length % callers.length])
+      times.push(performance.now() - start)
+      return status === 503 && database === 'failed' && cache === 'failed'
+    })
+    times.sort((left, right) => left - right)
+    const median = times[Math.floor(times.length / 2)] ?? NaN
+    t.comment(`${times.length} requests: median ${median.toFixed(1)} ms, slowest ${times.at(-1)?.toFixed(1)} ms`)
+    t.ok(median < 50, `${median} ms`)
+  })
+
+  await t.test('is known to be back', async (t) => {
+    before.thaw()
+    redis.resume()
+    await eventually(t, 'all is well', async () => JSON.stringify(await told()) === JSON.stringify([200, 'ok', { database: 'ok', cache: 'ok', queue: 'ok' }]))
+  })
 })

@@ -264,6 +264,10 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.match(await store.stats(everyTenant), { items: 0, bytes: 0 })
   }, { maxSize: 10 })
 
+  test('it can be reached', async (_t, { store }) => {
+    await store.ping(1000)
+  })
+
   test('it can be closed twice', async (_t, { store }) => {
     await store.close()
     await store.close()

@@ -202,6 +202,7 @@ test('a folder that is removed while processes use it', async (t) => {
     t.equal(await found(store.get('acme', 'k', notes)), 'old')
     rmSync(removed, { recursive: true })
     await store.invalidate('acme', notes)
+    t.throws(() => store.ping(1000), 'it cannot be reached')
     t.equal(await found(store.get('acme', 'k', notes)), undefined, 'nothing old is found')
     await until('it is used again', async () => {
       await store.set('acme', 'k', 'new', long, await stampOf(store.get('acme', 'k', notes)))

@@ -108,6 +108,7 @@ test('Redis goes away and comes back', async (t) => {
     t.match(await one.stats('acme'), { items: 0 })
     t.equal(await one.clear('acme'), 0)
     t.equal(await one.delete('acme', 'k'), false)
+    await t.rejects(async () => await one.ping(1000), 'that it cannot be reached is told to who asks for that')
   })
 
   await t.test('it is used again', async () => {
