@@ -2,6 +2,7 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import { Section } from './annotations.js'
 import { auditOptions } from './audit.js'
+import { systemOptions } from './system.js'
 
 const Group = <Properties extends Record<string, TSchema>>(endpoints: string, options: Properties) => Type.Optional(Type.Union([
   Type.Literal(false), Section(options)
@@ -26,7 +27,7 @@ export const Plugins = Section({
   'api-keys': Group('`/tenant/api-keys`.', {}),
   'tenant-config': Group('`/tenant/config`, and the routes that tenants save with it.', {}),
   'tenant-rbac': Group('`/tenant/rbac`, and the roles that tenants define with it.', {}),
-  admin: PlannedGroup('`/admin/entities`.'),
+  admin: Group('`/admin/entities`.', {}),
   agent: Group('`/agent/workflow` and `/agent/workflows` (asynchronous workflows run without them too); and the rest of `/agent` and `/llm`, which are not in this version.', {}),
   analytics: Group('`/analytics`, which is there where `analytics.enabled` is true.', {}),
   audit: Group('`GET /audit`.', auditOptions),
@@ -38,7 +39,7 @@ export const Plugins = Section({
   rbac: Group('`/rbac`, which is there where `rbac.enabled` is true, and what the roles of the platform give.', {}),
   realtime: PlannedGroup('`/realtime`.'),
   'resource-limits': Group('`/tenant/limits`, and the limits of users that tenants set with it.', {}),
-  system: Group('`/queue`; and `/system`, `/metrics` and `/cache`, which are not in this version.', {}),
+  system: Group('`/queue`; and `/system`, `/metrics` and `/cache`, which are not in this version.', systemOptions),
   'tenant-billing': Group('`/billing/tenant`, which is there where `secrets` is on.', {}),
   usage: Group('`/usage` and `GET /billing/usage` (which is there where `billing` is on, too), and the counting of what tenants use.', {}),
   webhooks: Group('`/webhooks`, and webhooks that send.', {})

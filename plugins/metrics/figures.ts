@@ -1,0 +1,82 @@
+/** Figures of the database, the cache and the queue: of those that the app has when it is ready. */
+import type {} from '../database.js'
+import type {} from '../cache/index.js'
+import type {} from '../queue/index.js'
+import type { FastifyInstance } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { CacheStore } from '../cache/store.js'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import { version } from '../../lib/version.js'
+import { everyTenant } from '../cache/store.js'
+import { createJobList, type JobCounts } from '../queue/list.js'
+import { createLook, type LookOptions } from './look.js'
+
+export function addFigures (app: FastifyInstance, registry: Registry, options: LookOptions): void {
+  const registers = [registry]
+  const engine = app.hasDecorator('engine') ? app.engine : null
+
+  new Gauge({ name: 'tenantry_info', help: 'The server. The value is 1.', labelNames: ['version', 'engine'], registers })
+    .set({ version, engine: engine?.kind ?? 'none' }, 1)
+
+  if (engine !== null) {
+    addGauge('tenantry_database_connections', 'Connections of this process to the database.', ['state'], (gauge) => {
+      const { total, idle } = engine.status()
+      gauge.set({ state: 'idle' }, idle)
+      gauge.set({ state: 'used' }, total - idle)
+    })
+    addGauge('tenantry_database_pending_requests', 'Statements and transactions of this process that wait for a connection.', [], (gauge) => {
+      gauge.set(engine.status().waiting)
+    })
+  }
+  if (app.hasDecorator('cache')) addCache(app.cache)
+  if (app.hasDecorator('queue')) addQueue(app.db)
+
+  function addGauge<Label extends string> (name: string, help: string, labelNames: Label[], collect: (gauge: Gauge<Label>) => void | Promise<void>): void {
+    const gauge: Gauge<Label> = new Gauge({ name, help, labelNames, registers, collect: () => collect(gauge) })
+  }
+
+  function addCache (cache: CacheStore): void {
+    const look = createLook(async () => await cache.stats(everyTenant), options)
+    const requests: Counter<'result'> = new Counter({
+      name: 'tenantry_cache_requests_total',
+      help: 'Look-ups of this process in the cache.',
+      labelNames: ['result'],
+      registers,
+      async collect () {
+        const stats = await look()
+        // What was told before holds until it is told anew.
+        if (stats === null) return
+        requests.reset()
+        requests.inc({ result: 'hit' }, stats.hits)
+        requests.inc({ result: 'miss' }, stats.misses)
+      }
+    })
+    addGauge('tenantry_cache_items', 'Items in the cache, of all tenants.', [], async (gauge) => set(gauge, (await look())?.items))
+    addGauge('tenantry_cache_bytes', 'Bytes that the items of the cache take.', [], async (gauge) => set(gauge, (await look())?.bytes))
+  }
+
+  function addQueue (db: Kysely<SystemTables>): void {
+    const list = createJobList(db)
+    const look = createLook(() => list.counts(), options)
+    addGauge('tenantry_queue_jobs', 'Background jobs in the database, of all processes, each figure up to 100,000.', ['task', 'state'], async (gauge) => {
+      const names = await look() ?? []
+      gauge.reset()
+      for (const { name, states } of names) for (const [state, jobs] of Object.entries(states)) gauge.set({ task: name, state }, jobs)
+    })
+    addGauge('tenantry_queue_oldest_waiting_seconds', 'Seconds since the oldest job was sent that could be run and is not; 0 where there is none.', [], async (gauge) => {
+      const names = await look()
+      set(gauge, names === null ? undefined : oldestOf(names))
+    })
+  }
+}
+
+/** A figure that is not known is left out. */
+function set (gauge: Gauge<never>, value: number | undefined): void {
+  if (value === undefined) gauge.remove()
+  else gauge.set(value)
+}
+
+function oldestOf (names: readonly JobCounts[]): number {
+  return Math.max(0, ...names.map(({ oldestWaiting }) => oldestWaiting ?? 0))
+}

@@ -1,0 +1,23 @@
+/** Figures of the process: its memory, CPU time, event loop, garbage collection (prom-client's own). */
+import { collectDefaultMetrics, Registry } from 'prom-client'
+
+// Gauges with the names of counters, and two that read what Node keeps for itself; `nodejs_active_resources` tells the same.
+const left = ['nodejs_active_handles', 'nodejs_active_handles_total', 'nodejs_active_requests', 'nodejs_active_requests_total', 'nodejs_active_resources_total']
+
+let process: Registry | undefined
+
+/** Adds them to a registry. What watches the process is there once, however many apps it has. */
+export function addProcessMetrics (registry: Registry): void {
+  process ??= collected()
+  for (const { name } of process.getMetricsAsArray()) {
+    const metric = process.getSingleMetric(name)
+    if (metric !== undefined) registry.registerMetric(metric)
+  }
+}
+
+function collected (): Registry {
+  const register = new Registry()
+  collectDefaultMetrics({ register })
+  for (const name of left) register.removeSingleMetric(name)
+  return register
+}

@@ -1,0 +1,92 @@
+/**
+ * Counts requests and how long they took: by method, route and status, and where that is asked for by tenant. A request is
+ * counted once, when its answer has been sent or its connection has ended. Nothing that a caller makes up makes a series:
+ * paths are told by the patterns of their routes.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Registry } from 'prom-client'
+import type {} from '../rate-limit/index.js'
+import type {} from '../tenancy/index.js'
+import type { TenantRoute } from '../tenant-config/tenant-routes.js'
+import type {} from '../tenant-config/serve.js'
+import type { TenantSeries } from './tenants.js'
+import { Durations, type Series } from './durations.js'
+
+const bounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] // s
+
+/** Paths that no route has. */
+const unknownRoute = '(unknown)'
+/** The routes that tenants declared, all of them. */
+const tenantRoutes = '(tenant)'
+const otherMethod = '_OTHER'
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
+
+const refused = 429 // whatever status a rule of limits answers with
+const left = 499 // the caller was gone before there was an answer; the number is nginx's
+
+/**
+ * Counts the requests of every route of the app.
+ *
+ * @param tenants null where they are not told apart
+ */
+export function countRequests (app: FastifyInstance, registry: Registry, tenants: TenantSeries | null): void {
+  const durations = new Durations({ name: 'http_request_duration_seconds', help: 'Requests by route and status, and how long they took until their answer was sent.', labels: ['method', 'route', 'status_code'], bounds, registry })
+  const routes = new WeakMap<object, RouteSeries>()
+  const unknown = new RouteSeries(durations, unknownRoute)
+  const ofTenants = new RouteSeries(durations, tenantRoutes)
+  const catchAll = `${app.prefix}/*`
+
+  function routeOf (request: FastifyRequest): RouteSeries {
+    // There is none without the plugin tenant-config.
+    const tenantRoute: TenantRoute | null | undefined = request.tenantRoute
+    if (tenantRoute !== null && tenantRoute !== undefined) return ofTenants
+    const { url, config } = request.routeOptions
+    // That plugin's route for every path is met by those that no route has.
+    if (url === undefined || (tenantRoute === null && url === catchAll)) return unknown
+    let series = routes.get(config)
+    if (series === undefined) routes.set(config, series = new RouteSeries(durations, url))
+    return series
+  }
+
+  function count (request: FastifyRequest, reply: FastifyReply): void {
+    const seconds = reply.elapsedTime / 1000
+    const status = request.rateLimited === true ? refused : reply.raw.headersSent ? reply.statusCode : left
+    routeOf(request).of(request.method, status).observe(seconds)
+    // There is none without the plugin tenancy.
+    const tenant: string | undefined = request.tenant?.id
+    if (tenants !== null && tenant !== undefined) tenants.of(tenant).observe(seconds)
+  }
+
+  app.addHook('onRequest', (request, reply, done) => {
+    // It comes after an answer and after an abort alike.
+    reply.raw.once('close', () => count(request, reply))
+    done()
+  })
+}
+
+/** The series of one route, made when they are first asked for. */
+class RouteSeries {
+  readonly #durations: Durations<'method' | 'route' | 'status_code'>
+  readonly #route: string
+  /** By method and status. */
+  readonly #series = new Map<string, Series[]>()
+
+  constructor (durations: Durations<'method' | 'route' | 'status_code'>, route: string) {
+    this.#durations = durations
+    this.#route = route
+  }
+
+  of (method: string, status: number): Series {
+    return this.#series.get(method)?.[status] ?? this.#made(method, status)
+  }
+
+  #made (sent: string, status: number): Series {
+    const method = methods.has(sent) ? sent : otherMethod
+    const series = this.#durations.series(method, this.#route, String(status))
+    // Under the method as it was sent, of which Node knows a few dozen.
+    const ofMethod = this.#series.get(sent) ?? []
+    ofMethod[status] = series
+    this.#series.set(sent, ofMethod)
+    return series
+  }
+}

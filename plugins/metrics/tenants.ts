@@ -1,0 +1,58 @@
+/** Requests by tenant: the first tenants that come have series of their own, the others share one until one of those is deleted. */
+import type { Registry } from 'prom-client'
+import { Durations, type Series } from './durations.js'
+import { createLook, type LookOptions } from './look.js'
+
+const bounds = [0.1, 0.5, 1, 5] // s; few, since each is a series of every tenant
+
+/** Tenants beyond the bound. No tenant has this id. */
+const others = '(other)'
+
+export interface TenantSeries {
+  of (tenant: string): Series
+}
+
+export interface TenantSeriesOptions extends LookOptions {
+  readonly registry: Registry
+  /** Tenants at most. */
+  readonly max: number
+  /** Which of these tenants are there. */
+  readonly present: (tenants: readonly string[]) => Promise<readonly string[]>
+}
+
+export function createTenantSeries ({ registry, max, present, ...options }: TenantSeriesOptions): TenantSeries {
+  const known = new Map<string, Series>()
+  // Asked when the series are written down, and so whatever was missed of deletions by then.
+  const look = createLook(async () => {
+    const counted = [...known.keys()]
+    if (counted.length === 0) return
+    const there = new Set(await present(counted))
+    for (const tenant of counted) if (!there.has(tenant)) drop(tenant)
+  }, options)
+
+  const durations = new Durations({
+    name: 'tenantry_tenant_request_duration_seconds',
+    help: 'Requests by tenant, and how long they took until their answer was sent.',
+    labels: ['tenant'],
+    bounds,
+    registry,
+    collect: async () => { await look() }
+  })
+  let shared: Series | undefined
+
+  function drop (tenant: string): void {
+    known.delete(tenant)
+    durations.drop(tenant)
+  }
+
+  return {
+    of (tenant) {
+      const series = known.get(tenant)
+      if (series !== undefined) return series
+      if (known.size >= max) return shared ??= durations.series(others)
+      const added = durations.series(tenant)
+      known.set(tenant, added)
+      return added
+    }
+  }
+}
