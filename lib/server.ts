@@ -20,6 +20,7 @@ import health from '../plugins/health.js'
 import integrations, { integrationRoutes } from '../plugins/integrations/index.js'
 import login from '../plugins/login/index.js'
 import mfa from '../plugins/mfa/index.js'
+import metrics, { metricsRoutes } from '../plugins/metrics/index.js'
 import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
 import outbound from '../plugins/outbound/index.js'
@@ -82,6 +83,8 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   })
 
   app.register(conventions, { root: true })
+  // Before the hooks that refuse requests, so that those are counted too.
+  if (config.plugins.system !== false) app.register(metrics, config.plugins.system?.metrics ?? {})
   app.register(stop, { delayMs: config.server.stopDelayMs })
   app.register(database, { ...config.database, tables: config.tables, migrate: config.migrate })
   app.register(plans, { plans: config.plans })
@@ -110,6 +113,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (plugins.billing !== false) app.register(billing, config.billing ?? {})
   if (plugins.usage !== false) app.register(usageRoutes, { report: plugins.billing !== false })
   if (plugins.audit !== false) app.register(auditRoutes)
+  if (plugins.system !== false) app.register(metricsRoutes)
   if (plugins.system !== false) app.register(queueRoutes)
   if (plugins.secrets !== false) app.register(secrets, secretsOptions(env))
   if (plugins.secrets !== false && plugins['tenant-billing'] !== false) app.register(tenantBilling, { baseUrl: setting(env, 'PAYPROV_BASE_URL')?.trim() || undefined })
