@@ -1,15 +1,13 @@
 /** The journal of an asynchronous run: how steps ended is in the database before the next one begins. */
 import type { Engine, Statement } from '../../lib/database/engine.js'
 import type { HeldRun } from './store.js'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { isOutage } from '../../lib/database/failures.js'
 import { failure } from '../../lib/errors.js'
 import { Interrupted, type Journal, type StepOutcome } from './journal.js'
+import { throughOutages } from './outage.js'
 import { beginStep, endStep, storedError } from './store.js'
 
 const maxResultBytes = 1_048_576 // of one step, as JSON
 const maxKeptBytes = 16 * 1_048_576 // of all steps of a run
-const outagePauseMs = 1000
 
 export interface DurableJournalParts {
   readonly engine: Engine
@@ -77,25 +75,10 @@ export function createDurableJournal ({ engine, run: { tenant, id, attempt }, ou
 
     async finished (step, outcome) {
       requireRoom(outcome)
-      for (;;) {
-        try {
-          await write(endStep, valuesOf(step, outcome), alone)
-          kept += sizeOf(outcome.result)
-          return
-        } catch (error) {
-          // What is done is not to be done again: it is written for as long as the attempt has the run.
-          if (!isOfOutage(error)) throw error
-          if (signal.aborted) throw error
-        }
-        await sleep(outagePauseMs, undefined, { signal }).catch(() => {})
-      }
+      await throughOutages(() => write(endStep, valuesOf(step, outcome), alone), signal)
+      kept += sizeOf(outcome.result)
     }
   }
-}
-
-/** It is, or comes of, an outage of the database. */
-export function isOfOutage (error: unknown): boolean {
-  return isOutage(error) || isOutage(Object(error).cause)
 }
 
 function valuesOf (step: string, { status, result, error }: StepOutcome): unknown[] {

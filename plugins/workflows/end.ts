@@ -6,14 +6,12 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { HeldRun, RunEnd, RunStore } from './store.js'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { isFailure } from '../../lib/errors.js'
 import { isCallbackUrl } from '../../lib/workflows/index.js'
-import { isOfOutage } from './durable-journal.js'
 import { Interrupted } from './journal.js'
+import { throughOutages } from './outage.js'
 
 const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,144
-const outagePauseMs = 1000
 
 export interface EndParts {
   readonly store: RunStore
@@ -49,17 +47,9 @@ export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
   }
 
   return async (run, end, address, signal) => {
-    for (;;) {
-      try {
-        // After an outage nobody knows whether it is written: the next attempt finds nothing to do.
-        if (!await write(run, end, address)) throw new Interrupted('the run is no longer this attempt\'s')
-        webhooks()?.wake()
-        return
-      } catch (error) {
-        if (!isOfOutage(error) || signal.aborted) throw error
-      }
-      await sleep(outagePauseMs, undefined, { signal }).catch(() => {})
-    }
+    // After an outage nobody knows whether it is written: the next attempt finds nothing to do.
+    if (!await throughOutages(() => write(run, end, address), signal)) throw new Interrupted('the run is no longer this attempt\'s')
+    webhooks()?.wake()
   }
 }
 
