@@ -19,9 +19,11 @@ export const auditActions = [
   'billing.upgrade', 'billing.plan', 'billing.subscription', 'billing.payment', 'billing.event', 'billing.event_unclaimed',
   'tenant_billing.product.create', 'tenant_billing.checkout.create', 'tenant_billing.subscription.cancel',
   'workflow.run', 'workflow.cancel',
+  'cache.clear', 'cache.delete',
   'queue.job.add', 'queue.job.cancel', 'queue.job.retry',
   'webhook.secret', 'webhook.redeliver',
   'integration.run',
+  'entity.list', 'entity.read', 'entity.delete', 'entity.restore',
   'tenant.create', 'tenant.update', 'tenant.delete', 'migration.apply'
 ] as const
 export type AuditAction = typeof auditActions[number]

@@ -1,0 +1,124 @@
+/**
+ * Filters as PostgREST writes them: `filter[title]=eq.Bread`, `filter[id]=in.(1,2)`, `filter[deleted_at]=not.is.null`. What
+ * comes out of them reads its values by reference: none is ever in the text of a query.
+ */
+import type { Filter } from '../../lib/config/schema/query.js'
+import type { Column, Table } from '../../lib/database/catalogue.js'
+import { kindOf } from '../../lib/compiler/query/column-value.js'
+import { nearest, pointerTo } from '../../lib/config/faults.js'
+import { Operator } from '../../lib/config/schema/query.js'
+import { invalidInput } from '../../lib/validation-detail.js'
+
+const maxFilters = 20
+const maxLength = 1000 // characters of one
+const maxItems = 100 // of a list
+
+export interface ReadFilters {
+  /** Their values are references to `values`, or words that are one of three. */
+  readonly filters: readonly Filter[]
+  /** What `{{query.f0}}` and so on read. */
+  readonly values: Readonly<Record<string, unknown>>
+  /** The JSON Pointer to each filter, in their order. */
+  readonly places: readonly string[]
+  /** `title.eq`: what is told of them, without values. */
+  readonly told: readonly string[]
+}
+
+/** Reads the filters, one text or several by column; throws `validationFailed` where one cannot be read. */
+export function readFilters (given: Readonly<Record<string, unknown>>, table: Table): ReadFilters {
+  const texts = Object.entries(given).flatMap(([name, texts]) => [texts].flat().map((text) => ({ name, text: String(text) })))
+  if (texts.length > maxFilters) throw invalidInput('/query/filter', `must be at most ${maxFilters} filters`, 'maxItems')
+  const filters: Filter[] = []
+  const values: Record<string, unknown> = {}
+  const places: string[] = []
+  const told: string[] = []
+  for (const [index, { name, text }] of texts.entries()) {
+    const at = placeOf(name)
+    const column = columnOf(table, name, at)
+    const { operator, negated, value } = partsOf(text, at)
+    const read = operator === 'is' ? wordOf(value, at) : `{{query.f${index}}}`
+    if (operator !== 'is') values[`f${index}`] = valueOf(operator, column, value, at)
+    const filter = { column: name, operator, value: read }
+    filters.push(negated ? { not: filter } : filter)
+    places.push(at)
+    told.push(`${name}.${negated ? 'not.' : ''}${operator}`)
+  }
+  return { filters, values, places, told }
+}
+
+const maxShownName = 100 // characters
+
+function placeOf (name: string): string {
+  return pointerTo('', 'query', `filter[${name.length > maxShownName ? `${name.slice(0, maxShownName)}…` : name}]`)
+}
+
+function columnOf (table: Table, name: string, at: string): Column {
+  const column = table.columns.get(name)
+  if (column !== undefined) return column
+  const suggestion = nearest(name, table.columns.keys())
+  throw invalidInput(at, `"${table.name}" has no column of this name${suggestion === undefined ? '' : `, did you mean "${suggestion}"?`}`, 'additionalProperties')
+}
+
+const operators: ReadonlyMap<string, Operator> = new Map(Operator.enum.map((name) => [name, name]))
+const form = /^(not\.)?([a-z]+)\.(.*)$/s
+
+function partsOf (text: string, at: string): { operator: Operator, negated: boolean, value: string } {
+  if (text.length > maxLength) throw invalidInput(at, `must have at most ${maxLength} characters`, 'maxLength')
+  const [, not, name = '', value = ''] = form.exec(text) ?? []
+  const operator = operators.get(name)
+  if (operator === undefined) {
+    throw invalidInput(at, `must be an operator, a dot and a value, such as "eq.5" or "not.like.a%"; operators are ${[...operators.keys()].join(', ')}`, 'pattern')
+  }
+  return { operator, negated: not !== undefined, value }
+}
+
+const words: ReadonlyMap<string, boolean | null> = new Map([['null', null], ['true', true], ['false', false]])
+
+function wordOf (text: string, at: string): boolean | null {
+  const word = words.get(text)
+  if (word === undefined) throw invalidInput(at, `must be one of ${[...words.keys()].map((name) => `"is.${name}"`).join(', ')}`, 'enum')
+  return word
+}
+
+/** The value that the column is compared with. What fits no column is refused where it is bound. */
+function valueOf (operator: Exclude<Operator, 'is'>, { name, type }: Column, text: string, at: string): unknown {
+  if (operator === 'in') return listOf(text, '(', ')', at, `${operator}.(a,"b, with a comma")`)
+  if (operator === 'like' || operator === 'ilike') return text
+  switch (kindOf(type)) {
+    case 'array': return listOf(text, '{', '}', at, `${operator}.{a,"b, with a comma"}`)
+    case 'json':
+    case 'vector': return jsonOf(text, name, at)
+    default: return text
+  }
+}
+
+function listOf (text: string, open: string, close: string, at: string, example: string): string[] {
+  const items = itemsOf(text, open, close)
+  if (items === undefined) throw invalidInput(at, `must be a list, such as ${example}`, 'pattern')
+  if (items.length > maxItems) throw invalidInput(at, `must have at most ${maxItems} items`, 'maxItems')
+  return items
+}
+
+/** The items between the brackets; undefined where it is no list. In double quotes anything may stand, a backslash before what it takes literally. */
+function itemsOf (text: string, open: string, close: string): string[] | undefined {
+  if (text.length < 2 || !text.startsWith(open) || !text.endsWith(close)) return undefined
+  const inside = text.slice(1, -1)
+  if (inside === '') return []
+  const item = /(?:"((?:[^"\\]|\\.)*)"|([^",]*))(,|$)/sy
+  const items: string[] = []
+  for (;;) {
+    const match = item.exec(inside)
+    if (match === null) return undefined
+    const [, quoted, bare = '', end] = match
+    items.push(quoted === undefined ? bare : quoted.replace(/\\(.)/gs, '$1'))
+    if (end === '') return items
+  }
+}
+
+function jsonOf (text: string, name: string, at: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw invalidInput(at, `the column "${name}" is compared with JSON, such as eq.{"a":1} or eq."text"`, 'pattern')
+  }
+}

@@ -1,0 +1,125 @@
+/** The endpoints of rows and their schemas (SPEC "Admin entity routes"). */
+import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify'
+import type { Caller, Entities } from './service.js'
+import { Type, type Static } from 'typebox'
+import { invalidInput } from '../../lib/validation-detail.js'
+import { isPlatformAdmin } from '../auth/access.js'
+import { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import { tenantOf } from '../tenancy/required.js'
+
+const maxText = 1000 // characters of `select` and of `order`
+const maxId = 1024 // characters
+
+const Table = Type.String({ minLength: 1, description: 'A table of the application.' })
+const Tables = Type.Object({ table: Table })
+const Row = Type.Object({ table: Table, id: Type.String({ minLength: 1, maxLength: maxId, description: 'The primary key of a row.' }) })
+
+const reading = {
+  select: Type.Optional(Type.String({ minLength: 1, maxLength: maxText, description: 'Columns and embedded tables, as in `select` of a query. Default: `*`.', examples: ['id, title, reviews(*)'] })),
+  includeDeleted: Type.Optional(Type.Boolean({ description: 'Rows that are marked as deleted too, embedded ones among them. Default: false.' }))
+}
+const One = Type.Object(reading, { additionalProperties: false })
+const Many = Type.Object({
+  ...reading,
+  filter: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Which rows, as `filter[column]=operator.value`, combined with AND: `filter[title]=eq.Bread`, `filter[id]=in.(1,2)`, `filter[note]=not.is.null`. Operators are those of queries.' })),
+  order: Type.Optional(Type.String({ minLength: 1, maxLength: maxText, description: 'Columns, each with `.asc` or `.desc`, and `.nullsfirst` or `.nullslast`. The primary key comes last.', examples: ['title.desc,id.asc'] })),
+  ...pageQuery('Rows')
+}, { additionalProperties: false })
+const Removal = Type.Object({
+  hard: Type.Optional(Type.Boolean({ description: 'Remove the row for good, marked as deleted or not. Default: false.' })),
+  softDelete: Type.Optional(Type.Boolean({ description: '`false` is the same as `hard=true`.' }))
+}, { additionalProperties: false })
+
+const Entity = Type.Record(Type.String(), Type.Unknown(), { description: 'A row: its columns, and what `select` embeds.' })
+const Removed = Type.Object({ success: Type.Boolean(), softDeleted: Type.Optional(Type.Boolean({ description: 'The row was marked as deleted; absent where it was removed.' })) })
+const Restored = Type.Object({ success: Type.Boolean(), data: Entity })
+
+const tags = ['Admin']
+const toRead = { access: 'tenant-admin', permission: 'entities:read' } as const
+const toWrite = { access: 'tenant-admin', permission: 'entities:write' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+const whose = 'A tenant reaches its own rows of tables that have a tenant. A platform administrator reaches every table: with `X-Tenant-ID` the rows of that tenant, else all rows.'
+
+interface Reading { Params: Static<typeof Row>, Querystring: Static<typeof One> }
+interface Listing { Params: Static<typeof Tables>, Querystring: Static<typeof Many> }
+interface Removing { Params: Static<typeof Row>, Querystring: Static<typeof Removal> }
+
+export function adminRoutes (app: FastifyInstance, entities: Entities): void {
+  app.get<Listing>('/admin/entities/:table', {
+    config: toRead,
+    preValidation: gatherFilters,
+    schema: { tags, summary: 'Rows of a table', description: whose, params: Tables, querystring: Many, response: { 200: ListOf(Entity), ...errorResponses(...refusals) } }
+  }, async (request, reply) => {
+    const { query } = request
+    return json(reply, await entities.list(callerOf(request), request.params.table, { ...query, ...pageOf(query) }))
+  })
+
+  app.get<Reading>('/admin/entities/:table/:id', {
+    config: toRead,
+    schema: { tags, summary: 'One row', description: whose, params: Row, querystring: One, response: { 200: Entity, ...errorResponses(...refusals) } }
+  }, async (request, reply) => {
+    const { params: { table, id }, query } = request
+    return json(reply, await entities.one(callerOf(request), table, id, query))
+  })
+
+  app.delete<Removing>('/admin/entities/:table/:id', {
+    config: toWrite,
+    schema: {
+      tags,
+      summary: 'Delete a row: it is marked as deleted, or removed',
+      description: `${whose} 409 where the table has no columns to mark rows with, or rows of another table refer to this one and are in the way.`,
+      params: Row,
+      querystring: Removal,
+      response: { 200: Removed, ...errorResponses(...refusals, 409) }
+    }
+  }, async (request, reply) => {
+    const { params: { table, id }, query: { hard, softDelete } } = request
+    if (hard !== undefined && hard === softDelete) throw invalidInput('/query/softDelete', '`hard` and `softDelete` say opposite things: send one of them', 'not')
+    return json(reply, await entities.remove(callerOf(request), table, id, hard === true || softDelete === false))
+  })
+
+  app.post<{ Params: Static<typeof Row> }>('/admin/entities/:table/:id/restore', {
+    config: toWrite,
+    schema: {
+      tags,
+      summary: 'Restore a row that is marked as deleted',
+      description: `${whose} 409 where it is not marked as deleted.`,
+      params: Row,
+      bodyOptional: true,
+      body: Type.Object({}, { additionalProperties: false }),
+      response: { 200: Restored, ...errorResponses(...refusals, 409) }
+    }
+  }, async (request, reply) => json(reply, await entities.restore(callerOf(request), request.params.table, request.params.id)))
+}
+
+/** The database has made the text. */
+function json (reply: FastifyReply, text: string): string {
+  reply.header('content-type', 'application/json; charset=utf-8')
+  return text
+}
+
+/** Throws `tenantRequired` for a caller of no tenant who is no administrator of the platform. */
+function callerOf (request: FastifyRequest): Caller {
+  const { auth } = request
+  const platform = auth !== null && isPlatformAdmin(auth)
+  if (!platform) tenantOf(request)
+  return { request, tenant: request.tenant, platform }
+}
+
+const filterName = /^filter\[(.*)\]$/s
+
+/** `filter[title]=a&filter[id]=b` becomes the one member `filter`, so that everything else is told as unknown. */
+const gatherFilters: preValidationHookHandler = (request, _reply, done) => {
+  const others: [string, unknown][] = []
+  const filters: [string, unknown][] = []
+  for (const [name, value] of Object.entries(Object(request.query))) {
+    const column = filterName.exec(name)?.[1]
+    if (column === undefined) others.push([name, value])
+    else filters.push([column, value])
+  }
+  if (filters.length > 0) others.unshift(['filter', Object.fromEntries(filters)])
+  // A `filter` without a column stays in its place, and is refused.
+  request.query = Object.fromEntries(others)
+  done()
+}

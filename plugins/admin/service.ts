@@ -1,0 +1,255 @@
+/** Rows of the application's tables for administrators: read, deleted and restored, each with its entry in the audit log. */
+import type { Query } from '../../lib/config/schema/query.js'
+import type { Scope, ScopeTenant } from '../../lib/compiler/types.js'
+import type { AuditAction, AuditEntry } from '../../lib/audit.js'
+import type { Engine, Session } from '../../lib/database/engine.js'
+import type { Table } from '../../lib/database/catalogue.js'
+import type { CacheStore } from '../cache/store.js'
+import type { Tenants } from '../tenancy/service.js'
+import type { Webhooks } from '../webhooks/webhooks.js'
+import { auditStatement, writeAudit } from '../../lib/audit.js'
+import { everyTenant } from '../../lib/database/connections.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { actorOf, type ActingRequest } from '../audit/actor.js'
+import { requireActive } from '../tenancy/tenant.js'
+import { readFilters } from './filters.js'
+import { readOrder } from './order.js'
+import { createShapes, type Asked, type Places } from './shapes.js'
+import { keyOf, refused, requireSoftDelete, requireWritable, tableOf } from './tables.js'
+import type { Reach } from './views.js'
+
+/** Who asks, and for which tenant. */
+export interface Caller {
+  readonly request: ActingRequest
+  /** null only for the platform's administrators. */
+  readonly tenant: ScopeTenant | null
+  /** A platform administrator, who may see tables that have no tenant. */
+  readonly platform: boolean
+}
+
+export interface ListQuery {
+  readonly filter?: Readonly<Record<string, unknown>> | undefined
+  readonly order?: string | undefined
+  readonly select?: string | undefined
+  readonly includeDeleted?: boolean | undefined
+  readonly limit: number
+  readonly offset: number
+}
+
+/** Every method throws `notFound` for a table that is not there or that the caller may not know, and answers JSON text. */
+export interface Entities {
+  /** `{"data":[...],"pagination":{...}}` */
+  list (caller: Caller, table: string, query: ListQuery): Promise<string>
+  /** The record; throws `notFound`. */
+  one (caller: Caller, table: string, id: string, query: Pick<ListQuery, 'select' | 'includeDeleted'>): Promise<string>
+  /** Marks the row as deleted, or with `hard` removes it, marked or not: `{"success":true}`, with `"softDeleted":true` where it was marked. */
+  remove (caller: Caller, table: string, id: string, hard: boolean): Promise<string>
+  /** The record, which is no longer marked as deleted; throws `stateConflict` where it was not. */
+  restore (caller: Caller, table: string, id: string): Promise<string>
+}
+
+export interface EntitiesDependencies {
+  readonly engine: Engine
+  readonly tenants: Pick<Tenants, 'get'>
+  /** null where the plugin is not registered. */
+  readonly cache: CacheStore | null
+  /** null where the plugin is off: nobody then hears of what is written. */
+  readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
+}
+
+const byId = '{{params.id}}'
+
+export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDependencies): Entities {
+  const shapes = createShapes(engine)
+  let seesEvery: Promise<boolean> | null = null
+
+  /** Whether statements of no tenant see rows of tenants: with row-level security they see none. */
+  async function seesEveryTenant (): Promise<boolean> {
+    seesEvery ??= engine.text({ text: "select current_setting('app.tenant_id', true)" }, [], { tenantId: null }).then((setting) => setting === everyTenant)
+    try {
+      return await seesEvery
+    } catch (error) {
+      seesEvery = null
+      throw error
+    }
+  }
+
+  /** Whose rows the caller reads; throws `tenantRequired` where it would be those of every tenant and none can be seen. */
+  async function reachOf ({ platform, tenant }: Caller, table: Table): Promise<Reach> {
+    if (!platform) return 'tenant'
+    if (tenant !== null) return 'platform'
+    if (await seesEveryTenant()) return 'every'
+    if (table.tenantScoped) throw failure('tenantRequired', { message: `With row-level security the rows of "${table.name}" are seen one tenant at a time: send the X-Tenant-ID header` })
+    return 'platform'
+  }
+
+  /**
+   * The tenant of the row that the platform names without its tenant. Throws `notFound`, and `tenantRequired` where rows of
+   * several tenants have the id. null for a row that belongs to none.
+   */
+  async function tenantOfRow (table: Table, id: string, includeDeleted: boolean): Promise<string | null> {
+    const column = keyOf(table)
+    const query: Query = { table: table.name, operation: 'select', select: 'tenant_id', filters: [{ column, operator: 'eq', value: byId }] }
+    const { bound } = shapes.bind({ reach: 'every', includeDeleted, query }, scopeOf(null, { id }, { limit: 2, offset: 0 }), inRequest)
+    const [first, second] = recordsOf(await engine.text(bound.statement, bound.values, { tenantId: null }))
+    if (first === undefined) throw failure('notFound')
+    if (second !== undefined) throw failure('tenantRequired', { message: `Rows of several tenants in "${table.name}" have this id: send the X-Tenant-ID header` })
+    const tenant = first['tenant_id'] ?? null
+    return tenant === null ? null : String(tenant)
+  }
+
+  /** Whose the row is that is written; null for a table that has no tenant. Throws where it is nobody's whom a request could be for. */
+  async function ownerOf (caller: Caller, table: Table, id: string, includeDeleted: boolean): Promise<ScopeTenant | null> {
+    if (!table.tenantScoped) return null
+    if (caller.tenant !== null) return caller.tenant
+    await reachOf(caller, table)
+    const name = await tenantOfRow(table, id, includeDeleted)
+    if (name === null) throw failure('stateConflict', { message: `The row of "${table.name}" belongs to no tenant: give it a tenant_id first` })
+    const owner = await tenants.get(name)
+    if (owner === null) throw failure('tenantUnknown')
+    requireActive(owner)
+    return owner
+  }
+
+  /** The statement and its audit entry in one transaction of the row's owner; then whoever keeps or hears of rows is told. */
+  async function write (owner: ScopeTenant | null, { compiled, bound }: Asked, events: boolean, entry: AuditEntry, missing: (session: Session) => Promise<Error>): Promise<string> {
+    const tenant = owner?.id ?? ''
+    const written = async (): Promise<void> => { await cache?.invalidate(tenant, compiled.writes) }
+    try {
+      const text = await engine.transaction({ tenantId: owner?.id ?? null }, async (session) => {
+        const text = await session.text(bound.statement, bound.values)
+        if (text === null) throw await missing(session)
+        const { text: audit, values } = auditStatement([entry])
+        await session.rows({ text: audit }, values)
+        return text
+      })
+      await written()
+      return text
+    } catch (error) {
+      // The connection was lost: the database may have committed all the same.
+      if (isFailure(error, 'databaseUnavailable')) await written()
+      throw error
+    } finally {
+      if (events) webhooks?.wake()
+    }
+  }
+
+  async function hears (owner: ScopeTenant | null): Promise<boolean> {
+    return webhooks !== null && await webhooks.hears(owner?.id ?? '')
+  }
+
+  /** What was read is told to the log of its owner before it is answered. */
+  async function told (caller: Caller, table: Table, entry: Pick<AuditEntry, 'action' | 'target' | 'details'>): Promise<void> {
+    const owner = table.tenantScoped ? caller.tenant : null
+    await writeAudit(owner === null ? engine.kysely : engine.kyselyFor(owner.id), entryOf(caller, owner, entry))
+  }
+
+  return {
+    async list (caller, name, { filter = {}, order, select, includeDeleted = false, limit, offset }) {
+      const table = tableOf(engine.catalogue, name, ownReach(caller))
+      const reach = await reachOf(caller, table)
+      const { filters, values, places, told: asked } = readFilters(filter, table)
+      const query: Query = {
+        table: name,
+        operation: 'select',
+        ...filters.length > 0 && { filters: [...filters] },
+        ...order !== undefined && { order: readOrder(order) },
+        ...select !== undefined && { select }
+      }
+      const { bound } = shapes.bind({ reach, includeDeleted, query }, scopeOf(caller.tenant, {}, { ...values, limit, offset }), placesOf(places))
+      const text = await engine.text(bound.statement, bound.values, sessionOf(caller.tenant))
+      await told(caller, table, { action: 'entity.list', target: name, details: { ...asked.length > 0 && { filters: asked }, ...includeDeleted && { includeDeleted } } })
+      // A page is there whatever is on it.
+      return text ?? ''
+    },
+
+    async one (caller, name, id, { select, includeDeleted = false }) {
+      const table = tableOf(engine.catalogue, name, ownReach(caller))
+      const column = keyOf(table)
+      const reach = await reachOf(caller, table)
+      if (reach === 'every' && table.tenantScoped) await tenantOfRow(table, id, includeDeleted)
+      // Of every tenant's rows the key has a column more, of which the id says nothing.
+      const query: Query = { table: name, operation: 'select', single: true, filters: [{ column, operator: 'eq', value: byId }], ...select !== undefined && { select } }
+      const { bound } = shapes.bind({ reach, includeDeleted, query }, scopeOf(caller.tenant, { id }), inRequest)
+      const text = await engine.text(bound.statement, bound.values, sessionOf(caller.tenant))
+      if (text === null) throw failure('notFound')
+      await told(caller, table, { action: 'entity.read', target: `${name}:${id}`, ...includeDeleted && { details: { includeDeleted } } })
+      return text
+    },
+
+    async remove (caller, name, id, hard) {
+      const table = tableOf(engine.catalogue, name, ownReach(caller))
+      requireWritable(table)
+      if (!hard) requireSoftDelete(table)
+      keyOf(table)
+      const owner = await ownerOf(caller, table, id, hard)
+      const events = await hears(owner)
+      const query: Query = { table: name, operation: 'delete', id: byId }
+      const asked = shapes.bind({ reach: 'platform', includeDeleted: hard, query }, scopeOf(owner, { id }, {}, events), inRequest)
+      const entry = entryOf(caller, owner, { action: 'entity.delete', target: `${name}:${id}`, details: { table: name, hard } })
+      try {
+        return await write(owner, asked, events, entry, async () => failure('notFound'))
+      } catch (error) {
+        throw hard ? refused(error) : error
+      }
+    },
+
+    async restore (caller, name, id) {
+      const table = tableOf(engine.catalogue, name, ownReach(caller))
+      requireWritable(table)
+      requireSoftDelete(table)
+      keyOf(table)
+      const owner = await ownerOf(caller, table, id, true)
+      const events = await hears(owner)
+      const scope = scopeOf(owner, { id }, {}, events)
+      const query: Query = { table: name, operation: 'update', id: byId, filters: [{ column: 'deleted', operator: 'is', value: true }], data: { deleted: false, deleted_at: null } }
+      const asked = shapes.bind({ reach: 'platform', includeDeleted: true, query }, scope, inRequest)
+      const { bound } = shapes.bind({ reach: 'platform', includeDeleted: true, query: { table: name, operation: 'select', id: byId } }, scope, inRequest)
+      const entry = entryOf(caller, owner, { action: 'entity.restore', target: `${name}:${id}`, details: { table: name } })
+      const record = await write(owner, asked, events, entry, async (session) => {
+        const found = await session.text(bound.statement, bound.values)
+        return found === null ? failure('notFound') : failure('stateConflict', { message: 'The row is not deleted' })
+      })
+      return `{"success":true,"data":${record}}`
+    }
+  }
+}
+
+/** What the caller may know of, before anything is known of the database. */
+function ownReach ({ platform }: Caller): Reach {
+  return platform ? 'platform' : 'tenant'
+}
+
+function sessionOf (tenant: ScopeTenant | null): { tenantId: string | null } {
+  return { tenantId: tenant?.id ?? null }
+}
+
+function entryOf ({ request }: Caller, owner: ScopeTenant | null, entry: { readonly action: AuditAction, readonly target?: AuditEntry['target'], readonly details?: AuditEntry['details'] }): AuditEntry {
+  const { auth, ip } = request
+  return { ...entry, tenant: owner?.id ?? '', actor: actorOf({ auth, ip, tenant: owner }), at: new Date() }
+}
+
+/** All that a query of this plugin reads: nothing in it is a template, whatever it looks like. */
+function scopeOf (tenant: ScopeTenant | null, params: Scope['params'], query: Scope['query'] = {}, events = false): Scope {
+  return { body: undefined, params, query, headers: {}, auth: null, tenant, secrets: new Map(), results: {}, fullAccess: true, events }
+}
+
+function recordsOf (text: string | null): Record<string, unknown>[] {
+  const { data }: { data?: unknown } = Object(JSON.parse(text ?? '{}'))
+  return Array.isArray(data) ? data.filter(isRecord) : []
+}
+
+/** Where the members of a list's query stand in its request. */
+function placesOf (filters: readonly string[]): Places {
+  return (pointer) => {
+    const [, index] = /^\/(?:filters\/|query\/f)(\d+)(?:\/|$)/.exec(pointer) ?? []
+    if (index !== undefined) return filters[Number(index)] ?? pointer
+    return inRequest(pointer)
+  }
+}
+
+const inRequest: Places = (pointer) => {
+  const [, member = ''] = pointer.split('/')
+  return member === 'select' || member === 'order' ? `/query/${member}` : pointer
+}

@@ -1,0 +1,107 @@
+/**
+ * Queries by shape. What callers send becomes values, which a query reads by reference and never as text; what is left of
+ * it, the table, the columns with their operators, the order and the members, is compiled once and kept.
+ */
+import type { Query } from '../../lib/config/schema/query.js'
+import type { QueryContext } from '../../lib/compiler/query/context.js'
+import type { BoundQuery, CompiledQuery, Scope, TemplateSource } from '../../lib/compiler/types.js'
+import type { Engine } from '../../lib/database/engine.js'
+import { LRUCache } from 'lru-cache'
+import { compileQuery } from '../../lib/compiler/query/index.js'
+import { FaultList, type Fault } from '../../lib/config/faults.js'
+import { failure, TenantryError } from '../../lib/errors.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { pageOf } from '../conventions/page.js'
+import { viewOf, type Reach } from './views.js'
+
+const maxShapes = 500 // of all callers
+const maxKeptText = 16_384 // characters of SQL; the few that are longer are compiled each time
+const maxDetails = 20
+
+/** What is compiled: two requests of one shape differ in values only. */
+export interface Shape {
+  readonly reach: Reach
+  /** Rows that are marked as deleted are rows like any other. */
+  readonly includeDeleted: boolean
+  readonly query: Query
+}
+
+/** A query of a shape with the values of one request. */
+export interface Asked {
+  readonly compiled: CompiledQuery
+  readonly bound: BoundQuery
+}
+
+/** Where in the request a member of the query, or a value that it reads, comes from: JSON Pointers by JSON Pointers. */
+export type Places = (pointer: string) => string
+
+export interface Shapes {
+  /** Throws `validationFailed` where the tables have nothing of this shape, or a value fits no column; and `tenantRequired`. */
+  bind (shape: Shape, scope: Scope, places: Places): Asked
+}
+
+const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['params', 'query'])
+/** Every list says its page; these are the bounds of all lists. */
+const pagination = { defaultLimit: pageOf({}).limit, maxLimit: pageOf({ limit: Infinity }).limit, defaultOffset: 0 }
+
+export function createShapes (engine: Pick<Engine, 'catalogue'>): Shapes {
+  const known = new LRUCache<string, CompiledQuery>({ max: maxShapes })
+  let { catalogue } = engine
+
+  function compile ({ reach, includeDeleted, query }: Shape, places: Places): CompiledQuery {
+    const faults = new FaultList()
+    const view = viewOf(catalogue, reach, includeDeleted)
+    const compiled = compileQuery(query, '', {
+      faults,
+      sources,
+      env: {},
+      catalogue: view,
+      pagination,
+      excludeFields: [],
+      softDelete: { enabled: query.operation === 'delete' && !includeDeleted },
+      // The view holds what may be read, and no more.
+      sharedTables: new Set(view.tables.keys()),
+      origin: originOf(query, view)
+    })
+    if (compiled === null) throw failure('validationFailed', { extras: { details: faults.faults.slice(0, maxDetails).map((fault) => detailOf(fault, places)) } })
+    return compiled
+  }
+
+  return {
+    bind (shape, scope, places) {
+      if (engine.catalogue !== catalogue) {
+        known.clear();
+        ({ catalogue } = engine)
+      }
+      const key = JSON.stringify([shape.reach, shape.includeDeleted, shape.query])
+      const kept = known.get(key)
+      const compiled = kept ?? compile(shape, places)
+      try {
+        const bound = compiled.bind(scope)
+        if (kept === undefined && bound.statement.text.length <= maxKeptText) known.set(key, compiled)
+        return { compiled, bound }
+      } catch (error) {
+        throw placed(error, places)
+      }
+    }
+  }
+}
+
+/**
+ * Callers make up shapes, so their statements have the room of tenants' statements and push out none of the platform's; and
+ * what they embed is bounded. Writes of tables that have no tenant are the platform's, and one or two a table.
+ */
+function originOf ({ operation, table = '' }: Query, { tables }: QueryContext['catalogue']): QueryContext['origin'] {
+  return operation === 'select' || tables.get(table)?.tenantScoped === true ? 'tenant' : 'platform'
+}
+
+function detailOf ({ pointer, message, suggestion }: Fault, places: Places) {
+  return { path: places(pointer), message: suggestion === undefined ? message : `${message}, did you mean "${suggestion}"?`, keyword: 'pattern' }
+}
+
+/** A value that fits no column, told by where the caller gave it. */
+function placed (error: unknown, places: Places): unknown {
+  if (!(error instanceof TenantryError) || !Array.isArray(error.extras['details'])) return error
+  const details = error.extras['details'].map((detail: unknown) => isRecord(detail) && typeof detail['path'] === 'string' ? { ...detail, path: places(detail['path']) } : detail)
+  return failure('validationFailed', { extras: { details } })
+}

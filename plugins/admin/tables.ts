@@ -1,0 +1,61 @@
+/** What a table must be for what is done with its rows, and what is told where it is not. */
+import type { Catalogue, Table } from '../../lib/database/catalogue.js'
+import { keyColumns } from '../../lib/compiler/query/row-key.js'
+import { ColumnsError } from '../../lib/database/failures.js'
+import { identifier } from '../../lib/database/sql.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { invalidInput } from '../../lib/validation-detail.js'
+import { isSeen, type Reach } from './views.js'
+
+/** The table of that name. One that is not there, and one that somebody of this reach may not know, are the same `notFound`. */
+export function tableOf ({ tables }: Catalogue, name: string, reach: Reach): Table {
+  const table = tables.get(name)
+  if (table === undefined || !isSeen(table, reach)) throw failure('notFound', { message: 'There is no table of this name' })
+  return table
+}
+
+/** The one column that tells rows of a tenant apart; throws `validationFailed` for a table whose rows no single value names. */
+export function keyOf (table: Table): string {
+  const [key, ...others] = keyColumns(table)
+  if (key === undefined) throw invalidInput('/params/id', `the rows of "${table.name}" have no primary key: list them with filters`, 'pattern')
+  if (others.length > 0) throw invalidInput('/params/id', `the primary key of "${table.name}" has ${others.length + 1} columns, ${[key, ...others].join(', ')}: list its rows with filters`, 'pattern')
+  return key
+}
+
+/** Throws for what has no rows of its own. */
+export function requireWritable ({ name, view }: Table): void {
+  if (view) throw invalidInput('/params/table', `"${name}" is a view: its rows can only be read`, 'readOnly')
+}
+
+const marks = { deleted: 'boolean', deleted_at: 'timestamptz' } as const
+
+/** Throws `stateConflict`, with what would change it, for a table whose rows cannot be marked as deleted. */
+export function requireSoftDelete (table: Table): void {
+  if (table.softDelete) return
+  const missing = Object.entries(marks).filter(([name]) => !table.columns.has(name))
+  if (missing.length === 0) throw failure('stateConflict', { message: `Rows of "${table.name}" cannot be marked as deleted: its columns are not "deleted" (boolean) and "deleted_at" (timestamptz). Use ?hard=true to delete them for good` })
+  const columns = missing.map(([name, type]) => `add column ${identifier(name)} ${type}${type === 'boolean' ? ' not null default false' : ''}`).join(', ')
+  const sql = `alter table ${identifier(table.name)} ${columns}`
+  throw failure('stateConflict', {
+    message: `Rows of "${table.name}" cannot be marked as deleted: it lacks ${missing.map(([name, type]) => `"${name}" (${type})`).join(' and ')}. Declare it with "softDelete": true and migrate (tenantry migrate, or POST /migration/apply), or run: ${sql}. Use ?hard=true to delete for good`,
+    extras: { sql }
+  })
+}
+
+/** A foreign key, or what it changes in the rows that refer, forbids to delete a row: told by the table that refers. Anything else is returned as it is. */
+export function refused (error: unknown): unknown {
+  if (!(error instanceof ColumnsError)) return error
+  const columns = columnsOf(error)
+  return failure('stateConflict', {
+    message: `Rows of "${error.table}" refer to it by ${columns.join(', ')}: delete or change those first`,
+    extras: { table: error.table, columns },
+    cause: error
+  })
+}
+
+function columnsOf ({ extras: { details } }: TenantryError): string[] {
+  const told: unknown[] = Array.isArray(details) ? details : []
+  // A column is told by its name where the caller gave it nowhere.
+  return told.flatMap((detail) => isRecord(detail) && typeof detail['path'] === 'string' ? [detail['path'].slice(1)] : [])
+}

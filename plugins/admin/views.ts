@@ -1,0 +1,39 @@
+/** The catalogue as somebody may see it: queries are compiled against a view, and name nothing that is not in it. */
+import type { Catalogue, Table } from '../../lib/database/catalogue.js'
+
+/**
+ * Whose rows a query reaches:
+ * - `tenant`: those of the request's tenant, in tables that have a tenant
+ * - `platform`: in tables that have a tenant those of the request's tenant, and all of the others
+ * - `every`: all rows of all tables, whatever tenant they are of
+ */
+export type Reach = 'tenant' | 'platform' | 'every'
+
+const views = new WeakMap<Catalogue, Map<string, Catalogue>>()
+
+/** The view of a catalogue, made once. With `includeDeleted` rows that are marked as deleted are rows like any other. */
+export function viewOf (catalogue: Catalogue, reach: Reach, includeDeleted: boolean): Catalogue {
+  let known = views.get(catalogue)
+  if (known === undefined) views.set(catalogue, known = new Map())
+  const key = `${reach} ${includeDeleted}`
+  let view = known.get(key)
+  if (view === undefined) known.set(key, view = makeView(catalogue, reach, includeDeleted))
+  return view
+}
+
+function makeView ({ schema, tables }: Catalogue, reach: Reach, includeDeleted: boolean): Catalogue {
+  const seen = [...tables.values()].filter((table) => isSeen(table, reach))
+  return Object.freeze({
+    schema,
+    tables: new Map(seen.map((table) => [table.name, Object.freeze({
+      ...table,
+      ...includeDeleted && { softDelete: false },
+      ...reach === 'every' && { tenantScoped: false }
+    })]))
+  })
+}
+
+/** Whether somebody of this reach may know that there is the table. */
+export function isSeen ({ tenantScoped }: Table, reach: Reach): boolean {
+  return reach !== 'tenant' || tenantScoped
+}
