@@ -1,0 +1,41 @@
+/**
+ * The trace that a request belongs to (W3C Trace Context, level 1). The server records no spans: it passes the context on
+ * as it came, to the services that it calls for the request, and writes the trace's id on the lines of its log.
+ */
+import type { IncomingHttpHeaders } from 'node:http'
+
+const maxState = 512 // characters of `tracestate`: what everybody has to be able to take
+const maxMembers = 32
+
+/** Version 00: trace, parent and flags. No id is all zeroes. Of two headers Node makes one that is none. */
+const parentForm = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+const memberForm = /^[0-9a-z][0-9a-z_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
+
+export interface TraceContext {
+  readonly traceparent: string
+  /** Only where it is valid. */
+  readonly tracestate?: string
+}
+
+type TraceHeaders = Pick<IncomingHttpHeaders, string>
+
+/** null where the request names no trace, or what it names is none. A `tracestate` that is wrong, or too long, does not come along. */
+export function traceOf (headers: TraceHeaders): TraceContext | null {
+  const { traceparent } = headers
+  if (typeof traceparent !== 'string' || !parentForm.test(traceparent)) return null
+  const { tracestate } = headers
+  return typeof tracestate === 'string' && isState(tracestate) ? { traceparent, tracestate } : { traceparent }
+}
+
+/** The id of the trace, 32 hexadecimal digits. */
+export function traceIdOf ({ traceparent }: TraceContext): string {
+  return traceparent.slice(3, 35)
+}
+
+/** A list of members, each named once, of which some may be empty. */
+function isState (text: string): boolean {
+  if (text.length > maxState) return false
+  const members = text.split(',').map((member) => member.replace(/^[ \t]+|[ \t]+$/g, '')).filter((member) => member !== '')
+  if (members.length === 0 || members.length > maxMembers || !members.every((member) => memberForm.test(member))) return false
+  return new Set(members.map((member) => member.slice(0, member.indexOf('=')))).size === members.length
+}

@@ -1,0 +1,109 @@
+import pino from 'pino'
+import t from 'tap'
+import { redactLine } from '../../../lib/log/redaction.js'
+
+const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg'
+
+/** The line that pino writes, and what is left of it. */
+function written (...parts: unknown[]): { readonly before: string, readonly after: string } {
+  let before = ''
+  const log = pino({ level: 'trace', base: null, timestamp: false }, { write: (line: string) => { before = line } })
+  const [first, message] = parts
+  log.info(first, typeof message === 'string' ? message : undefined)
+  return { before, after: redactLine(before) }
+}
+
+t.test('members that are called like secrets lose their values, at any depth and however they are written', async (t) => {
+  const names = ['authorization', 'Authorization', 'cookie', 'set-cookie', 'Set-Cookie', 'password', 'passwd', 'newPassword', 'PASSWORD', 'secret', 'token', 'access_token', 'accessToken', 'refresh_token', 'partialToken', 'api_key', 'apikey', 'apiKey', 'x-api-key', 'client_secret', 'clientSecret', 'private_key', 'privateKey', 'code', 'totp', 'otp', 'backupCode', 'backupCodes', 'cookies', 'tokens', 'mfa_code', 'masterKey']
+  for (const name of names) {
+    for (const value of ['hunter2-hunter2', ['hunter2-hunter2', 'other'], { deep: ['hunter2-hunter2'], 'a"]}': 'hunter2' }, 'with "quotes", \\ and }]: hunter2']) {
+      for (const line of [{ [name]: value, after: 'stays' }, { a: { b: [{ c: { d: { [name]: value } } }] }, after: 'stays' }]) {
+        const { after } = written(line, 'done')
+        t.notMatch(after, 'hunter2', name)
+        t.match(JSON.parse(after), { after: 'stays', msg: 'done' }, name)
+      }
+    }
+  }
+})
+
+t.test('what is no secret stays as it was, character by character', async (t) => {
+  const lines = [
+    { tokens: 1200, maxTokens: 5, usage: { inputTokens: 7 }, code: 'TENANTRY_NOT_FOUND', token: null, password: true },
+    { err: Object.assign(new Error('no'), { code: 'ECONNREFUSED', errno: -111 }) },
+    { err: Object.assign(new Error('no'), { code: '23505' }) },
+    { code: '42P01', exit: { code: 1 }, secretName: 'mail', masterKeyId: 'abc', keys: 3, key: 'GET /path', passed: true },
+    { url: 'http://127.0.0.1:8080/a:b@c', other: 'https://example.com:443', mail: 'a@b.example', query: '/x?limit=10&order=token.desc' },
+    { note: 'a Bearer token is missing', basic: 'basic authentication is off', text: 'the password is wrong: token expected', big: 12345678901234567890n.toString() }
+  ]
+  for (const line of lines) {
+    const { before, after } = written(line, 'the "secret" of a token: code')
+    t.equal(after, before)
+  }
+  const twice = '{"code":"ERR_X","n":12345678901234567890,"n":1.0,"secret":"x","n":-0}\n'
+  t.equal(redactLine(twice), twice.replace('"x"', '"[Redacted]"'), 'numbers and members of the same name')
+})
+
+t.test('secrets go out of messages, stacks and addresses', async (t) => {
+  const texts: [string, string][] = [
+    [`sent Authorization: Bearer ${jwt}`, jwt.slice(0, 20)],
+    ['called with Bearer abcdefghi', 'abcdefghi'],
+    ['Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==', 'QWxh'],
+    [`a token ${jwt} stood alone`, jwt.slice(-20)],
+    ['GET /files?token=hunter2&limit=10', 'hunter2'],
+    ['GET /x?limit=1&access_token=hunter2', 'hunter2'],
+    ['GET /x?key=hunter2', 'hunter2'],
+    ['GET /x?to%6ben=hunter2', 'hunter2'],
+    ['grant_type=refresh_token&refresh_token=hunter2', 'hunter2'],
+    ['host=db password=hunter2 user=me', 'hunter2'],
+    ['postgres://me:hunter2@db.example:5432/app', 'hunter2'],
+    ['postgres://me:hun@ter2/x@db.example/app', 'ter2'],
+    ['redis://:hunter2@cache', 'hunter2'],
+    ['http://me:hun"ter\\2@host/path', 'ter'],
+    ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'MfKQ'],
+    [['sk', 'live', '51H8abcdefghijkl'].join('_'), '51H8'],
+    ['sk-proj-abcdefghijklmnop', 'abcdefghijkl'],
+    ['tnt_abcdefgh_ijklmnopqrstuvwxyz', 'ijklmnop'],
+    ['-----BEGIN RSA PRIVATE KEY-----\nMIIEhunter2\n-----END RSA PRIVATE KEY-----', 'hunter2'],
+    ['Cookie: session=hunter2; other=hunter2\r\nHost: x', 'hunter2'],
+    ["{ password: 'hunter2', user: 'me' }", 'hunter2'],
+    [JSON.stringify({ user: 'me', password: 'hun"\\ter2' }), 'ter2'],
+    [JSON.stringify({ access_token: 'hunter2' }), 'hunter2']
+  ]
+  for (const [text, secret] of texts) {
+    for (const { after } of [written({}, text), written({ err: new Error(text) }), written({ a: [{ b: text }] })]) {
+      t.notMatch(after, secret, text)
+      t.match(after, '[Redacted]', text)
+      t.ok(JSON.parse(after), text)
+    }
+  }
+  const { after } = written({ rawHeaders: ['Host', 'x', 'Cookie', 'a=hunter2', 'Authorization', 'Digest hunter2'], raw: ['x-api-key', 'hunter2'] })
+  t.notMatch(after, 'hunter2')
+  t.match(JSON.parse(after).rawHeaders, ['Host', 'x', 'Cookie'])
+  t.match(written({ err: Object.assign(new Error('bad'), { rawPacket: Buffer.from('GET / HTTP/1.1') }) }).after, '"rawPacket":"[Redacted]"')
+})
+
+t.test('whatever a line is, it is redacted in time that its length bounds, and without an error', async (t) => {
+  const cyclic: Record<string, unknown> = { password: 'hunter2' }
+  cyclic['self'] = cyclic
+  t.notMatch(written(cyclic).after, 'hunter2')
+  let deep: unknown = { token: 'hunter2' }
+  for (let depth = 0; depth < 5000; depth++) deep = [deep]
+  t.notMatch(written({ deep }).after, 'hunter2')
+
+  for (const part of ['password', '"token":', '"token":{', '://a:', 'a.', 'eyJaaaa.', 'Bearer ', 'a=', "token: '", '\\"token\\": \\"', 'cookie: ', 'basic a', '\\', '"', 'token%', '-----BEGIN PRIVATE KEY-----']) {
+    const text = part.repeat(Math.ceil(200_000 / part.length))
+    for (const line of [text, JSON.stringify({ text })]) {
+      const begin = process.cpuUsage()
+      t.type(redactLine(line), 'string')
+      const { user } = process.cpuUsage(begin)
+      t.ok(user < 2_000_000, `${part}: ${user} microseconds of CPU`)
+    }
+  }
+
+  const { after } = written({ text: 'x'.repeat(300_000), password: 'hunter2' }, 'long')
+  t.ok(after.length < 10_000)
+  t.match(JSON.parse(after), { beginning: /^\{"level":30/, msg: /300\d\d\d characters/ })
+  const late = redactLine(`{"level":30,"time":5,"a":"${'y'.repeat(4030)}","password":"hunter2${'x'.repeat(300_000)}"}\n`)
+  t.match(JSON.parse(late), { level: 30, time: 5 })
+  t.notMatch(late, 'hunter2')
+})
