@@ -193,6 +193,6 @@ t.test('a delay that is none is refused', async (t) => {
   for (const delayMs of [-1, 0.5, NaN, 300_001]) {
     const app = Fastify()
     app.register(stop, { delayMs })
-    await t.rejects(app.ready(), { message: `delayMs is ${delayMs}: expected a whole number from 0 to 300000` })
+    await t.rejects(async () => { await app.ready() }, { message: `delayMs is ${delayMs}: expected a whole number from 0 to 300000` })
   }
 })
