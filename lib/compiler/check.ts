@@ -12,6 +12,7 @@ import type { TemplateContext } from './reference.js'
 import { pointerTo } from '../config/faults.js'
 import { faultsOfRoute } from '../config/webhook-routes.js'
 import { checkWorkflow } from '../workflows/compile.js'
+import { definitionOf } from '../workflows/set.js'
 import { compileIntegrations, integrationKey } from './integrations.js'
 import { compileDocumentQuery, type QueryContext } from './query/index.js'
 import { checkMembers } from './query/operation.js'
@@ -67,8 +68,8 @@ export function checkRouteTexts (route: Route, pointer: string, { faults: told, 
 }
 
 /** Adds the faults that compileWorkflow would find in a workflow with a name, whatever the tables are. */
-export function checkNamedWorkflow ({ id, steps, webhookOnComplete }: Workflow, pointer: string, { faults, env, stepKinds, connectors }: RouteCheck): void {
-  checkWorkflow({ id, named: true, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }, pointer, { ...without, faults, env, stepKinds, connectors })
+export function checkNamedWorkflow (workflow: Workflow, pointer: string, { faults, env, stepKinds, connectors }: RouteCheck): void {
+  checkWorkflow(definitionOf(workflow), pointer, { ...without, faults, env, stepKinds, connectors })
 }
 
 /** Checks each query, which sees the results of those before it; returns the names of all results. */

@@ -1,7 +1,7 @@
 /** The workflows of one document, by their names. */
 import type { Workflow } from '../config/schema/workflow.js'
 import type { WorkflowContext } from './context.js'
-import type { CompiledWorkflow } from './types.js'
+import type { CompiledWorkflow, WorkflowDefinition } from './types.js'
 import { compileWorkflow } from './compile.js'
 
 export interface WorkflowSet {
@@ -26,12 +26,16 @@ export function createWorkflowSet (declared: readonly DeclaredWorkflow[], contex
       if (known !== undefined) return known
       const entry = byId.get(id)
       if (entry === undefined) return undefined
-      const { value: { steps, webhookOnComplete }, pointer } = entry
-      const result = compileWorkflow({ id, named: true, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }, pointer, context)
+      const result = compileWorkflow(definitionOf(entry.value), entry.pointer, context)
       compiled.set(id, result)
       return result
     }
   }
+}
+
+/** A workflow with a name, as it is stored with its runs. */
+export function definitionOf ({ id, steps, webhookOnComplete }: Workflow): WorkflowDefinition {
+  return { id, named: true, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
 }
 
 /** Those of a document that was read without faults. */

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { routeSources } from '../../lib/compiler/route-parts.js'
 import { FaultList } from '../../lib/config/faults.js'
-import { compileWorkflow } from '../../lib/workflows/index.js'
+import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
 import { readDefinition } from './stored.js'
 
@@ -117,10 +117,6 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
       return compileWorkflow(definition, pointer, { ...document.context(catalogue()), checked: false, faults })
     }
   }
-}
-
-function definitionOf ({ id, steps, webhookOnComplete }: Workflow): WorkflowDefinition {
-  return { id, named: true, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
 }
 
 function listed ({ id, steps }: Workflow, source: ListedWorkflow['source']): ListedWorkflow {
