@@ -164,12 +164,12 @@ export function sweepDeliveries (db: Kysely<SystemTables>, now: Date): Promise<b
     removal('tenantry.webhook_events', sql`at < ${new Date(now.getTime() - keptMs)} and not exists (
       select from tenantry.webhook_deliveries d where d.event = place and d.status = 'pending')`),
     async (transaction) => {
-      const { numAffectedRows = 0n } = await sql`
+      await sql`
         delete from tenantry.webhook_deliveries d using (select tenant_id from tenantry.webhook_deliveries group by tenant_id having count(*) > ${keptDeliveries}) many,
           lateral (select created_at from tenantry.webhook_deliveries k where k.tenant_id = many.tenant_id order by created_at desc, id desc offset ${keptDeliveries} limit 1) last
         where d.tenant_id = many.tenant_id and d.created_at <= last.created_at and d.status <> 'pending'`.execute(transaction)
       // One statement finds them all.
-      return Number(numAffectedRows) * 0
+      return 0
     },
     removal('tenantry.webhook_events', sql`fanned_out and not exists (select from tenantry.webhook_deliveries d where d.event = place)`)
   ])
