@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../../lib/database/engine.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
-import type { CompiledStep, CompiledWorkflow } from '../../lib/workflows/types.js'
+import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { CacheStore } from '../cache/store.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { Job } from '../queue/index.js'
@@ -14,6 +14,7 @@ import type { EndRun, Address } from './end.js'
 import type { StepRunners } from './step-runners.js'
 import type { HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
+import { everyCompiled } from '../../lib/workflows/every-step.js'
 import { HandedBack } from '../queue/index.js'
 import { createDurableJournal } from './durable-journal.js'
 import { addressOf } from './end.js'
@@ -83,7 +84,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     const { cache, integrations, webhooks } = plugins()
     // The process that wrote may have been lost before it told the cache.
     if (outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
-    const journal = createDurableJournal({ engine, run, outcomes, databaseSteps: new Set(databaseSteps(workflow.steps)), signal })
+    const journal = createDurableJournal({ engine, run, outcomes, databaseSteps: databaseSteps(workflow), signal })
     try {
       const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hears(id)
       const { result } = await runWorkflow(workflow, { ...scope, events }, { journal, cache, integrations, steps, signal, log, stepMs, turnMs })
@@ -141,10 +142,6 @@ function failed ({ message, code }: StoredError): RunEnd {
   return { status: 'failed', error: { message, code } }
 }
 
-function * databaseSteps (steps: readonly CompiledStep[]): Generator<string> {
-  for (const step of steps) {
-    if (step.kind === 'database') yield step.id
-    if (step.kind === 'parallel') yield * databaseSteps(step.steps)
-    if (step.kind === 'switch') yield * databaseSteps([...step.cases.values(), ...step.fallback === null ? [] : [step.fallback]])
-  }
+function databaseSteps ({ steps }: CompiledWorkflow): ReadonlySet<string> {
+  return new Set([...everyCompiled(steps)].flatMap(({ kind, id }) => kind === 'database' ? [id] : []))
 }
