@@ -234,11 +234,20 @@ export interface RequestStatsWritersTable {
   written_at: ColumnType<Date, Date, Date>
 }
 
-/** What a tenant has used in a period; nothing negative, and at most 2^53 - 1. */
+/** What a tenant's requests used on a day; at most 2^53 - 1 of each. */
+export interface UsageRequestsTable {
+  tenant_id: string
+  /** `YYYY-MM-DD`, in UTC. */
+  day: string
+  api_calls: ColumnType<string, number, number>
+  bandwidth_bytes: ColumnType<string, number, number>
+}
+
+/** What else a tenant has used in a period; nothing negative, and at most 2^53 - 1. */
 export interface UsageCountersTable {
   tenant_id: string
   counter: string
-  /** `YYYY-MM-DD`, `YYYY-MM`, or `total`. */
+  /** `YYYY-MM-DD`, or `total`. */
   period: string
   amount: ColumnType<string, number, number>
 }
@@ -333,6 +342,7 @@ export interface SystemTables {
   'tenantry.resource_usage': ResourceUsageTable
   'tenantry.request_stats': RequestStatsTable
   'tenantry.request_stats_writers': RequestStatsWritersTable
+  'tenantry.usage_requests': UsageRequestsTable
   'tenantry.usage_counters': UsageCountersTable
   'tenantry.usage_instances': UsageInstancesTable
   'tenantry.usage_gauges': UsageGaugesTable
@@ -364,6 +374,6 @@ export const tenantOwnedTables = [
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
   'tenantry.request_stats',
-  'tenantry.usage_reservations', 'tenantry.usage_counters', 'tenantry.usage_gauges',
+  'tenantry.usage_reservations', 'tenantry.usage_requests', 'tenantry.usage_counters', 'tenantry.usage_gauges',
   'tenantry.billing_events', 'tenantry.billing_subscriptions', 'tenantry.billing_tenants'
 ] as const satisfies readonly (keyof SystemTables)[]

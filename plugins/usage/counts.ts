@@ -2,32 +2,42 @@
  * What requests used, added in memory until it is written. Figures are of one tenant, not of whoever has its id later: each
  * is kept with the time at which its tenant was made.
  */
-import type { Counter } from './metrics.js'
 import { maxAmount } from './metrics.js'
-import { dayMs, dayOf, total } from './periods.js'
+import { dayMs, dayOf } from './periods.js'
 
 const maxEntries = 100_000 // tenants and days that wait; they are only as many while the database cannot be reached
 
-/** An amount to add to the ledger. */
-export interface Figure {
+/** What tenants did on a day, to add to the ledger: each has its place, once, in every list. */
+export interface Figures {
+  /** `YYYY-MM-DD`. */
+  readonly day: string
+  readonly tenants: readonly string[]
+  /** When each was made. */
+  readonly since: readonly (number | null)[]
+  readonly calls: readonly number[]
+  readonly bandwidth: readonly number[]
+  /** Those who freed storage, which is of no day. */
+  readonly freed: readonly Freed[]
+}
+
+export interface Freed {
   readonly tenant: string
-  /** When the tenant was made, ms since 1970; null: whichever has the id when it is written. */
   readonly since: number | null
-  readonly counter: Counter
-  /** A day, whose month gets the amount too, or `total`. */
-  readonly period: string
-  /** Below 0 for what was freed. */
+  /** Bytes. */
   readonly amount: number
 }
 
 /** What a tenant did on a day. */
 export interface Counts {
+  /** When the tenant was made, ms since 1970; null: whichever has the id when it is written. */
   since: number | null
   calls: number
   bandwidth: number
   /** Bytes of storage. */
   freed: number
 }
+
+export const noFigures: Figures = { day: '', tenants: [], since: [], calls: [], bandwidth: [], freed: [] }
 
 export interface WaitingCounts {
   /**
@@ -37,8 +47,8 @@ export interface WaitingCounts {
   of (tenant: string, since: number | null): Counts | undefined
   /** There are figures of the tenant of today. */
   has (tenant: string): boolean
-  /** Removes and returns figures of at most so many entries; `more` where others are left. */
-  take (entries: number): { figures: Figure[], more: boolean }
+  /** Removes and returns figures of at most so many entries, of one day; `more` where others are left. */
+  take (entries: number): { figures: Figures, more: boolean }
   /** Entries: a tenant on a day. */
   readonly size: number
   /** How many were not counted since this was asked last, since too many waited. */
@@ -76,6 +86,22 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
     return counts
   }
 
+  function remove (day: string, counted: Map<string, Counts>, entries: number): Figures {
+    const figures = { day, tenants: [] as string[], since: [] as (number | null)[], calls: [] as number[], bandwidth: [] as number[], freed: [] as Freed[] }
+    for (const [tenant, { since, calls, bandwidth, freed }] of counted) {
+      if (entries-- === 0) break
+      counted.delete(tenant)
+      size--
+      if (freed > 0) figures.freed.push({ tenant, since, amount: freed })
+      if (calls === 0 && bandwidth === 0) continue
+      figures.tenants.push(tenant)
+      figures.since.push(since)
+      figures.calls.push(calls)
+      figures.bandwidth.push(bandwidth)
+    }
+    return figures
+  }
+
   return {
     of (tenant, since) {
       const at = now()
@@ -94,20 +120,11 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
       return at >= start && at < end && today.has(tenant)
     },
     take (entries) {
-      const figures: Figure[] = []
-      let left = entries
-      for (const [day, tenants] of days) {
-        for (const [tenant, { since, calls, bandwidth, freed }] of tenants) {
-          if (left-- === 0) return { figures, more: true }
-          tenants.delete(tenant)
-          size--
-          if (calls > 0) figures.push({ tenant, since, counter: 'api_calls', period: day, amount: calls })
-          if (bandwidth > 0) figures.push({ tenant, since, counter: 'bandwidth_bytes', period: day, amount: bandwidth })
-          if (freed > 0) figures.push({ tenant, since, counter: 'storage_bytes', period: total, amount: -freed })
-        }
-        if (tenants !== today) days.delete(day)
+      for (const [day, counted] of days) {
+        if (counted.size > 0) return { figures: remove(day, counted, entries), more: size > 0 }
+        if (counted !== today) days.delete(day)
       }
-      return { figures, more: false }
+      return { figures: noFigures, more: false }
     },
     get size () { return size },
     dropped () {

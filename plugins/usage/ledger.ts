@@ -136,7 +136,7 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
         await flush()
         if (isKnown) await store.retire(instance)
       } catch (err) {
-        log.error({ err, entries: counts.size + (pending?.figures.length ?? 0) }, 'the usage of the last moments could not be written')
+        log.error({ err, entries: counts.size + (pending?.figures.tenants.length ?? 0) }, 'the usage of the last moments could not be written')
       }
     }
   }

@@ -116,7 +116,7 @@ export function createUsage ({ engine, tenants, plans, notices = unnoticed, log,
     request (tenant, bytes) {
       const entry = counts.of(tenant.id, tenant.createdAt.getTime())
       if (entry === undefined) return
-      entry.calls++
+      entry.calls = add(entry.calls, 1)
       entry.bandwidth = add(entry.bandwidth, bytes)
     },
     reserve: reservations.reserve,

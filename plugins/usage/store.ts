@@ -1,10 +1,9 @@
 /**
- * The SQL of the ledger. Rows of `usage_counters` are written in one order everywhere (tenant, counter, period), so that no
- * two servers wait for each other in a circle, and only for tenants that are there. Whether an instance lives is judged by
- * the clock of the database.
+ * The SQL of the ledger. Rows are written in the order of their keys everywhere, so that no two servers wait for each other
+ * in a circle, and only for tenants that are there. Whether an instance lives is judged by the clock of the database.
  */
 import type { Engine } from '../../lib/database/engine.js'
-import type { Figure } from './counts.js'
+import type { Figures, Freed } from './counts.js'
 import { sql, type RawBuilder } from 'kysely'
 import { maxAmount, type Counter, type Gauge, type Reserved } from './metrics.js'
 import { daysOf, monthOf, total } from './periods.js'
@@ -28,7 +27,7 @@ export interface GaugeValue {
 /** Figures that an instance writes at once; the same number always has the same figures. */
 export interface Batch {
   readonly number: number
-  readonly figures: readonly Figure[]
+  readonly figures: Figures
 }
 
 export interface Reservation {
@@ -89,7 +88,7 @@ const book = (sums: Sql): Sql => sql`insert into tenantry.usage_counters as c (t
   on conflict (tenant_id, counter, period) do update set amount = least(greatest(c.amount + excluded.amount, 0), ${sql.lit(maxAmount)})`
 
 /** Tenants in the place of what was counted for them: not of those that are being deleted, nor of others of the same id. */
-const present = (since: Sql): Sql => sql`t.status <> 'deleting' and (${since} is null or floor(extract(epoch from t.created_at) * 1000) = ${since})`
+const present = (since: Sql): Sql => sql`t.status <> 'deleting' and (${since} is null or (t.created_at >= to_timestamp(${since}::float8 / 1000) and t.created_at < to_timestamp((${since} + 1)::float8 / 1000)))`
 
 const gone = sql`not exists (select from tenantry.usage_instances i where i.id = r.instance_id and i.seen_at > clock_timestamp() - interval ${silence})`
 
@@ -130,14 +129,21 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
      * written before, by a statement whose answer was lost; then nothing is.
      */
     async write (instance: string, { number, figures }: Batch, gauges: readonly GaugeValue[]): Promise<boolean> {
-      const figure = <Name extends keyof Figure>(name: Name) => figures.map((each) => each[name])
+      const { day, tenants, since, calls, bandwidth } = figures
+      const freed = <Name extends keyof Freed>(name: Name) => figures.freed.map((each) => each[name])
       const value = <Name extends keyof GaugeValue>(name: Name) => gauges.map((each) => each[name])
       const { rows: [row] } = await sql<{ heard: boolean }>`with heard as (
         insert into tenantry.usage_instances as i (id, seen_at, last_batch) values (${instance}::uuid, clock_timestamp(), ${number}::bigint)
         on conflict (id) do update set seen_at = clock_timestamp(), last_batch = excluded.last_batch where i.last_batch < excluded.last_batch returning 1
+      ), requested as (
+        insert into tenantry.usage_requests as r (tenant_id, day, api_calls, bandwidth_bytes)
+        select f.tenant_id, ${day}, f.api_calls, f.bandwidth_bytes
+        from unnest(${tenants}::text[], ${since}::bigint[], ${calls}::bigint[], ${bandwidth}::bigint[]) as f (tenant_id, since, api_calls, bandwidth_bytes)
+        join tenantry.tenants t on t.id = f.tenant_id and ${present(sql`f.since`)} where exists (select from heard) order by f.tenant_id
+        on conflict (tenant_id, day) do update set api_calls = least(r.api_calls + excluded.api_calls, ${sql.lit(maxAmount)}), bandwidth_bytes = least(r.bandwidth_bytes + excluded.bandwidth_bytes, ${sql.lit(maxAmount)})
       ), sums as (
-        select f.tenant_id, f.counter, f.period, f.amount
-        from unnest(${figure('tenant')}::text[], ${figure('since')}::bigint[], ${figure('counter')}::text[], ${figure('period')}::text[], ${figure('amount')}::bigint[]) as f (tenant_id, since, counter, period, amount)
+        select f.tenant_id, 'storage_bytes' as counter, ${sql.lit(total)} as period, -f.amount as amount
+        from unnest(${freed('tenant')}::text[], ${freed('since')}::bigint[], ${freed('amount')}::bigint[]) as f (tenant_id, since, amount)
         join tenantry.tenants t on t.id = f.tenant_id and ${present(sql`f.since`)} where exists (select from heard)
       ), counted as (${book(sql`sums`)}), gauged as (
         insert into tenantry.usage_gauges as g (instance_id, tenant_id, gauge, value, written)
@@ -222,8 +228,11 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
 
     /** Amounts by counter and period; those that are not there are 0. */
     async amounts (tenant: string, counters: readonly Counter[], periods: readonly string[]): Promise<(counter: Counter, period: string) => number> {
-      const rows = await kyselyFor(tenant).selectFrom('tenantry.usage_counters').select(['counter', 'period', sql<number>`amount::float8`.as('amount')])
-        .where('tenant_id', '=', tenant).where('counter', 'in', counters).where('period', 'in', periods).execute()
+      const { rows } = await sql<{ counter: Counter, period: string, amount: number }>`select counter, period, amount::float8 as amount from (
+        select counter, period, amount from tenantry.usage_counters where tenant_id = ${tenant}
+        union all select c.counter, r.day, c.amount from tenantry.usage_requests r
+        cross join lateral (values ('api_calls', r.api_calls), ('bandwidth_bytes', r.bandwidth_bytes)) c (counter, amount) where r.tenant_id = ${tenant}
+      ) a where counter = any(${counters}::text[]) and period = any(${periods}::text[])`.execute(kyselyFor(tenant))
       const amounts = new Map(rows.map(({ counter, period, amount }) => [`${counter} ${period}`, amount]))
       return (counter, period) => amounts.get(`${counter} ${period}`) ?? 0
     },

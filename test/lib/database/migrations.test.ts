@@ -43,7 +43,8 @@ const systemTables = [
   'tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job',
   'tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events', 'tenantry.billing_unclaimed',
   'tenantry.workflow_runs', 'tenantry.workflow_steps', 'tenantry.oauth_tokens',
-  'tenantry.webhook_events', 'tenantry.webhook_deliveries', 'tenantry.webhook_secrets', 'tenantry.webhook_receipts', 'tenantry.usage_notices'
+  'tenantry.webhook_events', 'tenantry.webhook_deliveries', 'tenantry.webhook_secrets', 'tenantry.webhook_receipts', 'tenantry.usage_notices',
+  'tenantry.usage_requests'
 ]
 
 test('an empty database gets the server\'s tables and the declared ones; twice is a no-op', (t) => forEachEngine(t, async (t, database) => {

@@ -151,6 +151,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.workflow_runs').values({ ...own, id: run, definition: '{}', scope: '{}' }).execute()
   await transaction.insertInto('tenantry.workflow_steps').values({ ...own, run_id: run, step: 's', status: 'running' }).execute()
   const instance = randomUUID()
+  await transaction.insertInto('tenantry.usage_requests').values({ ...own, day: '2026-01-01', api_calls: 1, bandwidth_bytes: 1 }).execute()
   await transaction.insertInto('tenantry.usage_counters').values({ ...own, counter: 'storage_bytes', period: 'total', amount: 1 }).execute()
   await transaction.insertInto('tenantry.usage_instances').values({ id: instance, last_batch: 1 }).execute()
   await transaction.insertInto('tenantry.usage_gauges').values({ ...own, instance_id: instance, gauge: 'rooms', value: 1, written: 1 }).execute()

@@ -77,6 +77,7 @@ insert into tenantry.tenant_roles (tenant_id, name, permissions) values (${own},
 insert into tenantry.resource_limits (tenant_id, rules, counters) values (${own}, '[]', 1);
 insert into tenantry.resource_usage (tenant_id, user_id, resource, metric, ends_at) values (${own}, 'u', 'r', 'm', 'infinity');
 insert into tenantry.request_stats values (${own}, now(), '', 'GET', '/r', 200, 1, '{1}', '{1}');
+insert into tenantry.usage_requests values (${own}, '2026-01-01', 1, 1);
 insert into tenantry.usage_counters (tenant_id, counter, period, amount) values (${own}, 'storage_bytes', 'total', 1);
 insert into tenantry.usage_instances (id, last_batch) values ('00000000-0000-0000-0000-000000000001', 0) on conflict do nothing;
 insert into tenantry.usage_gauges (instance_id, tenant_id, gauge, value, written) values ('00000000-0000-0000-0000-000000000001', ${own}, 'rooms', 1, 1);

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { bytesText } from '../../../plugins/usage/bytes-text.js'
-import { add, createCounts } from '../../../plugins/usage/counts.js'
+import { add, createCounts, noFigures } from '../../../plugins/usage/counts.js'
 import { allowed, refuseAmount } from '../../../plugins/usage/metrics.js'
 import { dayOf, daysOf, monthOf } from '../../../plugins/usage/periods.js'
 import { createPlans } from '../../../lib/plans.js'
@@ -23,7 +23,7 @@ test('sizes for people', async (t) => {
   for (const [bytes, text] of sizes) t.equal(bytesText(bytes), text)
 })
 
-test('figures go to the day of the clock, forwards and backwards, and to the month with it', async (t) => {
+test('figures go to the day of the clock, forwards and backwards', async (t) => {
   const clock = fakeClock(Date.parse('2028-02-29T23:59:59.999Z'))
   const counts = createCounts(clock.now)
   const call = () => { counts.of('acme', 1)!.calls++ }
@@ -34,17 +34,13 @@ test('figures go to the day of the clock, forwards and backwards, and to the mon
   clock.forward(-1)
   call()
   t.equal(counts.size, 2)
-  t.same(counts.take(10), {
-    figures: [
-      { tenant: 'acme', since: 1, counter: 'api_calls', period: '2028-02-29', amount: 2 },
-      { tenant: 'acme', since: 1, counter: 'api_calls', period: '2028-03-01', amount: 2 }
-    ],
-    more: false
-  })
+  const acme = { tenants: ['acme'], since: [1], calls: [2], bandwidth: [0], freed: [] }
+  t.same(counts.take(10), { figures: { day: '2028-02-29', ...acme }, more: true })
+  t.same(counts.take(10), { figures: { day: '2028-03-01', ...acme }, more: false })
   t.equal(counts.size, 0)
-  t.same(counts.take(10), { figures: [], more: false })
+  t.same(counts.take(10), { figures: noFigures, more: false })
   call()
-  t.equal(counts.take(10).figures[0]?.period, '2028-02-29')
+  t.equal(counts.take(10).figures.day, '2028-02-29')
 })
 
 test('figures belong to the tenant that was there, not to the next one of its id', async (t) => {
@@ -53,10 +49,20 @@ test('figures belong to the tenant that was there, not to the next one of its id
   t.equal(counts.of('acme', null)?.calls, 5)
   counts.of('acme', 2)!.calls++
   t.equal(counts.of('acme', 1), undefined, 'a request of the one before that ends late')
-  t.match(counts.take(10).figures, [{ since: 2, amount: 1 }])
+  t.match(counts.take(10).figures, { since: [2], calls: [1] })
   counts.of('acme', null)!.calls = 1
   counts.of('acme', 3)!.calls++
-  t.match(counts.take(10).figures, [{ since: 3, amount: 2 }])
+  t.match(counts.take(10).figures, { since: [3], calls: [2] })
+})
+
+test('what was freed stands by itself: it is of no day', async (t) => {
+  const counts = createCounts(() => 0)
+  counts.of('acme', 1)!.freed = 5
+  Object.assign(counts.of('globex', null)!, { bandwidth: 7, freed: 6 })
+  t.same(counts.take(10), {
+    figures: { day: '1970-01-01', tenants: ['globex'], since: [null], calls: [0], bandwidth: [7], freed: [{ tenant: 'acme', since: 1, amount: 5 }, { tenant: 'globex', since: null, amount: 6 }] },
+    more: false
+  })
 })
 
 test('memory is bounded; what is taken makes room', async (t) => {
@@ -70,7 +76,7 @@ test('memory is bounded; what is taken makes room', async (t) => {
   t.equal(counts.dropped(), 0)
   t.ok(counts.of('t5', 1), 'a tenant that is there is counted on')
   const first = counts.take(400)
-  t.equal(first.figures.length, 400)
+  t.equal(first.figures.tenants.length, 400)
   t.equal(first.more, true)
   t.equal(counts.size, 600)
   t.equal(counts.take(600).more, false)

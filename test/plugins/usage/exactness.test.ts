@@ -23,8 +23,8 @@ test('a million increments over a thousand tenants are in the ledger to the last
   }
   await service.close()
   t.equal(service.waiting, 0)
-  const { rows } = await sql<{ tenant_id: string, sum: number }>`select tenant_id, sum(amount)::float8 as sum
-    from tenantry.usage_counters where counter = 'api_calls' group by 1`.execute(app.db)
+  const { rows } = await sql<{ tenant_id: string, sum: number }>`select tenant_id, sum(api_calls)::float8 as sum
+    from tenantry.usage_requests group by 1`.execute(app.db)
   t.equal(rows.length, tenants)
   t.equal(rows.filter(({ tenant_id: id, sum }) => expected.get(id) === sum).length, tenants, 'each is exact')
   t.equal(rows.reduce((all, { sum }) => all + sum, 0), 1_400_000)
@@ -43,8 +43,8 @@ test('memory is that of what waits: ten thousand tenants leave nothing behind', 
     await service.flush()
     t.equal(service.waiting, 0)
   }
-  const { rows: [sum] } = await sql`select count(*)::int as rows, sum(amount)::float8 as sum from tenantry.usage_counters where counter = 'bandwidth_bytes'`.execute(app.db)
-  t.same(sum, { rows: 10_000, sum: 300_000 })
+  const { rows: [sum] } = await sql`select count(*)::int as rows, sum(api_calls)::float8 as calls, sum(bandwidth_bytes)::float8 as bytes from tenantry.usage_requests`.execute(app.db)
+  t.same(sum, { rows: 10_000, calls: 30_000, bytes: 300_000 })
   service.record('nobody', 'api_calls')
   t.equal(service.waiting, 0, 'an id that no tenant has takes no room')
   await service.close()

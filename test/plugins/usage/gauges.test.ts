@@ -2,6 +2,7 @@ import { test, type Test } from 'tap'
 import { sql } from 'kysely'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { createUsageStore } from '../../../plugins/usage/store.js'
+import { noFigures } from '../../../plugins/usage/counts.js'
 import { createGauges } from '../../../plugins/usage/gauges.js'
 import { createPlans } from '../../../lib/plans.js'
 import { admitted, instanceSilentFor, open, smallPlans } from './app.js'
@@ -73,14 +74,14 @@ test('an older value that is written late changes nothing, and memory forgets wh
   t.match(late, [{ tenant: 'acme', gauge: 'rooms', value: 1 }])
   await own.take('acme', 'rooms')
   t.equal(await value(), 2)
-  t.equal(await store.write(instance, { number: 2, figures: [] }, late), true)
+  t.equal(await store.write(instance, { number: 2, figures: noFigures }, late), true)
   t.equal(await value(), 2)
   own.rewrite()
   t.equal(own.isChanged(), true, 'whose fate is not known is written again')
   own.give('acme', 'rooms')
   own.give('acme', 'rooms')
   const last = own.changed()
-  await store.write(instance, { number: 3, figures: [] }, last)
+  await store.write(instance, { number: 3, figures: noFigures }, last)
   own.written()
   t.equal(await value(), 0)
   t.equal(own.size, 0)

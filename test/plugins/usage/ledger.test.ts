@@ -1,7 +1,10 @@
 import { test } from 'tap'
 import { sql } from 'kysely'
 import { until } from '../../helpers/instances.js'
-import { forEachEngine, postgresServer } from '../../helpers/postgres.js'
+import { forEachEngine, postgresDatabase, postgresServer } from '../../helpers/postgres.js'
+import { createEngine } from '../../../lib/database/index.js'
+import { planSql } from '../../../lib/database/migrations/plan.js'
+import { noFigures } from '../../../plugins/usage/counts.js'
 import { maxAmount } from '../../../plugins/usage/metrics.js'
 import { createUsage } from '../../../plugins/usage/service.js'
 import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.js'
@@ -66,6 +69,58 @@ test('sums end at what JSON holds exactly; what is freed ends at nothing', (t) =
     await t.rejects(app.usage.free('acme', 'storage_bytes', amount), TypeError)
   }
 }))
+
+test('servers that write the same tenants at the same time never wait for each other in a circle', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { now: fakeClock().now })
+  await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(0, 499) i`.execute(app.db)
+  const parts = { engine: app.engine, tenants: { get: () => null }, plans: app.plans, log: app.log, now: fakeClock().now }
+  const createdAt = (await app.db.selectFrom('tenantry.tenants').select('created_at').executeTakeFirstOrThrow()).created_at
+  const request = (service: ReturnType<typeof createUsage>, index: number) => service.request({ id: `t${index}`, name: 't', plan: 'free', status: 'active', createdAt, config: {} }, 1)
+  const [one, other] = [createUsage(parts), createUsage(parts)]
+  for (let round = 0; round < 20; round++) {
+    for (let index = 0; index < 500; index++) {
+      request(one, index)
+      request(other, 499 - index)
+    }
+    await Promise.all([one.flush(), other.flush()])
+  }
+  const { rows } = await sql`select api_calls::int as calls, bandwidth_bytes::int as bytes, count(*)::int as tenants from tenantry.usage_requests group by 1, 2`.execute(app.db)
+  t.same(rows, [{ calls: 40, bytes: 40, tenants: 500 }])
+  await Promise.all([one.close(), other.close()])
+})
+
+test('figures are of the tenant that was made in that millisecond', (t) => forEachEngine(t, async (t, engine) => {
+  const { app } = await open(t, engine)
+  const at = Date.parse('2026-05-01T12:00:00.123Z')
+  const micros = { first: '123000', last: '123999', before: '122999', after: '124000' }
+  for (const [id, fraction] of Object.entries(micros)) await sql`insert into tenantry.tenants (id, name, created_at) values (${id}, ${id}, ${`2026-05-01T12:00:00.${fraction}Z`}::timestamptz)`.execute(app.db)
+  const tenants = Object.keys(micros)
+  const figures = { ...noFigures, day: '2026-06-01', tenants, since: tenants.map(() => at), calls: tenants.map(() => 1), bandwidth: tenants.map(() => 0) }
+  const store = createUsageStore(app.engine)
+  t.equal(await store.write('00000000-0000-0000-0000-000000000001', { number: 1, figures }, []), true)
+  t.equal(await store.write('00000000-0000-0000-0000-000000000001', { number: 1, figures }, []), false)
+  t.same(await ledgerOf(app), { 'first api_calls 2026-06': 1, 'first api_calls 2026-06-01': 1, 'last api_calls 2026-06': 1, 'last api_calls 2026-06-01': 1 })
+}))
+
+test('requests that were counted before they had rows of their own are carried over, by a script too', async (t) => {
+  const { connectionString, query, admin } = await postgresDatabase(t, { empty: true, role: 'owner' })
+  const engine = await createEngine({ provider: 'postgres', postgres: { connectionString } })
+  t.teardown(() => engine.close())
+  const plan = await engine.migration.plan()
+  await query(planSql({ ...plan, migrations: plan.migrations.filter(({ name }) => !name.endsWith('_usage-requests')) }))
+  await admin("insert into tenantry.tenants (id, name) values ('acme', 'a'), ('globex', 'g')")
+  await admin(`insert into tenantry.usage_counters values ('acme', 'api_calls', '2026-06-01', 5), ('acme', 'bandwidth_bytes', '2026-06-01', 70), ('acme', 'api_calls', '2026-06-02', ${maxAmount}),
+    ('acme', 'llm_tokens', '2026-06-01', 9), ('globex', 'bandwidth_bytes', '2026-06-02', 3), ('globex', 'storage_bytes', 'total', 4)`)
+  await query(planSql(await engine.migration.plan()))
+  t.same(await engine.pendingMigrations(), [])
+  t.same(await admin('select tenant_id, day, api_calls::text as calls, bandwidth_bytes::text as bytes from tenantry.usage_requests order by 1, 2'), [
+    { tenant_id: 'acme', day: '2026-06-01', calls: '5', bytes: '70' },
+    { tenant_id: 'acme', day: '2026-06-02', calls: String(maxAmount), bytes: '0' },
+    { tenant_id: 'globex', day: '2026-06-02', calls: '0', bytes: '3' }
+  ])
+  t.same(await admin('select counter, amount::int as amount from tenantry.usage_counters order by 1'), [{ counter: 'llm_tokens', amount: 9 }, { counter: 'storage_bytes', amount: 4 }], 'what else was counted stays')
+})
 
 test('figures of a deleted tenant are gone, do not come back with a late write, and are none of the next one of its id', (t) => forEachEngine(t, async (t, engine) => {
   const { app } = await open(t, engine, { now: fakeClock().now, tenants: { acme: 'much', globex: 'much' } })

@@ -133,5 +133,5 @@ test('with row-level security, under a role that it binds', async (t) => {
   t.match(await as('globex')('GET /billing/usage'), { status: 200, body: { usage: { fileStorage: { storage: { current: MB } } } } })
   t.match((await as('globex')('GET /usage/summary')).body, { llm_tokens: 1, api_calls: 1 })
   const policies = await admin("select count(*)::int as count from pg_policies where tablename like 'usage_%'")
-  t.same(policies, [{ count: 8 }])
+  t.same(policies, [{ count: 10 }])
 })

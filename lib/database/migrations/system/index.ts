@@ -20,10 +20,11 @@ import { tenantRbac } from './tenant-rbac.js'
 import { tenants } from './tenants.js'
 import { usage } from './usage.js'
 import { usageNotices } from './usage-notices.js'
+import { usageRequests } from './usage-requests.js'
 import { userMfa } from './user-mfa.js'
 import { users } from './users.js'
 import { webhookReceipts } from './webhook-receipts.js'
 import { webhooks } from './webhooks.js'
 import { workflows } from './workflows.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests]
