@@ -3,6 +3,7 @@
  * route can be mounted on a Fastify instance and in a tenant's router alike.
  */
 import type { Statement } from '../database/engine.js'
+import type { TraceContext } from '../trace-context.js'
 
 /** The verified claims of the caller. */
 export interface Claims {
@@ -45,6 +46,8 @@ export interface Scope {
   readonly credentials?: Readonly<Record<string, unknown>>
   /** Writes tell outbound webhooks of their rows. Default: false. */
   readonly events?: boolean
+  /** The trace that the request belongs to: goes with its calls to other services. Default: none. */
+  readonly trace?: TraceContext | null
 }
 
 /** Where a template's value comes from (SPEC "Template references", DESIGN 4). */

@@ -45,8 +45,8 @@ export async function answerOfWorkflow (route: CompiledRoute, started: CompiledR
 }
 
 /** Written out, since copying by `...` takes several times as long. */
-function withInput ({ body, params, query, headers, auth, tenant, secrets, results, fullAccess, payload, events = false }: Scope, input: unknown): Scope {
-  return { body, params, query, headers, auth, tenant, secrets, results, fullAccess, payload, events, input }
+function withInput ({ body, params, query, headers, auth, tenant, secrets, results, fullAccess, payload, events = false, trace = null }: Scope, input: unknown): Scope {
+  return { body, params, query, headers, auth, tenant, secrets, results, fullAccess, payload, events, trace, input }
 }
 
 /** What a run uses. */

@@ -12,6 +12,7 @@ import type {} from './integrations.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { writeAudit } from '../../lib/audit.js'
+import { traceOf } from '../../lib/trace-context.js'
 import { actorOf } from '../audit/actor.js'
 import conventions, { errorResponses } from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
@@ -67,9 +68,9 @@ export async function integrationRoutes (app: FastifyInstance): Promise<void> {
 }
 
 /** What a call reads: its params, which are the body, and the secrets of the tenant. */
-async function scopeOf (app: FastifyInstance, { body, auth, tenant }: FastifyRequest, id: string): Promise<Scope> {
+async function scopeOf (app: FastifyInstance, { body, auth, tenant, headers }: FastifyRequest, id: string): Promise<Scope> {
   const secrets = id !== '' && app.hasDecorator('secrets') ? await app.secrets.values(id) : new Map<string, string | null>()
-  return { body, params: {}, query: {}, headers: {}, auth: auth ?? null, tenant: tenant ?? null, secrets, results: {}, fullAccess: false }
+  return { body, params: {}, query: {}, headers: {}, auth: auth ?? null, tenant: tenant ?? null, secrets, results: {}, fullAccess: false, trace: traceOf(headers) }
 }
 
 export default fp(integrationRoutes, { name: 'tenantry-integration-routes', fastify: '5.x', encapsulate: true })

@@ -20,7 +20,9 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
   return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, log }) => {
     signal?.throwIfAborted()
     const { trusted, method, url, headers: prepared, body } = call.prepare(scope)
-    const headers: Record<string, string> = { ...idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }, ...prepared }
+    // What a document says itself goes before.
+    const trace = prepared['traceparent'] === undefined && prepared['tracestate'] === undefined ? scope.trace : null
+    const headers: Record<string, string> = { ...idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }, ...trace, ...prepared }
     const mayRepeat = retries && (call.idempotent || headers['idempotency-key'] !== undefined)
     const tokenOf = call.oauth2 === null ? null : tokens.of(call, call.oauth2, scope, tenant, log)
 

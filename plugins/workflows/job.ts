@@ -15,11 +15,13 @@ import type { StepRunners } from './step-runners.js'
 import type { HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
 import { everyCompiled } from '../../lib/workflows/every-step.js'
+import { traceIdOf } from '../../lib/trace-context.js'
 import { HandedBack } from '../queue/index.js'
 import { createDurableJournal } from './durable-journal.js'
 import { addressOf } from './end.js'
 import { Interrupted } from './journal.js'
 import { runWorkflow, TurnOver } from './runner.js'
+import { runTask } from './service.js'
 import { readScope } from './stored.js'
 
 /** Attempts after which a run has failed: it ends the processes that run it, or nothing of it can be read. */
@@ -74,6 +76,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     const workflow = whole ?? await documents.storedEnd(id, run.definition)
     if (workflow === null) return { end: failed(catalogue.schemaChanged), address: null }
     const scope = readScope(run, tenant, await secretsOf(workflow, id))
+    if (scope.trace) log = log.child({ traceId: traceIdOf(scope.trace) })
     const address = () => workflow.callback === null ? null : addressOf(workflow.callback, scope, log)
     if (whole === null) return { end: failed(catalogue.schemaChanged), address: address() }
     if (tenant?.status === 'suspended') return { end: failed(catalogue.tenantSuspended), address: address() }
@@ -109,7 +112,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       const run = await store.take(tenant, id)
       // It has ended: somebody else was as far, or it was canceled.
       if (run === undefined) return
-      const log = ownLog.child({ workflowId: id, tenant })
+      const log = ownLog.child({ task: runTask, workflowId: id, tenant })
       const canceled = new AbortController()
       running.set(run, canceled)
       try {

@@ -11,6 +11,7 @@ import type { Viewer } from './store.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
+import { traceOf } from '../../lib/trace-context.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, holds, requirePermissions } from '../auth/access.js'
@@ -166,7 +167,7 @@ function viewerOf (request: FastifyRequest): Viewer {
 /** What a workflow with a name reads: its input, and who runs it. */
 function scopeOf (request: FastifyRequest, input: unknown): Scope {
   const auth = callerOf(request)
-  return { body: null, params: {}, query: {}, headers: {}, auth, tenant: request.tenant ?? null, secrets: new Map(), results: {}, fullAccess: auth.role === 'admin', input: input ?? null }
+  return { body: null, params: {}, query: {}, headers: {}, auth, tenant: request.tenant ?? null, secrets: new Map(), results: {}, fullAccess: auth.role === 'admin', input: input ?? null, trace: traceOf(request.headers) }
 }
 
 function statusOf ({ definition, result, steps, ...run }: ReadRun): Static<typeof RunStatus> {

@@ -51,7 +51,7 @@ const skipped: StepOutcome = Object.freeze({ status: 'skipped', result: null, er
 const nothing = Object.freeze({})
 
 /** What a workflow with a name reads is its input, and nothing else of the request. Written out, since copying by `...` takes several times as long. */
-function scopeOf ({ definition: { named } }: CompiledWorkflow, { body, params, query, headers, auth, tenant, secrets, results, fullAccess, input, payload, events = false }: Scope, steps: Record<string, unknown>): Scope {
+function scopeOf ({ definition: { named } }: CompiledWorkflow, { body, params, query, headers, auth, tenant, secrets, results, fullAccess, input, payload, events = false, trace = null }: Scope, steps: Record<string, unknown>): Scope {
   return {
     body: named ? undefined : body,
     params: named ? nothing : params,
@@ -65,6 +65,7 @@ function scopeOf ({ definition: { named } }: CompiledWorkflow, { body, params, q
     input,
     payload: named ? undefined : payload,
     events,
+    trace,
     steps
   }
 }

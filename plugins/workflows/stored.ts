@@ -1,6 +1,7 @@
 /** What of a workflow and of the request that starts it is stored, and how both are read again. */
 import type { Claims, Scope, ScopeTenant } from '../../lib/compiler/types.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/types.js'
+import type { TraceContext } from '../../lib/trace-context.js'
 import type { SecretValues } from '../secrets/service.js'
 import { failure } from '../../lib/errors.js'
 
@@ -21,6 +22,7 @@ interface StoredScope {
   readonly input?: unknown
   readonly payload?: unknown
   readonly fullAccess: boolean
+  readonly trace?: TraceContext | null
 }
 
 /** A workflow may be started a thousand times a second. */
@@ -49,7 +51,8 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string 
     ...sources.headers.length > 0 && { headers: pick(scope.headers, sources.headers) },
     ...sources.auth && { auth: scope.auth },
     ...sources.input && { input: scope.input },
-    ...sources.payload && { payload: scope.payload }
+    ...sources.payload && { payload: scope.payload },
+    ...scope.trace && { trace: scope.trace }
   }
   const text = JSON.stringify(stored)
   const bytes = Buffer.byteLength(text)
@@ -60,7 +63,7 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string 
 /** The scope of a run: what was stored, with the tenant and its secrets as they are now. */
 export function readScope ({ scope: text, user }: { readonly scope: string, readonly user: string | null }, tenant: ScopeTenant | null, secrets: SecretValues): Scope {
   // Where no template reads the claims, steps know who started the run.
-  const { body = null, params = {}, query = {}, headers = {}, auth = user === null ? null : { sub: user }, input, payload, fullAccess }: StoredScope = JSON.parse(text)
+  const { body = null, params = {}, query = {}, headers = {}, auth = user === null ? null : { sub: user }, input, payload, fullAccess, trace = null }: StoredScope = JSON.parse(text)
   return {
     body,
     params,
@@ -71,6 +74,7 @@ export function readScope ({ scope: text, user }: { readonly scope: string, read
     secrets,
     results: {},
     fullAccess,
+    trace,
     ...input !== undefined && { input },
     ...payload !== undefined && { payload }
   }
