@@ -4,14 +4,13 @@
  */
 import type { Test } from 'tap'
 import { spawn, type ChildProcess } from 'node:child_process'
-import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Redis } from 'ioredis'
+import { freePort } from './free-port.js'
 
 const installCommand = 'apt-get install redis-server'
 const startTime = 10_000 // ms in which a server that starts answers
@@ -90,18 +89,5 @@ async function ask (port: number, name: string, values: (string | number)[]): Pr
     return await client.call(name, ...values)
   } finally {
     client.disconnect()
-  }
-}
-
-/** Below the ports that outgoing connections take: it must be free again when a stopped server starts. */
-async function freePort (): Promise<number> {
-  for (;;) {
-    const port = randomInt(12_000, 32_000)
-    const server = createServer().listen(port, '127.0.0.1')
-    const isFree = await once(server, 'listening').then(() => true, () => false)
-    if (!isFree) continue
-    server.close()
-    await once(server, 'close')
-    return port
   }
 }

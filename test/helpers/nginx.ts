@@ -1,0 +1,77 @@
+/**
+ * Real nginx for tests: one process of a test's own, on unprivileged ports, with its files in a temporary folder. Where
+ * nginx is not installed a test skips and says which command installs it (test/run.ts makes that a failure with CI=true).
+ */
+import type { Test } from 'tap'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+
+const installCommand = 'apt-get install --no-install-recommends nginx'
+const startTime = 10_000 // ms in which it takes connections
+
+/**
+ * Starts it with what the block `http` of its configuration holds, and resolves when it takes connections on the port; it
+ * ends with the test.
+ */
+export async function startNginx (t: Test, http: string, port: number): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'tenantry-nginx-'))
+  const log = join(folder, 'error.log')
+  writeFileSync(join(folder, 'nginx.conf'), configuration(http))
+  // Debian has it where only root looks.
+  const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/sbin:/usr/local/sbin` }
+  const child = spawn('nginx', ['-p', folder, '-c', 'nginx.conf', '-e', log], { env, stdio: 'ignore' })
+  t.teardown(async () => {
+    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+    rmSync(folder, { recursive: true, force: true })
+  })
+  try {
+    await once(child, 'spawn')
+  } catch (error) {
+    t.plan(0, `nginx is missing: run "${installCommand}"`)
+    // What is thrown ends the test's body; the test itself has ended, as skipped, and must not turn into a failure.
+    t.threw = () => undefined
+    throw error
+  }
+  for (const end = performance.now() + startTime; !await takesConnections(port);) {
+    if (performance.now() > end || child.exitCode !== null) throw new Error(`nginx does not listen on port ${port}:\n${readFileSync(log, 'utf8')}`)
+    await wait(10)
+  }
+}
+
+/** One process, which a signal ends whole; it ends no connection of a caller by itself. Of root's own files only root's workers may write. */
+function configuration (http: string): string {
+  return `daemon off;
+master_process off;
+${process.getuid?.() === 0 ? 'user root;' : ''}
+pid nginx.pid;
+error_log error.log;
+events { worker_connections 4096; }
+http {
+  access_log off;
+  keepalive_timeout 1h;
+  keepalive_requests 1000000;
+  ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path ${kind};`).join('\n  ')}
+${http}
+}
+`
+}
+
+async function takesConnections (port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}

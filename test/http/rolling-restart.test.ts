@@ -1,0 +1,182 @@
+/** A proxy before two instances, each of which is stopped and started anew in turn while requests come at a constant rate. */
+import { test, type Test } from 'tap'
+import { randomUUID } from 'node:crypto'
+import { Agent, request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { launch, type Running } from '../bin/tenantry.js'
+import { freePort } from '../helpers/free-port.js'
+import { startNginx } from '../helpers/nginx.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { remote } from '../helpers/remote.js'
+import { testDocument, testEnv } from '../helpers/server.js'
+import { signToken } from '../helpers/tokens.js'
+
+const rate = 200 // requests a second
+const answerTime = 20_000 // ms, after which a request has failed
+const deadline = 30_000 // ms for each state that is waited for
+
+const sql = "create table notes (tenant_id text not null, id uuid not null, text text); insert into notes values ('acme', gen_random_uuid(), 'the first')"
+
+test('no request fails while instances behind nginx are restarted in turn; what they had in memory is written, and what ran is run by another', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql })
+  let calls = 0
+  const service = await remote(t, (_request, response) => {
+    // The first one is never answered.
+    if (++calls > 1) response.setHeader('content-type', 'application/json').end('{"done":true}')
+  })
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify(testDocument({
+      customIntegrations: [{ name: 'service', baseUrl: service.origin, actions: { call: { method: 'POST', path: '/call' } } }],
+      workflows: [{ id: 'long', steps: [{ id: 'call', type: 'integration', integration: 'service', action: 'call', timeoutMs: 120_000 }] }],
+      routes: [
+        { path: '/notes', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select', limit: 1 }] },
+        { path: '/notes', method: 'post', requireAuth: true, queries: [{ table: 'notes', operation: 'insert' }] }
+      ]
+    }, { provider: 'postgres', postgres: { connectionString } }))
+  })
+  const [ports, proxies] = [[await freePort(), await freePort()], [await freePort(), await freePort()]] as const
+  await startNginx(t, proxyOf(ports, proxies), proxies[1])
+
+  const headers = { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}`, 'content-type': 'application/json' }
+  const ask = async (port: number, path: string, body?: object): Promise<Record<string, unknown>> => {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers, ...body !== undefined && { method: 'POST', body: JSON.stringify(body) } })
+    return Object(await answer.json())
+  }
+  let direct = 0
+  const instances: Running[] = []
+  const start = async (index: 0 | 1) => {
+    const instance = launch(t, folder, ['start', '--port', String(ports[index])], { ...testEnv })
+    await instance.line(/^listening on /)
+    instances[index] = instance
+  }
+  await start(0)
+  const { workflowId } = await ask(ports[0], '/agent/workflow/run', { ref: 'long' })
+  direct++
+  await until(t, 'the job runs on the first instance', () => calls === 1)
+  await start(1)
+
+  const load = startLoad(t, proxies, headers)
+  const ends: Running['ended'][] = []
+  for (const index of [0, 1, 0, 1] as const) {
+    await until(t, 'both instances serve through both proxies', load.serves(ports))
+    const stopped = instances[index]
+    if (stopped === undefined) throw new Error('it was not started')
+    ends.push(stopped.ended)
+    stopped.kill('SIGTERM')
+    // The one with the job has not ended by then; its port is free.
+    await until(t, 'the other one serves alone', load.serves([ports[1 - index] ?? 0]))
+    await start(index)
+  }
+  await until(t, 'both instances serve in the end', load.serves(ports))
+  await until(t, 'the job was handed back, and run by another', () => calls === 2)
+  const { sent, failures, written, seconds } = await load.end()
+  t.comment(`${sent} requests in ${seconds} s`)
+  t.same(failures, [], 'every request was answered')
+  t.ok(sent >= rate * seconds * 0.99, 'at the constant rate')
+  for (const { code, errors } of await Promise.all(ends)) t.match({ code, errors }, { code: 0, errors: [] })
+
+  t.same((await query("select id from notes where text = 'posted'")).map(({ id }) => id).toSorted(), written.toSorted(), 'what each request wrote is there once')
+  const status = () => {
+    direct++
+    return ask(ports[0], `/agent/workflow/status?workflowId=${String(workflowId)}`)
+  }
+  let last = await status()
+  await until(t, 'the run is over', async () => {
+    if (last['status'] === 'running') last = await status()
+    return last['status'] !== 'running'
+  })
+  t.match(last, { status: 'completed', result: { done: true } })
+  t.equal(calls, 2, 'once more, and not again')
+  const [first, second] = instances
+  second?.kill('SIGTERM')
+  t.equal((await second?.ended)?.code, 0)
+  t.match(await ask(ports[0], '/usage/summary'), { api_calls: sent + direct }, 'each request was counted once')
+  first?.kill('SIGTERM')
+  t.equal((await first?.ended)?.code, 0)
+})
+
+/** One proxy that opens a connection for each request, and one that keeps them; as in docs/operations/stopping.md. */
+function proxyOf (ports: readonly number[], [plain, keeping]: readonly [number, number]): string {
+  const servers = ports.map((port) => `server 127.0.0.1:${port} max_fails=1 fail_timeout=1s;`).join(' ')
+  const location = 'proxy_next_upstream error timeout http_503 non_idempotent; add_header x-served-by $upstream_addr always;'
+  return `
+  upstream plain { zone plain 64k; ${servers} }
+  upstream keeping { zone keeping 64k; ${servers} keepalive 16; }
+  server { listen 127.0.0.1:${plain}; location / { proxy_pass http://plain; ${location} } }
+  server { listen 127.0.0.1:${keeping}; location / { proxy_pass http://keeping; proxy_http_version 1.1; proxy_set_header Connection ""; ${location} } }`
+}
+
+interface Load {
+  /** Whether, from now on, each proxy has had an answer from each of these instances and from no other one. */
+  serves (ports: readonly number[]): () => boolean
+  end (): Promise<{ readonly sent: number, readonly failures: string[], readonly written: string[], readonly seconds: number }>
+}
+
+/** Sends reads and writes in turn, to the proxies in turn, on kept connections. */
+function startLoad (t: Test, proxies: readonly number[], headers: Record<string, string>): Load {
+  const agent = new Agent({ keepAlive: true, maxSockets: 200 })
+  const begun = performance.now()
+  const underWay = new Set<Promise<void>>()
+  const failures: string[] = []
+  const written: string[] = []
+  /** Who answered, in order: `proxy instance`. */
+  let answered: string[] = []
+  let sent = 0
+
+  const send = (number: number) => new Promise<void>((resolve) => {
+    const [writes, proxy] = [number % 2 === 0, proxies[Math.floor(number / 2) % 2] ?? 0]
+    const id = randomUUID()
+    const fail = (reason: string) => {
+      failures.push(`${writes ? 'POST' : 'GET'} by ${proxy === proxies[0] ? 'plain' : 'keeping'}: ${reason}`)
+      resolve()
+    }
+    const asked = request({ agent, host: '127.0.0.1', port: proxy, path: '/notes', method: writes ? 'POST' : 'GET', headers, signal: AbortSignal.timeout(answerTime) }, (response) => {
+      response.on('error', (error) => fail(error.message)).on('end', () => {
+        if (response.statusCode !== (writes ? 201 : 200)) return fail(`${response.statusCode} of ${String(response.headers['x-served-by'])}`)
+        if (writes) written.push(id)
+        answered.push(`${proxy} ${String(response.headers['x-served-by']).split(':').at(-1)}`)
+        resolve()
+      }).resume()
+    })
+    asked.on('error', (error) => fail(error.message)).end(writes ? JSON.stringify({ id, text: 'posted' }) : undefined)
+  })
+
+  const timer = setInterval(() => {
+    for (const due = (performance.now() - begun) / 1000 * rate; sent < due;) {
+      const done: Promise<void> = send(sent++).then(() => { underWay.delete(done) })
+      underWay.add(done)
+    }
+  }, 5)
+  t.teardown(() => {
+    clearInterval(timer)
+    agent.destroy()
+  })
+
+  return {
+    serves (ports) {
+      const wanted = proxies.flatMap((proxy) => ports.map((port) => `${proxy} ${port}`)).toSorted().join()
+      answered = []
+      return () => {
+        // Who has just been told to stop may have answered before that.
+        const last = answered.slice(-20)
+        return last.length === 20 && [...new Set(last)].toSorted().join() === wanted
+      }
+    },
+    async end () {
+      clearInterval(timer)
+      const seconds = (performance.now() - begun) / 1000
+      await Promise.all(underWay)
+      agent.destroy()
+      return { sent, failures, written, seconds: Math.round(seconds * 10) / 10 }
+    }
+  }
+}
+
+async function until (t: Test, what: string, isThere: () => boolean | Promise<boolean>): Promise<void> {
+  const begun = performance.now()
+  while (!await isThere()) {
+    if (performance.now() - begun > deadline) throw new Error(`${what}: not within ${deadline} ms`)
+    await sleep(10)
+  }
+  t.comment(`${what}: ${Math.round(performance.now() - begun)} ms`)
+}
