@@ -2,15 +2,16 @@
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import Fastify from 'fastify'
 import fp from 'fastify-plugin'
-import { checkConfig, environmentOf, isChecked, type Config, type ConfigInput, type Env } from './config/index.js'
+import { checkConfig, environmentOf, isChecked, versionOf, type Config, type ConfigInput, type Env } from './config/index.js'
 import { setting } from './config/environment.js'
 import { canSign } from './config/meaning/auth.js'
+import admin from '../plugins/admin/index.js'
 import analytics, { analyticsRoutes } from '../plugins/analytics/index.js'
 import apiKeys from '../plugins/api-keys/index.js'
 import audit, { auditRoutes } from '../plugins/audit/index.js'
 import auth from '../plugins/auth/index.js'
 import billing from '../plugins/billing/index.js'
-import cache from '../plugins/cache/index.js'
+import cache, { cacheRoutes } from '../plugins/cache/index.js'
 import { configRoutes } from '../plugins/config-routes/index.js'
 import conventions from '../plugins/conventions.js'
 import { answerClientError } from '../plugins/conventions/client-error.js'
@@ -32,6 +33,7 @@ import resourceLimits from '../plugins/resource-limits/index.js'
 import sessions from '../plugins/sessions/index.js'
 import stop from '../plugins/stop.js'
 import secrets, { type SecretsOptions } from '../plugins/secrets/index.js'
+import system from '../plugins/system/index.js'
 import tenancy, { tenantRoutes } from '../plugins/tenancy/index.js'
 import tenantBilling from '../plugins/tenant-billing/index.js'
 import { tenantConfig } from '../plugins/tenant-config/index.js'
@@ -67,7 +69,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   const env = options.env ?? environmentOf(config)
   const { trustProxy } = config.server
   const app = Fastify({
-    logger: loggerOptions(options.logger, logLevel(env)),
+    logger: loggerOptions(options.logger ?? { level: logLevel(env) }),
     logController: new RequestLog(options.logger !== false),
     genReqId: requestIds(),
     // Plugins wait for the database, which has its own limits of time, and for migrations, which have none.
@@ -115,6 +117,8 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (plugins.audit !== false) app.register(auditRoutes)
   if (plugins.system !== false) app.register(metricsRoutes)
   if (plugins.system !== false) app.register(queueRoutes)
+  if (plugins.system !== false) app.register(cacheRoutes)
+  if (plugins.system !== false) app.register(system, { configurationVersion: versionOf(config), off: turnedOff(plugins) })
   if (plugins.secrets !== false) app.register(secrets, secretsOptions(env))
   if (plugins.secrets !== false && plugins['tenant-billing'] !== false) app.register(tenantBilling, { baseUrl: setting(env, 'PAYPROV_BASE_URL')?.trim() || undefined })
   if (plugins['api-keys'] !== false) app.register(apiKeys)
@@ -133,6 +137,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (plugins.integrations !== false) app.register(integrationRoutes)
   if (plugins.webhooks !== false) app.register(webhookRoutes)
   if (hasAnalytics) app.register(analyticsRoutes)
+  if (plugins.admin !== false) app.register(admin)
   if (plugins.health !== false) app.register(health)
   if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })
   app.register(configRoutes, { ...config, env })
@@ -142,6 +147,11 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
 /** The name of the API, where the document says it. */
 function titleOf (openapi: Config['plugins']['openapi']): string | undefined {
   return openapi === false ? undefined : openapi?.title
+}
+
+/** The groups that the document turns off. */
+function turnedOff (plugins: Config['plugins']): string[] {
+  return Object.entries(plugins).filter(([, options]) => options === false).map(([name]) => name)
 }
 
 function secretsOptions (env: Env): SecretsOptions {

@@ -9,6 +9,7 @@ import { toPlain } from './plain.js'
 import { read } from './reader.js'
 import { Root } from './schema/root.js'
 import { Sections } from './sections.js'
+import { versionOfDocument } from './version.js'
 
 export interface CheckOptions {
   /** What `{{env.NAME}}`, JWT_SECRET, DATABASE_URL and NODE_ENV are read from. Default: the process's environment. */
@@ -19,8 +20,14 @@ export interface CheckOptions {
   readonly further?: FurtherCheck | undefined
 }
 
-/** The configurations that were made here, with the environment of each. */
-const checked = new WeakMap<object, Env>()
+/** Where a configuration comes from. */
+interface Origin {
+  readonly env: Env
+  readonly version: string
+}
+
+/** The configurations that were made here. */
+const checked = new WeakMap<object, Origin>()
 
 /**
  * Checks a document and fills in what it leaves out. The result is frozen. Throws a ConfigError that holds every fault
@@ -38,7 +45,7 @@ export function checkConfig (document: unknown, { env = process.env, embedded = 
   const config = assemble(sections, { provider, env, faults, embedded, further })
   faults.throwIfAny()
   if (config === undefined) throw new Error('a section of the document is missing without a fault')
-  checked.set(config, env)
+  checked.set(config, { env, version: versionOfDocument(plain) })
   return deepFreeze(config)
 }
 
@@ -50,13 +57,18 @@ export function isChecked (value: unknown): value is Config {
 /** A configuration with some of its sections replaced by others that are normalised as well. */
 export function withSections (config: Config, sections: Partial<Config>): Config {
   const result = deepFreeze({ ...config, ...sections })
-  checked.set(result, environmentOf(config))
+  checked.set(result, { env: environmentOf(config), version: versionOf(config) })
   return result
 }
 
 /** The environment that a configuration was checked with; that of loadConfig has the settings of `.env` in it. */
 export function environmentOf (config: Config): Env {
-  return checked.get(config) ?? process.env
+  return checked.get(config)?.env ?? process.env
+}
+
+/** What its document, as it is written, is told from others by. */
+export function versionOf (config: Config): string {
+  return checked.get(config)?.version ?? versionOfDocument(config)
 }
 
 /** Settings stand in for what the document leaves out, as templates, so that faults in them name the setting. */

@@ -1,5 +1,5 @@
 /** The document of an API: loading, checking and its types. */
-export { checkConfig, environmentOf, isChecked, withSections, type CheckOptions } from './check.js'
+export { checkConfig, environmentOf, isChecked, versionOf, withSections, type CheckOptions } from './check.js'
 export type { Config, DatabaseConfig } from './config.js'
 export type { Env } from './environment.js'
 export { ConfigError, formatFault, type Fault } from './faults.js'

@@ -45,9 +45,7 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
 const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-billing', 'tenant-rbac', 'billing', 'usage', 'resource-limits', 'integrations', 'analytics', 'audit', 'login', 'mfa', 'rbac', 'admin',
   // Of `agent`:
   '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status', '/agent/workflow/cancel', '/agent/workflows',
-  // Of `system`:
-  '/metrics', '/queue/stats', '/queue/jobs', '/queue/jobs/:id', '/queue/jobs/:id/retry',
-  'webhooks'])
+  'system', 'webhooks'])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {

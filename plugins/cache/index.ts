@@ -9,6 +9,7 @@ import { createLmdbCache } from './lmdb.js'
 import { createMemoryCache } from './memory.js'
 import { createRedisCache } from './redis.js'
 
+export { default as cacheRoutes } from './routes.js'
 export type { CacheStore } from './store.js'
 
 const warnAgainMs = 60_000

@@ -22,6 +22,7 @@ export type { Report } from './report.js'
 export type { UsageRoutesOptions } from './routes.js'
 export type { Reservation } from './reservations.js'
 export type { HistoryEntry, Summary, Usage } from './service.js'
+export type { Instance } from './store.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -13,7 +13,7 @@ import { refuseAmount, type Counted, type Counter, type Gauge, type Reserved } f
 import { dayOf, daysOf, monthOf, total } from './periods.js'
 import { reportOf, type Report } from './report.js'
 import { createReservations, type Reservation } from './reservations.js'
-import { createUsageStore, type UsageStore } from './store.js'
+import { createUsageStore, type Instance, type UsageStore } from './store.js'
 
 /** SPEC "Usage summary"; the period is a month, in UTC. */
 export interface Summary {
@@ -55,6 +55,10 @@ export interface Usage {
   history (tenant: string, month?: string): Promise<HistoryEntry[]>
   /** Rejects with `tenantUnknown`. */
   report (tenant: string): Promise<Report>
+  /** The id of this server or worker, another one after each start. */
+  readonly instance: string
+  /** The servers and workers of the database that were heard of in the last 30 seconds, by id, `limit` at most. */
+  instances (limit: number): Promise<Instance[]>
   /** Writes what was recorded until now. Rejects where that fails; it is kept, and tried again every second. */
   flush (): Promise<void>
 }
@@ -159,6 +163,8 @@ export function createUsage ({ engine, tenants, plans, notices = unnoticed, log,
       if (standing === undefined) throw failure('tenantUnknown')
       return reportOf(tenant, plans.of(standing.plan), standing)
     },
+    instance,
+    instances: store.instances,
     flush: ledger.flush,
     get waiting () { return counts.size },
     start: ledger.start,

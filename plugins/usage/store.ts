@@ -63,6 +63,13 @@ export interface Taking {
   readonly wanted: number
 }
 
+/** A server or worker that counts. */
+export interface Instance {
+  readonly id: string
+  /** When the database heard of it last. */
+  readonly seenAt: Date
+}
+
 /** What the report of `GET /billing/usage` tells. */
 export interface Standing {
   readonly plan: string
@@ -224,6 +231,12 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
         const [row] = await session.rows<{ others: number, admitted: number }>(takeStatement, values)
         return row === undefined ? null : { plan, ...row }
       })
+    },
+
+    /** Those that live, by id. */
+    async instances (limit: number): Promise<Instance[]> {
+      const { rows } = await sql<Instance>`select id, seen_at as "seenAt" from tenantry.usage_instances where seen_at > clock_timestamp() - interval ${silence} order by id limit ${limit}`.execute(db)
+      return rows
     },
 
     /** Amounts by counter and period; those that are not there are 0. */

@@ -6,6 +6,7 @@ import { failure } from '../../lib/errors.js'
 import { version } from '../../lib/version.js'
 import { createMemoryCache } from '../../plugins/cache/memory.js'
 import health from '../../plugins/health.js'
+import { secretText } from '../helpers/log-scan.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { redisSection } from './cache/stores.js'
 import { testServer } from '../helpers/server.js'
@@ -154,7 +155,8 @@ test('a server whose database and cache hang', async (t) => {
   const address = new URL(database.connectionString)
   const before = await freezable(t, Number(address.port))
   address.port = String(before.port)
-  const app = await testServer(t, { cache }, { engine: { provider: 'postgres', postgres: { connectionString: address.href } }, tenants: ['acme'] })
+  const key = secretText('a-key-of-the-platform-that-no-database-knows', 'API_KEY')
+  const app = await testServer(t, { cache }, { env: { API_KEY: key }, engine: { provider: 'postgres', postgres: { connectionString: address.href } }, tenants: ['acme'] })
   const told = async (headers: Record<string, string> = {}) => {
     const response = await app.inject({ url: '/health', headers })
     const { status, checks } = response.json()
@@ -167,7 +169,7 @@ test('a server whose database and cache hang', async (t) => {
     redis.pause()
     const times: number[] = []
     // A stranger, a token that was never seen, and a tenant that was never heard of: nothing of them is looked up.
-    const callers = [{}, { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` }, { 'x-tenant-id': 'unheard' }, { 'x-api-key': 'tk_unheard' }]
+    const callers: Record<string, string>[] = [{}, { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` }, { 'x-tenant-id': 'unheard' }, { 'x-api-key': 'tk_unheard' }]
     await eventually(t, 'all of it is told', async () => {
       const start = performance.now()
       const [status, , { database, cache }] = await told(callers[times.length % callers.length])
@@ -178,6 +180,11 @@ test('a server whose database and cache hang', async (t) => {
     const median = times[Math.floor(times.length / 2)] ?? NaN
     t.comment(`${times.length} requests: median ${median.toFixed(1)} ms, slowest ${times.at(-1)?.toFixed(1)} ms`)
     t.ok(median < 50, `${median} ms`)
+  })
+
+  await t.test('tells administrators the rest of what it is', async (t) => {
+    const response = await app.inject({ url: '/system/info', headers: { 'x-api-key': key } })
+    t.match([response.statusCode, response.json()], [200, { engine: { kind: 'postgres', version: null }, instances: null, cache: { provider: 'redis' } }])
   })
 
   await t.test('is known to be back', async (t) => {

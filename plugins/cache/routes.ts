@@ -1,0 +1,133 @@
+/**
+ * `/cache`, where administrators of the platform look at cached answers and clear them (DESIGN 11). A route group: it registers
+ * endpoints and decorates nothing. Needs the plugins cache, database and auth.
+ *
+ * Whose answers they are is said by the parameter `tenant`, or else by X-Tenant-ID.
+ */
+import type {} from '../auth/index.js'
+import type {} from '../database.js'
+import type {} from '../tenancy/index.js'
+import type {} from './index.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { createHash } from 'node:crypto'
+import fp from 'fastify-plugin'
+import { Type, type Static } from 'typebox'
+import { writeAudit } from '../../lib/audit.js'
+import { failure } from '../../lib/errors.js'
+import { actorOf } from '../audit/actor.js'
+import conventions, { errorResponses } from '../conventions.js'
+import { requireDecorator } from '../requirement.js'
+import { everyTenant } from './store.js'
+
+const maxKeys = 1000
+
+const tenant = (without: string) => Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`', description: `The id of a tenant. Without it, and without X-Tenant-ID: ${without}.` }))
+const Whose = (without: string) => Type.Object({ tenant: tenant(without) }, { additionalProperties: false })
+
+const Stats = Type.Object({
+  provider: Type.String({ description: 'Where answers are kept: `memory`, `redis`, `lmdb`, or the name of a store of your own.' }),
+  shared: Type.Boolean({ description: 'All instances have the one cache; else each has its own, and these figures are those of one.' }),
+  items: Type.Integer({ description: 'Answers that are kept.' }),
+  bytes: Type.Integer({ description: 'What they take, as it is estimated.' }),
+  hits: Type.Integer({ description: 'Answers that were found, since this process started.' }),
+  misses: Type.Integer({ description: 'Those that were not.' })
+})
+
+const KeysQuery = Type.Object({
+  tenant: tenant("those of the platform's own"),
+  limit: Type.Optional(Type.Integer({ minimum: 1, description: `How many at most; more than ${maxKeys} is ${maxKeys}. Default: 100.` }))
+}, { additionalProperties: false })
+
+const Keys = Type.Object({
+  tenant: Type.Union([Type.String(), Type.Null()], { description: "Whose they are; null for the platform's own." }),
+  keys: Type.Array(Type.String(), { description: 'In no order. A key begins with `f` where it is of callers who get all fields, else with `r`; tenant, method, path, query string and what else the answer is made from follow. A long one is its SHA-256.' })
+})
+
+const KeyParams = Type.Object({ key: Type.String({ minLength: 1, description: 'As it is listed, percent-encoded.' }) })
+
+const tags = ['Cache']
+const config = { access: 'platform-admin' } as const
+const refusals = [400, 401, 403, 429, 500, 503] as const
+
+export async function cacheRoutes (app: FastifyInstance): Promise<void> {
+  requireDecorator(app, 'cache', 'cache', 'cache', 'cacheRoutes')
+  requireDecorator(app, 'events', 'database', 'cache', 'cacheRoutes')
+  // Without it nothing would stand between a stranger and the answers of all tenants.
+  requireDecorator(app, 'auth', 'auth', 'cache', 'cacheRoutes')
+  await app.register(conventions)
+  const { cache, events, log } = app
+
+  if (!cache.shared) {
+    const end = events.on('cache', (cleared) => {
+      Promise.resolve(cache.clear(cleared === '' ? everyTenant : cleared)).catch((err: unknown) => log.error({ err }, 'cached answers could not be cleared'))
+    })
+    app.addHook('onClose', async () => end())
+  }
+
+  app.get<{ Querystring: Static<ReturnType<typeof Whose>> }>('/cache/stats', {
+    config,
+    schema: { tags, summary: 'How much is cached, and how often it was of use', querystring: Whose('those of all tenants, and of the platform'), response: { 200: Stats, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const { items, bytes, hits, misses } = await cache.stats(whose(request) ?? everyTenant)
+    return { provider: cache.provider, shared: cache.shared, items, bytes, hits, misses }
+  })
+
+  app.get<{ Querystring: Static<typeof KeysQuery> }>('/cache/keys', {
+    config,
+    schema: { tags, summary: 'The keys of cached answers', querystring: KeysQuery, response: { 200: Keys, ...errorResponses(...refusals) } }
+  }, async (request, reply) => {
+    const of = whose(request)
+    reply.header('cache-control', 'no-store')
+    return { tenant: of ?? null, keys: await cache.keys(of ?? '', Math.min(request.query.limit ?? 100, maxKeys)) }
+  })
+
+  app.delete<{ Querystring: Static<ReturnType<typeof Whose>> }>('/cache/clear', {
+    config,
+    schema: {
+      tags,
+      summary: 'Clear cached answers, on every instance',
+      querystring: Whose('all of them'),
+      response: {
+        200: Type.Object({ success: Type.Boolean(), removed: Type.Integer({ description: 'How many there were; where each instance has its own cache, in this one.' }) }),
+        ...errorResponses(...refusals)
+      }
+    }
+  }, async (request) => {
+    const of = whose(request)
+    const { items } = await cache.stats(of ?? everyTenant)
+    const entry = { tenant: '', action: 'cache.clear', actor: actorOf(request), details: { ...of !== undefined && { tenant: of } }, at: new Date() } as const
+    await events.change({ topic: 'cache', tenant: of ?? '' }, (transaction) => writeAudit(transaction, entry))
+    await cache.clear(of ?? everyTenant)
+    return { success: true, removed: items }
+  })
+
+  app.delete<{ Params: Static<typeof KeyParams>, Querystring: Static<ReturnType<typeof Whose>> }>('/cache/key/:key', {
+    config,
+    schema: {
+      tags,
+      summary: 'Remove one cached answer',
+      description: 'Where each instance has its own cache: of this one.',
+      params: KeyParams,
+      querystring: Whose("one of the platform's own"),
+      response: { 200: Type.Object({ success: Type.Boolean() }), ...errorResponses(...refusals, 404) }
+    }
+  }, async (request) => {
+    const of = whose(request)
+    const { key } = request.params
+    await app.db.transaction().execute(async (transaction) => {
+      if (!await cache.delete(of ?? '', key)) throw failure('notFound')
+      // What callers send is part of a key: the log has its digest.
+      const target = `sha256:${createHash('sha256').update(key).digest('hex')}`
+      await writeAudit(transaction, { tenant: '', action: 'cache.delete', actor: actorOf(request), target, details: { ...of !== undefined && { tenant: of } }, at: new Date() })
+    })
+    return { success: true }
+  })
+}
+
+/** undefined where the request names no tenant. */
+function whose (request: FastifyRequest<{ Querystring: { tenant?: string } }>): string | undefined {
+  // Without the plugin tenancy no request has one.
+  return request.query.tenant ?? request.tenant?.id
+}
+
+export default fp(cacheRoutes, { name: 'tenantry-cache-routes', fastify: '5.x', encapsulate: true })

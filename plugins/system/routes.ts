@@ -1,0 +1,96 @@
+/** The endpoint and its schema. What the database is asked for it waits for a second at most: nobody waits for one that hangs. */
+import type { FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
+import { Type, type Static } from 'typebox'
+import { endsWithin } from '../../lib/ends-within.js'
+import { version } from '../../lib/version.js'
+import { errorResponses } from '../conventions.js'
+import { groupsOf } from './groups.js'
+
+const maxInstances = 100
+const databaseTimeMs = 1000 // for an answer, without which an information is missing
+
+const orNull = <Schema extends Parameters<typeof Type.Union>[0][number]>(schema: Schema, options: { description: string }) => Type.Union([schema, Type.Null()], options)
+
+const Info = Type.Object({
+  version: Type.String({ description: 'The version of tenantry.' }),
+  node: Type.String({ description: 'The version of Node.js.' }),
+  uptime: Type.Number({ description: 'Seconds since this process started.' }),
+  startedAt: Type.String({ format: 'date-time' }),
+  engine: orNull(Type.Object({
+    kind: Type.Enum(['postgres', 'embedded']),
+    version: orNull(Type.String(), { description: 'The version of PostgreSQL; null where it does not answer within a second.' })
+  }), { description: 'The database; null where the server has none.' }),
+  instance: orNull(Type.String({ format: 'uuid' }), { description: 'The id of this server, another one after each start; null where usage is not counted.' }),
+  instances: orNull(Type.Array(Type.Object({
+    id: Type.String({ format: 'uuid' }),
+    seenAt: Type.String({ format: 'date-time', description: 'When the database heard of it last.' })
+  })), { description: `The servers and workers of the database that live, or died within the last 30 seconds, ${maxInstances} at most; null where usage is not counted, or the database does not answer within a second.` }),
+  plugins: Type.Record(Type.String(), Type.Boolean(), { description: 'The groups of built-in endpoints, by name, and whether this server has them.' }),
+  configuration: Type.Object({
+    version: orNull(Type.String(), { description: 'The same on all servers of one document, as it is written; of secrets it holds nothing. null where there is no document.' })
+  }),
+  database: orNull(Type.Object({
+    total: Type.Integer({ description: 'Connections of the pool of this server.' }),
+    idle: Type.Integer({ description: 'Those that nobody uses.' }),
+    waiting: Type.Integer({ description: 'Statements that wait for one.' })
+  }), { description: 'null where the server has no database.' }),
+  cache: orNull(Type.Object({
+    provider: Type.String({ description: '`memory`, `redis`, `lmdb`, or the name of a store of your own.' })
+  }), { description: 'null where the server has no cache.' }),
+  queue: orNull(Type.Object({
+    workers: Type.Integer({ description: 'Background jobs that this process runs at a time; 0 where it only sends them.' }),
+    running: Type.Integer({ description: 'Those that it runs.' }),
+    working: Type.Boolean({ description: 'false where it has not been able to look for jobs for 15 seconds.' })
+  }), { description: 'null where the server has no queue.' })
+})
+type Info = Static<typeof Info>
+
+export interface SystemParts {
+  readonly configurationVersion: string | null
+  /** Groups of built-in endpoints that are off. */
+  readonly off: ReadonlySet<string>
+}
+
+export function systemRoutes (app: FastifyInstance, { configurationVersion, off }: SystemParts): void {
+  const startedAt = new Date(performance.timeOrigin).toISOString()
+  let plugins: Info['plugins'] = {}
+  app.addHook('onReady', async () => { plugins = groupsOf(app, off) })
+
+  app.get('/system/info', {
+    config: { access: 'platform-admin' },
+    schema: { tags: ['System'], summary: 'What runs here', response: { 200: Info, ...errorResponses(401, 403, 429, 500, 503) } }
+  }, async (_request, reply): Promise<Info> => {
+    const usage = app.hasDecorator('usage') ? app.usage : null
+    const [engine, instances] = await Promise.all([engineOf(app), usage === null ? null : known(usage.instances(maxInstances))])
+    reply.header('cache-control', 'no-store')
+    return {
+      version,
+      node: process.version,
+      uptime: Math.round(process.uptime()),
+      startedAt,
+      engine,
+      instance: usage?.instance ?? null,
+      instances: instances?.map(({ id, seenAt }) => ({ id, seenAt: seenAt.toISOString() })) ?? null,
+      plugins,
+      configuration: { version: configurationVersion },
+      database: app.hasDecorator('engine') ? app.engine.status() : null,
+      cache: app.hasDecorator('cache') ? { provider: app.cache.provider } : null,
+      queue: app.hasDecorator('queue') ? app.queue.status() : null
+    }
+  })
+}
+
+async function engineOf (app: FastifyInstance): Promise<Info['engine']> {
+  if (!app.hasDecorator('engine')) return null
+  const found = await known(sql<{ version: string }>`select current_setting('server_version') as version`.execute(app.db))
+  // Distributions name themselves behind it.
+  return { kind: app.engine.kind, version: found?.rows[0]?.version.split(' ', 1)[0] ?? null }
+}
+
+/** What the database answers, or null where it does not in time. */
+async function known<Value> (asked: Promise<Value>): Promise<Value | null> {
+  let value: Value | null = null
+  await endsWithin(asked.then((found) => { value = found }, () => {}), databaseTimeMs)
+  return value
+}
