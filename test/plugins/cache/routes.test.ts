@@ -1,0 +1,142 @@
+import type { FastifyInstance } from 'fastify'
+import { test, type Test } from 'tap'
+import Fastify from 'fastify'
+import auth from '../../../plugins/auth/index.js'
+import cache, { cacheRoutes } from '../../../plugins/cache/index.js'
+import { caller, refused, type Ask } from '../../http/caller.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { testServers, type TestDocument } from '../../helpers/server.js'
+import { signToken, testSecret } from '../../helpers/tokens.js'
+import { eventually } from '../queue/app.js'
+import { redisSection, type CacheSection } from './stores.js'
+
+const admin = { token: signToken({ role: 'admin', sub: 'ops' }) }
+/** Each answer that is made is another one. */
+const document: TestDocument = { routes: [{ path: '/clock', method: 'get', cache: { enabled: true, ttl: 3600 }, response: { at: '{{uuid()}}' } }] }
+
+interface World {
+  readonly app: FastifyInstance
+  readonly ask: Ask
+  readonly other: Ask
+  /** What a caller of the tenant gets from the first server, and from the second, cached or not. */
+  readonly at: (ask: Ask, query?: string, tenant?: string) => Promise<unknown>
+}
+
+async function world (t: Test, section: CacheSection): Promise<World> {
+  const { connectionString } = await postgresDatabase(t)
+  const [app, second] = await testServers(t, { ...document, cache: section }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['acme', 'globex'] })
+  return {
+    app,
+    ask: caller(t, app, admin),
+    other: caller(t, second, admin),
+    at: async (ask, query = '', tenant = 'acme') => (await ask(`GET /clock${query}`, { token: signToken({ tenant_id: tenant }) })).body['at']
+  }
+}
+
+async function keysOf (ask: Ask, tenant = 'acme'): Promise<string[]> {
+  const { keys } = (await ask(`GET /cache/keys?tenant=${tenant}`)).body
+  return Array.isArray(keys) ? keys.map(String) : []
+}
+
+test('the cache of each instance', async (t) => {
+  const { app, ask, other, at } = await world(t, { enabled: true, provider: 'memory' })
+
+  await t.test('is told, and that of a tenant', async (t) => {
+    for (const query of ['', '?a=1', '?a=2', '?a=2']) await at(ask, query)
+    await at(ask, '', 'globex')
+    t.match(await ask('GET /cache/stats'), { status: 200, body: { provider: 'memory', shared: false, items: 4, bytes: Number, hits: 1, misses: 4 } })
+    t.match((await ask('GET /cache/stats?tenant=acme')).body, { items: 3, hits: 1, misses: 3 })
+    t.match((await ask('GET /cache/stats', { tenant: 'globex' })).body, { items: 1, hits: 0, misses: 1 }, 'the header names it too')
+    t.match((await ask('GET /cache/stats?tenant=nobody')).body, { items: 0, bytes: 0, hits: 0, misses: 0 })
+  })
+
+  await t.test('has keys, each of one tenant', async (t) => {
+    const keys = await keysOf(ask)
+    t.equal(keys.length, 3)
+    t.ok(keys.every((key) => key.includes('acme') && key.includes('/clock')), keys.join())
+    t.match((await ask('GET /cache/keys?tenant=acme&limit=2')).body, { tenant: 'acme', keys: [String, String] })
+    t.equal((await ask('GET /cache/keys?tenant=acme&limit=100000')).status, 200)
+    t.match((await ask('GET /cache/keys')).body, { tenant: null, keys: [] }, "the platform's own")
+  })
+
+  await t.test('loses one answer, of that tenant and no other', async (t) => {
+    const key = (await keysOf(ask)).find((each) => each.includes('a=1')) ?? ''
+    const before = [await at(ask, '?a=1'), await at(ask, '?a=2')]
+    refused(t, await ask(`DELETE /cache/key/${encodeURIComponent(key)}?tenant=globex`), 404, 'NOT_FOUND')
+    refused(t, await ask(`DELETE /cache/key/${encodeURIComponent(key)}`), 404, 'NOT_FOUND')
+    t.match(await ask(`DELETE /cache/key/${encodeURIComponent(key)}?tenant=acme`), { status: 200, body: { success: true } })
+    refused(t, await ask(`DELETE /cache/key/${encodeURIComponent(key)}?tenant=acme`), 404, 'NOT_FOUND')
+    t.not(await at(ask, '?a=1'), before[0])
+    t.equal(await at(ask, '?a=2'), before[1])
+  })
+
+  await t.test('is cleared of a tenant, on both', async (t) => {
+    const [here, there, kept] = [await at(ask), await at(other), await at(other, '', 'globex')]
+    t.match(await ask('DELETE /cache/clear?tenant=acme'), { status: 200, body: { success: true, removed: 3 } })
+    t.not(await at(ask), here)
+    await eventually(t, 'the other instance hears of it', async () => await at(other) !== there)
+    t.equal(await at(other, '', 'globex'), kept)
+  })
+
+  await t.test('is cleared as a whole, on both', async (t) => {
+    const [here, there] = [await at(ask, '', 'globex'), await at(other, '', 'globex')]
+    t.match((await ask('DELETE /cache/clear')).body, { success: true, removed: 2 })
+    t.not(await at(ask, '', 'globex'), here)
+    await eventually(t, 'the other instance hears of it', async () => await at(other, '', 'globex') !== there)
+  })
+
+  await t.test('is changed by administrators of the platform alone, and each change stands in its log', async (t) => {
+    const targets = ['GET /cache/stats', 'GET /cache/keys?limit=x', 'DELETE /cache/clear?tenant=acme', 'DELETE /cache/key/x?what=1']
+    for (const target of targets) {
+      refused(t, await caller(t, app)(target), 401, 'TOKEN_MISSING', target)
+      refused(t, await caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })(target), 403, 'FORBIDDEN', target)
+    }
+    const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'action', 'user_id', 'target', 'details']).where('action', 'like', 'cache.%').orderBy('created_at').execute()
+    t.match(entries, [
+      { tenant_id: '', action: 'cache.delete', user_id: 'ops', target: /^sha256:[0-9a-f]{64}$/, details: { tenant: 'acme' } },
+      { tenant_id: '', action: 'cache.clear', user_id: 'ops', target: null, details: { tenant: 'acme' } },
+      { tenant_id: '', action: 'cache.clear', user_id: 'ops', target: null }
+    ])
+    t.equal(entries.length, 3)
+  })
+
+  await t.test('is asked for well', async (t) => {
+    for (const query of ['tenant=*', 'tenant=', 'tenant=a%3Ab', 'tenant=acme&tenant=globex', 'what=1']) {
+      for (const target of ['GET /cache/stats', 'GET /cache/keys', 'DELETE /cache/clear', 'DELETE /cache/key/x']) refused(t, await ask(`${target}?${query}`), 400, 'VALIDATION_FAILED', `${target}?${query}`)
+    }
+    for (const limit of ['0', '-1', '1.5', 'x', '']) refused(t, await ask(`GET /cache/keys?limit=${limit}`), 400, 'VALIDATION_FAILED', limit)
+  })
+})
+
+test('a cache that instances share', async (t) => {
+  const { cache: section, redis } = await redisSection(t)
+  const { ask, other, at } = await world(t, section)
+
+  await t.test('is one for both', async (t) => {
+    const before = await at(ask)
+    t.equal(await at(other), before)
+    t.match((await other('GET /cache/stats?tenant=acme')).body, { provider: 'redis', shared: true, items: 1 })
+    const [key = ''] = await keysOf(other)
+    t.equal((await other(`DELETE /cache/key/${encodeURIComponent(key)}?tenant=acme`)).status, 200)
+    const after = await at(ask)
+    t.not(after, before)
+    t.match((await other('DELETE /cache/clear')).body, { success: true, removed: 1 })
+    t.not(await at(ask), after)
+  })
+
+  await t.test('is an empty one while it is away', async (t) => {
+    await redis.stop()
+    t.match(await ask('GET /cache/stats'), { status: 200, body: { items: 0 } })
+    t.match((await ask('GET /cache/keys?tenant=acme')).body, { keys: [] })
+    t.match((await ask('DELETE /cache/clear')).body, { success: true, removed: 0 })
+  })
+})
+
+test('the routes are not registered where they cannot work', async (t) => {
+  await t.rejects(async () => await Fastify().register(cacheRoutes), /register the plugin "tenantry\/plugins\/cache" before `cacheRoutes`/)
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(cache, {})
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await t.rejects(async () => await app.register(cacheRoutes), /register the plugin "tenantry\/plugins\/database" before `cacheRoutes`/)
+})
