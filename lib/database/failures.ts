@@ -111,7 +111,8 @@ function translateState (state: string, error: unknown, constraints: ConstraintR
   const cause = aboutValues.test(state) ? withoutValue(error, state) : error
   switch (state) {
     case '23505': return broken(catalogue.conflict, error, cause, constraints, 'unique', (columns) => `another record has the same ${columns}`)
-    case '23503': return broken(catalogue.constraintViolated, error, cause, constraints, 'foreignKey', (columns, table) => `the reference by ${columns} of ${table} would lead nowhere`)
+    // The second is PostgreSQL's of `on delete restrict`, from version 18.
+    case '23503': case '23001': return broken(catalogue.constraintViolated, error, cause, constraints, 'foreignKey', (columns, table) => `the reference by ${columns} of ${table} would lead nowhere`)
     case '23514': return broken(catalogue.constraintViolated, error, cause, constraints, 'check', (columns) => `${columns} breaks a rule of the table`)
     case '23P01': return broken(catalogue.constraintViolated, error, cause, constraints, 'exclusion', (columns) => `${columns} collides with another record`)
     case '23502': return required(error, cause)
