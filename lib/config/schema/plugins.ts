@@ -39,7 +39,7 @@ export const Plugins = Section({
   rbac: Group('`/rbac`, which is there where `rbac.enabled` is true, and what the roles of the platform give.', {}),
   realtime: PlannedGroup('`/realtime`.'),
   'resource-limits': Group('`/tenant/limits`, and the limits of users that tenants set with it.', {}),
-  system: Group('`/queue`; and `/system`, `/metrics` and `/cache`, which are not in this version.', systemOptions),
+  system: Group('`/system/info`, `/metrics`, `/cache` and `/queue`.', systemOptions),
   'tenant-billing': Group('`/billing/tenant`, which is there where `secrets` is on.', {}),
   usage: Group('`/usage` and `GET /billing/usage` (which is there where `billing` is on, too), and the counting of what tenants use.', {}),
   webhooks: Group('`/webhooks`, and webhooks that send.', {})
