@@ -17,6 +17,7 @@ import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake } from '../../lib/secrets/master-key.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
 import { requireDecorator, requireWhole } from '../requirement.js'
+import { whenStopping } from '../when-stopping.js'
 import { createDispatcher } from './dispatcher.js'
 import { createHearers } from './hearers.js'
 import { createSigningSecrets } from './secret.js'
@@ -87,7 +88,7 @@ export async function webhooks (app: FastifyInstance, options: WebhooksOptions):
   let deadline = Infinity
   // What it needs may be made by later plugins when the app is ready.
   app.addHook('onReady', async () => { app.ready().then(() => { if (deadline === Infinity) dispatcher?.start() }, () => {}) })
-  app.addHook('preClose', async () => {
+  whenStopping(app, () => {
     deadline = Date.now() + stopTimeoutMs
     dispatcher?.drain()
   })
