@@ -55,10 +55,10 @@ t.test('start serves a document of the folder with the settings of `.env`; SIGTE
   t.match(await server.ended, { code: 0, errors: [] })
 })
 
-t.test('SIGINT stops too, and a second signal at once', async (t) => {
+t.test('SIGINT stops too, without a delay, and a second signal at once', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql: slow })
   const folder = t.testdir({
-    'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [...routes.slice(1), { path: '/stuck', method: 'get', queries: [{ table: 'stuck', operation: 'select' }] }] })
+    'tenantry.json': JSON.stringify({ postgres: { connectionString }, server: { stopDelayMs: 300_000 }, routes: [...routes.slice(1), { path: '/stuck', method: 'get', queries: [{ table: 'stuck', operation: 'select' }] }] })
   })
   const server = launch(t, folder, ['start', '--port', '0', '--host', '127.0.0.1'], { ...testEnv, API_NAME: 'x' })
   const address = (await server.line(/^listening on /)).slice('listening on '.length)

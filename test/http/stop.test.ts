@@ -60,3 +60,38 @@ test('a stop ends in time with 0, whatever callers and statements do', async (t)
   t.notMatch(errors.join('\n'), /unhandled|uncaught/i)
   t.strictSame(await Promise.all(cutOff), ['cut off', 'cut off', 'cut off', 'cut off'], 'the stop waited for no statement')
 })
+
+test('for server.stopDelayMs after SIGTERM requests are served whole, each as the last of its connection, and probes refused; a second signal ends that', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql: 'create table notes (id int primary key, text text)' })
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify({
+      postgres: { connectionString },
+      server: { stopDelayMs: 300_000 },
+      routes: [{ path: '/notes', method: 'post', queries: [{ table: 'notes', operation: 'insert' }] }]
+    })
+  })
+  const server = launch(t, folder, ['start', '--port', '0'], { ...testEnv })
+  const origin = (await server.line(/^listening on /)).slice('listening on '.length)
+  const ask = remoteCaller(t, origin)
+  t.match(await ask('GET /health'), { status: 200, headers: { connection: 'keep-alive' } })
+  const kept = connect(Number(new URL(origin).port), '127.0.0.1').on('error', () => {})
+  t.teardown(() => kept.destroy())
+  await once(kept, 'connect')
+  let heard = ''
+  kept.setEncoding('utf8').on('data', (text: string) => { heard += text })
+  const body = '{"id":1,"text":"half of it before the signal"}'
+  kept.write(`POST /notes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 10)}`)
+
+  server.kill('SIGTERM')
+  let probe = await ask('GET /health')
+  while (probe.status === 200) probe = await ask('GET /health')
+  refused(t, probe, 503, 'STOPPING', 'a probe')
+  t.match(await ask('POST /notes', { body: { id: 2, text: 'after it' } }), { status: 201, headers: { connection: 'close' } })
+  const ended = once(kept, 'close')
+  kept.write(body.slice(10))
+  await ended
+  t.match(heard, /^HTTP\/1\.1 201 .*\r\nconnection: close\r\n/is, 'the server ended the kept connection, and said so')
+  t.same(await query('select id from notes order by id'), [{ id: 1 }, { id: 2 }])
+  server.kill('SIGTERM')
+  t.equal((await server.ended).code, 1)
+})
