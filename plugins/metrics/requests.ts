@@ -48,8 +48,7 @@ export function countRequests (app: FastifyInstance, registry: Registry, tenants
     return series
   }
 
-  function count (request: FastifyRequest, reply: FastifyReply): void {
-    const seconds = reply.elapsedTime / 1000
+  function count (request: FastifyRequest, reply: FastifyReply, seconds: number): void {
     const status = request.rateLimited === true ? refused : reply.raw.headersSent ? reply.statusCode : left
     routeOf(request).of(request.method, status).observe(seconds)
     // There is none without the plugin tenancy.
@@ -58,8 +57,10 @@ export function countRequests (app: FastifyInstance, registry: Registry, tenants
   }
 
   app.addHook('onRequest', (request, reply, done) => {
-    // It comes after an answer and after an abort alike.
-    reply.raw.once('close', () => count(request, reply))
+    // That of the reply is 0 where nothing is logged.
+    const begun = performance.now()
+    // It comes after an answer and after an abort alike, other than Fastify's hooks: neither runs for a caller who leaves when its body has been read.
+    reply.raw.once('close', () => count(request, reply, (performance.now() - begun) / 1000))
     done()
   })
 }

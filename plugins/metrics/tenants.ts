@@ -49,7 +49,10 @@ export function createTenantSeries ({ registry, max, present, ...options }: Tena
     of (tenant) {
       const series = known.get(tenant)
       if (series !== undefined) return series
-      if (known.size >= max) return shared ??= durations.series(others)
+      if (known.size >= max) {
+        shared ??= durations.series(others)
+        return shared
+      }
       const added = durations.series(tenant)
       known.set(tenant, added)
       return added

@@ -1,0 +1,120 @@
+import type { AddressInfo } from 'node:net'
+import { connect } from 'node:net'
+import { once } from 'node:events'
+import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
+import { Counter } from 'prom-client'
+import t, { type Test } from 'tap'
+import metrics, { metricsRoutes, type MetricsOptions } from '../../../plugins/metrics/index.js'
+import { eventually } from '../queue/app.js'
+import { requestsIn, samplesOf, valueOf } from './exposition.js'
+
+/** Fastify with nothing but the plugin and a few routes; one of them waits until it is told to go on. */
+async function open (t: Test, options: MetricsOptions = {}) {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(metrics, options)
+  let held = 0
+  let release = () => {}
+  const released = new Promise<void>((resolve) => { release = resolve })
+  app.get<{ Querystring: { status?: string } }>('/things/:id', async ({ query: { status = '200' } }, reply) => await reply.code(Number(status)).send({ ok: true }))
+  app.route({
+    method: ['GET', 'POST'],
+    url: '/slow',
+    handler: async () => {
+      held++
+      await released
+      return { ok: true }
+    }
+  })
+  app.get('/streamed', (_request, reply) => reply.send(new ReadableStream({ start: (controller) => { controller.enqueue('begun') } })))
+  app.get('/refused', { onRequest: async () => { throw Object.assign(new Error('no'), { statusCode: 403 }) } }, async () => 'never')
+  return { app, release, held: () => held }
+}
+
+const told = async (t: Test, app: FastifyInstance) => samplesOf(t, await app.metrics.metrics())
+
+/** light-my-request accepts any method; its types know those of old. */
+async function ask (app: FastifyInstance, method: string, url: string): Promise<number> {
+  const options: InjectOptions = { url }
+  return (await app.inject(Object.assign(options, { method }))).statusCode
+}
+
+async function counted (t: Test, app: FastifyInstance, expected: string[]): Promise<void> {
+  await eventually(t, 'all are counted', async () => requestsIn(await told(t, app)).length >= expected.length)
+  t.strictSame(requestsIn(await told(t, app)).sort(), expected)
+}
+
+t.test('requests are counted by the pattern of their route, their method and status', async (t) => {
+  const { app } = await open(t)
+  for (const url of ['/things/1', '/things/2?x=y', '/things/3?status=503', '/refused', '/nowhere', '/nowhere/else']) await ask(app, 'GET', url)
+  await ask(app, 'HEAD', '/things/1')
+  await ask(app, 'POST', '/things/1')
+  await counted(t, app, [
+    'GET (unknown) 404 2', 'GET /refused 403 1', 'GET /things/:id 200 2', 'GET /things/:id 503 1', 'HEAD /things/:id 200 1', 'POST (unknown) 404 1'
+  ])
+  const samples = await told(t, app)
+  const of = (name: string, le?: string) => valueOf(samples, `http_request_duration_seconds_${name}`, { route: '/things/:id', method: 'GET', status_code: '200', ...le !== undefined && { le } })
+  const buckets = ['0.005', '0.01', '0.025', '0.05', '0.1', '0.25', '0.5', '1', '2.5', '5', '10', '+Inf'].map((le) => of('bucket', le) ?? NaN)
+  t.strictSame(buckets, buckets.toSorted((left, right) => left - right), 'each bucket holds those before it')
+  t.equal(buckets.at(-1), 2)
+  const sum = of('sum') ?? NaN
+  t.ok(sum > 0 && sum < 60, `${sum} s`)
+})
+
+t.test('no caller makes a series: whatever the paths and methods', async (t) => {
+  const { app } = await open(t)
+  for (let index = 0; index < 50; index++) {
+    await ask(app, 'GET', `/things/${index}%22%7D%0A${'x'.repeat(50)}`)
+    await ask(app, 'GET', `/${index}"}\n`)
+    await ask(app, 'GET', `/things/1?status=200&a${index}`)
+  }
+  for (const method of ['PROPFIND', 'SUBSCRIBE', 'MKCOL', 'PURGE', 'TRACE']) t.equal(await ask(app, method, '/things/1'), 404)
+  await counted(t, app, ['GET (unknown) 404 50', 'GET /things/:id 200 100', 'TRACE (unknown) 404 1', '_OTHER (unknown) 404 4'])
+})
+
+t.test('a request whose caller leaves is counted once, however far it came', async (t) => {
+  const { app, release, held } = await open(t)
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as AddressInfo
+  const begin = async (text: string) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.on('error', () => {})
+    socket.write(text)
+    return socket
+  }
+  const post = 'POST /slow HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n'
+  // Before there is an answer: its body was read as a whole, it has none, or not all of it has come.
+  const waiting = await Promise.all([`${post}content-length: 2\r\n\r\n{}`, 'GET /slow HTTP/1.1\r\nhost: test\r\n\r\n'].map(begin))
+  await eventually(t, 'two are waiting', () => held() === 2)
+  const half = await begin(`${post}content-length: 20\r\n\r\n{}`)
+  const streamed = await begin('GET /streamed HTTP/1.1\r\nhost: test\r\n\r\n')
+  await once(streamed, 'data')
+  for (const socket of [...waiting, half, streamed]) socket.destroy()
+  await eventually(t, 'those that left are counted', async () => requestsIn(await told(t, app)).length === 3)
+  release()
+  await ask(app, 'GET', '/slow')
+  await counted(t, app, ['GET /slow 200 1', 'GET /slow 499 1', 'GET /streamed 200 1', 'POST /slow 499 2'])
+})
+
+t.test('an app has metrics of its own, and two apps of a process do not share theirs', async (t) => {
+  const [{ app: first }, { app: second }] = [await open(t), await open(t)]
+  const jobs = new Counter({ name: 'own_orders_total', help: 'Orders "of" a\nshop.', labelNames: ['kind'], registers: [first.metrics] })
+  jobs.inc({ kind: 'a "b"\\\n' }, 3)
+  await ask(first, 'GET', '/things/1')
+  await eventually(t, 'it is counted', async () => requestsIn(await told(t, first)).length === 1)
+  t.equal(valueOf(await told(t, first), 'own_orders_total', { kind: 'a "b"\\\n' }), 3)
+  const others = await told(t, second)
+  t.strictSame([requestsIn(others), valueOf(others, 'own_orders_total')], [[], undefined])
+  for (const name of ['process_resident_memory_bytes', 'nodejs_eventloop_lag_p99_seconds']) t.not(valueOf(others, name), undefined, name)
+  t.equal(valueOf(others, 'tenantry_info', { engine: 'none' }), undefined, 'what an app has is known when it is ready')
+  first.metrics.resetMetrics()
+  await ask(first, 'GET', '/things/1')
+  await counted(t, first, ['GET /things/:id 200 1'])
+})
+
+t.test('options and what is needed are checked at start', async (t) => {
+  for (const maxTenants of [0, -1, 1.5, NaN, 1001]) await t.rejects(async () => await Fastify().register(metrics, { maxTenants }), { message: /maxTenants/ })
+  await t.rejects(async () => await Fastify().register(metrics, { perTenant: true }).ready(), { message: /plugins\/tenancy/ })
+  await t.rejects(async () => await Fastify().register(metricsRoutes), { message: /plugins\/metrics/ })
+  await t.rejects(async () => await Fastify().register(metrics).register(metricsRoutes), { message: /plugins\/auth/ })
+})
