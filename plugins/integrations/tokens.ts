@@ -184,7 +184,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
       kept.delete(id)
     } catch (err) {
       // Of the plan, say: this process goes on with what it has.
-      log.error({ err, tenant: owner, secret: accessTokenKey }, 'a renewed token could not be stored as a secret')
+      log.error({ err, tenant: owner, key: accessTokenKey }, 'a renewed token could not be stored as a secret')
       kept.set(id, { access, refresh: renewed ?? before.refresh })
     }
   }

@@ -24,7 +24,7 @@ export async function openCipher (app: FastifyInstance, store: MfaStore, setting
   }
   const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
   // The plugin secrets has said so already.
-  if (note !== undefined && !app.hasDecorator('secrets')) log.warn({ masterKey: keys.current.id }, note)
+  if (note !== undefined && !app.hasDecorator('secrets')) log.warn({ masterKeyId: keys.current.id }, note)
   refuseUnknownKeys((await migrated(() => store.headers(headerLength), [])).map(keyIdOf), keys, 'secrets of second factors', log)
   return createSecretCipher(keys)
 }

@@ -40,7 +40,7 @@ export async function secrets (app: FastifyInstance, { now = Date.now, ...settin
   requireDecorator(app, 'auth', 'auth', 'secrets')
   requireDecorator(app, 'tenancy', 'tenancy', 'secrets')
   const { keys, note } = await openKeys(app.engine.kind, { ...settings, folder: app.engine.folder })
-  if (note !== undefined) app.log.warn({ masterKey: keys.current.id }, note)
+  if (note !== undefined) app.log.warn({ masterKeyId: keys.current.id }, note)
   await refuseOtherKeys(app.db, keys, app.log)
 
   const plans = app.hasDecorator('plans') ? app.plans : builtInPlans

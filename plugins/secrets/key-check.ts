@@ -24,7 +24,7 @@ export function refuseUnknownKeys (ids: readonly string[], { known }: MasterKeys
   if (unknown.length === ids.length) {
     throw new Error(`the ${what} in the database were encrypted under the master key ${names}, and this server has ${[...known.keys()].join(', ')}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with`)
   }
-  log.error({ masterKeys: unknown }, `some ${what} were encrypted under master keys that this server does not have, and count as missing: add them to SECRETS_PREVIOUS_KEYS`)
+  log.error({ masterKeyIds: unknown }, `some ${what} were encrypted under master keys that this server does not have, and count as missing: add them to SECRETS_PREVIOUS_KEYS`)
 }
 
 async function keyIds (db: Kysely<SystemTables>): Promise<string[]> {

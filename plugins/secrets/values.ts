@@ -95,7 +95,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
       return cipher.decrypt({ tenant, key, version }, ciphertext)
     } catch (error) {
       if (!(error instanceof SecretUnreadable)) throw error
-      log.error({ tenant, secret: key, version, reason: error.message }, 'a secret cannot be read: it counts as one that does not exist')
+      log.error({ tenant, key, version, reason: error.message }, 'a secret cannot be read: it counts as one that does not exist')
       return undefined
     }
   }
@@ -122,7 +122,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
   }
 
   function tellExpired (tenant: string, keys: readonly string[]): void {
-    log.warn({ tenant, secrets: keys }, 'secrets have expired: their values are null')
+    log.warn({ tenant, keys }, 'secrets have expired: their values are null')
     onExpired(tenant)
   }
 

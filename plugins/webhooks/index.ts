@@ -61,7 +61,7 @@ export async function webhooks (app: FastifyInstance, options: WebhooksOptions):
   }
   const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
   // Of a key in memory the plugin secrets says so.
-  if (note !== undefined && engine.folder !== undefined) log.warn({ masterKey: keys.current.id }, note)
+  if (note !== undefined && engine.folder !== undefined) log.warn({ masterKeyId: keys.current.id }, note)
   const cipher = createSecretCipher(keys)
   const faults = new FaultList()
   const platform = sent.map((webhook, index) => compileOutboundWebhook(webhook, `/webhooks/${index}`, { faults, env, sources: platformWebhookSources }, 'platform'))

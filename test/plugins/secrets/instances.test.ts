@@ -132,7 +132,7 @@ test('a server whose keys read nothing that is stored is refused; one whose keys
   const lines: string[] = []
   const { app: partly } = await open(t, engine, { masterKey: other.text, onLog: (line) => lines.push(line) })
   t.same(await valuesOf(partly, 'acme'), { b: three })
-  t.ok(lines.some((line) => line.includes(`"masterKeys":["${one.key.id}"]`)))
+  t.ok(lines.some((line) => line.includes(`"masterKeyIds":["${one.key.id}"]`)))
 
   const cipher = createSecretCipher(masterKeys(other.key))
   t.match(await rekeySecrets(partly.db, cipher), { moved: 0, unfinished: false, unreadable: [{ tenant: 'acme', key: 'a', reason: new RegExp(one.key.id) }] })

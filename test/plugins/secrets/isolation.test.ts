@@ -37,7 +37,7 @@ test('a ciphertext in the row of another tenant, key or version is no value, and
   t.same(await valuesOf(app, 'acme'), {}, 'one that is none')
 
   const errors = lines.filter((line) => line.includes('a secret cannot be read'))
-  t.ok(errors.some((line) => /"tenant":"globex","secret":"a"/.test(line)))
+  t.ok(errors.some((line) => /"tenant":"globex","key":"a"/.test(line)))
   t.ok(errors.every((line) => JSON.parse(line).level === 50))
   t.match(await as('acme')('GET /tenant/secrets'), { status: 200, body: { secrets: [{ key: 'a' }, { key: 'b' }, { key: 'c' }] } })
   t.match(await as('acme')('POST /tenant/secrets', { body: { key: 'b', value: other } }), { status: 200 })

@@ -56,7 +56,7 @@ test('at its time a secret is null, which is logged and audited once, whoever lo
   t.same(Object.fromEntries(warm), { short: one, long: two }, 'a request that had begun keeps what it has')
   for (let index = 0; index < 5; index++) t.equal(await app.secrets.get('acme', 'short'), null)
   t.same(await app.secrets.accepted('acme', 'short'), [])
-  t.equal(lines.filter((line) => /"secrets":\["short"\].*secrets have expired/.test(line)).length, 1, 'one warning')
+  t.equal(lines.filter((line) => /"keys":\["short"\].*secrets have expired/.test(line)).length, 1, 'one warning')
 
   const expiries = async () => (await acme('GET /tenant/secrets/audit')).body.data?.filter(({ action }) => action === 'expire')
   t.match(await expiries(), [{ key: 'short', userId: null }])

@@ -1,0 +1,131 @@
+/** What the lines of requests say, over HTTP, and that the trace of a request goes with its calls. */
+import { Writable } from 'node:stream'
+import { test } from 'tap'
+import { remote } from '../../helpers/remote.js'
+import { scanLog } from '../../helpers/log-scan.js'
+import { testServer } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { caller } from '../../http/caller.js'
+import { eventually } from '../../plugins/queue/app.js'
+
+const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
+const traceparent = `00-${traceId}-00f067aa0ba902b7-01`
+const tracestate = 'rojo=00f067aa0ba902b7,congo=t61rcWkgMzE'
+const trace = { traceparent, tracestate }
+
+test('lines of requests, and traces', async (t) => {
+  const lines: Record<string, unknown>[] = []
+  const scan = scanLog(t, 'the log of the server')
+  const stream = new Writable({
+    write (chunk, _encoding, done) {
+      const text = String(chunk)
+      scan.write(text)
+      lines.push(JSON.parse(text))
+      done()
+    }
+  })
+  const service = await remote(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true}') })
+  const connector = (name: string) => ({
+    name,
+    baseUrl: service.origin,
+    actions: {
+      get: { method: 'GET' as const, path: '/things' },
+      noted: { method: 'GET' as const, path: '/things', query: { note: '{{params.note}}' } },
+      own: { method: 'GET' as const, path: '/own', headers: { TraceParent: '{{params.parent}}' } }
+    }
+  })
+  const call = (id: string) => ({ id, type: 'integration' as const, integration: 'crm', action: 'get' })
+  const app = await testServer(t, {
+    egress: { allow: ['127.0.0.1'] },
+    customIntegrations: [connector('crm')],
+    workflows: [{ id: 'named', steps: [call('named')] }, { id: 'told', steps: [call('told')], webhookOnComplete: '{{input.url}}' }],
+    routes: [
+      { method: 'get', path: '/things/:id', integrations: [{ type: 'crm', action: 'get' }] },
+      { method: 'get', path: '/own', integrations: [{ type: 'crm', action: 'own', params: { parent: 'of the document' } }] },
+      { method: 'post', path: '/inline', workflow: { steps: [call('inline')] } },
+      { method: 'post', path: '/named', workflow: { ref: 'named' } },
+      { method: 'post', path: '/told', workflow: { ref: 'told', async: true } }
+    ]
+  }, { tenants: ['acme', 'globex'].map((id) => ({ id, plan: 'pro' })), logger: { level: 'debug', stream, mixin: () => ({ instance: 'one' }) } })
+  const admin = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada' }) })
+  const stranger = caller(t, app)
+  const saved = await admin('POST /tenant/config', {
+    body: {
+      customIntegrations: [connector('shop')],
+      routes: [{ method: 'get', path: '/shops/:id', integrations: [{ type: 'shop', action: 'noted', params: { note: '{{secret:NOT_THERE}}' } }] }]
+    }
+  })
+  t.equal(saved.status, 200, saved.text)
+  const of = (reqId: string) => lines.filter((line) => line['reqId'] === reqId)
+
+  await t.test('every line of a request says its id, route, tenant and trace; one is at info', async (t) => {
+    t.equal((await admin('GET /shops/7?token=hidden', { headers: { 'x-request-id': 'own-1', ...trace } })).status, 200)
+    const own = of('own-1')
+    t.ok(own.length >= 2, 'the secret that is not there is a line of its own')
+    for (const line of own) t.match(line, { route: '/shops/:id', tenant: 'acme', traceId, instance: 'one' })
+    t.match(own.filter(({ level }) => level === 30), [{ msg: 'request', method: 'GET', path: '/shops/7', status: 200 }])
+    t.equal(own.filter(({ level }) => level === 30).length, 1)
+    t.notMatch(JSON.stringify(own), 'hidden')
+
+    t.equal((await stranger('GET /things/1', { headers: { 'x-request-id': 'plain-1' } })).status, 200)
+    t.match(of('plain-1'), [{ route: '/things/:id', msg: 'request' }])
+    for (const line of of('plain-1')) for (const name of ['tenant', 'traceId']) t.notOk(name in line, name)
+
+    t.equal((await admin('GET /nothing/of/it', { headers: { 'x-request-id': 'none-1' } })).status, 404)
+    for (const line of of('none-1')) t.notOk('route' in line, 'it has none')
+    t.equal((await stranger('GET /%', { headers: { 'x-request-id': 'bad-1', traceparent: 'x' } })).status, 400)
+    t.ok(of('bad-1').length > 0)
+    t.notOk(lines.some((line) => line['reqId'] === undefined && ('route' in line)), 'lines of no request')
+  })
+
+  await t.test('requests at the same time have their own lines', async (t) => {
+    const tenants = ['acme', 'globex']
+    await Promise.all(Array.from({ length: 40 }, async (_, index) => {
+      const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: tenants[index % 2] ?? '', sub: 'ada' }) })
+      await ask('GET /things/2', { headers: { 'x-request-id': `many-${index}` } })
+    }))
+    for (let index = 0; index < 40; index++) for (const line of of(`many-${index}`)) t.equal(line['tenant'], tenants[index % 2])
+  })
+
+  await t.test('what somebody logs of a request holds no secret', async (t) => {
+    const refused = await stranger('POST /auth/login', { raw: '{"email": "a@b.example", "password": "hunter2-hunter2"', headers: { 'x-request-id': 'login-1' } })
+    t.equal(refused.status, 400)
+    app.log.error({ err: new Error('postgres://me:hunter2@db/app'), request: { headers: { cookie: 'a=hunter2' } } }, 'Bearer hunter2')
+    app.log.child({ token: 'hunter2' }).info('made of it')
+    t.ok(lines.some(({ msg }) => msg === 'Bearer [Redacted]'))
+    t.match(lines.find(({ msg }) => msg === 'made of it'), { token: '[Redacted]' })
+    t.notMatch(JSON.stringify(lines), 'hunter2')
+  })
+
+  await t.test('the trace goes with calls of the platform and of tenants, and with those of workflows', async (t) => {
+    for (const [target, status] of [['GET /things/1', 200], ['GET /shops/1', 200], ['POST /inline', 200], ['POST /named', 200], ['POST /integrations/shop/get', 200]] as const) {
+      service.requests.length = 0
+      t.equal((await admin(target, { headers: trace })).status, status, target)
+      t.match(service.requests, [{ headers: trace }], target)
+      service.requests.length = 0
+      await admin(target, { headers: { ...trace, traceparent: traceparent.toUpperCase() } })
+      t.equal(service.requests.length, 1)
+      for (const name of ['traceparent', 'tracestate']) t.notOk(name in (service.requests[0]?.headers ?? {}), `${target}: what is none goes nowhere`)
+      service.requests.length = 0
+      await admin(target)
+      t.notOk('traceparent' in (service.requests[0]?.headers ?? {}), 'it is the one of that request')
+    }
+    t.equal((await admin('POST /agent/workflow/run', { body: { ref: 'named', async: false }, headers: trace })).status, 200)
+    t.match(service.requests.at(-1), { headers: trace })
+    service.requests.length = 0
+    await admin('GET /own', { headers: trace })
+    t.equal(service.requests[0]?.headers['traceparent'], 'of the document')
+    t.notOk('tracestate' in (service.requests[0]?.headers ?? {}), 'nor the state of another trace')
+  })
+
+  await t.test('it goes with an asynchronous run, whose lines have task, tenant and trace', async (t) => {
+    service.requests.length = 0
+    const { body, status } = await admin('POST /told', { body: { url: 'no address' }, headers: trace })
+    t.equal(status, 202)
+    const workflowId = String(body['workflowId'])
+    const ofRun = () => lines.filter((line) => line['workflowId'] === workflowId)
+    await eventually(t, 'its end is told to nobody, which is logged', () => ofRun().length > 0)
+    t.match(service.requests, [{ headers: trace }])
+    for (const line of ofRun()) t.match(line, { task: 'workflow.run', tenant: 'acme', traceId, msg: /is no address/ })
+  })
+})
