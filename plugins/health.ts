@@ -45,7 +45,7 @@ export async function health (app: FastifyInstance, { now = () => performance.no
     schema: {
       tags: ['System'],
       summary: 'Whether this server can serve',
-      description: 'Each check is made at most once a second; while one takes longer, what was known before is told.',
+      description: 'Each check is made at most once a second; while one takes longer, the result of the one before is told.',
       security: [],
       response: {
         200: Health,
