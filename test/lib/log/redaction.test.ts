@@ -1,5 +1,7 @@
+import Fastify from 'fastify'
 import pino from 'pino'
 import t from 'tap'
+import { loggerOptions } from '../../../lib/log/options.js'
 import { redactLine } from '../../../lib/log/redaction.js'
 
 const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg'
@@ -106,4 +108,21 @@ t.test('whatever a line is, it is redacted in time that its length bounds, and w
   const late = redactLine(`{"level":30,"time":5,"a":"${'y'.repeat(4030)}","password":"hunter2${'x'.repeat(300_000)}"}\n`)
   t.match(JSON.parse(late), { level: 30, time: 5 })
   t.notMatch(late, 'hunter2')
+})
+
+t.test('what the owner of a logger adds is searched as well', async (t) => {
+  const lines: string[] = []
+  const app = Fastify({
+    logger: loggerOptions({
+      base: { token: 'hunter2' },
+      mixin: () => ({ password: 'hunter2', mixed: true }),
+      hooks: { streamWrite: (line) => line.replace('"msg"', '"added":"Bearer hunter2","msg"') },
+      stream: { write: (line: string) => { lines.push(line) } }
+    })
+  })
+  app.log.info('said')
+  t.match(lines.map((line) => JSON.parse(line)), [{ token: '[Redacted]', password: '[Redacted]', mixed: true, added: 'Bearer [Redacted]', msg: 'said' }])
+  t.equal(loggerOptions(false), false)
+  t.throws(() => Fastify({ logger: loggerOptions(pino({ enabled: false })) }), { code: 'FST_ERR_LOG_INVALID_LOGGER_CONFIG' })
+  await app.close()
 })
