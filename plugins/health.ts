@@ -21,7 +21,7 @@ const Health = Type.Object({
   version: Type.String({ description: 'The version of the server.' }),
   checks: Type.Object({
     database: Result('The database answered within a second.'),
-    cache: Result('What the cache is kept in can be reached; without it requests make their own answers.'),
+    cache: Result('What the cache is kept in can be reached; without it each answer is made anew.'),
     queue: Result('The workers of this process find their jobs; `ok` too where it has none.')
   })
 })
