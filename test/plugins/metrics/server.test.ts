@@ -80,7 +80,7 @@ t.test('what a server tells', async (t) => {
 t.test('a scrape while the database hangs is answered, without what only the database knows', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const proxy = await openProxy(t, connectionString)
-  const app = await testServer(t, { databaseProvider: 'postgres', postgres: { connectionString: proxy.connectionString, pool: { max: 1 } }, queue: { workers: 0 } }, { engine: { provider: 'embedded' }, env: { API_KEY: apiKey } })
+  const app = await testServer(t, { databaseProvider: 'postgres', postgres: { connectionString: proxy.connectionString, pool: { max: 1 } }, queue: { workers: 0 }, plugins: { usage: false, webhooks: false } }, { engine: { provider: 'embedded' }, env: { API_KEY: apiKey } })
   await app.db.selectFrom('tenantry.tenants').select('id').execute()
   proxy.silence()
   let answered = false
