@@ -13,6 +13,7 @@ import type { ResourceLimits } from '../resource-limits/service.js'
 import type { SecretValues } from '../secrets/service.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Receipts } from './receipts.js'
+import { traceOf } from '../../lib/trace-context.js'
 import { holds, requirePermissions } from '../auth/access.js'
 import { createInbound, type Inbound } from './inbound.js'
 import { withinLimit } from './limits.js'
@@ -152,7 +153,8 @@ function scopeOf (request: FastifyRequest, fullAccess: boolean, secrets: SecretV
     fullAccess,
     events,
     // Only routes that are webhooks read it.
-    payload: request.body
+    payload: request.body,
+    trace: traceOf(request.headers)
   }
 }
 
