@@ -26,7 +26,6 @@ export interface RouteDocumentation {
 
 /** The parts of a compiled route that its documentation is derived from. */
 export interface DocumentedParts extends AnswerParts {
-  readonly id: string
   readonly method: Method
   readonly requireAuth: boolean
   readonly permissions: readonly string[]
@@ -44,7 +43,7 @@ export function documentRoute (route: Route, parts: DocumentedParts): RouteDocum
   const { params, query } = parts.request
   const body = bodySchema(parts)
   return Object.freeze({
-    summary: route.description ?? parts.id,
+    summary: route.description ?? `${parts.method} ${route.path}`,
     ...(route.description !== undefined && { description: route.description }),
     ...(route.tags !== undefined && { tags: route.tags }),
     ...(params !== undefined && { params }),

@@ -17,6 +17,15 @@ export function pathParameters (path: string): string[] {
   return path.split('/').filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1))
 }
 
+/**
+ * What a compiled route is made of: routes of which this is the same, in one document, are the same once they are compiled.
+ * Of the path that is what its parameters are called, unless answers or deliveries are kept by it.
+ */
+export function compiledParts (route: Route): object {
+  if (route.cache !== undefined || route.webhook !== undefined) return route
+  return { ...route, path: pathParameters(route.path), description: undefined, tags: undefined }
+}
+
 /** The name of a query's result: its alias, or else its table or collection. */
 export function resultKey (query: { readonly alias?: string, readonly table?: string, readonly collection?: string }): string | undefined {
   return query.alias ?? query.table ?? query.collection

@@ -10,7 +10,6 @@ import type { TemplateContext } from './reference.js'
 import type { CompiledCache } from './route-cache.js'
 import type { CompiledResourceLimit } from './resource-limit.js'
 import type { CompiledTransform } from './transform.js'
-import type { RouteDocumentation } from './documentation.js'
 import type { CopyCheck } from './copies.js'
 import { nearest, pointerTo } from '../config/faults.js'
 import { faultsOfRoute } from '../config/webhook-routes.js'
@@ -30,7 +29,6 @@ import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
 import { answerValues, compileRouteWorkflow, type CompiledRouteWorkflow, readableBy, type RouteWorkflowContext, workflowReferences } from './workflow.js'
 import { compileWebhook, type CompiledWebhook } from './webhook.js'
-import { documentRoute } from './documentation.js'
 
 /** What a route is compiled against. */
 export interface RouteContext extends RouteWorkflowContext {
@@ -38,12 +36,9 @@ export interface RouteContext extends RouteWorkflowContext {
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
 }
 
-/** A route, ready to serve. */
+/** A route, ready to serve: at its path, or at any other of which `compiledParts` are the same. */
 export interface CompiledRoute {
-  /** Method and path as declared: `GET /articles/:id`. */
-  readonly id: string
   readonly method: Method
-  readonly path: string
   readonly requireAuth: boolean
   /** Whose tokens are accepted: `jwt`, the own ones, or the name of an identity provider. */
   readonly authProvider: string
@@ -81,7 +76,6 @@ export interface CompiledRoute {
   readonly response: CompiledResponse | null
   /** Checks of what templates would copy, by query and of the response, each before it is evaluated; null where none is needed. */
   readonly copies: { readonly queries: readonly (CopyCheck | null)[], readonly response: CopyCheck | null } | null
-  readonly documentation: RouteDocumentation
 }
 
 /** Compiles a route; null when faults were added to the context's list. Of a tenant's route the first 50 are told. */
@@ -136,10 +130,8 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const method = methodOf(route)
   if (faults.faults.length > before) return null
 
-  const compiled = {
-    id: `${method} ${route.path}`,
+  return Object.freeze({
     method,
-    path: route.path,
     requireAuth: route.requireAuth ?? (route.requiredPermissions?.length ?? 0) > 0,
     authProvider: route.authProvider ?? 'jwt',
     publicTenant: route.public ?? true,
@@ -163,9 +155,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     transform,
     response,
     copies: copiesOf(route, response, answers)
-  } as const
-  // Made when it is asked for: most routes of most tenants never are.
-  return Object.freeze({ ...compiled, get documentation () { return documentRoute(route, compiled) } })
+  })
 }
 
 /** Table queries first, then document queries; each sees the results of those before it. */

@@ -10,6 +10,8 @@ import { compileTemplate } from './template.js'
 import { methodOf } from './route-parts.js'
 
 export interface CompiledWebhook {
+  /** As declared. */
+  readonly path: string
   readonly provider: WebhookProvider
   readonly scheme: Scheme
   readonly secret: CompiledValue
@@ -22,7 +24,7 @@ export interface CompiledWebhook {
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'secret'])
 
 /** null for a route that is no webhook, and after faults. */
-export function compileWebhook ({ webhook }: Pick<Route, 'webhook'>, pointer: string, context: TemplateContext): CompiledWebhook | null {
+export function compileWebhook ({ path, webhook }: Pick<Route, 'path' | 'webhook'>, pointer: string, context: TemplateContext): CompiledWebhook | null {
   if (webhook === undefined) return null
   const at = `${pointer}/webhook`
   const scheme = schemeOf(webhook, at, context.faults)
@@ -31,7 +33,7 @@ export function compileWebhook ({ webhook }: Pick<Route, 'webhook'>, pointer: st
   if (keys.length > 1) context.faults.add(`${at}/secret`, 'expected one secret at most: while one is rotated, each of its two values signs')
   if (scheme === null) return null
   const { provider, acknowledges }: SignatureMembers = webhook
-  return Object.freeze({ provider, scheme, secret, key: keys[0] ?? null, acknowledges: acknowledges === true })
+  return Object.freeze({ path, provider, scheme, secret, key: keys[0] ?? null, acknowledges: acknowledges === true })
 }
 
 /** Adds a fault for each part of the route that a request without a token could not use. */

@@ -6,11 +6,11 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Route } from '../../lib/config/schema/route.js'
 import type { Workflow } from '../../lib/config/schema/workflow.js'
 import type { Entry } from '../../lib/config/sections.js'
-import type { RouteDocumentation } from '../../lib/compiler/documentation.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { WorkflowSet } from '../../lib/workflows/index.js'
 import { FaultList, formatFault } from '../../lib/config/faults.js'
+import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import { compileRoute, type CompiledRoute, type RouteContext } from '../../lib/compiler/route.js'
 import { createWorkflowSet, workflowsOf } from '../../lib/workflows/index.js'
 
@@ -21,8 +21,8 @@ export interface GenerationContext extends Omit<RouteContext, 'faults' | 'catalo
 
 /** The routes of one document against one database. */
 export interface Generation {
-  /** The routes as they were compiled first, in the order of the document. */
-  readonly routes: readonly CompiledRoute[]
+  /** The routes as they were compiled first, with what was declared, in the order of the document. */
+  readonly routes: ReadonlyArray<{ readonly declared: Route, readonly compiled: CompiledRoute }>
   /** The route that serves now; null for one that the database no longer fits. */
   route (index: number): CompiledRoute | null
   /** The documentation of the route that serves now, or served last where the database no longer fits it. */
@@ -42,7 +42,10 @@ export function createGeneration (declared: ReadonlyArray<Pick<Entry<Route>, 'po
   for (const id of workflows.ids) workflows.get(id)
   let current = declared.map((route) => compile(route, engine.catalogue, faults, workflows))
   faults.throwIfAny()
-  const routes = current.filter((route) => route !== null)
+  const routes = declared.flatMap(({ value }, index) => {
+    const compiled = current[index]
+    return compiled === null || compiled === undefined ? [] : [{ declared: value, compiled }]
+  })
   const latest = [...routes]
 
   const end = engine.onCatalogue((catalogue) => {
@@ -50,7 +53,7 @@ export function createGeneration (declared: ReadonlyArray<Pick<Entry<Route>, 'po
     current = declared.map((route, index) => {
       const list = new FaultList()
       const compiled = compile(route, catalogue, list, workflows)
-      if (compiled !== null) latest[index] = compiled
+      if (compiled !== null) latest[index] = { declared: route.value, compiled }
       for (const fault of list.faults) log.error(`the database no longer fits a route: ${formatFault(fault)}`)
       return compiled
     })
@@ -59,7 +62,10 @@ export function createGeneration (declared: ReadonlyArray<Pick<Entry<Route>, 'po
   return {
     routes,
     route: (index) => current[index] ?? null,
-    documentation: (index) => latest[index]?.documentation,
+    documentation (index) {
+      const route = latest[index]
+      return route === undefined ? undefined : documentRoute(route.declared, route.compiled)
+    },
     close: end
   }
 }

@@ -2,7 +2,6 @@
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { CompiledWebhook } from '../../lib/compiler/webhook.js'
 import type { Secrets } from '../secrets/service.js'
@@ -36,12 +35,12 @@ export interface InboundOptions {
  * was handled before runs nothing and answers `{"received":true}`. Rejects with `signatureInvalid`, and where there is no secret
  * always; with `mediaTypeUnsupported`, `badRequest`, `rateLimited`, and with what the work rejects with.
  */
-export type Inbound = (route: CompiledRoute, webhook: CompiledWebhook, request: FastifyRequest, reply: FastifyReply, work: () => Promise<string>) => Promise<string>
+export type Inbound = (webhook: CompiledWebhook, request: FastifyRequest, reply: FastifyReply, work: () => Promise<string>) => Promise<string>
 
 export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, receipts, now = Date.now }: InboundOptions): Inbound {
   const readBody = createReadBody(app)
 
-  return async (route, webhook, request, reply, work) => {
+  return async (webhook, request, reply, work) => {
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     requireReadable(request, body)
     const { scheme, provider } = webhook
@@ -62,14 +61,14 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     const challenge = provider === 'slack' ? challengeOf(payload) : null
     if (challenge !== null) return JSON.stringify({ challenge })
     request.body = payload
-    const answer = await receipts.once({ tenant, path: pathOf(route.path, request.params), id: scheme.idOf(delivery, payload) }, work)
+    const answer = await receipts.once({ tenant, path: pathOf(webhook.path, request.params), id: scheme.idOf(delivery, payload) }, work)
     if (answer !== undefined && !webhook.acknowledges) return answer
     reply.code(200)
     return received
 
     /** Strangers may send a thousand a second. */
     function warn (message: string, error: Error): void {
-      const subject = `${tenant} ${message} ${route.id}`
+      const subject = `${tenant} ${message} ${webhook.path}`
       if (warned.has(subject)) return
       warned.set(subject, true)
       request.log.warn({ provider, cause: error.cause }, message)

@@ -8,7 +8,9 @@ import type {} from '../workflows/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { CheckedRoutesOptions, ConfigRoutesOptions } from './options.js'
 import fp from 'fastify-plugin'
+import type { Route } from '../../lib/config/schema/route.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
+import { documentRoute } from '../../lib/compiler/documentation.js'
 import { pointerTo } from '../../lib/config/faults.js'
 import { checkConfig } from '../../lib/config/index.js'
 import { webhookRoutes } from '../../lib/config/webhook-routes.js'
@@ -46,13 +48,13 @@ export async function configRoutes (app: FastifyInstance, { routes, webhooks, wo
     end?.()
     generation.close()
   })
-  requirePlugins(app, generation.routes)
+  requirePlugins(app, generation.routes.map(({ compiled }) => compiled))
 
   const serving = servingOf(app, { dashboardPermission: tenancy.dashboardPermission, overridableEnv: tenancy.overridableEnv, appUrl: setting(env, 'APP_URL'), receipts: receiptsOf(app) })
-  const mount = (to: FastifyInstance, route: CompiledRoute, index: number) => {
+  const mount = (to: FastifyInstance, declared: Route, route: CompiledRoute, index: number) => {
     to.route({
       method: route.method,
-      url: route.path,
+      url: declared.path,
       config: {
         access: route.requireAuth ? 'user' : 'open',
         authProvider: route.authProvider,
@@ -61,7 +63,7 @@ export async function configRoutes (app: FastifyInstance, { routes, webhooks, wo
         tenantInQuery: route.webhook !== null,
         // Whoever signs is not held to the limit of strangers.
         ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
-        openapi: () => generation.documentation(index) ?? route.documentation
+        openapi: () => generation.documentation(index) ?? documentRoute(declared, route)
       },
       handler: async (request, reply) => {
         const migrated = readiness.migrated()
@@ -72,10 +74,10 @@ export async function configRoutes (app: FastifyInstance, { routes, webhooks, wo
       }
     })
   }
-  for (const [index, route] of generation.routes.entries()) if (route.webhook === null) mount(app, route, index)
+  for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook === null) mount(app, declared, compiled, index)
   await app.register(async (signed) => {
     keepSignedBodies(signed, () => true)
-    for (const [index, route] of generation.routes.entries()) if (route.webhook !== null) mount(signed, route, index)
+    for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook !== null) mount(signed, declared, compiled, index)
   })
 }
 

@@ -12,7 +12,7 @@ export interface SecretSource {
   readonly secrets: Secrets | null
   /** Settings that a secret of the same name replaces: nothing is missing where there is none. */
   readonly overridableEnv: ReadonlySet<string>
-  /** What was warned of in the last minute; a route may be called a thousand times a second. */
+  /** The tenants and keys that were warned of in the last minute; a route may be called a thousand times a second. */
   readonly warned: Warned
 }
 
@@ -42,10 +42,10 @@ function told (route: CompiledRoute, values: SecretValues, { overridableEnv, war
   for (const key of route.secrets) {
     const value = values.get(key)
     if (typeof value === 'string' || (value === undefined && (overridableEnv.has(key) || route.optionalSecrets.has(key)))) continue
-    const subject = `${tenant?.id} ${key} ${route.id}`
+    const subject = `${tenant?.id} ${key}`
     if (warned.has(subject)) continue
     warned.set(subject, true)
-    log.warn({ secret: key }, value === null ? 'a secret that the route names has expired: it is null' : 'a secret that the route names is not there: its placeholder stays')
+    log.warn({ key }, value === null ? 'a secret that the route names has expired: it is null' : 'a secret that the route names is not there: its placeholder stays')
   }
   return values
 }

@@ -76,7 +76,7 @@ export function servingOf (app: FastifyInstance, { dashboardPermission, overrida
 export function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, generation = ''): Promise<string> {
   return route.webhook === null
     ? serve(route, serving, request, reply, generation)
-    : serving.inbound(route, route.webhook, request, reply, () => serve(route, serving, request, reply, generation))
+    : serving.inbound(route.webhook, request, reply, () => serve(route, serving, request, reply, generation))
 }
 
 async function serve (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, generation: string): Promise<string> {

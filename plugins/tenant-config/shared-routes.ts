@@ -1,11 +1,13 @@
 /**
  * Compiled routes that tenants have in common: many save the same ones, from one template. A compiled route knows no
- * tenant (its scope does), so that those who wrote the same share it, for as long as one of them is at hand.
+ * tenant (its scope does) and for the most part no path, so that those who wrote the same share it, for as long as one of
+ * them is at hand: what is the same in memory is also near to the processor when the next tenant's request needs it.
  */
 import type { Route } from '../../lib/config/schema/route.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import { createHash } from 'node:crypto'
+import { compiledParts } from '../../lib/compiler/route-parts.js'
 
 /** Compiles the route, unless somebody has for the same tables; null where the tables do not fit. */
 export type CompileShared = (route: Route, tables: Catalogue, compile: () => CompiledRoute | null) => CompiledRoute | null
@@ -22,7 +24,7 @@ export function createSharedRoutes (): (settings: unknown) => CompileShared {
     return (route, tables, compile) => {
       const of = byTables.get(tables) ?? new Map<string, WeakRef<CompiledRoute>>()
       byTables.set(tables, of)
-      const key = createHash('sha256').update(prefix).update(JSON.stringify(route)).digest('base64')
+      const key = createHash('sha256').update(prefix).update(JSON.stringify(compiledParts(route))).digest('base64')
       const known = of.get(key)?.deref()
       if (known !== undefined) return known
       const compiled = compile()

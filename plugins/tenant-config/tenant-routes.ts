@@ -3,10 +3,10 @@
  * A route is compiled when it is first asked for, and anew when the tables of the database have changed.
  */
 import type { Route } from '../../lib/config/schema/route.js'
-import type { RouteDocumentation } from '../../lib/compiler/documentation.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { WorkflowDocument } from '../workflows/documents.js'
+import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
 import { createPace } from '../../lib/pace.js'
 import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
@@ -24,7 +24,7 @@ export interface TenantRoute {
   compiled (): CompiledRoute | null
   /** Somebody has asked for it. */
   readonly used: boolean
-  /** The same as in `compiled`, without keeping what only documentation needs. */
+  /** What `/doc` says of the route as it is in `compiled`, without keeping what only documentation needs. */
   documentation (): RouteDocumentation | undefined
 }
 
@@ -112,6 +112,6 @@ class Mounted implements TenantRoute {
 
   documentation (): RouteDocumentation | undefined {
     const route = this.used ? this.compiled() : this.#compile(this.declared, this.#catalogue())
-    return route?.documentation
+    return route === null ? undefined : documentRoute(this.declared, route)
   }
 }

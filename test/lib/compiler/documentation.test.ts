@@ -2,7 +2,7 @@ import type { Route } from '../../../lib/config/schema/route.js'
 import { test } from 'tap'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { composeDocument } from '../../../plugins/openapi/document.js'
-import { compile } from './routes.js'
+import { compile, documented } from './routes.js'
 
 const path = '/articles'
 const uuid = '00000000-0000-4000-8000-000000000001'
@@ -19,12 +19,11 @@ const recordsOf = (items: object) => ({ type: 'object', properties: { data: { ty
 
 /** The schema of the answer, without the text that describes the status. */
 function answerOf (route: Route): object {
-  const { status, documentation } = compile(route)
-  const { description: _, ...schema } = documentation.response[status] ?? {}
+  const { description: _, ...schema } = documented(route).response[compile(route).status] ?? {}
   return schema
 }
 
-const bodyOf = (route: Route) => compile(route).documentation.body
+const bodyOf = (route: Route) => documented(route).body
 
 test('an answer is documented in the form of its query', async (t) => {
   t.strictSame(answerOf(list), pageOf(record))
@@ -152,11 +151,11 @@ test('the rules of `request` are the documentation of the body, and a route that
 })
 
 test('errors', async (t) => {
-  t.strictSame(compile(list).documentation.errors, [400, 401, 429, 500, 503])
-  t.strictSame(compile({ ...list, requireAuth: true, resourceLimit: { resource: 'llm', metric: 'tokens' } }).documentation.errors, [400, 401, 'resourceLimit', 403, 409, 429, 500, 503])
-  t.strictSame(compile({ path, method: 'get', response: { ok: true } }).documentation.errors, [400, 401, 429, 500, 503], 'a route without queries waits for a migration too')
-  t.strictSame(compile({ path, method: 'post', response: { ok: true } }).documentation.errors, [400, 401, 413, 415, 429, 500, 503])
-  t.strictSame(compile({ ...deletion, requireAuth: true }).documentation.errors, [400, 401, 403, 404, 409, 413, 415, 429, 500, 503])
+  t.strictSame(documented(list).errors, [400, 401, 429, 500, 503])
+  t.strictSame(documented({ ...list, requireAuth: true, resourceLimit: { resource: 'llm', metric: 'tokens' } }).errors, [400, 401, 'resourceLimit', 403, 409, 429, 500, 503])
+  t.strictSame(documented({ path, method: 'get', response: { ok: true } }).errors, [400, 401, 429, 500, 503], 'a route without queries waits for a migration too')
+  t.strictSame(documented({ path, method: 'post', response: { ok: true } }).errors, [400, 401, 413, 415, 429, 500, 503])
+  t.strictSame(documented({ ...deletion, requireAuth: true }).errors, [400, 401, 403, 404, 409, 413, 415, 429, 500, 503])
 })
 
 test('all of it is OpenAPI 3.1', async (t) => {
@@ -170,7 +169,7 @@ test('all of it is OpenAPI 3.1', async (t) => {
   ]
   const document = JSON.parse(composeDocument({
     info: { title: 'x', version: '1' },
-    routes: routes.map((route) => compile(route)).map(({ method, path, documentation }) => ({ methods: [method], url: path, config: { access: 'open', openapi: documentation }, schema: undefined })),
+    routes: routes.map((route) => ({ methods: [compile(route).method], url: route.path, config: { access: 'open', openapi: documented(route) }, schema: undefined })),
     schemas: {},
     tenancy: true
   }).text)

@@ -1,6 +1,6 @@
 import type { Route } from '../../../lib/config/schema/route.js'
 import { test } from 'tap'
-import { compile, faultsOf } from './routes.js'
+import { compile, documented, faultsOf } from './routes.js'
 import { scopeOf } from './query/helpers.js'
 
 const limited = (amount?: number | string): Route => ({
@@ -19,7 +19,7 @@ test('what a request uses is compiled once', async (t) => {
   t.equal(compile(limited('{{body.n}}')).resourceLimit?.amount(scopeOf({ body: { n: 5 } })), 5)
   t.equal(compile(limited('{{body.a.b.1}}')).resourceLimit?.amount(scopeOf({ body: { a: { b: [1, 6] } } })), 6)
   t.equal(compile(limited('{{body.n || 3}}')).resourceLimit?.amount(scopeOf({ body: {} })), 3)
-  t.match(compile(limited()).documentation.errors, [400, 401, 'resourceLimit', 403, 409, 413, 415, 429, 500, 503])
+  t.match(documented(limited()).errors, [400, 401, 'resourceLimit', 403, 409, 413, 415, 429, 500, 503])
 })
 
 test('an amount that is none is refused, by the member that gave it', async (t) => {

@@ -1,6 +1,7 @@
 /** Compiles routes against the hand-written library, without a server. */
 import type { Route } from '../../../lib/config/schema/route.js'
 import { FaultList, formatFault } from '../../../lib/config/faults.js'
+import { documentRoute, type RouteDocumentation } from '../../../lib/compiler/documentation.js'
 import { compileRoute, type CompiledRoute, type RouteContext } from '../../../lib/compiler/route.js'
 import { library } from './query/tables.js'
 
@@ -10,6 +11,11 @@ export function compile (route: Route, changes: Partial<RouteContext> = {}): Com
   const compiled = compileRoute(route, '/routes/0', contextOf(faults, changes))
   if (compiled === null) throw new Error(faults.faults.map(formatFault).join('\n'))
   return compiled
+}
+
+/** What `/doc` says of the route. */
+export function documented (route: Route, changes?: Partial<RouteContext>): RouteDocumentation {
+  return documentRoute(route, compile(route, changes))
 }
 
 /** The faults of a route, as lines. */

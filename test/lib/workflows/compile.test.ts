@@ -7,7 +7,7 @@ import { createWorkflowSet, workflowsOf } from '../../../lib/workflows/index.js'
 import { compileConnectors } from '../../../lib/connectors/index.js'
 import { faultsOf as configFaults } from '../config/documents.js'
 import { catalogueOf, table } from '../compiler/query/tables.js'
-import { compile, faultsOf } from '../compiler/routes.js'
+import { compile, documented, faultsOf } from '../compiler/routes.js'
 import { faultsOf as tenantFaults, check } from '../tenant-document/documents.js'
 
 const catalogue = catalogueOf(table('notes', ['id integer!', 'title text', 'body text']), table('own', ['id integer!', 'tenant_id text!', 'key text']))
@@ -127,10 +127,11 @@ test('a compiled workflow says what it reads, and who reads its steps', async (t
     }
   })
   t.strictSame([...workflow?.workflow.readSteps ?? []], ['made'])
-  const { workflow: answered, documentation } = compile(route({ steps: [list, one] }, { response: { id: '{{steps.list.result}}' } }), { catalogue })
+  const answering = route({ steps: [list, one] }, { response: { id: '{{steps.list.result}}' } })
+  const { workflow: answered } = compile(answering, { catalogue })
   t.strictSame([...answered?.workflow.readSteps ?? []], ['list'])
-  t.match(documentation.response, { 200: {} })
-  t.match(compile(route({ steps: [list], async: true }), { catalogue }).documentation, { response: { 202: { required: ['workflowId', 'status', 'statusUrl'] } } })
+  t.match(documented(answering, { catalogue }).response, { 200: {} })
+  t.match(documented(route({ steps: [list], async: true }), { catalogue }), { response: { 202: { required: ['workflowId', 'status', 'statusUrl'] } } })
 })
 
 test('what steps write from secrets is in none of their results', async (t) => {
