@@ -12,7 +12,7 @@ import fp from 'fastify-plugin'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
 import { adminRoutes } from './routes.js'
-import { createEntities } from './service.js'
+import { createEntities, type Entities } from './service.js'
 
 export async function admin (app: FastifyInstance): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'admin')
@@ -21,12 +21,17 @@ export async function admin (app: FastifyInstance): Promise<void> {
   requireDecorator(app, 'tenants', 'tenancy', 'admin')
   await app.register(conventions)
   const { engine, tenants } = app
-  adminRoutes(app, createEntities({
-    engine,
-    tenants,
-    cache: app.hasDecorator('cache') ? app.cache : null,
-    webhooks: app.hasDecorator('webhooks') ? app.webhooks : null
-  }))
+  // The plugins that it tells may be registered after this one.
+  let entities: Entities
+  app.addHook('onReady', async () => {
+    entities = createEntities({
+      engine,
+      tenants,
+      cache: app.hasDecorator('cache') ? app.cache : null,
+      webhooks: app.hasDecorator('webhooks') ? app.webhooks : null
+    })
+  })
+  adminRoutes(app, () => entities)
 }
 
 export default fp(admin, { name: 'tenantry-admin', fastify: '5.x', encapsulate: true })

@@ -45,14 +45,14 @@ interface Reading { Params: Static<typeof Row>, Querystring: Static<typeof One> 
 interface Listing { Params: Static<typeof Tables>, Querystring: Static<typeof Many> }
 interface Removing { Params: Static<typeof Row>, Querystring: Static<typeof Removal> }
 
-export function adminRoutes (app: FastifyInstance, entities: Entities): void {
+export function adminRoutes (app: FastifyInstance, entities: () => Entities): void {
   app.get<Listing>('/admin/entities/:table', {
     config: toRead,
     preValidation: gatherFilters,
     schema: { tags, summary: 'Rows of a table', description: whose, params: Tables, querystring: Many, response: { 200: ListOf(Entity), ...errorResponses(...refusals) } }
   }, async (request, reply) => {
     const { query } = request
-    return json(reply, await entities.list(callerOf(request), request.params.table, { ...query, ...pageOf(query) }))
+    return json(reply, await entities().list(callerOf(request), request.params.table, { ...query, ...pageOf(query) }))
   })
 
   app.get<Reading>('/admin/entities/:table/:id', {
@@ -60,7 +60,7 @@ export function adminRoutes (app: FastifyInstance, entities: Entities): void {
     schema: { tags, summary: 'One row', description: whose, params: Row, querystring: One, response: { 200: Entity, ...errorResponses(...refusals) } }
   }, async (request, reply) => {
     const { params: { table, id }, query } = request
-    return json(reply, await entities.one(callerOf(request), table, id, query))
+    return json(reply, await entities().one(callerOf(request), table, id, query))
   })
 
   app.delete<Removing>('/admin/entities/:table/:id', {
@@ -76,7 +76,7 @@ export function adminRoutes (app: FastifyInstance, entities: Entities): void {
   }, async (request, reply) => {
     const { params: { table, id }, query: { hard, softDelete } } = request
     if (hard !== undefined && hard === softDelete) throw invalidInput('/query/softDelete', '`hard` and `softDelete` say opposite things: send one of them', 'not')
-    return json(reply, await entities.remove(callerOf(request), table, id, hard === true || softDelete === false))
+    return json(reply, await entities().remove(callerOf(request), table, id, hard === true || softDelete === false))
   })
 
   app.post<{ Params: Static<typeof Row> }>('/admin/entities/:table/:id/restore', {
@@ -90,7 +90,7 @@ export function adminRoutes (app: FastifyInstance, entities: Entities): void {
       body: Type.Object({}, { additionalProperties: false }),
       response: { 200: Restored, ...errorResponses(...refusals, 409) }
     }
-  }, async (request, reply) => json(reply, await entities.restore(callerOf(request), request.params.table, request.params.id)))
+  }, async (request, reply) => json(reply, await entities().restore(callerOf(request), request.params.table, request.params.id)))
 }
 
 /** The database has made the text. */
