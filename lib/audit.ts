@@ -24,6 +24,7 @@ export const auditActions = [
   'webhook.secret', 'webhook.redeliver',
   'integration.run',
   'entity.list', 'entity.read', 'entity.delete', 'entity.restore',
+  'publish.entity',
   'tenant.create', 'tenant.update', 'tenant.delete', 'migration.apply'
 ] as const
 export type AuditAction = typeof auditActions[number]

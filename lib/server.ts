@@ -26,6 +26,7 @@ import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
 import outbound from '../plugins/outbound/index.js'
 import plans, { planRoutes } from '../plugins/plans/index.js'
+import publish from '../plugins/publish/index.js'
 import queue, { queueRoutes } from '../plugins/queue/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
 import rbac from '../plugins/rbac/index.js'
@@ -140,6 +141,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (plugins.admin !== false) app.register(admin)
   if (plugins.health !== false) app.register(health)
   if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })
+  if (plugins.publish !== false) app.register(publish)
   app.register(configRoutes, { ...config, env })
   return app
 }

@@ -42,7 +42,7 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Groups that this version serves, and endpoints of groups that it does not serve whole. */
-const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-billing', 'tenant-rbac', 'billing', 'usage', 'resource-limits', 'integrations', 'analytics', 'audit', 'login', 'mfa', 'rbac', 'admin',
+const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-billing', 'tenant-rbac', 'billing', 'usage', 'resource-limits', 'integrations', 'analytics', 'audit', 'login', 'mfa', 'rbac', 'admin', 'publish',
   // Of `agent`:
   '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status', '/agent/workflow/cancel', '/agent/workflows',
   'system', 'webhooks'])

@@ -35,7 +35,7 @@ export const Plugins = Section({
   files: PlannedGroup('`/files`.'),
   integrations: Group('`POST /integrations/{type}/{action}`.', {}),
   mfa: Group('`/mfa` and `POST /auth/mfa/verify`, which are there where `jwt` is.', {}),
-  publish: PlannedGroup('`/publish`.'),
+  publish: Group('`/publish`.', {}),
   rbac: Group('`/rbac`, which is there where `rbac.enabled` is true, and what the roles of the platform give.', {}),
   realtime: PlannedGroup('`/realtime`.'),
   'resource-limits': Group('`/tenant/limits`, and the limits of users that tenants set with it.', {}),

@@ -1,0 +1,51 @@
+/** One statement that writes rows, with its entry in the audit log; then whoever keeps or hears of rows is told. */
+import type { AuditEntry } from '../../lib/audit.js'
+import type { BoundQuery, CompiledQuery } from '../../lib/compiler/types.js'
+import type { Engine, Session } from '../../lib/database/engine.js'
+import type { CacheStore } from '../cache/store.js'
+import type { Webhooks } from '../webhooks/webhooks.js'
+import { auditStatement } from '../../lib/audit.js'
+import { isFailure } from '../../lib/errors.js'
+
+export interface AuditedWriteDependencies {
+  readonly engine: Pick<Engine, 'transaction'>
+  /** null where the plugin is not registered. */
+  readonly cache: Pick<CacheStore, 'invalidate'> | null
+  /** null where the plugin is off: nobody then hears of what is written. */
+  readonly webhooks: Pick<Webhooks, 'wake'> | null
+}
+
+export interface AuditedWrite {
+  /** Whose rows they are; null for a table that has no tenant. */
+  readonly tenant: string | null
+  readonly compiled: Pick<CompiledQuery, 'writes'>
+  readonly bound: BoundQuery
+  /** The statement writes events. */
+  readonly events: boolean
+  /** The entry of what the statement answered. */
+  readonly entry: (text: string) => AuditEntry
+  /** The error where it answered no row, looked for in the same transaction. */
+  readonly missing: (session: Session) => Promise<Error>
+}
+
+/** Runs the statement and writes the entry in one transaction; resolves with the text that the statement answered. */
+export async function writeAudited ({ engine, cache, webhooks }: AuditedWriteDependencies, { tenant, compiled, bound, events, entry, missing }: AuditedWrite): Promise<string> {
+  const written = async (): Promise<void> => { await cache?.invalidate(tenant ?? '', compiled.writes) }
+  try {
+    const text = await engine.transaction({ tenantId: tenant }, async (session) => {
+      const text = await session.text(bound.statement, bound.values)
+      if (text === null) throw await missing(session)
+      const { text: audit, values } = auditStatement([entry(text)])
+      await session.rows({ text: audit }, values)
+      return text
+    })
+    await written()
+    return text
+  } catch (error) {
+    // The connection was lost: the database may have committed all the same.
+    if (isFailure(error, 'databaseUnavailable')) await written()
+    throw error
+  } finally {
+    if (events) webhooks?.wake()
+  }
+}

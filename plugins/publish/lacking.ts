@@ -1,0 +1,114 @@
+/**
+ * What a table lacks for a record, and SQL that would add it. What is proposed is what the document could declare: names
+ * are those that declared tables may have, types go by the values, and the statements are those of migrations.
+ */
+import type { Table } from '../../lib/database/catalogue.js'
+import type { ColumnDefinition, TableDefinition } from '../../lib/config/schema/table.js'
+import type { ErrorDetail } from '../../lib/validation-detail.js'
+import { formOf } from '../../lib/compiler/query/text-form.js'
+import { nearest, pointerTo } from '../../lib/config/faults.js'
+import { wantedTables, type WantedTable } from '../../lib/database/declared-tables.js'
+import { noSecurity, policyStatements } from '../../lib/database/migrations/policies.js'
+import { difference, type TableContext } from '../../lib/database/migrations/tables.js'
+import { identifier } from '../../lib/database/sql.js'
+
+/** By column. */
+type Values = Readonly<Record<string, unknown>>
+
+const tenantColumn = 'tenant_id'
+const form = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/
+const formText = '1 to 63 letters, digits and underscores that start with no digit'
+
+/** PostgreSQL has columns of these names in every table. */
+const systemColumns = new Set(['ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'])
+
+/** Why a table of this name is not proposed; undefined where it could be. */
+export function tableFault (name: string): ErrorDetail | undefined {
+  const at = '/body/table'
+  if (!form.test(name)) return { path: at, message: `there is no such table, and no SQL is proposed for this name: must be ${formText}`, keyword: 'pattern' }
+  return name.startsWith('pg_') ? { path: at, message: 'there is no such table, and names that start with "pg_" are PostgreSQL\'s own', keyword: 'pattern' } : undefined
+}
+
+/** Why columns of these names are not proposed, one detail each. */
+export function columnFaults (names: readonly string[]): ErrorDetail[] {
+  return names.flatMap((name) => {
+    const message = columnFault(name)
+    return message === undefined ? [] : [{ path: placeOf(name), message, keyword: 'propertyNames' }]
+  })
+}
+
+function columnFault (name: string): string | undefined {
+  if (!form.test(name)) return `there is no such column, and no SQL is proposed for this name: must be ${formText}`
+  return systemColumns.has(name) ? 'is the name of a column that PostgreSQL keeps itself' : undefined
+}
+
+/** A column that the table has not, with the one that may be meant. */
+export function missingColumn ({ name: table, columns }: Table, name: string, declared: boolean): ErrorDetail {
+  const suggestion = declared ? undefined : nearest(name, columns.keys())
+  return { path: placeOf(name), message: `"${table}" has no column of this name${declared ? ', which is declared and not made' : suggestion === undefined ? '' : `, did you mean "${suggestion}"?`}`, keyword: 'additionalProperties' }
+}
+
+/** A column that would make every row of a table somebody's is none to add in passing. */
+export function tenantFault (names: readonly string[]): ErrorDetail[] {
+  if (!names.includes(tenantColumn)) return []
+  return [{ path: placeOf(tenantColumn), message: 'the rows of this table belong to no tenant: leave it out, or declare the table with `tenantScoped` and migrate', keyword: 'additionalProperties' }]
+}
+
+const maxShown = 63 // characters of a name, as many as a name can have
+
+function placeOf (name: string): string {
+  return pointerTo('/body/data', name.length > maxShown ? `${name.slice(0, maxShown)}…` : name)
+}
+
+/** SQL that makes a table for the record: with an `id` where it has none, and of tenants where it is published for one. */
+export function tableSql (schema: string, name: string, data: Values, ofTenant: boolean): string {
+  const tenantScoped = ofTenant || Object.hasOwn(data, tenantColumn)
+  const { [tenantColumn]: _, id, ...others } = data
+  const key: ColumnDefinition = (id ?? null) === null ? { type: 'uuid', default: 'uuid()' } : { type: typeOf(id) }
+  const wanted = wantedTable(name, { columns: { id: { ...key, primaryKey: true }, ...definitionsOf(others) }, tenantScoped })
+  const { statements } = difference(wanted, { schema, ...nothing })
+  return script([...statements, ...tenantScoped ? policyStatements(`${identifier(schema)}.${identifier(name)}`, 'text', noSecurity) : []])
+}
+
+/** SQL that adds columns for these values to a table that is there. */
+export function columnsSql (schema: string, table: Table, values: Values): string {
+  const wanted = wantedTable(table.name, { columns: definitionsOf(values) })
+  return script(difference(wanted, { schema, ...nothing, existing: table }).statements)
+}
+
+const nothing: Omit<TableContext, 'schema'> = { existing: undefined, state: undefined, hasRows: false }
+
+function wantedTable (name: string, definition: TableDefinition): WantedTable {
+  const wanted = wantedTables({ [name]: definition }).get(name)
+  if (wanted === undefined) throw new Error(`the table ${name} was not worked out`)
+  return wanted
+}
+
+function script (statements: readonly string[]): string {
+  return `begin;\n${statements.map((statement) => `${statement};\n`).join('')}commit;\n`
+}
+
+function definitionsOf (values: Values): Record<string, ColumnDefinition> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { type: typeOf(value) }]))
+}
+
+const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
+const dateTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d/
+
+/** The widest type that fits the value; of null nothing is known, and a text holds anything. */
+function typeOf (value: unknown): ColumnDefinition['type'] {
+  switch (typeof value) {
+    case 'boolean': return 'boolean'
+    case 'number': return Number.isSafeInteger(value) ? 'bigint' : 'numeric'
+    case 'string': return uuid.test(value) ? 'uuid' : dateTime.test(value) && formOf('timestamp with time zone')?.fits(value) === true ? 'timestamptz' : 'text'
+    default: return value === null ? 'text' : Array.isArray(value) ? arrayTypeOf(value) : 'jsonb'
+  }
+}
+
+function arrayTypeOf (items: readonly unknown[]): ColumnDefinition['type'] {
+  if (items.length === 0) return 'jsonb'
+  if (items.every((item) => typeof item === 'string')) return 'text[]'
+  if (items.every((item) => typeof item === 'boolean')) return 'boolean[]'
+  if (items.every((item) => typeof item === 'number')) return items.every(Number.isSafeInteger) ? 'bigint[]' : 'numeric[]'
+  return 'jsonb'
+}

@@ -1,0 +1,116 @@
+/** Whether a publish would find all that it needs, each with what to do where it would not. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Engine } from '../../lib/database/engine.js'
+import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
+import type { CacheStore } from '../cache/store.js'
+import { everyTenant } from '../../lib/database/connections.js'
+import { inspect, type Inspection } from '../../lib/database/migrations/inspection.js'
+import { noSecurity, policyStatements } from '../../lib/database/migrations/policies.js'
+import { identifier } from '../../lib/database/sql.js'
+
+export interface ReadinessCheck {
+  readonly name: string
+  readonly ok: boolean
+  /** What was found, and what to do about it. */
+  readonly message: string
+}
+
+export interface Readiness {
+  verify (): Promise<{ ready: boolean, checks: ReadinessCheck[] }>
+}
+
+export interface ReadinessDependencies {
+  readonly engine: Engine
+  /** null where the plugin is not registered. */
+  readonly cache: Pick<CacheStore, 'ping'> | null
+  readonly log: Pick<FastifyBaseLogger, 'warn'>
+}
+
+/** What a check found. */
+type Found = Omit<ReadinessCheck, 'name'>
+
+const timeoutMs = 1000 // that the database and the cache have to answer
+const maxNamed = 20 // migrations, tables and notes that one message names
+
+const apply = 'run "tenantry migrate" or send POST /migration/apply'
+
+export function createReadiness ({ engine, cache, log }: ReadinessDependencies): Readiness {
+  async function check (name: string, look: () => Promise<Found>): Promise<ReadinessCheck> {
+    try {
+      return { name, ...await look() }
+    } catch (error) {
+      log.warn({ err: error, check: name }, 'a check before publishing failed')
+      return { name, ok: false, message: 'It could not be looked at: the log says why.' }
+    }
+  }
+
+  async function database (): Promise<Found> {
+    const reached = await engine.ping(timeoutMs).then(() => true, () => false)
+    return reached
+      ? { ok: true, message: 'It answers.' }
+      : { ok: false, message: 'It does not answer: see that it runs and that this server may connect to it. What else is needed is not known until it does.' }
+  }
+
+  async function tenantsApart (): Promise<Found> {
+    const setting = await engine.text({ text: "select current_setting('app.tenant_id', true)" }, [], { tenantId: null })
+    const inspection = await engine.transaction({ tenantId: null }, (session) => inspect(session, engine.catalogue.schema))
+    const open = openTables(inspection)
+    const named = open.length === 0 ? '' : ` Tables of tenants whose policies are not in force: ${listed(open)}.`
+    if (setting === everyTenant) return { ok: true, message: `It is not asked for (\`postgres.rowLevelSecurity\`): statements keep to their tenant by themselves.${named}` }
+    return open.length === 0 ? { ok: true, message: 'Every table of tenants has its policies, in force.' } : { ok: false, message: `It is asked for.${named} To secure them, ${apply} as their owner.` }
+  }
+
+  async function answers (store: Pick<CacheStore, 'ping'>): Promise<Found> {
+    try {
+      await store.ping(timeoutMs)
+      return { ok: true, message: 'It answers.' }
+    } catch {
+      return { ok: false, message: 'It does not answer: what is published may not be seen until cached answers have expired.' }
+    }
+  }
+
+  return {
+    async verify () {
+      const checks = [await check('database', database)]
+      if (checks[0]?.ok === true) {
+        const plan = engine.migration.plan()
+        checks.push(
+          await check('migrations', async () => migrations(await plan)),
+          await check('tables', async () => tables(await plan)),
+          await check('rowLevelSecurity', tenantsApart)
+        )
+      }
+      if (cache !== null) checks.push(await check('cache', () => answers(cache)))
+      return { ready: checks.every(({ ok }) => ok), checks }
+    }
+  }
+}
+
+function migrations ({ migrations }: MigrationPlan): Found {
+  const required = migrations.filter(({ required }) => required)
+  if (required.length > 0) return { ok: false, message: `Lacking: ${listed(required.map(({ name }) => name))}. To apply them, ${apply}.` }
+  if (migrations.length === 0) return { ok: true, message: 'All are applied.' }
+  return { ok: true, message: `All that routes need are applied. Others are not: ${listed(migrations.map(({ name }) => name))}; to apply them, ${apply}.` }
+}
+
+/** Those of the document; the server's own, which have their schema before their name, are the migrations'. */
+function tables ({ tables, warnings }: MigrationPlan): Found {
+  const missing = Object.keys(tables).filter((name) => !name.includes('.') && tables[name] === false)
+  const notes = warnings.slice(0, maxNamed).map((warning) => ` Note: ${warning}.`).join('')
+  return missing.length === 0
+    ? { ok: true, message: `All that are declared are there.${notes}` }
+    : { ok: false, message: `Declared and not made: ${listed(missing)}. To make them, ${apply}.${notes}` }
+}
+
+function openTables ({ catalogue: { tables }, states }: Inspection): string[] {
+  return [...tables.values()].flatMap(({ name, columns }) => {
+    const column = columns.get('tenant_id')
+    const state = states.get(name) ?? { ...noSecurity, securable: false }
+    return column !== undefined && state.securable && policyStatements(identifier(name), column.type, state).length > 0 ? [name] : []
+  })
+}
+
+function listed (names: readonly string[]): string {
+  const more = names.length - maxNamed
+  return more > 0 ? `${names.slice(0, maxNamed).join(', ')} and ${more} more` : names.join(', ')
+}

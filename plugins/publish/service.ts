@@ -1,0 +1,218 @@
+/** Rows that the platform's administrators publish: written where the table has what they hold, else told what it lacks. */
+import type { AuditEntry } from '../../lib/audit.js'
+import type { CompiledQuery, Scope, ScopeTenant } from '../../lib/compiler/types.js'
+import type { Table } from '../../lib/database/catalogue.js'
+import type { Engine } from '../../lib/database/engine.js'
+import type { CacheStore } from '../cache/store.js'
+import type { Webhooks } from '../webhooks/webhooks.js'
+import { compileQuery } from '../../lib/compiler/query/index.js'
+import { keyColumns } from '../../lib/compiler/query/row-key.js'
+import { FaultList } from '../../lib/config/faults.js'
+import { planSql } from '../../lib/database/migrations/plan.js'
+import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { invalidInput, type ErrorDetail } from '../../lib/validation-detail.js'
+import { actorOf, type ActingRequest } from '../audit/actor.js'
+import { writeAudited } from '../audit/audited-write.js'
+import { placed } from '../config-routes/placed.js'
+import { foundTables } from './found.js'
+import { columnFaults, columnsSql, missingColumn, tableFault, tableSql, tenantFault } from './lacking.js'
+
+/** A platform administrator, and the tenant that X-Tenant-ID names. */
+export interface Publisher extends ActingRequest {
+  readonly tenant: ScopeTenant | null
+}
+
+export interface Publishing {
+  /** Which of the tables there are: views too, and those that are declared only when they are made. */
+  check (names: readonly string[]): Promise<{ ready: boolean, tables: Record<string, boolean>, missing: string[] }>
+  /**
+   * Inserts the record, in an audited transaction; the answer is JSON text. Throws `notFound` where the table is missing and
+   * `validationFailed` where columns are, with the SQL that would add them; and `tenantRequired`.
+   */
+  entity (publisher: Publisher, table: string, data: Readonly<Record<string, unknown>>): Promise<string>
+}
+
+export interface PublishingDependencies {
+  readonly engine: Engine
+  /** null where the plugin is not registered. */
+  readonly cache: CacheStore | null
+  /** null where the plugin is off: nobody then hears of what is written. */
+  readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
+}
+
+/** By column. */
+type Values = Readonly<Record<string, unknown>>
+
+const maxLacking = 100 // columns that are told, and for which SQL is made
+const maxDetails = 20
+
+export function createPublishing ({ engine, cache, webhooks }: PublishingDependencies): Publishing {
+  const inserts = new WeakMap<Table, CompiledQuery>()
+
+  function insertInto (table: Table): CompiledQuery {
+    const known = inserts.get(table)
+    if (known !== undefined) return known
+    const compiled = compileQuery({ table: table.name, operation: 'insert', single: true, data: '{{body.data}}' }, '', {
+      faults: new FaultList(),
+      sources: new Set(['body']),
+      env: {},
+      catalogue: engine.catalogue,
+      pagination: { defaultLimit: 1, maxLimit: 1, defaultOffset: 0 },
+      excludeFields: [],
+      sharedTables: new Set(),
+      // Publishers choose the columns: their statements have the room of tenants' statements and push out none of the platform's.
+      origin: table.tenantScoped ? 'tenant' : 'platform'
+    })
+    if (compiled === null) throw new Error(`the insert into ${table.name} cannot be compiled`)
+    inserts.set(table, compiled)
+    return compiled
+  }
+
+  async function write (publisher: Publisher, table: Table, data: Values): Promise<string> {
+    if (table.view) throw viewFault(table)
+    const tenant = ownerOf(publisher, table)
+    const compiled = insertInto(table)
+    const events = webhooks !== null && await webhooks.hears(tenant?.id ?? '')
+    const bound = compiled.bind(scopeOf(tenant, data, events))
+    try {
+      return await writeAudited({ engine, cache, webhooks }, {
+        tenant: tenant?.id ?? null,
+        compiled,
+        bound,
+        events,
+        entry: (text) => entryOf(publisher, tenant, table, text),
+        // An insert answers its row, but where a trigger of the application drops it.
+        missing: async () => failure('constraintViolated')
+      })
+    } catch (error) {
+      throw placed(error, compiled, bound)
+    }
+  }
+
+  /** What the database lacks for the record, looked at anew; undefined where it has all of it. */
+  async function lackingFor ({ tenant }: Publisher, name: string, data: Values): Promise<TenantryError | undefined> {
+    // Who has run the SQL may publish at once.
+    const { schema, tables: known } = await engine.refresh()
+    const table = (await foundTables(engine)).get(name)
+    const declared = known.get(name)
+    const lacking = table === undefined ? Object.keys(data) : Object.keys(data).filter((column) => !table.columns.has(column))
+    if (table !== undefined && lacking.length === 0) return undefined
+    const undeclared = lacking.filter((column) => declared?.columns.has(column) !== true)
+    if (table !== undefined) return lackingColumns(schema, table, lacking, undeclared, data)
+
+    if (declared !== undefined) {
+      const sql = await declaredSql(name)
+      return failure('notFound', { message: `The table "${name}" is declared and not made: run "tenantry migrate", send POST /migration/apply, or run the SQL in \`sql\``, extras: { table: name, sql } })
+    }
+    const fault = tableFault(name)
+    const faults = [...fault === undefined ? [] : [fault], ...columnFaults(undeclared)]
+    if (faults.length > 0) return refusal(faults)
+    if (undeclared.length > maxLacking) return failure('notFound', { message: `There is no table "${name}", and for more than ${maxLacking} columns no SQL is proposed: declare it under \`tables\``, extras: { table: name } })
+    return failure('notFound', {
+      message: `There is no table "${name}": look through the SQL in \`sql\`, whose types go by the values, and run it; or declare the table under \`tables\` and migrate`,
+      extras: { table: name, sql: tableSql(schema, name, data, tenant !== null) }
+    })
+  }
+
+  async function lackingColumns (schema: string, table: Table, lacking: readonly string[], undeclared: readonly string[], data: Values): Promise<TenantryError> {
+    if (table.view) return viewFault(table)
+    const extras = { table: table.name, unknown: undeclared.slice(0, maxLacking) }
+    const faults = [...columnFaults(undeclared), ...tenantFault(undeclared)]
+    if (faults.length > 0) return refusal(faults, extras)
+    const details = lacking.slice(0, maxDetails).map((column) => missingColumn(table, column, !undeclared.includes(column)))
+    const message = `"${table.name}" lacks ${lacking.length === 1 ? 'a column' : `${lacking.length} columns`}`
+    if (lacking.length > maxLacking) return failure('validationFailed', { message: `${message}: for more than ${maxLacking} no SQL is proposed`, extras: { details, ...extras } })
+    const sql = [
+      ...undeclared.length < lacking.length ? [await declaredSql(table.name)] : [],
+      ...undeclared.length > 0 ? [columnsSql(schema, table, Object.fromEntries(undeclared.map((column) => [column, data[column]])))] : []
+    ].join('\n')
+    return failure('validationFailed', { message: `${message}: correct the names, or look through the SQL in \`sql\` and run it`, extras: { details, ...extras, missing: lacking, sql } })
+  }
+
+  /** The migrations up to the one that makes or changes the declared table. */
+  async function declaredSql (name: string): Promise<string> {
+    const plan = await engine.migration.plan()
+    const last = plan.migrations.findIndex(({ kind, tables }) => kind === 'tables' && tables.includes(name))
+    return planSql({ ...plan, migrations: plan.migrations.slice(0, last + 1) })
+  }
+
+  return {
+    async check (names) {
+      const found = await foundTables(engine)
+      const tables = Object.fromEntries(names.map((name) => [name, found.has(name)]))
+      const missing = Object.keys(tables).filter((name) => tables[name] === false)
+      return { ready: missing.length === 0, tables, missing }
+    },
+
+    async entity (publisher, name, data) {
+      const known = engine.catalogue.tables.get(name)
+      if (known !== undefined && hasColumns(known, data)) {
+        try {
+          return answerOf(name, await write(publisher, known, data))
+        } catch (error) {
+          // It may be declared and not made, or somebody has changed it since it was read.
+          if (!isFailure(error, 'schemaChanged')) throw error
+          throw await lackingFor(publisher, name, data) ?? error
+        }
+      }
+      const lacking = await lackingFor(publisher, name, data)
+      if (lacking !== undefined) throw lacking
+      const table = engine.catalogue.tables.get(name)
+      if (table === undefined) throw failure('schemaChanged', { headers: { 'retry-after': '1' } })
+      return answerOf(name, await write(publisher, table, data))
+    }
+  }
+}
+
+function hasColumns ({ columns }: Table, data: Values): boolean {
+  for (const name of Object.keys(data)) {
+    if (!columns.has(name)) return false
+  }
+  return true
+}
+
+/** Whose row it is; null in a table that has no tenant. */
+function ownerOf ({ tenant }: Publisher, { name, tenantScoped }: Table): ScopeTenant | null {
+  if (!tenantScoped) return null
+  if (tenant === null) throw failure('tenantRequired', { message: `Rows of "${name}" belong to a tenant: send the X-Tenant-ID header` })
+  return tenant
+}
+
+/** All that the insert reads: nothing in it is a template, whatever it looks like. */
+function scopeOf (tenant: ScopeTenant | null, data: Values, events: boolean): Scope {
+  return { body: { data }, params: {}, query: {}, headers: {}, auth: null, tenant, secrets: new Map(), results: {}, fullAccess: true, events }
+}
+
+function entryOf ({ auth, ip }: Publisher, tenant: ScopeTenant | null, table: Table, text: string): AuditEntry {
+  const id = idOf(table, text)
+  return {
+    tenant: tenant?.id ?? '',
+    action: 'publish.entity',
+    actor: actorOf({ auth, ip, tenant }),
+    target: id === undefined ? table.name : `${table.name}:${id}`,
+    details: { table: table.name },
+    at: new Date()
+  }
+}
+
+/** The key of the record; undefined where it has several columns, or none, or is a number that JavaScript cannot hold. */
+function idOf (table: Table, text: string): string | undefined {
+  const [key, ...others] = keyColumns(table)
+  const record: unknown = JSON.parse(text)
+  if (key === undefined || others.length > 0 || !isRecord(record)) return undefined
+  const id = record[key]
+  return typeof id === 'string' || (typeof id === 'number' && Number.isSafeInteger(id)) ? String(id) : undefined
+}
+
+function answerOf (table: string, record: string): string {
+  return `{"success":true,"table":${JSON.stringify(table)},"data":${record}}`
+}
+
+function viewFault ({ name }: Table): TenantryError {
+  return invalidInput('/body/table', `"${name}" is a view: its rows can only be read`, 'readOnly')
+}
+
+function refusal (details: readonly ErrorDetail[], extras: Readonly<Record<string, unknown>> = {}): TenantryError {
+  return failure('validationFailed', { extras: { details: details.slice(0, maxDetails), ...extras } })
+}
