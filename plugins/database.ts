@@ -3,6 +3,7 @@
  * in what tenants own, on this server and on others. A service plugin (fp).
  * It connects while it registers: an app whose database is down does not start.
  */
+import type {} from './stop.js'
 import type { FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Engine } from '../lib/database/engine.js'
@@ -30,6 +31,8 @@ export async function database (app: FastifyInstance, options: DatabaseOptions):
   app.decorate('db', engine.kysely)
   app.decorate('events', engine.events)
   app.addHook('onClose', () => engine.close())
+  // Whoever waits for a statement until then gets an error, and nobody holds the stop up.
+  if (app.hasDecorator('stopping')) app.stopping.overdue.addEventListener('abort', () => { engine.close().catch((err: unknown) => app.log.warn({ err }, 'the database could not be closed in order')) })
   await engine.listen()
 }
 

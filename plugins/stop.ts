@@ -16,6 +16,7 @@ import { failure } from '../lib/errors.js'
 import { requireWhole } from './requirement.js'
 
 const lingering = 500 // ms for refusals to arrive, before connections that send nothing are cut off
+const endingMs = 200 // for what is left after that: jobs are handed back, and what is in memory is written
 const longestDelay = 300_000 // ms
 
 declare module 'fastify' {
@@ -31,6 +32,8 @@ declare module 'fastify' {
 export interface Stopping {
   /** Aborted when the app begins to stop. `whenStopping` listens to it, and works without this plugin too. */
   readonly signal: AbortSignal
+  /** Aborted when the time is over and the app has not closed: what is still waited for, a database that hangs say, is to be given up. */
+  readonly overdue: AbortSignal
   /** The stop, under way or to come, has no delay. */
   skipDelay (): void
 }
@@ -50,9 +53,11 @@ export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 900
   const inFlight = new Set<ServerResponse>()
   const begun = new AbortController()
   const hurried = new AbortController()
+  const overdue = new AbortController()
+  let timer: NodeJS.Timeout | undefined
   let refuses = false
   let whenIdle = () => {}
-  app.decorate('stopping', { signal: begun.signal, skipDelay: () => hurried.abort() })
+  app.decorate('stopping', { signal: begun.signal, overdue: overdue.signal, skipDelay: () => hurried.abort() })
 
   function release (this: ServerResponse): void {
     inFlight.delete(this)
@@ -75,12 +80,16 @@ export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 900
   // and, other than `preClose`, without a time-out of its own.
   app.addHook('onReady', async () => { app.addHook('onClose', drain) })
 
+  // Of those of all plugins the last.
+  app.addHook('onClose', async () => { clearTimeout(timer) })
+
   async function drain (): Promise<void> {
     begun.abort()
     for (const response of inFlight) lastOfItsConnection(response)
     const { server } = app
     if (server.listening && delayMs > 0) await sleep(delayMs, undefined, { signal: hurried.signal }).catch(() => {})
     refuses = true
+    timer = setTimeout(() => overdue.abort(), timeoutMs + endingMs).unref()
     if (!server.listening) return
     const closed = new Promise<void>((resolve) => { server.once('close', resolve) })
     const inTime = await endsWithin(new Promise<void>((resolve) => {

@@ -3,9 +3,12 @@ import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
+import { sql } from 'kysely'
 import conventions from '../../plugins/conventions.js'
+import database from '../../plugins/database.js'
 import stop, { serverOptions, type StopOptions } from '../../plugins/stop.js'
 import { whenStopping } from '../../plugins/when-stopping.js'
+import { postgresDatabase } from '../helpers/postgres.js'
 
 interface Answer {
   readonly status: number | undefined
@@ -195,4 +198,19 @@ t.test('a delay that is none is refused', async (t) => {
     app.register(stop, { delayMs })
     await t.rejects(async () => { await app.ready() }, { message: `delayMs is ${delayMs}: expected a whole number from 0 to 300000` })
   }
+})
+
+t.test('what waits for a database that does not answer is given up when the time is over', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const app = Fastify()
+  app.register(stop, { timeoutMs: 100 })
+  app.register(database, { provider: 'postgres', postgres: { connectionString, pool: { statementTimeoutMs: 600_000 } } })
+  let written: unknown
+  app.register(async (app) => {
+    // As figures in memory are written.
+    app.addHook('onClose', async () => { written = await sql`select pg_sleep(600)`.execute(app.db).catch((error: unknown) => error) })
+  })
+  await app.ready()
+  await app.close()
+  t.match(written, { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
 })
