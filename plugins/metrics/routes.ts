@@ -1,11 +1,14 @@
 /** `GET /metrics` (DESIGN 11). A route group: it registers an endpoint and decorates nothing. Needs the plugins metrics and auth. */
 import type {} from '../auth/index.js'
 import type {} from './index.js'
+import type {} from '../openapi/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type } from 'typebox'
 import conventions, { errorResponses } from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
+
+const refusals = [401, 403, 429, 500, 503] as const
 
 export async function metricsRoutes (app: FastifyInstance): Promise<void> {
   requireDecorator(app, 'metrics', 'metrics', 'metrics', 'metricsRoutes')
@@ -16,14 +19,19 @@ export async function metricsRoutes (app: FastifyInstance): Promise<void> {
   let writing: Promise<string> | null = null
 
   app.get('/metrics', {
-    config: { access: 'platform-admin' },
-    schema: {
-      tags: ['System'],
-      summary: 'Figures of this server for Prometheus',
-      description: 'In the text format 0.0.4 of Prometheus. Figures that the database is asked for are asked for once in 5 seconds, and left out where it does not answer within one.',
-      produces: ['text/plain'],
-      response: { 200: Type.String(), ...errorResponses(401, 403, 429, 500, 503) }
-    }
+    config: {
+      access: 'platform-admin',
+      // Its answer is text, and its errors are not.
+      openapi: {
+        tags: ['System'],
+        summary: 'Figures of this server for Prometheus',
+        description: 'In the text format 0.0.4 of Prometheus. Figures that the database is asked for are asked for once in 5 seconds, and left out where it does not answer within one.',
+        produces: ['text/plain'],
+        response: { 200: Type.String() },
+        errors: [...refusals]
+      }
+    },
+    schema: { response: errorResponses(...refusals) }
   }, async (_request, reply) => {
     reply.header('content-type', metrics.contentType).header('cache-control', 'no-store')
     // Whoever asks while they are written down gets the same.

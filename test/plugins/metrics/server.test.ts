@@ -70,6 +70,14 @@ t.test('what a server tells', async (t) => {
     t.strictSame(['not-an-id', 'quoted', 'none/of', '/two', '/one', apiKey].filter((word) => text.includes(word)), [], 'nothing that a caller sent')
   })
 
+  await t.test('the documentation says that it is text, and its errors are JSON', async (t) => {
+    const { responses } = (await app.inject('/doc')).json().paths['/metrics'].get
+    t.strictSame(Object.keys(responses['200'].content), ['text/plain'])
+    const statuses = Object.keys(responses)
+    t.ok(['401', '403', '429', '503'].every((status) => statuses.includes(status)), statuses.join())
+    t.strictSame(statuses.filter((status) => status !== '200' && Object.hasOwn(Object(responses[status].content), 'text/plain')), [])
+  })
+
   await t.test('the same for the key of the platform, and to several who ask at once', async (t) => {
     const answers = await Promise.all(Array.from({ length: 5 }, () => app.inject({ url: '/metrics', headers: { 'x-api-key': apiKey } })))
     t.strictSame(answers.map(({ statusCode }) => statusCode), [200, 200, 200, 200, 200])
