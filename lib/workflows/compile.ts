@@ -7,6 +7,7 @@ import type { Surroundings, WorkflowContext } from './context.js'
 import type { CompiledCallback, CompiledWorkflow, WorkflowDefinition } from './types.js'
 import { checkStepBounds, withBoundedFaults } from '../compiler/bounds.js'
 import { compileCopies } from '../compiler/copies.js'
+import { faultOfUrl } from '../compiler/outbound-webhook.js'
 import { compileQuery } from '../compiler/query/index.js'
 import { checkMembers } from '../compiler/query/operation.js'
 import { unique } from '../compiler/query/table-use.js'
@@ -115,11 +116,12 @@ function compileCallback (callback: Callback | undefined, pointer: string, { tem
   const address = compileTemplate(url, at, templates)
   const signing = secret === undefined ? null : compileTemplate(secret, `${pointer}/secret`, templates)
   references.push(...address.references, ...signing?.references ?? [])
-  if (!hasTemplate(url) && !isCallbackUrl(url)) faults.add(at, 'expected an address that begins with http:// or https://')
+  const fault = hasTemplate(url) ? null : faultOfCallbackUrl(url)
+  if (fault !== null) faults.add(at, fault)
   return Object.freeze({ url: address, secret: signing, copies: compileCopies(callback, templates), trusted: origin === 'platform' && address.constant })
 }
 
-/** It is an address that the end of a run can be told to. */
-export function isCallbackUrl (url: string): boolean {
-  return url.length <= maxCallbackUrl && /^https?:\/\//i.test(url) && URL.canParse(url)
+/** Why the end of a run cannot be told there; null where it can. */
+export function faultOfCallbackUrl (url: unknown): string | null {
+  return typeof url === 'string' && url.length > maxCallbackUrl ? `expected at most ${maxCallbackUrl} characters` : faultOfUrl(url)
 }

@@ -7,7 +7,7 @@ import type { CompiledCallback } from '../../lib/workflows/types.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { HeldRun, RunEnd, RunStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
-import { isCallbackUrl } from '../../lib/workflows/index.js'
+import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
 import { Interrupted } from './journal.js'
 import { throughOutages } from './outage.js'
 
@@ -64,8 +64,8 @@ export function addressOf (callback: CompiledCallback, scope: Scope, log: Fastif
   }
   const url = callback.url.evaluate(scope)
   const secret = callback.secret === null ? null : callback.secret.evaluate(scope)
-  if (typeof url !== 'string' || !isCallbackUrl(url)) {
-    log.warn('the end of a workflow is told to nobody: `webhookOnComplete` is no address')
+  if (typeof url !== 'string' || faultOfCallbackUrl(url) !== null) {
+    log.warn('the end of a workflow is told to nobody: `webhookOnComplete` is no address that can be called')
     return null
   }
   if (secret !== null && (typeof secret !== 'string' || secret === '' || secret.includes('{{'))) {

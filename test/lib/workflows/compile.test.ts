@@ -69,6 +69,8 @@ test('what else of a route would do nothing beside its workflow is refused', asy
     [route({}), /\/workflow: the workflow does nothing/],
     [route({ steps, ref: 'x' }), /\/workflow\/steps: `ref` names a workflow/],
     [route({ steps, async: true }, { response: { a: 1 } }), /\/response: the answer of an asynchronous workflow comes before its result/],
+    [route({ steps, async: true, webhookOnComplete: 'https://user:pass@a/b' }), /\/webhookOnComplete: a URL with a user or password is refused/],
+    [route({ steps, async: true, webhookOnComplete: { url: 'ftp://a/b' } }), /\/webhookOnComplete\/url: expected an http or https URL/],
     [route({ steps, webhookOnComplete: 'https://a/b' }), /\/webhookOnComplete: a workflow that is not `async`/],
     [route({ steps, input: { key: '{{secret:x}}' } }), /\/workflow\/input\/key: .*a secret cannot be used/],
     [route({ steps: [{ ...one, condition: 'headers.authorization != null' }], async: true }), /cannot read the header authorization/],
