@@ -60,6 +60,8 @@ function parameterObject (place: 'path' | 'query' | 'header', name: string, sche
     name,
     ...(typeof description === 'string' && { description }),
     required,
+    // `filter[title]=...`; without a style its members would be parameters of their own.
+    ...(place === 'query' && rest['type'] === 'object' && { style: 'deepObject', explode: true }),
     schema: toSchemaObject(rest, names)
   }
 }

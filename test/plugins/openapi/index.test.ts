@@ -31,7 +31,7 @@ function createApp (documentation: Documentation | (() => Documentation) = {}): 
       schema: {
         tags: ['Articles'],
         summary: 'List articles',
-        querystring: { type: 'object', properties: { limit: { type: 'integer', minimum: 0, description: 'Rows.' } }, required: ['limit'] },
+        querystring: { type: 'object', properties: { limit: { type: 'integer', minimum: 0, description: 'Rows.' }, filter: { type: 'object' } }, required: ['limit'] },
         response: { 200: { description: 'A page', type: 'array', items: { $ref: 'Article#' } } }
       }
     }, async () => [])
@@ -79,7 +79,7 @@ t.test('every route is there, with the parameters of its path, and what is inter
   t.same(Object.keys(paths['/plain']), ['get', 'post'])
   t.match(paths['/articles/{id}'].put.parameters[0], { in: 'path', name: 'id', required: true, description: 'Which.', schema: { type: 'string', format: 'uuid' } })
   t.match(paths['/articles/{id}/reviews/{review}'].delete.parameters, [{ in: 'path', name: 'id', required: true }, { in: 'path', name: 'review', required: true }])
-  t.match(paths['/articles'].get.parameters, [{ in: 'query', name: 'limit', required: true, schema: { type: 'integer', minimum: 0 } }, { $ref: '#/components/parameters/TenantId' }])
+  t.match(paths['/articles'].get.parameters, [{ in: 'query', name: 'limit', required: true, schema: { type: 'integer', minimum: 0 } }, { in: 'query', name: 'filter', style: 'deepObject', explode: true }, { $ref: '#/components/parameters/TenantId' }])
 })
 
 t.test('operation ids are unique, and tags are listed', async (t) => {
