@@ -37,7 +37,7 @@ export interface Dispatcher {
   wake (): void
   /** Takes no more. */
   drain (): void
-  /** Waits for attempts under way until the deadline, in milliseconds since 1970; then ends them, and hands them back. */
+  /** Waits for attempts under way until the deadline, of `performance.now()`; then ends them, and hands them back. */
   stop (deadline: number): Promise<void>
 }
 
@@ -140,7 +140,7 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
         await Promise.all([fanning.ended(), taking.ended()])
         await Promise.all([...running.values()].map(({ done }) => done))
       }
-      await endsWithin(finished(), deadline - Date.now())
+      await endsWithin(finished(), deadline - performance.now())
       const left = [...running.keys()]
       ending.abort()
       if (left.length === 0) return

@@ -89,12 +89,12 @@ export async function webhooks (app: FastifyInstance, options: WebhooksOptions):
   // What it needs may be made by later plugins when the app is ready.
   app.addHook('onReady', async () => { app.ready().then(() => { if (deadline === Infinity) dispatcher?.start() }, () => {}) })
   whenStopping(app, () => {
-    deadline = Date.now() + stopTimeoutMs
+    deadline = performance.now() + stopTimeoutMs
     dispatcher?.drain()
   })
   app.addHook('onClose', async () => {
     for (const end of ends) end()
-    await Promise.all([stopSweeping(), dispatcher?.stop(Math.min(deadline, Date.now() + stopTimeoutMs)), notice?.close()])
+    await Promise.all([stopSweeping(), dispatcher?.stop(Math.min(deadline, performance.now() + stopTimeoutMs)), notice?.close()])
     hearers.close()
     secrets.close()
   })
