@@ -12,9 +12,9 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
-import { createReadiness } from './readiness.js'
+import { createReadiness, type Readiness } from './readiness.js'
 import { publishRoutes } from './routes.js'
-import { createPublishing } from './service.js'
+import { createPublishing, type Publishing } from './service.js'
 
 export async function publish (app: FastifyInstance): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'publish')
@@ -23,9 +23,16 @@ export async function publish (app: FastifyInstance): Promise<void> {
   requireDecorator(app, 'tenants', 'tenancy', 'publish')
   await app.register(conventions)
   const { engine } = app
-  const cache = app.hasDecorator('cache') ? app.cache : null
-  const webhooks = app.hasDecorator('webhooks') ? app.webhooks : null
-  publishRoutes(app, createReadiness({ engine, cache, log: app.log }), createPublishing({ engine, cache, webhooks }))
+  let readiness: Readiness
+  let publishing: Publishing
+  // The plugins that it asks and tells may be registered after this one.
+  app.addHook('onReady', async () => {
+    const cache = app.hasDecorator('cache') ? app.cache : null
+    const webhooks = app.hasDecorator('webhooks') ? app.webhooks : null
+    readiness = createReadiness({ engine, cache, log: app.log })
+    publishing = createPublishing({ engine, cache, webhooks })
+  })
+  publishRoutes(app, () => readiness, () => publishing)
 }
 
 export default fp(publish, { name: 'tenantry-publish', fastify: '5.x', encapsulate: true })

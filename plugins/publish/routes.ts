@@ -59,16 +59,17 @@ const tags = ['Publishing']
 const config = { access: 'platform-admin' } as const
 const refusals = [401, 403, 429, 500, 503] as const
 
-export function publishRoutes (app: FastifyInstance, readiness: Readiness, publishing: Publishing): void {
+/** `readiness`, `publishing`: there when the app is ready. */
+export function publishRoutes (app: FastifyInstance, readiness: () => Readiness, publishing: () => Publishing): void {
   app.post<{ Body: Static<typeof Init> }>('/publish/init', {
     config,
     schema: { tags, summary: 'Which tables there are', description: 'Asks the database itself. Views are told too; tables of the server and of other schemas are not there.', body: Init, response: { 200: Initiated, ...errorResponses(400, ...refusals) } }
-  }, ({ body: { checkTables } }) => publishing.check(checkTables))
+  }, ({ body: { checkTables } }) => publishing().check(checkTables))
 
   app.post('/publish/verify', {
     config,
     schema: { tags, summary: 'Whether a publish would find what it needs', bodyOptional: true, body: Type.Object({}, { additionalProperties: false }), response: { 200: Verified, ...errorResponses(400, ...refusals) } }
-  }, () => readiness.verify())
+  }, () => readiness().verify())
 
   app.post<{ Body: Static<typeof Entity> }>('/publish/entity', {
     config,
@@ -81,7 +82,7 @@ export function publishRoutes (app: FastifyInstance, readiness: Readiness, publi
     }
   }, async (request, reply) => {
     const { body: { table, data }, auth, ip, tenant } = request
-    const text = await publishing.entity({ auth, ip, tenant }, table, data)
+    const text = await publishing().entity({ auth, ip, tenant }, table, data)
     reply.code(201).header('content-type', 'application/json; charset=utf-8')
     return text
   })

@@ -1,12 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import Fastify from 'fastify'
 import { CompiledQuery } from 'kysely'
 import { test } from 'tap'
-import database from '../../../plugins/database.js'
-import publish from '../../../plugins/publish/index.js'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
-import { secretText } from '../../helpers/log-scan.js'
+import { forEachEngine, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 
