@@ -56,8 +56,13 @@ export function tenantFault (names: readonly string[]): ErrorDetail[] {
 
 const maxShown = 63 // characters of a name, as many as a name can have
 
+/** A name as it is told: callers send long ones. */
+export function shown (name: string): string {
+  return name.length > maxShown ? `${name.slice(0, maxShown)}…` : name
+}
+
 function placeOf (name: string): string {
-  return pointerTo('/body/data', name.length > maxShown ? `${name.slice(0, maxShown)}…` : name)
+  return pointerTo('/body/data', shown(name))
 }
 
 /** SQL that makes a table for the record: with an `id` where it has none, and of tenants where it is published for one. */

@@ -16,7 +16,7 @@ import { actorOf, type ActingRequest } from '../audit/actor.js'
 import { writeAudited } from '../audit/audited-write.js'
 import { placed } from '../config-routes/placed.js'
 import { foundTables } from './found.js'
-import { columnFaults, columnsSql, missingColumn, tableFault, tableSql, tenantFault } from './lacking.js'
+import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, tenantFault } from './lacking.js'
 
 /** A platform administrator, and the tenant that X-Tenant-ID names. */
 export interface Publisher extends ActingRequest {
@@ -117,7 +117,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
 
   async function lackingColumns (schema: string, table: Table, lacking: readonly string[], undeclared: readonly string[], data: Values): Promise<TenantryError> {
     if (table.view) return viewFault(table)
-    const extras = { table: table.name, unknown: undeclared.slice(0, maxLacking) }
+    const extras = { table: table.name, unknown: undeclared.slice(0, maxLacking).map(shown) }
     const faults = [...columnFaults(undeclared), ...tenantFault(undeclared)]
     if (faults.length > 0) return refusal(faults, extras)
     const details = lacking.slice(0, maxDetails).map((column) => missingColumn(table, column, !undeclared.includes(column)))

@@ -85,6 +85,12 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(await entity('notes', { title: 'x', slug: 'a' }, acme), { status: 201 })
     t.match(await entity('notes', { title: 'x', slug: 'a' }, acme), { status: 409 })
     t.match(await entity('notes', { title: 'x', slug: 'a' }, { ...ops, 'x-tenant-id': 'globex' }), { status: 201 }, 'unique within a tenant')
+    await run("create function dropped() returns trigger language plpgsql as 'begin return null; end'")
+    await run('create trigger dropped before insert on countries for each row execute function dropped()')
+    const entries = await rows('tenantry.audit_log')
+    t.match(await entity('countries', { code: 'li' }), { status: 400, body: { code: 'TENANTRY_CONSTRAINT_VIOLATED' } }, 'a trigger drops the row')
+    t.equal(await rows('tenantry.audit_log'), entries)
+    await run('drop trigger dropped on countries')
     for (const body of [{ table: 'notes' }, { table: 'notes', data: [] }, { table: 'notes', data: [{ title: 'x' }] }, { table: 1, data: {} }, { table: 'notes', data: {}, sql: 'select 1' }, { data: {} }]) {
       t.match(await post('/publish/entity', body, acme), { status: 400, body: { code: 'TENANTRY_VALIDATION_FAILED' } }, JSON.stringify(body))
     }
@@ -132,6 +138,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       t.notOk(told.body.sql)
     }
     t.match(await entity('a'.repeat(64), {}, acme), { status: 400 })
+    t.ok(JSON.stringify((await entity('notes', { ['x'.repeat(100_000)]: 1, ['y'.repeat(100_000)]: 1 }, acme)).body).length < 2000, 'names that are told are bounded')
     for (const name of ['x"; drop table notes; --', 'a b', 'ctid', 'xmin', 'a'.repeat(64), 'é', '', 'a.b', 'x\u0000']) {
       for (const table of ['notes', 'nowhere']) {
         const told = await entity(table, { [name]: 1 }, acme)
