@@ -88,6 +88,12 @@ export function nearest (word: string, candidates: Iterable<string>): string | u
   return best
 }
 
+/** `, did you mean "x"?`, for the end of a sentence about a name that is not known; empty where no candidate is near. */
+export function meant (word: string, candidates: Iterable<string>): string {
+  const suggestion = nearest(word, candidates)
+  return suggestion === undefined ? '' : `, did you mean "${suggestion}"?`
+}
+
 /** Letters to insert, remove, replace or swap with their neighbour (optimal string alignment); of `enough` or more, not how many. */
 function editDistance (left: string, right: string, enough: number): number {
   let beforeLast: number[] = []

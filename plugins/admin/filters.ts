@@ -5,7 +5,7 @@
 import type { Filter } from '../../lib/config/schema/query.js'
 import type { Column, Table } from '../../lib/database/catalogue.js'
 import { kindOf } from '../../lib/compiler/query/column-value.js'
-import { nearest, pointerTo } from '../../lib/config/faults.js'
+import { meant, pointerTo } from '../../lib/config/faults.js'
 import { Operator } from '../../lib/config/schema/query.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 
@@ -55,8 +55,7 @@ function placeOf (name: string): string {
 function columnOf (table: Table, name: string, at: string): Column {
   const column = table.columns.get(name)
   if (column !== undefined) return column
-  const suggestion = nearest(name, table.columns.keys())
-  throw invalidInput(at, `"${table.name}" has no column of this name${suggestion === undefined ? '' : `, did you mean "${suggestion}"?`}`, 'additionalProperties')
+  throw invalidInput(at, `"${table.name}" has no column of this name${meant(name, table.columns.keys())}`, 'additionalProperties')
 }
 
 const operators: ReadonlyMap<string, Operator> = new Map(Operator.enum.map((name) => [name, name]))
@@ -70,6 +69,11 @@ function partsOf (text: string, at: string): { operator: Operator, negated: bool
     throw invalidInput(at, `must be an operator, a dot and a value, such as "eq.5" or "not.like.a%"; operators are ${[...operators.keys()].join(', ')}`, 'pattern')
   }
   return { operator, negated: not !== undefined, value }
+}
+
+/** Whether it is one, wherever it stands. */
+export function isFilter (text: unknown): boolean {
+  return typeof text === 'string' && operators.has(form.exec(text)?.[2] ?? '')
 }
 
 const words: ReadonlyMap<string, boolean | null> = new Map([['null', null], ['true', true], ['false', false]])

@@ -2,14 +2,18 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify'
 import type { Caller, Entities } from './service.js'
 import { Type, type Static } from 'typebox'
+import { pointerTo } from '../../lib/config/faults.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
+import { errorSchema } from '../conventions/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
 import { tenantOf } from '../tenancy/required.js'
+import { isFilter } from './filters.js'
 
 const maxText = 1000 // characters of `select` and of `order`
 const maxId = 1024 // characters
+const maxShown = 100 // characters of a name that a caller sent
 
 const Table = Type.String({ minLength: 1, description: 'A table of the application.' })
 const Tables = Type.Object({ table: Table })
@@ -34,6 +38,18 @@ const Removal = Type.Object({
 const Entity = Type.Record(Type.String(), Type.Unknown(), { description: 'A row: its columns, and what `select` embeds.' })
 const Removed = Type.Object({ success: Type.Boolean(), softDeleted: Type.Optional(Type.Boolean({ description: 'The row was marked as deleted; absent where it was removed.' })) })
 const Restored = Type.Object({ success: Type.Boolean(), data: Entity })
+
+const { $id: _, ...error } = errorSchema
+const conflict = {
+  ...error,
+  description: 'The row, or its table, is in no state for it.',
+  properties: {
+    ...error.properties,
+    sql: { type: 'string', description: 'What gives the table the columns that mark rows as deleted, where it lacks them.' },
+    table: { type: 'string', description: 'The table whose rows refer to this one, where they are in the way.' },
+    columns: { type: 'array', items: { type: 'string' }, description: 'The columns by which they do.' }
+  }
+}
 
 const tags = ['Admin']
 const toRead = { access: 'tenant-admin', permission: 'entities:read' } as const
@@ -71,7 +87,7 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
       description: `${whose} 409 where the table has no columns to mark rows with, or rows of another table refer to this one and are in the way.`,
       params: Row,
       querystring: Removal,
-      response: { 200: Removed, ...errorResponses(...refusals, 409) }
+      response: { 200: Removed, ...errorResponses(...refusals), 409: conflict }
     }
   }, async (request, reply) => {
     const { params: { table, id }, query: { hard, softDelete } } = request
@@ -84,11 +100,11 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
     schema: {
       tags,
       summary: 'Restore a row that is marked as deleted',
-      description: `${whose} 409 where it is not marked as deleted.`,
+      description: `${whose} 409 where it is not marked as deleted, or another row has taken its place under a unique index.`,
       params: Row,
       bodyOptional: true,
       body: Type.Object({}, { additionalProperties: false }),
-      response: { 200: Restored, ...errorResponses(...refusals, 409) }
+      response: { 200: Restored, ...errorResponses(...refusals), 409: conflict }
     }
   }, async (request, reply) => json(reply, await entities().restore(callerOf(request), request.params.table, request.params.id)))
 }
@@ -115,11 +131,13 @@ const gatherFilters: preValidationHookHandler = (request, _reply, done) => {
   const filters: [string, unknown][] = []
   for (const [name, value] of Object.entries(Object(request.query))) {
     const column = filterName.exec(name)?.[1]
-    if (column === undefined) others.push([name, value])
-    else filters.push([column, value])
+    if (column !== undefined) filters.push([column, value])
+    else if (name === 'filter') return done(invalidInput('/query/filter', 'must name its column: `filter[column]=operator.value`', 'type'))
+    // PostgREST has filters so.
+    else if (isFilter(value)) return done(invalidInput(pointerTo('/query', name.slice(0, maxShown)), 'is not a known field: a filter is written `filter[column]=operator.value`', 'additionalProperties'))
+    else others.push([name, value])
   }
   if (filters.length > 0) others.unshift(['filter', Object.fromEntries(filters)])
-  // A `filter` without a column stays in its place, and is refused.
   request.query = Object.fromEntries(others)
   done()
 }

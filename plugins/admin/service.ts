@@ -2,16 +2,17 @@
 import type { Query } from '../../lib/config/schema/query.js'
 import type { Scope, ScopeTenant } from '../../lib/compiler/types.js'
 import type { AuditAction, AuditEntry } from '../../lib/audit.js'
-import type { Engine, Session } from '../../lib/database/engine.js'
+import type { Engine } from '../../lib/database/engine.js'
 import type { Table } from '../../lib/database/catalogue.js'
 import type { CacheStore } from '../cache/store.js'
 import type { Tenants } from '../tenancy/service.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
-import { auditStatement, writeAudit } from '../../lib/audit.js'
+import { writeAudit } from '../../lib/audit.js'
 import { everyTenant } from '../../lib/database/connections.js'
-import { failure, isFailure } from '../../lib/errors.js'
+import { failure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
+import { writeAudited, type AuditedWrite } from '../audit/audited-write.js'
 import { requireActive } from '../tenancy/tenant.js'
 import { readFilters } from './filters.js'
 import { readOrder } from './order.js'
@@ -112,27 +113,9 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
     return owner
   }
 
-  /** The statement and its audit entry in one transaction of the row's owner; then whoever keeps or hears of rows is told. */
-  async function write (owner: ScopeTenant | null, { compiled, bound }: Asked, events: boolean, entry: AuditEntry, missing: (session: Session) => Promise<Error>): Promise<string> {
-    const tenant = owner?.id ?? ''
-    const written = async (): Promise<void> => { await cache?.invalidate(tenant, compiled.writes) }
-    try {
-      const text = await engine.transaction({ tenantId: owner?.id ?? null }, async (session) => {
-        const text = await session.text(bound.statement, bound.values)
-        if (text === null) throw await missing(session)
-        const { text: audit, values } = auditStatement([entry])
-        await session.rows({ text: audit }, values)
-        return text
-      })
-      await written()
-      return text
-    } catch (error) {
-      // The connection was lost: the database may have committed all the same.
-      if (isFailure(error, 'databaseUnavailable')) await written()
-      throw error
-    } finally {
-      if (events) webhooks?.wake()
-    }
+  /** Writes as the row's owner. */
+  function write (owner: ScopeTenant | null, { compiled, bound }: Asked, events: boolean, entry: AuditEntry, missing: AuditedWrite['missing']): Promise<string> {
+    return writeAudited({ engine, cache, webhooks }, { tenant: owner?.id ?? null, compiled, bound, events, entry: () => entry, missing })
   }
 
   async function hears (owner: ScopeTenant | null): Promise<boolean> {
@@ -181,7 +164,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
     async remove (caller, name, id, hard) {
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       requireWritable(table)
-      if (!hard) requireSoftDelete(table)
+      if (!hard) requireSoftDelete(engine.catalogue.schema, table, '. Use ?hard=true to delete for good')
       keyOf(table)
       const owner = await ownerOf(caller, table, id, hard)
       const events = await hears(owner)
@@ -198,7 +181,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
     async restore (caller, name, id) {
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       requireWritable(table)
-      requireSoftDelete(table)
+      requireSoftDelete(engine.catalogue.schema, table)
       keyOf(table)
       const owner = await ownerOf(caller, table, id, true)
       const events = await hears(owner)

@@ -1,6 +1,7 @@
 /** What a table must be for what is done with its rows, and what is told where it is not. */
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
 import { keyColumns } from '../../lib/compiler/query/row-key.js'
+import { meant } from '../../lib/config/faults.js'
 import { ColumnsError } from '../../lib/database/failures.js'
 import { identifier } from '../../lib/database/sql.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
@@ -11,8 +12,9 @@ import { isSeen, type Reach } from './views.js'
 /** The table of that name. One that is not there, and one that somebody of this reach may not know, are the same `notFound`. */
 export function tableOf ({ tables }: Catalogue, name: string, reach: Reach): Table {
   const table = tables.get(name)
-  if (table === undefined || !isSeen(table, reach)) throw failure('notFound', { message: 'There is no table of this name' })
-  return table
+  if (table !== undefined && isSeen(table, reach)) return table
+  const seen = [...tables.values()].filter((other) => isSeen(other, reach))
+  throw failure('notFound', { message: `There is no table of this name${meant(name, seen.map(({ name }) => name))}` })
 }
 
 /** The one column that tells rows of a tenant apart; throws `validationFailed` for a table whose rows no single value names. */
@@ -30,15 +32,15 @@ export function requireWritable ({ name, view }: Table): void {
 
 const marks = { deleted: 'boolean', deleted_at: 'timestamptz' } as const
 
-/** Throws `stateConflict`, with what would change it, for a table whose rows cannot be marked as deleted. */
-export function requireSoftDelete (table: Table): void {
+/** Throws `stateConflict`, with what would change it, for a table whose rows cannot be marked as deleted; `otherwise` is what can be done without. */
+export function requireSoftDelete (schema: string, table: Table, otherwise = ''): void {
   if (table.softDelete) return
   const missing = Object.entries(marks).filter(([name]) => !table.columns.has(name))
-  if (missing.length === 0) throw failure('stateConflict', { message: `Rows of "${table.name}" cannot be marked as deleted: its columns are not "deleted" (boolean) and "deleted_at" (timestamptz). Use ?hard=true to delete them for good` })
+  if (missing.length === 0) throw failure('stateConflict', { message: `Rows of "${table.name}" cannot be marked as deleted: its columns are not "deleted" (boolean) and "deleted_at" (timestamptz)${otherwise}` })
   const columns = missing.map(([name, type]) => `add column ${identifier(name)} ${type}${type === 'boolean' ? ' not null default false' : ''}`).join(', ')
-  const sql = `alter table ${identifier(table.name)} ${columns}`
+  const sql = `alter table ${identifier(schema)}.${identifier(table.name)} ${columns}`
   throw failure('stateConflict', {
-    message: `Rows of "${table.name}" cannot be marked as deleted: it lacks ${missing.map(([name, type]) => `"${name}" (${type})`).join(' and ')}. Declare it with "softDelete": true and migrate (tenantry migrate, or POST /migration/apply), or run: ${sql}. Use ?hard=true to delete for good`,
+    message: `Rows of "${table.name}" cannot be marked as deleted: it lacks ${missing.map(([name, type]) => `"${name}" (${type})`).join(' and ')}. Declare it with "softDelete": true and migrate (tenantry migrate, or POST /migration/apply), or run: ${sql}${otherwise}`,
     extras: { sql }
   })
 }

@@ -13,7 +13,20 @@ export const errorSchema = {
     error: { type: 'string', description: 'The short name of the status.' },
     message: { type: 'string', description: 'What is wrong, and what to do about it.' },
     code: { type: 'string', description: 'The stable code of the error: `TENANTRY_...`.' },
-    requestId: { type: 'string', description: "The request's id in the log." }
+    requestId: { type: 'string', description: "The request's id in the log." },
+    details: {
+      type: 'array',
+      description: 'Each fault, where single ones can be told.',
+      items: {
+        type: 'object',
+        properties: {
+          path: { type: 'string', description: 'A JSON Pointer to its place: `/body/title`.' },
+          message: { type: 'string', description: 'What was expected.' },
+          keyword: { type: 'string', description: 'The rule that was broken.' }
+        },
+        required: ['path', 'message', 'keyword']
+      }
+    }
   },
   required: ['error', 'message', 'code', 'requestId'],
   additionalProperties: true

@@ -6,7 +6,7 @@ import type { Table } from '../../lib/database/catalogue.js'
 import type { ColumnDefinition, TableDefinition } from '../../lib/config/schema/table.js'
 import type { ErrorDetail } from '../../lib/validation-detail.js'
 import { formOf } from '../../lib/compiler/query/text-form.js'
-import { nearest, pointerTo } from '../../lib/config/faults.js'
+import { meant, pointerTo } from '../../lib/config/faults.js'
 import { wantedTables, type WantedTable } from '../../lib/database/declared-tables.js'
 import { noSecurity, policyStatements } from '../../lib/database/migrations/policies.js'
 import { difference, type TableContext } from '../../lib/database/migrations/tables.js'
@@ -44,8 +44,7 @@ function columnFault (name: string): string | undefined {
 
 /** A column that the table has not, with the one that may be meant. */
 export function missingColumn ({ name: table, columns }: Table, name: string, declared: boolean): ErrorDetail {
-  const suggestion = declared ? undefined : nearest(name, columns.keys())
-  return { path: placeOf(name), message: `"${table}" has no column of this name${declared ? ', which is declared and not made' : suggestion === undefined ? '' : `, did you mean "${suggestion}"?`}`, keyword: 'additionalProperties' }
+  return { path: placeOf(name), message: `"${table}" has no column of this name${declared ? ', which is declared and not made' : meant(name, columns.keys())}`, keyword: 'additionalProperties' }
 }
 
 /** A column that would make every row of a table somebody's is none to add in passing. */

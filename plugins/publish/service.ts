@@ -7,7 +7,7 @@ import type { CacheStore } from '../cache/store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { compileQuery } from '../../lib/compiler/query/index.js'
 import { keyColumns } from '../../lib/compiler/query/row-key.js'
-import { FaultList } from '../../lib/config/faults.js'
+import { FaultList, meant } from '../../lib/config/faults.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
@@ -110,7 +110,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     if (faults.length > 0) return refusal(faults)
     if (undeclared.length > maxLacking) return failure('notFound', { message: `There is no table "${name}", and for more than ${maxLacking} columns no SQL is proposed: declare it under \`tables\``, extras: { table: name } })
     return failure('notFound', {
-      message: `There is no table "${name}": look through the SQL in \`sql\`, whose types go by the values, and run it; or declare the table under \`tables\` and migrate`,
+      message: `There is no table "${name}"${meant(name, known.keys()) || '.'} To make one, look through the SQL in \`sql\`, whose types go by the values, and run it; or declare the table under \`tables\` and migrate`,
       extras: { table: name, sql: tableSql(schema, name, data, tenant !== null) }
     })
   }

@@ -107,6 +107,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(await entity('pages', data, acme), { status: 201, body: { data: { tenant_id: 'acme', id: data.id, views: 3_000_000_000, price: 1.5, tags: ['a'], sizes: [1, 2], more: { a: 1 }, empty: null } } }, 'at once')
     t.match(await run("select relrowsecurity, relforcerowsecurity from pg_class where oid = 'pages'::regclass"), [{ relrowsecurity: true, relforcerowsecurity: true }])
 
+    t.match((await entity('note', { title: 'x' }, acme)).body.message, /did you mean "notes"\?/)
     const platforms = await entity('banners', { text: 'Hello' })
     t.match(platforms.body.sql, /"id" uuid default gen_random_uuid\(\) not null[^]*primary key \("id"\)/)
     t.notMatch(platforms.body.sql, /tenant_id|policy/)
