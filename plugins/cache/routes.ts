@@ -40,7 +40,7 @@ const KeysQuery = Type.Object({
 
 const Keys = Type.Object({
   tenant: Type.Union([Type.String(), Type.Null()], { description: "Whose they are; null for the platform's own." }),
-  keys: Type.Array(Type.String(), { description: 'In no order. A key begins with `f` where it is of callers who get all fields, else with `r`; tenant, method, path, query string and what else the answer is made from follow. A long one is its SHA-256.' })
+  keys: Type.Array(Type.String(), { description: 'In no order. A key begins with 16 characters that stand for what the document says of the route; then comes `f` where it is of callers who get all fields, else `r`; then tenant, method, path, query string and what else the answer is made from. Of a long one all after the first 16 is its SHA-256.' })
 })
 
 const KeyParams = Type.Object({ key: Type.String({ minLength: 1, description: 'As it is listed, percent-encoded.' }) })

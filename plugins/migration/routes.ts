@@ -54,6 +54,6 @@ export function migrationRoutes (app: FastifyInstance, service: MigrationService
 
   app.post('/migration/apply', {
     config,
-    schema: { tags, summary: 'Apply what the database lacks', response: { 200: Applied, ...errorResponses(...refusals, 409) } }
+    schema: { tags, summary: 'Apply what the database lacks', bodyOptional: true, body: Type.Object({}, { additionalProperties: false }), response: { 200: Applied, ...errorResponses(400, ...refusals, 409) } }
   }, async (request) => ({ success: true, applied: await service.apply(actorOf(request)) }))
 }

@@ -73,6 +73,8 @@ export async function webhookRoutes (app: FastifyInstance): Promise<void> {
       summary: 'Sends an event again',
       description: 'Under the same `webhook-id`, at once, and again for 24 hours where it fails. One that waits for an earlier one of the same entity goes on waiting.',
       params: Params,
+      bodyOptional: true,
+      body: Type.Object({}, { additionalProperties: false }),
       response: { 202: Accepted, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
     }
   }, async (request, reply) => {
