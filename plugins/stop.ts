@@ -8,11 +8,12 @@
  * connections there are not waited for either.
  */
 import type { FastifyInstance } from 'fastify'
-import type { Server, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import fp from 'fastify-plugin'
 import { endsWithin } from '../lib/ends-within.js'
 import { failure } from '../lib/errors.js'
+import { whenEnded } from './request-end.js'
 import { requireWhole } from './requirement.js'
 
 const lingering = 500 // ms for refusals to arrive, before connections that send nothing are cut off
@@ -36,6 +37,8 @@ export interface Stopping {
   readonly overdue: AbortSignal
   /** The stop, under way or to come, has no delay. */
   skipDelay (): void
+  /** Plugins close when this has ended, too: for what uses them beside requests. Told when the stop begins, see `whenStopping`. */
+  until (work: Promise<void>): void
 }
 
 export interface StopOptions {
@@ -54,15 +57,16 @@ export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 900
   const begun = new AbortController()
   const hurried = new AbortController()
   const overdue = new AbortController()
+  const works: Array<Promise<void>> = []
   let timer: NodeJS.Timeout | undefined
   let refuses = false
   let whenIdle = () => {}
-  app.decorate('stopping', { signal: begun.signal, overdue: overdue.signal, skipDelay: () => hurried.abort() })
+  app.decorate('stopping', { signal: begun.signal, overdue: overdue.signal, skipDelay: () => hurried.abort(), until: (work) => { works.push(work) } })
 
-  function release (this: ServerResponse): void {
-    inFlight.delete(this)
+  whenEnded(app, (_request, { raw }) => {
+    inFlight.delete(raw)
     if (inFlight.size === 0) whenIdle()
-  }
+  })
 
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = reply
@@ -70,9 +74,8 @@ export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 900
       if (refuses || request.routeOptions.config.probe === true) throw failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } })
       lastOfItsConnection(raw)
     }
-    inFlight.add(raw)
-    // 'close' comes after an answer and after an abort alike.
-    raw.once('close', release)
+    // Its caller may have left while a hook before this one took its time.
+    if (!raw.destroyed) inFlight.add(raw)
     done()
   })
 
@@ -85,6 +88,10 @@ export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 900
 
   async function drain (): Promise<void> {
     begun.abort()
+    await Promise.allSettled([endServing(), ...works])
+  }
+
+  async function endServing (): Promise<void> {
     for (const response of inFlight) lastOfItsConnection(response)
     const { server } = app
     if (server.listening && delayMs > 0) await sleep(delayMs, undefined, { signal: hurried.signal }).catch(() => {})
@@ -99,19 +106,18 @@ export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 900
     if (!inTime) app.log.warn(`${inFlight.size} requests were cut off: they did not finish within ${timeoutMs} ms`)
     // Connections that have been opened are accepted, and requests on them and on kept ones read and refused.
     for (let turns = 0; turns < 3; turns++) await turn()
-    cutOff(server, inTime ? lingering : 0, closed)
+    // Another process may have the port from now on, whatever else is waited for.
+    server.close()
+    if (await endsWithin(closed, inTime ? lingering : 0)) return
+    server.closeAllConnections()
+    // Those that are no longer HTTP end with the plugins that have them.
+    await endsWithin(closed, lingering)
   }
 }
 
 /** Node ends the connection after the answer, and says so in it, where its headers are not sent yet. */
 function lastOfItsConnection (response: ServerResponse): void {
   response.shouldKeepAlive = false
-}
-
-/** Destroys what is left of the connections after a while, unless the server has closed by then. */
-function cutOff (server: Server, afterMs: number, closed: Promise<void>): void {
-  const timer = setTimeout(() => server.closeAllConnections(), afterMs)
-  closed.finally(() => clearTimeout(timer))
 }
 
 export default Object.assign(fp(stop, { name: 'tenantry-stop', fastify: '5.x' }), { serverOptions })

@@ -55,9 +55,8 @@ export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerT
   let status = (): QueueStatus => ({ workers: 0, running: 0, working: true })
   app.decorate('queue', { names, status: () => status(), endpointsOf, define, send, sendWith, every })
 
-  let deadline = Infinity
-  let drain = () => {}
-  let stop = async () => {}
+  let isStopping = false
+  let stop = async (_deadline: number) => {}
   app.addHook('onReady', async () => {
     service.seal()
     if (service.tasks.size === 0 || workers === 0) return
@@ -66,7 +65,7 @@ export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerT
   })
 
   function start (): void {
-    if (deadline !== Infinity) return
+    if (isStopping) return
     const worker = createWorker({ store, tasks: service.tasks, workers, log })
     wake = worker.wake
     status = () => ({ workers, running: worker.running, working: worker.working })
@@ -74,19 +73,18 @@ export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerT
     worker.start()
     const stopPeriods = startPeriods(service, log)
     const stopSweeping = everyHour(() => store.sweep(), (err) => log.warn({ err }, 'jobs that ended long ago could not be swept; it is tried again'))
-    drain = worker.drain
-    stop = async () => {
+    stop = async (deadline) => {
       for (const end of ends) end()
       await Promise.all([stopPeriods(), stopSweeping(), worker.stop(deadline)])
     }
   }
 
-  // While requests in flight finish no more jobs begin.
-  whenStopping(app, () => {
-    deadline = performance.now() + stopTimeoutMs
-    drain()
+  // While requests in flight finish no more jobs begin; those that run have all plugins until they end.
+  whenStopping(app, async () => {
+    isStopping = true
+    await stop(performance.now() + stopTimeoutMs)
   })
-  app.addHook('onClose', async () => { await Promise.all([stop(), notices.close()]) })
+  app.addHook('onClose', () => notices.close())
 }
 
 export default fp(queue, { name: 'tenantry-queue', fastify: '5.x' })

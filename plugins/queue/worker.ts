@@ -35,9 +35,7 @@ export interface Worker {
   readonly running: number
   /** It has looked for jobs in the last 15 seconds, or has not been there for longer. */
   readonly working: boolean
-  /** Takes no more jobs. */
-  drain (): void
-  /** Waits for those that run until the deadline, in milliseconds of the process's clock; then ends them, and hands them back. */
+  /** Takes no more jobs, and waits for those that run until the deadline, in milliseconds of the process's clock; then ends them, and hands them back. */
   stop (deadline: number): Promise<void>
 }
 
@@ -222,16 +220,13 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     poller.failed(error)
   }
 
-  const drain = () => draining.abort()
-
   return {
     wake,
-    drain,
     start: poller.start,
     get running () { return running.size },
     get working () { return performance.now() - lookedAt < unreachedMs },
     async stop (deadline) {
-      drain()
+      draining.abort()
       const finished = async () => {
         await poller.ended()
         await Promise.all([...running.values()].map(({ done }) => done))

@@ -35,9 +35,7 @@ export interface Dispatcher {
   start (): void
   /** There may be something to do. */
   wake (): void
-  /** Takes no more. */
-  drain (): void
-  /** Waits for attempts under way until the deadline, of `performance.now()`; then ends them, and hands them back. */
+  /** Takes no more, and waits for attempts under way until the deadline, of `performance.now()`; then ends them, and hands them back. */
   stop (deadline: number): Promise<void>
 }
 
@@ -122,20 +120,17 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
     }
   }
 
-  const drain = () => draining.abort()
-
   return {
     wake () {
       fanning.wake()
       taking.wake()
     },
-    drain,
     start () {
       fanning.start()
       taking.start()
     },
     async stop (deadline) {
-      drain()
+      draining.abort()
       const finished = async () => {
         await Promise.all([fanning.ended(), taking.ended()])
         await Promise.all([...running.values()].map(({ done }) => done))

@@ -85,16 +85,16 @@ export async function webhooks (app: FastifyInstance, options: WebhooksOptions):
 
   const stopSweeping = everyHour(() => sweepDeliveries(db, new Date(now())), (err) => log.warn({ err }, 'old deliveries of webhooks could not be swept; it is tried again'))
   const ends = dispatcher === null ? [] : [events.on('webhooks', dispatcher.wake), events.on('config', dispatcher.wake), events.onGap(dispatcher.wake)]
-  let deadline = Infinity
+  let isStopping = false
   // What it needs may be made by later plugins when the app is ready.
-  app.addHook('onReady', async () => { app.ready().then(() => { if (deadline === Infinity) dispatcher?.start() }, () => {}) })
-  whenStopping(app, () => {
-    deadline = performance.now() + stopTimeoutMs
-    dispatcher?.drain()
+  app.addHook('onReady', async () => { app.ready().then(() => { if (!isStopping) dispatcher?.start() }, () => {}) })
+  whenStopping(app, async () => {
+    isStopping = true
+    await dispatcher?.stop(performance.now() + stopTimeoutMs)
   })
   app.addHook('onClose', async () => {
     for (const end of ends) end()
-    await Promise.all([stopSweeping(), dispatcher?.stop(Math.min(deadline, performance.now() + stopTimeoutMs)), notice?.close()])
+    await Promise.all([stopSweeping(), notice?.close()])
     hearers.close()
     secrets.close()
   })

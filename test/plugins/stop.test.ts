@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { sql } from 'kysely'
 import conventions from '../../plugins/conventions.js'
 import database from '../../plugins/database.js'
+import queue from '../../plugins/queue/index.js'
 import stop, { serverOptions, type StopOptions } from '../../plugins/stop.js'
 import { whenStopping } from '../../plugins/when-stopping.js'
 import { postgresDatabase } from '../helpers/postgres.js'
@@ -46,7 +47,7 @@ async function start (t: Test, options: StopOptions = {}): Promise<Running> {
   })
   app.get('/', async () => ({ served: true }))
   app.get('/probe', { config: { probe: true } }, async () => ({ wanted: true }))
-  app.register(async (app) => { whenStopping(app, () => { events.push('stopping') }) })
+  app.register(async (app) => { whenStopping(app, async () => { events.push('stopping') }) })
   const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
   t.teardown(() => {
     finish()
@@ -185,7 +186,7 @@ t.test('the delay ends by itself, and is none without a port or where it is to b
 t.test('an app without this plugin tells of its stop too, once', async (t) => {
   const app = Fastify()
   const told: string[] = []
-  whenStopping(app, () => { told.push('stopping') })
+  whenStopping(app, async () => { told.push('stopping') })
   app.addHook('onClose', async () => { told.push('closed') })
   await app.ready()
   await app.close()
@@ -198,6 +199,38 @@ t.test('a delay that is none is refused', async (t) => {
     app.register(stop, { delayMs })
     await t.rejects(async () => { await app.ready() }, { message: `delayMs is ${delayMs}: expected a whole number from 0 to 300000` })
   }
+})
+
+t.test('what a job uses is not closed before the job has ended, though it was registered later; the port is free by then', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const events: string[] = []
+  let enter = () => {}
+  let finish = () => {}
+  const entered = new Promise<void>((resolve) => { enter = resolve })
+  const finished = new Promise<void>((resolve) => { finish = resolve })
+  const app = Fastify(serverOptions)
+  app.register(stop)
+  app.register(database, { provider: 'postgres', postgres: { connectionString } })
+  app.register(queue, { workers: 1 })
+  app.register(async (app) => {
+    app.queue.define('long', {}, async () => {
+      enter()
+      await finished
+      events.push('job ended')
+    })
+    app.addHook('onClose', async () => { events.push('resources closed') })
+  })
+  t.teardown(() => finish())
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  await app.queue.send('long', { tenant: '', data: {} })
+  await entered
+  const ended = once(app.server, 'close')
+  const closed = app.close()
+  await ended
+  t.same(events, [])
+  finish()
+  await closed
+  t.same(events, ['job ended', 'resources closed'])
 })
 
 t.test('what waits for a database that does not answer is given up when the time is over', async (t) => {
