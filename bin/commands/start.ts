@@ -4,7 +4,7 @@ import { environmentOf } from '../../lib/config/index.js'
 import { setting } from '../../lib/config/environment.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
-import { stopOnSignal } from '../signals.js'
+import { listenToSignals } from '../signals.js'
 
 const defaultPort = '3000'
 const defaultHost = '127.0.0.1'
@@ -24,6 +24,7 @@ serves on before that for as long as \`server.stopDelayMs\` of the document says
   options: { port: { type: 'string' }, host: { type: 'string' } },
 
   async run (call) {
+    const stopOnSignal = listenToSignals()
     const named = portOf(call.text('port'))
     const config = await loadDocument(call.document, call.env)
     const env = environmentOf(config)

@@ -4,7 +4,7 @@ import { environmentOf, withSections } from '../../lib/config/index.js'
 import { maxWorkers } from '../../lib/config/schema/queue.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
-import { stopOnSignal } from '../signals.js'
+import { listenToSignals } from '../signals.js'
 
 export const worker: Command = {
   summary: 'Runs background jobs, without a port.',
@@ -21,6 +21,7 @@ It ends with 0; a second signal ends it at once.`,
   options: { workers: { type: 'string' } },
 
   async run (call) {
+    const stopOnSignal = listenToSignals()
     const named = workersOf(call.text('workers'))
     const document = await loadDocument(call.document, call.env)
     if (document.database.provider === 'embedded') throw new CommandError('an embedded database has one process: the server runs its jobs')

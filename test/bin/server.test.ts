@@ -1,6 +1,7 @@
 /** The commands that need a database: start, migrate and openapi. */
 import t from 'tap'
 import { createServer as listen } from 'node:net'
+import pg from 'pg'
 import { once } from 'node:events'
 import { validate } from './openapi.js'
 import { nameAfterSystem } from '../helpers/migrations.js'
@@ -70,6 +71,26 @@ t.test('SIGINT stops too, without a delay, and a second signal at once', async (
   server.kill('SIGINT')
   t.equal((await server.ended).code, 1)
   t.equal(await broken, 'cut off')
+})
+
+t.test('a signal in the middle of a start ends it with 0: before there is a server at once, and whatever a migration waits for', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { empty: true })
+  const folder = t.testdir({
+    'reading.js': "console.log('reading')\nawait new Promise((resolve) => setTimeout(resolve, 600_000))\nexport default { routes: [] }",
+    'tenantry.json': JSON.stringify({ postgres: { connectionString }, migrate: 'auto', server: { stopDelayMs: 300_000 }, routes: [] })
+  })
+  const holder = new pg.Client({ connectionString })
+  await holder.connect()
+  t.teardown(() => holder.end())
+  // As a server does that migrates the same database.
+  await holder.query('select pg_advisory_lock(7236815402)')
+  const reading = launch(t, folder, ['start', 'reading.js', '--port', '0'])
+  const migrating = ['start', 'worker'].map((command) => launch(t, folder, [command], { ...testEnv, PORT: '0' }))
+  await reading.line(/^reading$/)
+  for (let waiting = 0; waiting < 2;) waiting = (await query("select 1 from pg_locks where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())")).length
+  for (const program of [reading, ...migrating]) program.kill('SIGTERM')
+  t.match(await reading.ended, { code: 0, errors: [] })
+  for (const { ended } of migrating) t.match(await ended, { code: 0, output: [], errors: [] })
 })
 
 t.test('start ends with 1 and one line on what is in its way', async (t) => {
