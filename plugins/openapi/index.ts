@@ -10,7 +10,7 @@ import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { createPace } from '../../lib/pace.js'
 import { version } from '../../lib/version.js'
-import conventions from '../conventions.js'
+import conventions, { errorResponses } from '../conventions.js'
 import { composeDocument, type ComposedDocument, type DocumentInfo } from './document.js'
 
 const maxExtended = 100 // documents with further routes that are kept: those asked for last
@@ -100,13 +100,27 @@ export async function openapi (app: FastifyInstance, { title = 'API', version: a
 
   await app.register(async (own) => {
     await own.register(conventions)
-    own.get('/doc', { config: { access: 'open', openapi: false } }, async (request, reply) => {
+    own.get('/doc', { config: { access: 'open' }, schema: documentSchema }, async (request, reply) => {
       reply.header('content-type', 'application/json; charset=utf-8')
       return documentFor(request)
     })
-    if (ui) await own.register(pages, service)
+    if (!ui) return
+    await own.register(pages, service)
+    // Its own routes say nothing of themselves.
+    routes.push({ methods: ['GET'], url: `${app.prefix}/ui`, config: { access: 'public' }, schema: pagesSchema })
   })
 }
+
+const tags = ['System']
+
+const documentSchema = {
+  tags,
+  summary: 'This document',
+  description: "With the routes of the caller's tenant.",
+  response: { 200: { type: 'object', description: 'OpenAPI 3.1.', additionalProperties: true }, ...errorResponses(404, 500, 503) }
+}
+
+const pagesSchema = { tags, summary: "The server's routes as pages to read and try", produces: ['text/html'], response: { 200: { type: 'string', description: 'A page.' } } }
 
 /** Swagger's pages. They ask for `/ui/json`, which is answered with the text as it is. */
 async function pages (app: FastifyInstance, { text }: OpenApi): Promise<void> {

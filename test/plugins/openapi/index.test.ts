@@ -74,7 +74,7 @@ t.test('the document is valid OpenAPI 3.1', async (t) => {
 
 t.test('every route is there, with the parameters of its path, and what is internal is not', async (t) => {
   const { paths } = await documentOf(createApp())
-  t.same(Object.keys(paths).sort(), ['/articles', '/articles/{id}', '/articles/{id}/reviews/{review}', '/health', '/plain'])
+  t.same(Object.keys(paths).sort(), ['/articles', '/articles/{id}', '/articles/{id}/reviews/{review}', '/doc', '/health', '/plain', '/ui'])
   t.same(Object.keys(paths['/articles']), ['get'], 'no HEAD')
   t.same(Object.keys(paths['/plain']), ['get', 'post'])
   t.match(paths['/articles/{id}'].put.parameters[0], { in: 'path', name: 'id', required: true, description: 'Which.', schema: { type: 'string', format: 'uuid' } })
@@ -86,7 +86,7 @@ t.test('operation ids are unique, and tags are listed', async (t) => {
   const app = createApp({ operationId: 'getArticles' })
   const { paths, tags } = await documentOf(app)
   const ids = Object.values<Record<string, { operationId: string }>>(paths).flatMap((path) => Object.values(path).map(({ operationId }) => operationId))
-  t.same(ids.sort(), ['getArticles', 'getArticles2', 'getHealth', 'getPlain', 'postPlain', 'putArticlesById'])
+  t.same(ids.sort(), ['getArticles', 'getArticles2', 'getDoc', 'getHealth', 'getPlain', 'getUi', 'postPlain', 'putArticlesById'])
   t.same(tags, [{ name: 'System' }, { name: 'Articles' }])
 })
 
@@ -173,7 +173,7 @@ t.test('further routes join the paths of the same shape, and none takes the plac
   const { valid, errors } = await new Validator().validate(structuredClone(document))
   t.ok(valid, JSON.stringify(errors))
   const { paths, tags } = document
-  t.same(Object.keys(paths).sort(), ['/articles', '/articles/{id}', '/articles/{id}/reviews/{review}', '/health', '/own/{a}/{b}', '/plain'])
+  t.same(Object.keys(paths).sort(), ['/articles', '/articles/{id}', '/articles/{id}/reviews/{review}', '/doc', '/health', '/own/{a}/{b}', '/plain', '/ui'])
   const reviews = paths['/articles/{id}/reviews/{review}']
   t.same(Object.keys(reviews), ['delete', 'put'])
   t.equal(reviews.delete.summary, 'Delete a review')
@@ -258,6 +258,6 @@ t.test('the plugin stands alone, and the pages can be left out', async (t) => {
   app.get('/mine', async () => ({}))
   t.equal((await app.inject('/ui')).statusCode, 404)
   const document = await documentOf(app)
-  t.same(Object.keys(document.paths), ['/mine'])
+  t.same(Object.keys(document.paths).sort(), ['/doc', '/mine'])
   t.ok((await new Validator().validate(document)).valid)
 })
