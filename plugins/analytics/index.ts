@@ -5,12 +5,13 @@
  */
 import type {} from '../database.js'
 import type {} from '../tenancy/index.js'
-import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type {} from '../tenant-config/serve.js'
 import fp from 'fastify-plugin'
 import { maxBuffered, maxFlushInterval, maxRetentionDays } from '../../lib/config/schema/analytics.js'
 import { everyHour } from '../../lib/database/sweeping.js'
+import { endStatusOf, whenEnded } from '../request-end.js'
 import { requireDecorator, requireWhole } from '../requirement.js'
 import { createBuffer } from './buffer.js'
 import { createExclusion, RouteLines, unknownRoute } from './lines.js'
@@ -24,11 +25,16 @@ export type { Analytics } from './service.js'
 export type { Figures } from './store.js'
 
 const day = 86_400_000 // ms
-const refused = 429 // the status under which refusals of rate limits are counted
+/** Marks the configuration of routes that are counted. */
+const counted = Symbol('tenantry.analytics.counted')
 
 declare module 'fastify' {
   interface FastifyInstance {
     analytics: Analytics
+  }
+  interface FastifyContextConfig {
+    /** The lines of the route; those of a route that takes every path depend on the request. */
+    [counted]?: RouteLines | 'any path'
   }
 }
 
@@ -80,35 +86,27 @@ export async function analytics (app: FastifyInstance, { excludePaths = [], serv
     return lines
   }
 
-  function count (request: FastifyRequest, reply: FastifyReply, lines: RouteLines): void {
-    // A rate limit may answer any status: to its caller, and as no error of the server.
-    const status = request.rateLimited === true ? refused : reply.statusCode
-    buffer.count(request.tenant?.id ?? '', lines.of(request.method, status), reply.elapsedTime)
-  }
-
-  function countAs (lines: RouteLines): onResponseHookHandler {
-    return (request, reply, done) => {
-      count(request, reply, lines)
-      done()
-    }
-  }
-
-  /** Of the route that takes every path, for those that tenants declared. */
-  const countWildcard: onResponseHookHandler = (request, reply, done) => {
+  /** What the request is counted under; undefined where it is not counted. */
+  function linesFor (request: FastifyRequest): RouteLines | undefined {
+    const { url, config } = request.routeOptions
+    if (url === undefined) return unknown
+    const lines = config[counted]
+    if (lines !== 'any path') return lines
     // There is none without the plugin tenant-config.
     const route: TenantRoute | null | undefined = request.tenantRoute
-    const lines = route === null || route === undefined ? unknown : tenantLines.get(route) ?? linesOf(route)
-    if (lines !== 'excluded') count(request, reply, lines)
-    done()
+    if (route === null || route === undefined) return unknown
+    const own = tenantLines.get(route) ?? linesOf(route)
+    return own === 'excluded' ? undefined : own
   }
 
   app.addHook('onRoute', (route) => {
-    const hook = route.routePath === '/*' ? countWildcard : isExcluded(route.url) ? null : countAs(new RouteLines(route.url))
-    if (hook !== null) route.onResponse = [...route.onResponse === undefined ? [] : [route.onResponse].flat(), hook]
+    const lines = route.routePath === '/*' ? 'any path' : isExcluded(route.url) ? undefined : new RouteLines(route.url)
+    if (lines !== undefined) route.config = Object.assign({}, route.config, { [counted]: lines })
   })
-  app.addHook('onResponse', (request, reply, done) => {
-    if (request.is404) count(request, reply, unknown)
-    done()
+  whenEnded(app, (request, reply, ms) => {
+    const lines = linesFor(request)
+    // Of a rate limit's refusals it is their own, so that none is an error of the server.
+    if (lines !== undefined) buffer.count(request.tenant?.id ?? '', lines.of(request.method, endStatusOf(request, reply)), ms)
   })
 }
 

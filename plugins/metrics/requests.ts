@@ -3,13 +3,13 @@
  * counted once, when its answer has been sent or its connection has ended. Nothing that a caller makes up makes a series:
  * paths are told by the patterns of their routes.
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
-import type {} from '../rate-limit/index.js'
 import type {} from '../tenancy/index.js'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type {} from '../tenant-config/serve.js'
 import type { TenantSeries } from './tenants.js'
+import { endStatusOf, whenEnded } from '../request-end.js'
 import { Durations, type Series } from './durations.js'
 
 const bounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] // s
@@ -20,9 +20,6 @@ const unknownRoute = '(unknown)'
 const tenantRoutes = '(tenant)'
 const otherMethod = '_OTHER'
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
-
-const refused = 429 // whatever status a rule of limits answers with
-const left = 499 // the caller was gone before there was an answer; the number is nginx's
 
 /**
  * Counts the requests of every route of the app.
@@ -48,20 +45,12 @@ export function countRequests (app: FastifyInstance, registry: Registry, tenants
     return series
   }
 
-  function count (request: FastifyRequest, reply: FastifyReply, seconds: number): void {
-    const status = request.rateLimited === true ? refused : reply.raw.headersSent ? reply.statusCode : left
-    routeOf(request).of(request.method, status).observe(seconds)
+  whenEnded(app, (request, reply, ms) => {
+    const seconds = ms / 1000
+    routeOf(request).of(request.method, endStatusOf(request, reply)).observe(seconds)
     // There is none without the plugin tenancy.
     const tenant: string | undefined = request.tenant?.id
     if (tenants !== null && tenant !== undefined) tenants.of(tenant).observe(seconds)
-  }
-
-  app.addHook('onRequest', (request, reply, done) => {
-    // That of the reply is 0 where nothing is logged.
-    const begun = performance.now()
-    // It comes after an answer and after an abort alike, other than Fastify's hooks: neither runs for a caller who leaves when its body has been read.
-    reply.raw.once('close', () => count(request, reply, (performance.now() - begun) / 1000))
-    done()
   })
 }
 

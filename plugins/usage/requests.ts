@@ -1,7 +1,7 @@
 /**
  * Counts requests and the bytes of their bodies, on every route of the app. A request counts when it is answered, or when
- * its caller has gone away, for the tenant that it had by then. Where a reply is hijacked, who writes it records its bytes.
- * A tenant that a caller without a token names counts only what is published for it: nobody runs up the usage of another.
+ * its caller has gone away, for the tenant that it has by then, or has when it is served all the same. Where a reply is
+ * hijacked, who writes it records its bytes. A tenant that a caller without a token names counts only what is published for it: nobody runs up the usage of another.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Readable } from 'node:stream'
@@ -12,13 +12,14 @@ import type {} from '../tenant-config/serve.js'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type { UsageService } from './service.js'
 import { EventEmitter } from 'node:events'
+import { whenEnded } from '../request-end.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Bytes of bodies of unknown length so far; -1 once the request is counted. */
     streamedBytes: number
-    /** What is sent as the answer; null before that. */
-    answer: FastifyReply | null
+    /** It has ended: whatever its handler still does, nobody reads it. */
+    ended: boolean
   }
   interface FastifyContextConfig {
     /** The route is published for tenants: a request of a caller without a token is usage of the tenant that it names. Default: false. */
@@ -29,7 +30,7 @@ declare module 'fastify' {
 export function countRequests (app: FastifyInstance, { request: record }: Pick<UsageService, 'request'>): void {
   const { trustHeader } = app.tenancy
   app.decorateRequest('streamedBytes', 0)
-  app.decorateRequest('answer', null)
+  app.decorateRequest('ended', false)
 
   app.addHook('onRequest', (request, _reply, done) => {
     if (request.headers['transfer-encoding'] !== undefined) observe(request, request.raw)
@@ -37,7 +38,8 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
   })
 
   app.addHook('onSend', (request, reply, payload, done) => {
-    request.answer = reply
+    // Its caller left before it was known whose request it is.
+    if (request.ended) count(request, 0)
     if (typeof payload !== 'object' || payload === null || payload instanceof Buffer || reply.hasHeader('content-length')) return done()
     if (payload instanceof ReadableStream) return done(null, observedWeb(request, payload))
     if (payload instanceof Response) return done(null, payload.body === null ? payload : new Response(observedWeb(request, payload.body), payload))
@@ -46,23 +48,20 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
     done()
   })
 
-  app.addHook('onResponse', (request, reply, done) => {
-    count(request, declaredBytes(request, reply))
-    done()
-  })
-
-  // Of a request that was cut off there is no response.
-  app.addHook('onRequestAbort', (request, done) => {
-    const { answer, raw: { socket } } = request
-    count(request, answer === null ? 0 : Math.min(declaredBytes(request, answer), socket.bytesWritten))
-    done()
+  whenEnded(app, (request, reply) => {
+    const { streamedBytes }: { streamedBytes: number | undefined } = request
+    // Of a route that was registered before this plugin.
+    if (streamedBytes === undefined) return
+    request.ended = true
+    count(request, sentBytes(request, reply))
   })
 
   function count (request: FastifyRequest, sent: number): void {
     const { tenant, streamedBytes } = request
-    if (tenant === null || streamedBytes === -1) return
+    if (tenant === null || streamedBytes === -1 || request.rateLimited) return
+    if (!trustHeader && request.auth === null && !isPublished(request)) return
     request.streamedBytes = -1
-    if (!request.rateLimited && (trustHeader || request.auth !== null || isPublished(request))) record(tenant, receivedBytes(request) + sent + streamedBytes)
+    record(tenant, receivedBytes(request) + sent + streamedBytes)
   }
 }
 
@@ -80,9 +79,16 @@ function receivedBytes ({ headers, raw }: FastifyRequest): number {
   return raw.complete === false ? Math.min(length, raw.socket.bytesRead) : length
 }
 
-/** The length of the answer's body where it is told; 0 for answers that have none, whatever length they tell. */
-function declaredBytes ({ method }: FastifyRequest, reply: FastifyReply): number {
-  return method === 'HEAD' || reply.statusCode === 304 ? 0 : lengthOf(reply.getHeader('content-length'))
+/** Of an answer whose length was told; where it was cut off, no more than went over the connection. */
+function sentBytes ({ method, raw: { socket } }: FastifyRequest, reply: FastifyReply): number {
+  const { raw } = reply
+  // Such an answer has no body, whatever length it tells.
+  if (!raw.headersSent || method === 'HEAD' || reply.statusCode === 304) return 0
+  const length = lengthOf(reply.getHeader('content-length'))
+  if (raw.writableFinished) return length
+  // It has waited for its turn to have the connection.
+  if (raw.socket === null) return 0
+  return raw.writableEnded ? length : Math.min(length, lengthOf(socket.bytesWritten))
 }
 
 function lengthOf (header: unknown): number {

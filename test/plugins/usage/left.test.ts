@@ -1,0 +1,93 @@
+import { connect } from 'node:net'
+import { test } from 'tap'
+import { failure } from '../../../lib/errors.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { listen } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { closedDoor, eventually } from '../queue/app.js'
+import { fakeClock, open } from './app.js'
+
+const config = { access: 'user' } as const
+const length = 8 // bytes of each body
+const answer = { an: 'answer' }
+
+test('a caller who leaves when its body has been read is counted', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const begun: string[] = []
+  const ended: string[] = []
+  const [hall, porch] = [closedDoor(), closedDoor()]
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
+    now: fakeClock().now,
+    tenants: { acme: 'much' },
+    routes (group) {
+      // Before it is known whose request it is.
+      group.addHook('onRequest', async ({ url }) => {
+        if (!url.startsWith('/porch')) return
+        begun.push(url)
+        await porch.opened
+      })
+      group.addHook('onError', async ({ url }) => { ended.push(url) })
+      group.post('/hall', { config }, async ({ url }) => {
+        begun.push(url)
+        await hall.opened
+        ended.push(url)
+        return answer
+      })
+      group.post('/at-once', { config }, async ({ url }) => {
+        begun.push(url)
+        return answer
+      })
+      group.delete('/porch', { config }, async ({ url }) => {
+        ended.push(url)
+        return answer
+      })
+      group.delete('/porch/limited', { config, onRequest: async (request) => { request.rateLimited = true; throw failure('rateLimited') } }, async () => answer)
+    }
+  })
+  const port = Number(new URL(await listen(app)).port)
+  let connections = 0
+  app.server.on('connection', (socket) => {
+    connections++
+    socket.on('close', () => connections--)
+  })
+  const token = signToken({ tenant_id: 'acme', sub: 'ada' })
+  const head = (line: string, sent = token) => `${line} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${sent}\r\n`
+  const post = (path: string) => `${head(`POST ${path}`)}content-type: application/json\r\ncontent-length: ${length}\r\n\r\n{"a":12}`
+  const remove = (path: string, sent?: string) => `${head(`DELETE ${path}`, sent)}\r\n`
+
+  /** Sends the requests on one connection, and leaves when the server has begun all of them. */
+  async function leave (...requests: string[]): Promise<void> {
+    const before = begun.length
+    const socket = connect(port, '127.0.0.1')
+    socket.write(requests.join(''))
+    await eventually(t, 'they have begun', () => begun.length === before + requests.length)
+    socket.destroy()
+    await eventually(t, 'the server knows that the caller is gone', () => connections === 0)
+  }
+  async function counted (): Promise<{ calls: number, bytes: number }> {
+    const { api_calls: calls, bandwidth_bytes: bytes } = await app.usage.summary('acme')
+    return { calls, bytes }
+  }
+
+  await leave(post('/hall'))
+  t.same(await counted(), { calls: 1, bytes: length }, 'while its handler still runs')
+
+  // Node tells their responses nothing: the first holds the connection.
+  await leave(post('/hall'), post('/hall'), post('/at-once'))
+  t.same(await counted(), { calls: 4, bytes: 4 * length }, 'those that wait behind it, answered or not; of the answer nothing was sent')
+
+  await leave(remove('/porch'), remove('/porch'))
+  await leave(remove('/porch', `${token}x`))
+  await leave(remove('/porch/limited'))
+  t.same(await counted(), { calls: 4, bytes: 4 * length }, 'before it is known whose they are they count for nobody')
+  porch.open()
+  await eventually(t, 'the handlers have run, and others were refused', () => ended.length === 4)
+  t.same(await counted(), { calls: 6, bytes: 4 * length }, 'and once it is known they do, but for those that are refused')
+
+  hall.open()
+  await eventually(t, 'all have ended', () => ended.length === 7)
+  t.same(await counted(), { calls: 6, bytes: 4 * length }, 'each is one, whatever its handler does later')
+
+  const injected = await app.inject({ method: 'POST', url: '/at-once', headers: { authorization: `Bearer ${token}` }, payload: { a: 12 } })
+  t.same(await counted(), { calls: 7, bytes: 5 * length + injected.body.length }, 'without a port')
+})
