@@ -2,7 +2,7 @@
  * `GET /health`, for balancers and probes. A route group: it registers an endpoint and decorates nothing. Checks the
  * database, the cache and the queue where their plugins are registered. It answers within 50 ms, whatever hangs.
  */
-import type {} from './cache/index.js'
+import type {} from './cache/store.js'
 import type {} from './database.js'
 import type {} from './queue/index.js'
 import type {} from './stop.js'

@@ -14,12 +14,6 @@ export type { CacheStore } from './store.js'
 
 const warnAgainMs = 60_000
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    cache: CacheStore
-  }
-}
-
 /** The document's `cache` section, as far as this plugin reads it. */
 export interface CacheOptions extends CacheBounds {
   /** false: nothing is kept outside this process, whatever the provider. Default: true. */

@@ -7,7 +7,6 @@
 import type {} from '../auth/index.js'
 import type {} from '../database.js'
 import type {} from '../tenancy/index.js'
-import type {} from './index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createHash } from 'node:crypto'
 import fp from 'fastify-plugin'

@@ -1,6 +1,12 @@
 /** A cache of texts, the contract that every adapter keeps; test/plugins/cache/conformance.ts runs against each. */
 import type { TableUse } from '../../lib/compiler/types.js'
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    cache: CacheStore
+  }
+}
+
 /** A value now, or later from a store outside this process. */
 export type MaybePromise<Value> = Value | Promise<Value>
 

@@ -6,6 +6,7 @@
  */
 import type {} from '../database.js'
 import type {} from '../tenancy/index.js'
+import type {} from './metrics.js'
 import type { FastifyInstance } from 'fastify'
 import type { LookOptions } from './look.js'
 import fp from 'fastify-plugin'
@@ -18,12 +19,6 @@ import { countRequests } from './requests.js'
 import { createTenantSeries } from './tenants.js'
 
 export { default as metricsRoutes } from './routes.js'
-
-declare module 'fastify' {
-  interface FastifyInstance {
-    metrics: Registry
-  }
-}
 
 /** The document's `plugins.system.metrics`. */
 export interface MetricsOptions {

@@ -1,6 +1,6 @@
 /** `GET /metrics` (DESIGN 11). A route group: it registers an endpoint and decorates nothing. Needs the plugins metrics and auth. */
 import type {} from '../auth/index.js'
-import type {} from './index.js'
+import type {} from './metrics.js'
 import type {} from '../openapi/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'

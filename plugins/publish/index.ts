@@ -4,7 +4,7 @@
  * tenancy; tells the plugins cache and webhooks of what it writes where they are registered.
  */
 import type {} from '../auth/index.js'
-import type {} from '../cache/index.js'
+import type {} from '../cache/store.js'
 import type {} from '../database.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/index.js'

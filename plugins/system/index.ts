@@ -3,7 +3,7 @@
  * nothing. Needs the plugin auth; what the plugins database, cache, queue and usage know is told where they are.
  */
 import type {} from '../auth/index.js'
-import type {} from '../cache/index.js'
+import type {} from '../cache/store.js'
 import type {} from '../database.js'
 import type {} from '../queue/index.js'
 import type {} from '../usage/index.js'

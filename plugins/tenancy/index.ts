@@ -3,7 +3,7 @@
  * the plugins database and auth; without the plugin plans the plans are the built-in ones. Acts on routes that declare `config: { access }`, `public` ones excepted.
  * `tenantRoutes`, beside it, are its endpoints.
  */
-import type {} from '../cache/index.js'
+import type {} from '../cache/store.js'
 import type {} from '../database.js'
 import type {} from '../plans/index.js'
 import type { FastifyInstance } from 'fastify'

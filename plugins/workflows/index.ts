@@ -3,7 +3,7 @@
  * takes secrets, cache, integrations, webhooks and resource-limits where they are registered, before it or after.
  * `workflowRoutes`, beside it, are its endpoints.
  */
-import type {} from '../cache/index.js'
+import type {} from '../cache/store.js'
 import type {} from '../database.js'
 import type {} from '../integrations/index.js'
 import type {} from '../resource-limits/index.js'
