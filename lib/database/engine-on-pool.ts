@@ -39,6 +39,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   let reading: Reading = { catalogue: withDeclared({ schema: options.schema, tables: new Map() }, options.wanted), constraints: { columnsOf: () => undefined } }
   let fingerprint = ''
   let refreshing: Promise<Catalogue> | null = null
+  let refreshingNext: Promise<Catalogue> | null = null
   let refreshAsked: NodeJS.Timeout | null = null
   let lastAsked = 0
   let closing: Promise<void> | null = null
@@ -165,8 +166,16 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   }
 
   function refresh (): Promise<Catalogue> {
-    refreshing ??= read().finally(() => { refreshing = null })
-    return refreshing
+    if (refreshing === null) {
+      refreshing = read().finally(() => { refreshing = null })
+      return refreshing
+    }
+    // The read that runs may have begun before the tables were as this caller knows them.
+    refreshingNext ??= refreshing.catch(() => {}).then(() => {
+      refreshingNext = null
+      return refresh()
+    })
+    return refreshingNext
   }
 
   async function read (): Promise<Catalogue> {

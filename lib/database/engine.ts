@@ -89,7 +89,7 @@ export interface Engine {
   listen (): Promise<void>
   /** The application's tables as they were at the last refresh. */
   readonly catalogue: Catalogue
-  /** Reads the catalogue again and tells `onCatalogue` listeners; concurrent calls share one read. */
+  /** Reads the catalogue again, from now on, and tells `onCatalogue` listeners; calls that come while it is read share the read after that. */
   refresh (): Promise<Catalogue>
   /** Calls back after each refresh that changed something; returns the function that ends it. */
   onCatalogue (listener: (catalogue: Catalogue) => void): () => void

@@ -76,6 +76,11 @@ test('listeners hear of changes, once each, and of nothing when nothing changed'
   await engine.refresh()
   t.strictSame(heard, [['notes']])
   t.strictSame([...engine.catalogue.tables.keys()], [])
+
+  const [running, after, other] = [engine.refresh(), engine.refresh(), engine.refresh()]
+  t.not(after, running, 'a read that runs already may not know what its caller knows')
+  t.equal(other, after, 'those that come meanwhile share one')
+  await after
 }))
 
 test('only the schema that the document names is the application\'s', async (t) => {
