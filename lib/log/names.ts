@@ -25,14 +25,14 @@ export function kindOfName (name: string): NameKind {
 
 function judge (plain: string): NameKind {
   if (plain === 'code') return 'code'
-  if (plain === rawPacket) return 'secret'
+  if (plain === rawPacket || plain === 'pass') return 'secret'
   const end = secretEnd.exec(plain)
   if (end === null) return 'plain'
   return end[1] === 's' ? 'secrets' : 'secret'
 }
 
-/** An error's: `ECONNREFUSED`, `TENANTRY_NOT_FOUND`, PostgreSQL's `23505` and `42P01`, and a signal's or a process's number. */
-const errorCode = /^(?:"E[A-Z]{2,15}"|"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"|"[0-9A-Z]{5}"|-?\d{1,5})$/
+/** An error's: `ECONNREFUSED`, `TENANTRY_NOT_FOUND`, `card_declined`, PostgreSQL's `23505` and `42P01`, and a signal's or a process's number. */
+const errorCode = /^(?:"E[A-Z]{2,15}"|"[a-z]+(?:_[a-z]+)+"|"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"|"[0-9A-Z]{5}"|-?\d{1,5})$/
 
 /** Whether the value of a member, as JSON, tells a secret: what is missing or only true does not. */
 export function tellsSecret (kind: NameKind, value: string): boolean {

@@ -3,6 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LogController } from 'fastify'
 import { traceIdOf, traceOf } from '../trace-context.js'
 
+const maxPath = 2048 // characters
+
 /** Whose the logger of a request is, and whatever logger is made of it. */
 const ofRequest = Symbol('request')
 
@@ -19,7 +21,7 @@ export class RequestLog extends LogController {
     if (this.#isOn) Reflect.set(request.log, ofRequest, request)
   }
 
-  /** The path goes without its query string, which may hold a token. */
+  /** The path goes without its query string, which may hold a token, and without what is longer than any path that is meant. */
   override requestCompleted (error: Error | null | undefined, request: FastifyRequest, reply: FastifyReply): void {
     if (error) {
       reply.log.error({ err: error, ...lineOf(request, reply) }, 'request failed')
@@ -32,7 +34,7 @@ export class RequestLog extends LogController {
 function lineOf (request: FastifyRequest, reply: FastifyReply) {
   return {
     method: request.method,
-    path: request.url.split('?', 1)[0],
+    path: request.url.split('?', 1)[0]?.slice(0, maxPath),
     status: reply.statusCode,
     ms: Math.round(reply.elapsedTime * 10) / 10
   }

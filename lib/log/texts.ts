@@ -2,12 +2,11 @@
  * What looks like a secret within a text. The texts are those of JSON: quotes and backslashes have a backslash before them,
  * and no pattern takes a character away that ends a string. Each is bounded, so that none takes more than a few steps for a character.
  */
+import { redactMembers } from './members.js'
 import { kindOfName } from './names.js'
 
 const redacted = '[Redacted]'
-
-/** One character of a text, as JSON has it, which is no white space. */
-const visible = String.raw`(?:\\[^nrtu]|[^"\\\s])`
+const shortestToken = 20 // characters of the user of an address
 
 interface Pattern {
   readonly form: RegExp
@@ -15,30 +14,68 @@ interface Pattern {
 }
 
 const patterns: readonly Pattern[] = [
-  // JSON Web Tokens, and what is encrypted in their form.
-  { form: /eyJ[\w-]{4,}(?:\.[\w-]*){1,4}/g, replace: redacted },
+  // JSON Web Tokens, and what is encrypted in their form: all of a word, so that none is looked at twice.
+  { form: /eyJ[\w.-]{4,}/g, replace: (whole) => whole.includes('.') ? redacted : whole },
   // `Authorization` wherever it is told. Prose has no digit, capital or `=` behind "basic".
-  { form: /\b([Bb]earer|BEARER) {1,4}(?!tokens?\b|error=|\[)[^\s"\\,;]+/g, replace: `$1 ${redacted}` },
+  { form: /\b(bearer)(?:[ :]|\\t){1,4}(?!tokens?\b|error=|\[)[^\s"\\,;]+/gi, replace: `$1 ${redacted}` },
   { form: /\b([Bb]asic|BASIC) {1,4}(?=[a-z+/]{0,256}[A-Z0-9=])[\w+/=-]{6,}/g, replace: `$1 ${redacted}` },
-  // The user and password of an address. A number behind the colon is a port.
-  { form: new RegExp(String.raw`://([^\s"\\/@:?#]{0,256}):(?!\d{1,5}(?:[/?#\s"\\,]|$))${visible}{1,512}@`, 'g'), replace: `://$1:${redacted}@` },
+  // Users and passwords of addresses: all of a word, so that none is looked at twice.
+  { form: /:\/\/(?:\\[^nrtu]|[^"\\\s])+/g, replace: (whole) => whole.includes('@') ? whole.split('://').map(withoutUser).join('://') : whole },
   // Keys that say what they are: of webhooks, payment providers, this server, code hosts, chats.
   { form: /\b(whsec_|tnt_|github_pat_|gh[opsur]_|[sr]k[-_](?:live_|test_|proj-)?|xox[abeoprs]-)[\w+/=-]{8,}/g, replace: `$1${redacted}` },
-  { form: /(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[^"-]*/g, replace: `$1${redacted}` },
-  // Parameters of addresses, forms and connections.
-  { form: /([?&]|\b)([\w.%-]{1,64})=([^&\s"\\;,#]+)/g, replace: (whole, before = '', name = '', value = '') => isParameter(name, before !== '', value) ? `${before}${name}=${redacted}` : whole },
+  { form: /(-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:\\.|[^"\\-]|-(?!-))*/g, replace: `$1${redacted}` },
   // Headers as they travel.
-  { form: /\b((?:set-)?cookie2?|(?:proxy-)?authorization|x-api-key): ?(?!\[Redacted\])(?:\\[^nr]|[^"\\])+/gi, replace: `$1: ${redacted}` },
+  { form: /: {0,2}(?<=(?:\bcookie2?|\bauthorization|[a-z\d]-(?:token|key|secret)): {0,2})(?:\\[^nr]|[^"\\])+/gi, replace: `: ${redacted}` },
   { form: /"((?:set-)?cookie2?|(?:proxy-)?authorization|x-api-key)","(?:\\.|[^"\\])*"/gi, replace: `"$1","${redacted}"` },
-  // Objects that stand in a text: as Node prints them, and as JSON.
-  { form: /([\w.-]{1,64})('?: ')(?:\\.|[^'"\\])*'/g, replace: (whole, name = '', colon = '') => isSecret(name) ? `${name}${colon}${redacted}'` : whole },
-  { form: /([\w.-]{1,64})(\\": ?\\")(?:[^"\\]|\\\\(?:\\["\\]|[^"\\]))*/g, replace: (whole, name = '', colon = '') => isSecret(name) ? `${name}${colon}${redacted}` : whole }
+  // Objects that stand in a text, as Node prints them.
+  { form: /: '(?<=([\w.-]{1,64})'?: ')(?:\\.|[^'"\\])*'/g, replace: (whole, name = '') => isSecret(name) ? `: '${redacted}'` : whole }
 ]
 
+const parameter = /=(?<=([?&]?)([\w.-]{1,64})=)/g
+const parameterValue = /'(?:\\.|[^'"\\])*'|\\"[^"\\]*\\"|(?:\\\\|[^&\s"\\])+/y
+
+/** What looks like a secret within the texts of a line. */
 export function redactTexts (line: string): string {
+  return redactPlain(line.includes('%') ? line.replace(/[^\s"\\]+/g, redactEncoded) : line)
+}
+
+function redactPlain (line: string): string {
   let text = line
   for (const { form, replace } of patterns) text = typeof replace === 'string' ? text.replace(form, replace) : text.replace(form, replace)
-  return text
+  return redactParameters(text)
+}
+
+/** Of addresses, forms and connections. Each sign is looked at once, and what stands before it only there. */
+function redactParameters (line: string): string {
+  let text = ''
+  let kept = 0
+  for (const { index, 1: before, 2: name = '' } of line.matchAll(parameter)) {
+    const kind = kindOfParameter(name, before !== '')
+    if (index < kept || kind === 'plain') continue
+    parameterValue.lastIndex = index + 1
+    const value = parameterValue.exec(line)?.[0] ?? ''
+    if (value === '' || (kind === 'secrets' && /^\d+[,;.]?$/.test(value))) continue
+    text += `${line.slice(kept, index)}=${redacted}`
+    kept = parameterValue.lastIndex
+  }
+  return kept === 0 ? line : text + line.slice(kept)
+}
+
+/** A word that holds a secret once its percent-encoding is undone loses that, and the encoding. */
+function redactEncoded (word: string): string {
+  const plain = decoded(word)
+  if (plain === word) return word
+  const escaped = JSON.stringify(plain).slice(1, -1)
+  const text = redactPlain(redactMembers(escaped))
+  return text === escaped ? word : text
+}
+
+/** What stands behind `://`. A number behind the colon is a port; a long name without a password is a token. */
+function withoutUser (address: string): string {
+  const end = address.lastIndexOf('@')
+  const [, name = '', password] = /^([^:/?#@]*)(:(?!\d{1,5}(?:[/?#,]|$)))?/.exec(address) ?? []
+  if (password !== undefined && end > name.length + 1) return `${name}:${redacted}${address.slice(end)}`
+  return name.length === end && end >= shortestToken ? redacted + address.slice(end) : address
 }
 
 function isSecret (name: string): boolean {
@@ -47,18 +84,15 @@ function isSecret (name: string): boolean {
 }
 
 /** In an address a key, a code and a signature are secrets, too. */
-function isParameter (written: string, inAddress: boolean, value: string): boolean {
-  const name = decoded(written)
+function kindOfParameter (name: string, inAddress: boolean): 'plain' | 'secret' | 'secrets' {
   const kind = kindOfName(name)
-  if (kind === 'secret') return true
-  if (kind === 'secrets') return !/^\d+$/.test(value)
-  return inAddress && /^(?:key|code|sig|signature|x-amz-signature|x-amz-credential)$/i.test(name)
+  if (kind === 'secret' || kind === 'secrets') return kind
+  return inAddress && /^(?:key|code|sig|signature|x-amz-signature|x-amz-credential)$/i.test(name) ? 'secret' : 'plain'
 }
 
-function decoded (name: string): string {
-  try {
-    return decodeURIComponent(name)
-  } catch {
-    return name
-  }
+/** Of what is encoded several times, three times. Bytes that are no ASCII stay encoded. */
+function decoded (word: string): string {
+  let plain = word
+  for (let times = 0; times < 3 && plain.includes('%'); times++) plain = plain.replace(/%([0-7][\da-f])/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)))
+  return plain
 }

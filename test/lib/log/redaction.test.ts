@@ -33,6 +33,7 @@ t.test('what is no secret stays as it was, character by character', async (t) =>
     { tokens: 1200, maxTokens: 5, usage: { inputTokens: 7 }, code: 'TENANTRY_NOT_FOUND', token: null, password: true },
     { err: Object.assign(new Error('no'), { code: 'ECONNREFUSED', errno: -111 }) },
     { err: Object.assign(new Error('no'), { code: '23505' }) },
+    { err: { code: 'card_declined' }, path: '/a%20b/c%3Ad?x=1', url: 'https://ada@host/path', at: 'a=b&tokens=5&b, tokens=5, done' },
     { code: '42P01', exit: { code: 1 }, secretName: 'mail', masterKeyId: 'abc', keys: 3, key: 'GET /path', passed: true },
     { url: 'http://127.0.0.1:8080/a:b@c', other: 'https://example.com:443', mail: 'a@b.example', query: '/x?limit=10&order=token.desc' },
     { note: 'a Bearer token is missing', basic: 'basic authentication is off', text: 'the password is wrong: token expected', big: 12345678901234567890n.toString() }
@@ -69,7 +70,32 @@ t.test('secrets go out of messages, stacks and addresses', async (t) => {
     ['Cookie: session=hunter2; other=hunter2\r\nHost: x', 'hunter2'],
     ["{ password: 'hunter2', user: 'me' }", 'hunter2'],
     [JSON.stringify({ user: 'me', password: 'hun"\\ter2' }), 'ter2'],
-    [JSON.stringify({ access_token: 'hunter2' }), 'hunter2']
+    [JSON.stringify({ access_token: 'hunter2' }), 'hunter2'],
+    // JSON within JSON, and of values that are no strings.
+    [JSON.stringify({ body: JSON.stringify({ body: JSON.stringify({ password: 'a"hunter2\\' }) }) }), 'hunter2'],
+    [JSON.stringify({ tokens: ['a', 'hunter2'] }), 'hunter2'],
+    [JSON.stringify({ body: JSON.stringify({ password: { old: 'hunter2' } }, null, 2) }, null, 2), 'hunter2'],
+    [JSON.stringify({ code: '123456', password: 123456 }), '123456'],
+    ['..."password": hunter2, "a"... is not valid JSON', 'hunter2'],
+    // What is percent-encoded, once or more often.
+    ['GET /back%3Ftoken%3Dhunter2', 'hunter2'],
+    [`GET /to/${encodeURIComponent('https://me:hunter2@host/path')}`, 'hunter2'],
+    [`GET /to/${encodeURIComponent(encodeURIComponent('/x?token=hunter2'))}/b`, 'hunter2'],
+    [`GET /${encodeURIComponent(JSON.stringify({ password: 'hunter2' }))}`, 'hunter2'],
+    ['GET /Bearer%20hunter2', 'hunter2'],
+    // Values with the characters that lists have between them.
+    ['GET /x?sig=hunter2', 'hunter2'],
+    ['GET /x?token=a,hunter2', 'hunter2'],
+    ['user=me,password=a;hunter2', 'hunter2'],
+    ['Server=x;Uid=me;Pwd=hunter2;', 'hunter2'],
+    ["password='a hunter2' host=db", 'hunter2'],
+    ['password="a hunter2" host=db', 'hunter2'],
+    ['password=a\\hunter2', 'hunter2'],
+    ['x-auth-token: hunter2', 'hunter2'],
+    [`postgres://me:${'hunter2'.repeat(100)}@db`, 'hunter2'],
+    ['postgres://me:12345@db', '12345'],
+    ['https://hunter2-hunter2-hunter2@host/path', 'hunter2'],
+    ['-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,1\n\nhunter2\n-----END RSA PRIVATE KEY-----', 'hunter2']
   ]
   for (const [text, secret] of texts) {
     for (const { after } of [written({}, text), written({ err: new Error(text) }), written({ a: [{ b: text }] })]) {
@@ -92,7 +118,7 @@ t.test('whatever a line is, it is redacted in time that its length bounds, and w
   for (let depth = 0; depth < 5000; depth++) deep = [deep]
   t.notMatch(written({ deep }).after, 'hunter2')
 
-  for (const part of ['password', '"token":', '"token":{', '://a:', 'a.', 'eyJaaaa.', 'Bearer ', 'a=', "token: '", '\\"token\\": \\"', 'cookie: ', 'basic a', '\\', '"', 'token%', '-----BEGIN PRIVATE KEY-----']) {
+  for (const part of ['password', 'eyJ', 'eyJ-', '://', '://a:b%', '%3D"', 'token\\":', '=', 'a-', '"token":', '"token":{', '://a:', 'a.', 'eyJaaaa.', 'Bearer ', 'a=', "token: '", '\\"token\\": \\"', 'cookie: ', 'basic a', '\\', '"', 'token%', '-----BEGIN PRIVATE KEY-----']) {
     const text = part.repeat(Math.ceil(200_000 / part.length))
     for (const line of [text, JSON.stringify({ text })]) {
       const begin = process.cpuUsage()
@@ -109,6 +135,30 @@ t.test('whatever a line is, it is redacted in time that its length bounds, and w
   t.match(JSON.parse(late), { level: 30, time: 5 })
   t.notMatch(late, 'hunter2')
 })
+
+t.test('a line stays one of JSON, with all its members, whatever stands in its texts', async (t) => {
+  const parts = ['"token":', '"code":', '"', '\\', '\n', '\u0001', '://a:', '@', 'eyJaaaa.b', 'Bearer ', '?key=', "token: '", '{"token":"', '"}', '}', 'cookie: ', '"cookie","', '-----BEGIN PRIVATE KEY-----', 'n', '%22']
+  const broken: string[] = []
+  for (const first of parts) {
+    for (const second of parts) {
+      for (const third of parts) {
+        const text = first + second + third
+        const line = JSON.stringify({ level: 30, a: text, b: JSON.stringify([text, JSON.stringify({ text })]), token: 'hunter2', msg: 'said' })
+        const members = parsed(redactLine(line))
+        if (Object.keys(members).join() !== 'level,a,b,token,msg' || members['level'] !== 30 || members['token'] !== '[Redacted]' || members['msg'] !== 'said') broken.push(text)
+      }
+    }
+  }
+  t.strictSame(broken.slice(0, 5), [])
+})
+
+function parsed (text: string): Record<string, unknown> {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return {}
+  }
+}
 
 t.test('what the owner of a logger adds is searched as well', async (t) => {
   const lines: string[] = []
