@@ -106,8 +106,14 @@ function withoutValue (error: unknown, state: string): Error {
 /** Classes of errors that are about a value: data exceptions, broken rules, limits, and what triggers raise. */
 const aboutValues = /^(?:22|23|44|54|P0)/
 
+/** Some types are written in a language of their own, such as `tsvector` and `jsonpath`. Of a mistake in a statement PostgreSQL tells the position. */
+function isValueSyntax (state: string, error: unknown): boolean {
+  return (state === '42601' || state === '42602') && fieldOf(error, 'position') === undefined
+}
+
 function translateState (state: string, error: unknown, constraints: ConstraintReader): unknown {
   if (isStalePlan(error)) return failure('schemaChanged', { headers: retryAfter, cause: error })
+  if (isValueSyntax(state, error)) return failure('invalidValue', { cause: withoutValue(error, state) })
   const cause = aboutValues.test(state) ? withoutValue(error, state) : error
   switch (state) {
     case '23505': return broken(catalogue.conflict, error, cause, constraints, 'unique', (columns) => `another record has the same ${columns}`)
@@ -168,7 +174,7 @@ function required (error: unknown, cause: unknown): TenantryError {
 }
 
 /** One of the fields that PostgreSQL puts into an error; names are in fields of their own since its texts are translated. */
-function fieldOf (error: unknown, field: 'table' | 'column' | 'constraint' | 'routine'): string | undefined {
+function fieldOf (error: unknown, field: 'table' | 'column' | 'constraint' | 'routine' | 'position'): string | undefined {
   const value: unknown = error instanceof Error ? Object.getOwnPropertyDescriptor(error, field)?.value : undefined
   return typeof value === 'string' ? value : undefined
 }

@@ -7,6 +7,7 @@ import type { Operator } from '../../config/schema/query.js'
 import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../../config/faults.js'
+import { isOrdered, orderedInstead } from './comparable.js'
 import { describeType, encodePattern, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
 import { noScope } from '../no-scope.js'
 import { compileFilterValue, type FilterValue } from './filter-value.js'
@@ -19,6 +20,9 @@ const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } a
 
 /** Types that `like` works on as they are; others are compared by their text. */
 const textTypes = new Set(['text', 'character varying', 'character', 'citext', 'name'])
+
+/** Those that any column can have: they compare its text, or whether it has a value. */
+const textOperators: ReadonlySet<Operator> = new Set<Operator>(['is', 'like', 'ilike'])
 
 /** Compiles a comparison; undefined after a fault was added. */
 export function compileComparison (column: Column, filter: ComparisonFilter, pointer: string, context: QueryContext, valuePointer = pointerTo(pointer, 'value')): Comparison | undefined {
@@ -36,7 +40,7 @@ export function compileComparison (column: Column, filter: ComparisonFilter, poi
 function checkOperator (operator: Operator, { name, type }: Column, pointer: string, { faults }: QueryContext): void {
   const kind = kindOf(type)
   const isRange = /range$/.test(type)
-  if (type === 'json' && operator !== 'is') faults.add(pointer, `the column "${name}" is of type json, which PostgreSQL cannot compare: make it jsonb`)
+  if (!isOrdered(type) && !textOperators.has(operator)) faults.add(pointer, `the column "${name}" is of type ${type}, which PostgreSQL cannot compare${orderedInstead(type)}`)
   else if (operator === 'in' && kind === 'array') faults.add(pointer, `"${name}" is an array (${type}): use \`contains\` or \`overlaps\``)
   else if (operator === 'contains' && kind !== 'array' && type !== 'jsonb' && !isRange) faults.add(pointer, `\`contains\` needs an array, jsonb or range column; "${name}" is ${type}`)
   else if (operator === 'overlaps' && kind !== 'array' && !isRange) faults.add(pointer, `\`overlaps\` needs an array or range column; "${name}" is ${type}`)

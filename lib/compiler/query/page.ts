@@ -6,6 +6,7 @@ import { pointerTo } from '../../config/faults.js'
 import { compileValue } from '../template.js'
 import { type QueryContext, findColumn } from './context.js'
 import { noScope } from '../no-scope.js'
+import { isOrdered, orderedInstead } from './comparable.js'
 import { columnOf } from './identifiers.js'
 import { refuse, requestPath } from './request-path.js'
 import { tenantColumn } from './scope.js'
@@ -80,7 +81,7 @@ export function compileOrder (order: Query['order'], table: Table, pointer: stri
   for (const [index, key] of keys.entries()) {
     const at = Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column')
     const column = findColumn(table, key.column, at, context)
-    if (column?.type === 'json') context.faults.add(at, `the column "${key.column}" is of type json, which PostgreSQL cannot order: make it jsonb`)
+    if (column !== undefined && !isOrdered(column.type)) context.faults.add(at, `the column "${key.column}" is of type ${column.type}, which PostgreSQL cannot order${orderedInstead(column.type)}`)
   }
   const named = new Set(keys.map(({ column }) => column))
   // The direction of the last key: one index then serves the whole order, forwards or backwards.

@@ -36,7 +36,7 @@ test('what breaks a rule of a table names its columns and no values', (t) => onE
 
 test('a value that does not fit its type is the caller\'s', (t) => onEachEngine(t, async (t, engine) => {
   const refused = (type: string, value: unknown) => rejection(engine.text({ text: `select $1::${type}::text` }, [value], nobody))
-  for (const [type, value] of [['uuid', 'x'], ['smallint', '70000'], ['date', '2026-02-30'], ['int', ''], ['text', 'a\0b'], ['jsonb', '{'], ['int[]', '1,2']] as const) {
+  for (const [type, value] of [['uuid', 'x'], ['smallint', '70000'], ['date', '2026-02-30'], ['int', ''], ['text', 'a\0b'], ['jsonb', '{'], ['int[]', '1,2'], ['tsvector', "'"], ['jsonpath', '$$$'], ['regclass', '"']] as const) {
     t.match(await refused(type, value), { code: 'TENANTRY_INVALID_VALUE', statusCode: 400 }, `${type} of ${JSON.stringify(value)}`)
   }
 }))

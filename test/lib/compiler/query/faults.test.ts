@@ -1,6 +1,7 @@
 import type { DocumentQuery, Query } from '../../../../lib/config/schema/query.js'
 import { test } from 'tap'
 import { documentFaultsOf, faultsOf } from './helpers.js'
+import { catalogueOf, table } from './tables.js'
 
 const select = (more: Partial<Query>): Query => ({ table: 'articles', operation: 'select', ...more })
 const filter = (operator: string, column: string, value?: unknown): Query => select({ filters: [{ column, operator, ...(value !== undefined && { value }) } as never] })
@@ -122,4 +123,16 @@ test('a document query says what it lacks and what it has no use for', async t =
   for (const [query, faults] of cases) t.strictSame(documentFaultsOf(query), faults, JSON.stringify(query))
   t.strictSame(documentFaultsOf({ collection: 'notes', operation: 'delete', docId: 'x' }, { softDelete: { enabled: true } }),
     ["/q: documents have no `deleted` field of the database: the route's `softDelete` cannot apply"])
+})
+
+test('a column that PostgreSQL cannot order is told with what it can, and not at each request as a table that has changed', async t => {
+  const catalogue = catalogueOf(table('places', ['id integer!', 'at point', 'ats point[]', 'note json', 'page xml']))
+  const faults = (more: Partial<Query>) => faultsOf({ table: 'places', operation: 'select', ...more }, { catalogue })
+  for (const [column, type, instead] of [['at', 'point', ''], ['ats', 'point[]', ''], ['page', 'xml', ''], ['note', 'json', ': make it jsonb']] as const) {
+    for (const operator of ['eq', 'lt', 'neq', 'in', 'contains'] as const) {
+      t.strictSame(faults({ filters: [{ column, operator, value: '1' }] }), [`/q/filters/0/operator: the column "${column}" is of type ${type}, which PostgreSQL cannot compare${instead}`], `${column} ${operator}`)
+    }
+    t.strictSame(faults({ order: { column } }), [`/q/order/column: the column "${column}" is of type ${type}, which PostgreSQL cannot order${instead}`])
+    t.strictSame(faults({ filters: [{ column, operator: 'is', value: null }, { column, operator: 'like', value: '%1%' }] }), [])
+  }
 })
