@@ -12,6 +12,8 @@ const catalogue = catalogueOf(
   table('notes', ['id integer!', 'tenant_id text!', 'title text', 'person_id integer'], { foreignKeys: [follows(key('p', 'person_id', 'people.id'), { followsDelete: true })] }),
   table('tags', ['id integer!', 'tenant_id text!', 'note_id integer'], { foreignKeys: [follows(key('n', 'note_id', 'notes.id'), { followsDelete: true, followsUpdate: true })] }),
   table('logs', ['id integer!', 'tenant_id text!', 'note_id integer'], { foreignKeys: [key('l', 'note_id', 'notes.id')] }),
+  table('offices', ['id integer!', 'tenant_id text!', 'country text'], { foreignKeys: [follows(key('o', 'country', 'countries.code'), { followsDelete: true })] }),
+  table('desks', ['id integer!', 'tenant_id text!', 'office_id integer'], { foreignKeys: [follows(key('d', 'office_id', 'offices.id'), { followsDelete: true })] }),
   table('countries', ['code text!', 'name text'], { primaryKey: ['code'] }),
   { ...table('own_view', ['id integer', 'tenant_id text'], { view: true }), readsFrom: ['notes', 'countries'] },
   { ...table('whole_view', ['title text'], { view: true }), readsFrom: ['notes'] },
@@ -45,11 +47,18 @@ test('a write writes its table, what the database changes after it, and what vie
   t.strictSame(uses({ queries: [{ table: 'notes', operation: 'upsert', data }] }).writes, ['notes', 'notes of the tenant', 'tags of the tenant'])
 })
 
+test('a write to a table without tenants reaches the rows of all tenants that follow it', async (t) => {
+  t.strictSame(uses({ queries: [{ table: 'countries', operation: 'delete', id: 'DE' }] }).writes, ['countries', 'desks', 'desks of the tenant', 'offices', 'offices of the tenant'])
+  t.strictSame(uses({ queries: [{ table: 'offices', operation: 'delete', id: 1 }] }).writes, ['desks of the tenant', 'offices of the tenant'], 'a tenant has no row that follows another tenant\'s')
+  t.strictSame(uses({ queries: [{ table: 'desks', operation: 'select' }] }).reads, ['desks', 'desks of the tenant'])
+  t.strictSame(uses({ queries: [{ table: 'people', operation: 'select' }] }).reads, ['people of the tenant'])
+})
+
 test('a write to a table that inherits, or is inherited from, writes the tables in which its rows stand too', async (t) => {
-  const family = ['events', 'sales of the tenant', 'visits', 'visits of the tenant']
-  for (const table of ['events', 'visits']) {
-    t.strictSame(uses({ queries: [{ table, operation: 'insert', data: { id: 1 } }] }).writes, family, table)
-    t.strictSame(uses({ queries: [{ table, operation: 'delete', id: 1 }] }).writes, family, table)
+  const family = { events: ['events', 'sales', 'sales of the tenant', 'visits', 'visits of the tenant'], visits: ['events', 'sales of the tenant', 'visits', 'visits of the tenant'] }
+  for (const [table, written] of Object.entries(family)) {
+    t.strictSame(uses({ queries: [{ table, operation: 'insert', data: { id: 1 } }] }).writes, written, table)
+    t.strictSame(uses({ queries: [{ table, operation: 'delete', id: 1 }] }).writes, written, table)
   }
 })
 
