@@ -26,8 +26,6 @@ declare module 'fastify' {
     rateLimiter: RateLimiter
   }
   interface FastifyRequest {
-    /** It was refused because of a rate limit. */
-    rateLimited: boolean
     /** It has been counted in the limit of its route, or is about to be. */
     [counted]: boolean
   }

@@ -8,6 +8,13 @@ import { unlimited } from '../../lib/plans.js'
 import { addressKey } from './client.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** It was refused because of a rate limit. */
+    rateLimited: boolean
+  }
+}
+
 const planWindow = 60_000 // ms: a plan says requests a minute
 
 /** What `app.rateLimiter` is. */
