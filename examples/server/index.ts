@@ -55,6 +55,11 @@ Try:
 
 curl -H 'X-Tenant-ID: harbour' ${address}/published
 
+As the administrator of "harbour", and of the platform:
+
+curl -H "Authorization: Bearer $ADMIN_TOKEN" '${address}/admin/entities/articles?select=id,title&order=title.asc'
+curl -H "Authorization: Bearer $PLATFORM_TOKEN" ${address}/system/info
+
 Become a user of "harbour" with a password of your own; POST /auth/login takes the same body afterwards:
 
 curl -H 'X-Tenant-ID: harbour' -H 'Content-Type: application/json' -d '{"email": "you@example.com", "password": "…"}' ${address}/auth/register

@@ -1,4 +1,4 @@
-/** Who calls the example. Two tenants, so that it can be seen that neither reaches the other's rows. */
+/** Who calls the example. Two tenants, so that it can be seen that neither reaches the other's rows, and the platform, which runs the server. */
 
 export interface Person {
   /** The name of the environment setting that a shell keeps the token in. */
@@ -7,7 +7,8 @@ export interface Person {
   /** The claims of the token. */
   readonly claims: {
     readonly sub: string
-    readonly tenant_id: string
+    /** Absent for the platform. */
+    readonly tenant_id?: string
     readonly role: string
     readonly permissions?: readonly string[]
   }
@@ -36,5 +37,10 @@ export const people = {
     setting: 'OTHER_TENANT_TOKEN',
     description: 'an editor of the tenant "orchard", to whom nothing of "harbour" exists',
     claims: { sub: 'otto', tenant_id: 'orchard', role: 'editor', permissions: editorPermissions }
+  },
+  platform: {
+    setting: 'PLATFORM_TOKEN',
+    description: 'the administrator of the platform: the server, all tenants and all rows',
+    claims: { sub: 'piet', role: 'admin' }
   }
 } satisfies Record<string, Person>

@@ -9,7 +9,7 @@ import { callerOf, type Answer } from './caller.js'
 const file = 'examples/server/index.ts'
 const folder = t.testdir()
 const program = await startProgram(t, file, { DATA_FOLDER: folder })
-const { author, editor, administrator, stranger } = callersOf(program)
+const { author, editor, administrator, stranger, platform } = callersOf(program)
 const anybody = callerOf(program.address)
 
 function tokenOf ({ output }: Program, setting: string): string {
@@ -18,7 +18,7 @@ function tokenOf ({ output }: Program, setting: string): string {
 
 function callersOf (program: Program) {
   const as = (setting: string) => callerOf(program.address, tokenOf(program, setting))
-  return { author: as('AUTHOR_TOKEN'), editor: as('EDITOR_TOKEN'), administrator: as('ADMIN_TOKEN'), stranger: as('OTHER_TENANT_TOKEN') }
+  return { author: as('AUTHOR_TOKEN'), editor: as('EDITOR_TOKEN'), administrator: as('ADMIN_TOKEN'), stranger: as('OTHER_TENANT_TOKEN'), platform: as('PLATFORM_TOKEN') }
 }
 
 function titlesOf ({ body }: Answer): string[] {
@@ -166,6 +166,26 @@ t.test('whoever tries it can register and log in', async (t) => {
   const { status, body } = await anybody('POST', '/auth/login', credentials, harbour)
   t.equal(status, 200)
   t.equal((await callerOf(program.address, String(body.token))('GET', '/articles')).status, 200)
+})
+
+t.test('the calls of the guides work: rows, publishing, and what runs', async (t) => {
+  const rows = '/admin/entities/articles?select=id,title,tenant_id&order=title.asc'
+  t.ok(program.output().includes("/admin/entities/articles?select=id,title&order=title.asc'"))
+  const tenantsOf = ({ body }: Answer) => new Set(body.data.map((row) => row['tenant_id']))
+  t.strictSame(tenantsOf(await administrator('GET', rows)), new Set(['harbour']))
+  t.strictSame(tenantsOf(await platform('GET', rows)), new Set(['harbour', 'orchard']))
+  const found = await administrator('GET', '/admin/entities/articles?filter[title]=ilike.%25cranes%25')
+  const { id } = found.body.data[0]
+  t.strictSame((await administrator('DELETE', `/admin/entities/articles/${id}`)).body, { success: true, softDeleted: true })
+  t.equal((await editor('GET', `/articles/${id}`)).status, 404)
+  t.match((await administrator('POST', `/admin/entities/articles/${id}/restore`)).body, { success: true, data: { id, deleted: false } })
+
+  t.match((await platform('POST', '/publish/init', { checkTables: ['authors', 'pages'] })).body, { ready: false, tables: { authors: true, pages: false }, missing: ['pages'] })
+  t.match((await platform('POST', '/publish/verify')).body, { ready: true })
+  const author = { table: 'authors', data: { name: 'Pia Lund', email: 'pia@example.com' } }
+  t.match(await platform('POST', '/publish/entity', author, { 'x-tenant-id': 'harbour' }), { status: 201, body: { success: true, data: { tenant_id: 'harbour' } } })
+  t.match((await platform('GET', '/system/info')).body, { engine: { kind: 'embedded' }, plugins: { admin: true, publish: true, system: true } })
+  t.equal((await administrator('GET', '/system/info')).status, 403, 'a tenant\'s administrator is none of the platform')
 })
 
 t.test('its secret and its tokens are the owner\'s alone, and outlive a restart', async (t) => {
