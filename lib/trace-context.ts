@@ -1,14 +1,17 @@
 /**
- * The trace that a request belongs to (W3C Trace Context, level 1). The server records no spans: it passes the context on
- * as it came, to the services that it calls for the request, and writes the trace's id on the lines of its log.
+ * The trace that a request belongs to (W3C Trace Context, level 1). The server records no spans: it passes the context on,
+ * to the services that it calls for the request, and writes the trace's id on the lines of its log.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 
 const maxState = 512 // characters of `tracestate`: what everybody has to be able to take
 const maxMembers = 32
 
-/** Version 00: trace, parent and flags. No id is all zeroes. Of two headers Node makes one that is none. */
-const parentForm = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+/**
+ * Version, trace, parent and flags. No id is all zeroes, and no version is `ff`. What stands behind the flags belongs to versions
+ * that are to come: 00 has nothing there. Of two headers Node makes one that is none.
+ */
+const parentForm = /^(?!ff|00-.{52}.)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/
 const memberForm = /^[0-9a-z][0-9a-z_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
 
 export interface TraceContext {
@@ -21,14 +24,22 @@ type TraceHeaders = Pick<IncomingHttpHeaders, string>
 
 /** null where the request names no trace, or what it names is none. A `tracestate` that is wrong, or too long, does not come along. */
 export function traceOf (headers: TraceHeaders): TraceContext | null {
-  const { traceparent } = headers
-  if (typeof traceparent !== 'string' || !parentForm.test(traceparent)) return null
+  const traceparent = parentOf(headers)
+  if (traceparent === null) return null
   const { tracestate } = headers
   return typeof tracestate === 'string' && isState(tracestate) ? { traceparent, tracestate } : { traceparent }
 }
 
+/** In version 00. Of a later one that knows the ids, and the flag that says that the trace is recorded. */
+export function parentOf ({ traceparent }: TraceHeaders): string | null {
+  const parsed = typeof traceparent === 'string' ? parentForm.exec(traceparent) : null
+  if (parsed === null) return null
+  const [whole, ids, flags = ''] = parsed
+  return whole.startsWith('00') ? whole : `00-${ids}-0${Number.parseInt(flags, 16) & 1}`
+}
+
 /** The id of the trace, 32 hexadecimal digits. */
-export function traceIdOf ({ traceparent }: TraceContext): string {
+export function traceIdOf (traceparent: string): string {
   return traceparent.slice(3, 35)
 }
 

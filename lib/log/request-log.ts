@@ -1,7 +1,7 @@
 /** One log line a request, when it is answered, in place of Fastify's own two; and what every line of a request says. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LogController } from 'fastify'
-import { traceIdOf, traceOf } from '../trace-context.js'
+import { parentOf, traceIdOf } from '../trace-context.js'
 
 const maxPath = 2048 // characters
 
@@ -56,7 +56,7 @@ export function requestMembers (logger: object): RequestMembers {
   if (route !== undefined) members.route = route
   const tenant = request.tenant?.id
   if (tenant !== undefined) members.tenant = tenant
-  const trace = traceOf(request.headers)
-  if (trace !== null) members.traceId = traceIdOf(trace)
+  const parent = parentOf(request.headers)
+  if (parent !== null) members.traceId = traceIdOf(parent)
   return members
 }

@@ -58,7 +58,7 @@ export async function cacheRoutes (app: FastifyInstance): Promise<void> {
 
   if (!cache.shared) {
     const end = events.on('cache', (cleared) => {
-      Promise.resolve(cache.clear(cleared === '' ? everyTenant : cleared)).catch((err: unknown) => log.error({ err }, 'cached answers could not be cleared'))
+      Promise.resolve(cache.clear(cleared === '' ? everyTenant : cleared)).catch((err: unknown) => log.error({ err, ...cleared !== '' && { tenant: cleared } }, 'cached answers could not be cleared'))
     })
     app.addHook('onClose', async () => end())
   }

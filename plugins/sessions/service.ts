@@ -92,7 +92,7 @@ export function createSessions ({ store, owners, events, auth, dbFor, log, now }
     if (rows <= maxRows || rows - await store.removeOver(writer, owner, at) <= maxRows) return
     await store.end(writer, owner, { subject: everybody, at, until: lifeOf(at) })
     await writeAudit(writer, { tenant, action: 'auth.logout_all', actor: noActor, details: { reason: `more than ${maxRows} logouts were in force`, users: owner === tenant ? 'all' : `${owner.slice(1)}:*` }, at })
-    log.warn({ owner }, `more than ${maxRows} logouts of one tenant, or of one provider's users without a tenant, were in force: all of their tokens are ended`)
+    log.warn({ owner, ...tenant !== '' && { tenant } }, `more than ${maxRows} logouts of one tenant, or of one provider's users without a tenant, were in force: all of their tokens are ended`)
   }
 
   function sequenceOf ({ sub, tenant_id: tenant = '' }: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<number> {

@@ -74,7 +74,7 @@ export async function tenancy (app: FastifyInstance, { provisioning = 'auto', tr
   const store = createTenantStore(db)
   const memory = createTenantMemory((id) => store.find(id), maxRemembered, now)
   const erasure = createErasure(engine, db, events)
-  const tenants = createTenants({ store, plans: app.hasDecorator('plans') ? app.plans : builtInPlans, memory, events, erasure, warn: (error, message) => log.error({ err: error }, message) })
+  const tenants = createTenants({ store, plans: app.hasDecorator('plans') ? app.plans : builtInPlans, memory, events, erasure, log })
   app.decorate('tenants', tenants)
   app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered }))
   app.decorateRequest('tenant', null)
@@ -82,7 +82,7 @@ export async function tenancy (app: FastifyInstance, { provisioning = 'auto', tr
   // Answers that were cached for a tenant outlive it, and another of the same id must not get them.
   const clearAnswers = (tenant: string): void => {
     if (!app.hasDecorator('cache')) return
-    Promise.resolve(app.cache.clear(tenant)).catch((error: unknown) => log.error({ err: error }, 'the cached answers of a tenant could not be cleared'))
+    Promise.resolve(app.cache.clear(tenant)).catch((err: unknown) => log.error({ err, tenant }, 'the cached answers of a tenant could not be cleared'))
   }
   const ends = [
     events.on('tenant', (tenant) => {

@@ -1,4 +1,5 @@
 /** Tenants as the platform manages them. */
+import type { FastifyBaseLogger } from 'fastify'
 import type { Events } from '../../lib/database/events.js'
 import type { Plans } from '../../lib/plans.js'
 import type { Erasure } from './erasure.js'
@@ -34,11 +35,10 @@ export interface TenantsParts {
   readonly memory: TenantMemory
   readonly events: Events
   readonly erasure: Erasure
-  /** Told about an `onDelete` listener that failed. */
-  readonly warn: (error: unknown, message: string) => void
+  readonly log: FastifyBaseLogger
 }
 
-export function createTenants ({ store, plans, memory, events, erasure, warn }: TenantsParts): Tenants {
+export function createTenants ({ store, plans, memory, events, erasure, log }: TenantsParts): Tenants {
   const listeners: ((tenant: string) => void | Promise<void>)[] = []
 
   return {
@@ -87,8 +87,8 @@ export function createTenants ({ store, plans, memory, events, erasure, warn }: 
       for (const listener of listeners) {
         try {
           await listener(id)
-        } catch (error) {
-          warn(error, 'a listener for deleted tenants failed')
+        } catch (err) {
+          log.error({ err, tenant: id }, 'a listener for deleted tenants failed')
         }
       }
     },

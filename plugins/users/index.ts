@@ -28,7 +28,7 @@ export async function users (app: FastifyInstance, { now = Date.now }: UsersOpti
     store: createUserStore((tenant) => app.engine.kyselyFor(tenant)),
     passwords,
     now,
-    warn: (error, message) => app.log.warn({ err: error }, message)
+    log: app.log
   }))
   app.addHook('onClose', async () => { passwords.close() })
 }

@@ -1,4 +1,5 @@
 /** What `app.users` offers: users with passwords, of tenants and of the platform (DESIGN 5). */
+import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/audit.js'
 import type { Passwords } from '../../lib/passwords.js'
 import type { UserStore } from './store.js'
@@ -34,22 +35,21 @@ export interface UsersParts {
   readonly store: UserStore
   readonly passwords: Passwords
   readonly now: () => number
-  /** Told of a hash that could not be renewed. */
-  readonly warn: (error: unknown, message: string) => void
+  readonly log: FastifyBaseLogger
 }
 
 const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 
-export function createUsers ({ store, passwords, now, warn }: UsersParts): Users {
+export function createUsers ({ store, passwords, now, log }: UsersParts): Users {
   /** What the password of a user was checked against. */
   const checked = new WeakMap<User, string>()
 
   async function renewHash (user: User, before: string, password: string): Promise<void> {
     try {
       await store.replaceHash(user, before, await passwords.hash(user.tenant, password), new Date(now()))
-    } catch (error) {
+    } catch (err) {
       // The next login tries again.
-      warn(error, 'the hash of a password could not be renewed')
+      log.warn({ err, ...user.tenant !== '' && { tenant: user.tenant }, userId: user.id }, 'the hash of a password could not be renewed')
     }
   }
 

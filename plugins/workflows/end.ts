@@ -35,7 +35,7 @@ export type EndRun = (run: HeldRun & { readonly workflow: string | null }, end: 
 export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
   async function write (run: Parameters<EndRun>[0], end: RunEnd, address: Address | null): Promise<boolean> {
     const told = webhooks()
-    if (address !== null && told === null) log.warn({ workflow: run.id, tenant: run.tenant }, 'the end of a workflow is told to nobody: the plugin "tenantry/plugins/webhooks" is not registered')
+    if (address !== null && told === null) log.warn({ workflowId: run.id, tenant: run.tenant }, 'the end of a workflow is told to nobody: the plugin "tenantry/plugins/webhooks" is not registered')
     return await dbFor(run.tenant).transaction().execute(async (transaction) => {
       if (!await store.end(transaction, run, end)) return false
       if (told === null) return true

@@ -76,7 +76,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     const workflow = whole ?? await documents.storedEnd(id, run.definition)
     if (workflow === null) return { end: failed(catalogue.schemaChanged), address: null }
     const scope = readScope(run, tenant, await secretsOf(workflow, id))
-    if (scope.trace) log = log.child({ traceId: traceIdOf(scope.trace) })
+    if (scope.trace) log = log.child({ traceId: traceIdOf(scope.trace.traceparent) })
     const address = () => workflow.callback === null ? null : addressOf(workflow.callback, scope, log)
     if (whole === null) return { end: failed(catalogue.schemaChanged), address: address() }
     if (tenant?.status === 'suspended') return { end: failed(catalogue.tenantSuspended), address: address() }

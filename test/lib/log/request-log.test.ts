@@ -128,4 +128,15 @@ test('lines of requests, and traces', async (t) => {
     t.match(service.requests, [{ headers: trace }])
     for (const line of ofRun()) t.match(line, { task: 'workflow.run', tenant: 'acme', traceId, msg: /is no address/ })
   })
+
+  await t.test('a path is cut where it is longer than any that is meant', async (t) => {
+    await stranger(`GET /${'x'.repeat(5000)}`, { headers: { 'x-request-id': 'long-1' } })
+    t.strictSame(of('long-1').filter(({ msg }) => msg === 'request').map(({ path }) => String(path).length), [2048])
+  })
+
+  await t.test('what a service does for a tenant names it', async (t) => {
+    app.tenants.onDelete(() => { throw new Error('of the test') })
+    await app.tenants.delete('globex')
+    t.match(lines.filter(({ msg }) => msg === 'a listener for deleted tenants failed'), [{ tenant: 'globex' }])
+  })
 })
