@@ -48,6 +48,12 @@ export const typeNames = {
 
 const tenantColumn = 'tenant_id'
 
+/** The columns by which rows are marked as deleted. */
+export const softDeleteColumns = {
+  deleted: { type: 'boolean', notNull: true, default: false },
+  deleted_at: { type: 'timestamptz' }
+} as const satisfies Record<string, ColumnDefinition>
+
 /**
  * Works the declarations out: columns that `tenantScoped` and `softDelete` add, and what keeps tenants apart. The primary
  * key and unique columns of a tenant-scoped table are unique within a tenant, and a reference between two such tables
@@ -115,8 +121,8 @@ function columnDefinitions ({ columns, tenantScoped, softDelete }: TableDefiniti
   const definitions: Record<string, ColumnDefinition> = { ...columns }
   if (tenantScoped === true) definitions.tenant_id ??= { type: 'text', notNull: true }
   if (softDelete === true) {
-    definitions.deleted ??= { type: 'boolean', notNull: true, default: false }
-    definitions.deleted_at ??= { type: 'timestamptz' }
+    definitions.deleted ??= softDeleteColumns.deleted
+    definitions.deleted_at ??= softDeleteColumns.deleted_at
   }
   return definitions
 }

@@ -19,7 +19,7 @@ export interface BrokenColumn {
   readonly keyword: string
 }
 
-/** A conflict, or a broken rule of the table, that names the columns. */
+/** A conflict, or a broken rule of the table, that names the columns where they are known: not those of a partition, or of another schema. */
 export class ColumnsError extends TenantryError {
   readonly table: string
   readonly #entry: CatalogueEntry
@@ -28,7 +28,7 @@ export class ColumnsError extends TenantryError {
   /** `places`: where the caller gave the columns, as JSON Pointers; the others are told by their names. */
   constructor (entry: CatalogueEntry, table: string, columns: readonly BrokenColumn[], cause: unknown, places?: ReadonlyMap<string, string>) {
     const details = columns.map(({ column, message, keyword }) => ({ path: places?.get(column) ?? `/${column}`, message, keyword }))
-    super(entry, { cause, extras: { details } })
+    super(entry, { cause, ...details.length > 0 && { extras: { details } } })
     this.table = table
     this.#entry = entry
     this.#columns = columns
@@ -161,7 +161,7 @@ function broken (entry: CatalogueEntry, error: unknown, cause: unknown, constrai
   const columns = table === undefined || constraint === undefined ? undefined : constraints.columnsOf(table, constraint)
   // The tenant is in keys of tenant-scoped tables, and is nothing that a caller sends.
   const own = columns?.filter((column) => column !== 'tenant_id') ?? []
-  if (table === undefined || own.length === 0) return new TenantryError(entry, { cause })
+  if (table === undefined) return new TenantryError(entry, { cause })
   const text = message(own.join(', '), table)
   return new ColumnsError(entry, table, own.map((column) => ({ column, message: text, keyword })), cause)
 }

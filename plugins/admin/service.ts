@@ -122,10 +122,15 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
     return webhooks !== null && await webhooks.hears(owner?.id ?? '')
   }
 
-  /** What was read is told to the log of its owner before it is answered. */
-  async function told (caller: Caller, table: Table, entry: Pick<AuditEntry, 'action' | 'target' | 'details'>): Promise<void> {
-    const owner = table.tenantScoped ? caller.tenant : null
+  /** What was read is told to the log of its owner, the platform's for null, before it is answered. */
+  async function told (caller: Caller, owner: ScopeTenant | null, entry: Pick<AuditEntry, 'action' | 'target' | 'details'>): Promise<void> {
     await writeAudit(owner === null ? engine.kysely : engine.kyselyFor(owner.id), entryOf(caller, owner, entry))
+  }
+
+  /** The tenant of that id, where it has a log: not while it is being deleted. */
+  async function withLog (id: string | null): Promise<ScopeTenant | null> {
+    const tenant = id === null ? null : await tenants.get(id)
+    return tenant?.status === 'deleting' ? null : tenant
   }
 
   return {
@@ -142,7 +147,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
       }
       const { bound } = shapes.bind({ reach, includeDeleted, query }, scopeOf(caller.tenant, {}, { ...values, limit, offset }), placesOf(places))
       const text = await engine.text(bound.statement, bound.values, sessionOf(caller.tenant))
-      await told(caller, table, { action: 'entity.list', target: name, details: { ...asked.length > 0 && { filters: asked }, ...includeDeleted && { includeDeleted } } })
+      await told(caller, table.tenantScoped ? caller.tenant : null, { action: 'entity.list', target: name, details: { ...asked.length > 0 && { filters: asked }, ...includeDeleted && { includeDeleted } } })
       // A page is there whatever is on it.
       return text ?? ''
     },
@@ -151,13 +156,13 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       const column = keyOf(table)
       const reach = await reachOf(caller, table)
-      if (reach === 'every' && table.tenantScoped) await tenantOfRow(table, id, includeDeleted)
+      const owner = table.tenantScoped ? caller.tenant ?? await withLog(await tenantOfRow(table, id, includeDeleted)) : null
       // Of every tenant's rows the key has a column more, of which the id says nothing.
       const query: Query = { table: name, operation: 'select', single: true, filters: [{ column, operator: 'eq', value: byId }], ...select !== undefined && { select } }
       const { bound } = shapes.bind({ reach, includeDeleted, query }, scopeOf(caller.tenant, { id }), inRequest)
       const text = await engine.text(bound.statement, bound.values, sessionOf(caller.tenant))
       if (text === null) throw failure('notFound')
-      await told(caller, table, { action: 'entity.read', target: `${name}:${id}`, ...includeDeleted && { details: { includeDeleted } } })
+      await told(caller, owner, { action: 'entity.read', target: `${name}:${id}`, ...includeDeleted && { details: { includeDeleted } } })
       return text
     },
 
@@ -174,7 +179,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
       try {
         return await write(owner, asked, events, entry, async () => failure('notFound'))
       } catch (error) {
-        throw hard ? refused(error) : error
+        throw hard ? refused(error, engine.catalogue, ownReach(caller)) : error
       }
     },
 
@@ -186,7 +191,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
       const owner = await ownerOf(caller, table, id, true)
       const events = await hears(owner)
       const scope = scopeOf(owner, { id }, {}, events)
-      const query: Query = { table: name, operation: 'update', id: byId, filters: [{ column: 'deleted', operator: 'is', value: true }], data: { deleted: false, deleted_at: null } }
+      const query: Query = { table: name, operation: 'update', id: byId, filters: [{ column: 'deleted', operator: 'is', value: true }], data: { ...table.columns.get('deleted')?.generated !== true && { deleted: false }, deleted_at: null } }
       const asked = shapes.bind({ reach: 'platform', includeDeleted: true, query }, scope, inRequest)
       const { bound } = shapes.bind({ reach: 'platform', includeDeleted: true, query: { table: name, operation: 'select', id: byId } }, scope, inRequest)
       const entry = entryOf(caller, owner, { action: 'entity.restore', target: `${name}:${id}`, details: { table: name } })

@@ -2,8 +2,9 @@
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
 import { keyColumns } from '../../lib/compiler/query/row-key.js'
 import { meant } from '../../lib/config/faults.js'
+import { softDeleteColumns } from '../../lib/database/declared-tables.js'
 import { ColumnsError } from '../../lib/database/failures.js'
-import { identifier } from '../../lib/database/sql.js'
+import { columnsProposal } from '../../lib/database/migrations/proposal.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { invalidInput } from '../../lib/validation-detail.js'
@@ -30,27 +31,30 @@ export function requireWritable ({ name, view }: Table): void {
   if (view) throw invalidInput('/params/table', `"${name}" is a view: its rows can only be read`, 'readOnly')
 }
 
-const marks = { deleted: 'boolean', deleted_at: 'timestamptz' } as const
-
 /** Throws `stateConflict`, with what would change it, for a table whose rows cannot be marked as deleted; `otherwise` is what can be done without. */
 export function requireSoftDelete (schema: string, table: Table, otherwise = ''): void {
   if (table.softDelete) return
-  const missing = Object.entries(marks).filter(([name]) => !table.columns.has(name))
-  if (missing.length === 0) throw failure('stateConflict', { message: `Rows of "${table.name}" cannot be marked as deleted: its columns are not "deleted" (boolean) and "deleted_at" (timestamptz)${otherwise}` })
-  const columns = missing.map(([name, type]) => `add column ${identifier(name)} ${type}${type === 'boolean' ? ' not null default false' : ''}`).join(', ')
-  const sql = `alter table ${identifier(schema)}.${identifier(table.name)} ${columns}`
+  const missing = Object.entries(softDeleteColumns).filter(([name]) => !table.columns.has(name))
+  const refusal = `Rows of "${table.name}" cannot be marked as deleted:`
+  if (missing.length === 0) throw failure('stateConflict', { message: `${refusal} its columns are not "deleted" (boolean) and "deleted_at" (timestamptz)${otherwise}` })
   throw failure('stateConflict', {
-    message: `Rows of "${table.name}" cannot be marked as deleted: it lacks ${missing.map(([name, type]) => `"${name}" (${type})`).join(' and ')}. Declare it with "softDelete": true and migrate (tenantry migrate, or POST /migration/apply), or run: ${sql}${otherwise}`,
-    extras: { sql }
+    message: `${refusal} it lacks ${missing.map(([name, { type }]) => `"${name}" (${type})`).join(' and ')}. Declare it with "softDelete": true and migrate (tenantry migrate, or POST /migration/apply), or run the SQL in \`sql\`${otherwise}`,
+    extras: { sql: columnsProposal(schema, table, softDeleteColumns) }
   })
 }
 
-/** A foreign key, or what it changes in the rows that refer, forbids to delete a row: told by the table that refers. Anything else is returned as it is. */
-export function refused (error: unknown): unknown {
+/**
+ * A foreign key, or what it changes in the rows that refer, forbids to delete a row: told by the table that refers, where
+ * somebody of this reach may know it. Anything else is returned as it is.
+ */
+export function refused (error: unknown, { tables }: Catalogue, reach: Reach): unknown {
   if (!(error instanceof ColumnsError)) return error
+  const table = tables.get(error.table)
+  // One that is not in the catalogue is a partition, or of another schema.
+  if (table === undefined ? reach === 'tenant' : !isSeen(table, reach)) return failure('stateConflict', { message: 'Rows of another table refer to it', cause: error })
   const columns = columnsOf(error)
   return failure('stateConflict', {
-    message: `Rows of "${error.table}" refer to it by ${columns.join(', ')}: delete or change those first`,
+    message: `Rows of "${error.table}" refer to it${columns.length > 0 ? ` by ${columns.join(', ')}` : ''}: delete or change those first`,
     extras: { table: error.table, columns },
     cause: error
   })

@@ -5,7 +5,7 @@ import type { Engine, Session } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { auditStatement } from '../../lib/audit.js'
-import { isFailure } from '../../lib/errors.js'
+import { failure, isFailure } from '../../lib/errors.js'
 
 export interface AuditedWriteDependencies {
   readonly engine: Pick<Engine, 'transaction'>
@@ -28,7 +28,10 @@ export interface AuditedWrite {
   readonly missing: (session: Session) => Promise<Error>
 }
 
-/** Runs the statement and writes the entry in one transaction; resolves with the text that the statement answered. */
+/**
+ * Runs the statement and writes the entry in one transaction; resolves with the text that the statement answered. Throws
+ * `tenantUnknown`, and undoes it, where the tenant is being deleted: it has no entries, and what came late would outlive it.
+ */
 export async function writeAudited ({ engine, cache, webhooks }: AuditedWriteDependencies, { tenant, compiled, bound, events, entry, missing }: AuditedWrite): Promise<string> {
   const written = async (): Promise<void> => { await cache?.invalidate(tenant ?? '', compiled.writes) }
   try {
@@ -36,7 +39,8 @@ export async function writeAudited ({ engine, cache, webhooks }: AuditedWriteDep
       const text = await session.text(bound.statement, bound.values)
       if (text === null) throw await missing(session)
       const { text: audit, values } = auditStatement([entry(text)])
-      await session.rows({ text: audit }, values)
+      const [kept] = await session.rows({ text: `${audit} returning true as kept` }, values)
+      if (kept === undefined) throw failure('tenantUnknown')
       return text
     })
     await written()

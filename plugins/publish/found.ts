@@ -7,3 +7,21 @@ export async function foundTables (engine: Pick<Engine, 'catalogue' | 'transacti
   const { catalogue } = await engine.transaction({ tenantId: null }, (session) => readCatalogue(session, engine.catalogue.schema))
   return catalogue.tables
 }
+
+/** What a new table of that name would meet. */
+export interface Ground {
+  /** The schema is there. */
+  readonly schema: boolean
+  /** Something that is no table has the name: a partition, an index, a sequence, a type. */
+  readonly taken: boolean
+}
+
+// Types of arrays make room by themselves.
+const ground = `select n.oid is not null as schema,
+  exists (select from pg_class where relnamespace = n.oid and relname = $2) or exists (select from pg_type where typnamespace = n.oid and typname = $2 and typcategory <> 'A') as taken
+from (values ($1::text)) asked (name) left join pg_namespace n on n.nspname = asked.name`
+
+export async function groundFor (engine: Pick<Engine, 'catalogue' | 'transaction'>, name: string): Promise<Ground> {
+  const [found] = await engine.transaction({ tenantId: null }, (session) => session.rows<{ schema: boolean, taken: boolean }>({ text: ground }, [engine.catalogue.schema, name]))
+  return { schema: found?.schema === true, taken: found?.taken === true }
+}

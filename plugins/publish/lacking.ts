@@ -3,14 +3,11 @@
  * are those that declared tables may have, types go by the values, and the statements are those of migrations.
  */
 import type { Table } from '../../lib/database/catalogue.js'
-import type { ColumnDefinition, TableDefinition } from '../../lib/config/schema/table.js'
+import type { ColumnDefinition } from '../../lib/config/schema/table.js'
 import type { ErrorDetail } from '../../lib/validation-detail.js'
 import { formOf } from '../../lib/compiler/query/text-form.js'
 import { meant, pointerTo } from '../../lib/config/faults.js'
-import { wantedTables, type WantedTable } from '../../lib/database/declared-tables.js'
-import { noSecurity, policyStatements } from '../../lib/database/migrations/policies.js'
-import { difference, type TableContext } from '../../lib/database/migrations/tables.js'
-import { identifier } from '../../lib/database/sql.js'
+import { columnsProposal, tableProposal } from '../../lib/database/migrations/proposal.js'
 
 /** By column. */
 type Values = Readonly<Record<string, unknown>>
@@ -28,6 +25,8 @@ export function tableFault (name: string): ErrorDetail | undefined {
   if (!form.test(name)) return { path: at, message: `there is no such table, and no SQL is proposed for this name: must be ${formText}`, keyword: 'pattern' }
   return name.startsWith('pg_') ? { path: at, message: 'there is no such table, and names that start with "pg_" are PostgreSQL\'s own', keyword: 'pattern' } : undefined
 }
+
+export const takenFault: ErrorDetail = { path: '/body/table', message: 'there is no such table, and a partition, index, sequence or type has this name', keyword: 'not' }
 
 /** Why columns of these names are not proposed, one detail each. */
 export function columnFaults (names: readonly string[]): ErrorDetail[] {
@@ -64,32 +63,17 @@ function placeOf (name: string): string {
   return pointerTo('/body/data', shown(name))
 }
 
-/** SQL that makes a table for the record: with an `id` where it has none, and of tenants where it is published for one. */
-export function tableSql (schema: string, name: string, data: Values, ofTenant: boolean): string {
+/** SQL that makes a table for the record: with its schema where that is not there, an `id` where it has none, and of tenants where it is published for one. */
+export function tableSql (at: { readonly schema: string, readonly hasSchema: boolean }, name: string, data: Values, ofTenant: boolean): string {
   const tenantScoped = ofTenant || Object.hasOwn(data, tenantColumn)
   const { [tenantColumn]: _, id, ...others } = data
   const key: ColumnDefinition = (id ?? null) === null ? { type: 'uuid', default: 'uuid()' } : { type: typeOf(id) }
-  const wanted = wantedTable(name, { columns: { id: { ...key, primaryKey: true }, ...definitionsOf(others) }, tenantScoped })
-  const { statements } = difference(wanted, { schema, ...nothing })
-  return script([...statements, ...tenantScoped ? policyStatements(`${identifier(schema)}.${identifier(name)}`, 'text', noSecurity) : []])
+  return tableProposal(at, name, { columns: { id: { ...key, primaryKey: true }, ...definitionsOf(others) }, tenantScoped })
 }
 
 /** SQL that adds columns for these values to a table that is there. */
 export function columnsSql (schema: string, table: Table, values: Values): string {
-  const wanted = wantedTable(table.name, { columns: definitionsOf(values) })
-  return script(difference(wanted, { schema, ...nothing, existing: table }).statements)
-}
-
-const nothing: Omit<TableContext, 'schema'> = { existing: undefined, state: undefined, hasRows: false }
-
-function wantedTable (name: string, definition: TableDefinition): WantedTable {
-  const wanted = wantedTables({ [name]: definition }).get(name)
-  if (wanted === undefined) throw new Error(`the table ${name} was not worked out`)
-  return wanted
-}
-
-function script (statements: readonly string[]): string {
-  return `begin;\n${statements.map((statement) => `${statement};\n`).join('')}commit;\n`
+  return columnsProposal(schema, table, definitionsOf(values))
 }
 
 function definitionsOf (values: Values): Record<string, ColumnDefinition> {

@@ -15,8 +15,8 @@ import { invalidInput, type ErrorDetail } from '../../lib/validation-detail.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
 import { writeAudited } from '../audit/audited-write.js'
 import { placed } from '../config-routes/placed.js'
-import { foundTables } from './found.js'
-import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, tenantFault } from './lacking.js'
+import { foundTables, groundFor } from './found.js'
+import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, takenFault, tenantFault } from './lacking.js'
 
 /** A platform administrator, and the tenant that X-Tenant-ID names. */
 export interface Publisher extends ActingRequest {
@@ -108,10 +108,12 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     const fault = tableFault(name)
     const faults = [...fault === undefined ? [] : [fault], ...columnFaults(undeclared)]
     if (faults.length > 0) return refusal(faults)
+    const { schema: hasSchema, taken } = await groundFor(engine, name)
+    if (taken) return refusal([takenFault])
     if (undeclared.length > maxLacking) return failure('notFound', { message: `There is no table "${name}", and for more than ${maxLacking} columns no SQL is proposed: declare it under \`tables\``, extras: { table: name } })
     return failure('notFound', {
       message: `There is no table "${name}"${meant(name, known.keys()) || '.'} To make one, look through the SQL in \`sql\`, whose types go by the values, and run it; or declare the table under \`tables\` and migrate`,
-      extras: { table: name, sql: tableSql(schema, name, data, tenant !== null) }
+      extras: { table: name, sql: tableSql({ schema, hasSchema }, name, data, tenant !== null) }
     })
   }
 

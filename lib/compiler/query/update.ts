@@ -46,7 +46,7 @@ export function writeDelete (parts: DeleteParts, { soft, unique }: { soft: boole
   const condition = where(conditionsOf(parts, alias, placeholders, on))
   const name = tableName(catalogue.schema, table)
   const [write, answer] = soft
-    ? [`update ${name} ${alias} set "deleted" = true, "deleted_at" = now()${condition}`, '{"success":true,"softDeleted":true}']
+    ? [`update ${name} ${alias} set ${table.columns.get('deleted')?.generated === true ? '' : '"deleted" = true, '}"deleted_at" = now()${condition}`, '{"success":true,"softDeleted":true}']
     : [`delete from ${name} ${alias}${condition}`, '{"success":true}']
   // A row that is marked is gone for whoever reads.
   if (parts.events !== undefined) return `with w as (${write} returning ${alias}.*)${tableEvents(table, parts.events.withheld, 'deleted', placeholders)} select '${answer}' from w limit 1`

@@ -86,11 +86,21 @@ test('with row-level security: rows of the caller\'s tenant only, cached answers
     t.same(await run("select tenant_id, target from tenantry.audit_log where target = 'countries:at' and action = 'entity.delete'"), [{ tenant_id: '', target: 'countries:at' }])
   })
 
+  await t.test('answers of all tenants end that are made of rows which a row of none takes with it', async (t) => {
+    await run("insert into countries values ('ch')")
+    await run('alter table notes add country text references countries (code) on delete cascade')
+    await run("insert into notes (id, tenant_id, title, country) values (8, 'acme', 'eight', 'ch'), (9, 'globex', 'nine', 'ch')")
+    await app.engine.refresh()
+    for (const ask of [acme, globex]) for (const expected of ['MISS', 'HIT']) t.equal((await ask('GET /notes?fresh=1')).headers['x-cache'], expected)
+    t.equal((await platform('DELETE /admin/entities/countries/ch?hard=true')).status, 200)
+    t.same([await idsOf(acme, 'GET /notes?fresh=1'), await idsOf(globex, 'GET /notes?fresh=1')], [[1], [3]])
+  })
+
   await t.test('an entry that cannot be written undoes what it tells of', async (t) => {
     await run("alter table tenantry.audit_log add constraint none check (action <> 'entity.delete') not valid")
     t.ok((await acme('DELETE /admin/entities/notes/1')).status >= 400)
     t.same(await idsOf(acme, 'GET /admin/entities/notes'), [1])
-    t.equal((await run(`select 1 from ${eventsTable}`)).length, 4, 'no event either, but that of the country')
+    t.equal((await run(`select 1 from ${eventsTable}`)).length, 5, 'no event either, but those of the countries')
   })
 
   await t.test('of shapes that callers make up no statement has the room of the platform\'s, and few are kept', async (t) => {

@@ -71,16 +71,21 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
       }
     }
     t.equal((await post('/publish/entity', { table: 'notes', data: { id: 9, title: 'x' } }, { ...ops, 'x-tenant-id': 'nobody' })).status, 404)
+    // The other server, which deletes it, has not been heard yet.
+    await query("update tenantry.tenants set status = 'deleting' where id = 'globex'")
+    t.match(await entity('globex', { id: 9, title: 'late' }), { status: 404, body: { code: 'TENANTRY_TENANT_UNKNOWN' } })
+    t.strictSame(await query('select id from notes where id = 9'), [], 'what is late is undone')
+    await query("update tenantry.tenants set status = 'active' where id = 'globex'")
     await app.tenants.update('globex', { status: 'suspended' })
     t.equal((await entity('globex', { id: 9, title: 'x' })).status, 403)
   })
 })
 
-test('in an app of its own, whose database is lost', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
+test('in an app of its own, with a schema of its own, whose database is lost', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
   const app = Fastify()
   t.teardown(() => app.close())
-  app.register(database, { provider: 'postgres', postgres: { connectionString }, tables, migrate: 'auto' })
+  app.register(database, { provider: 'postgres', postgres: { connectionString, schema: 'app' }, tables, migrate: 'auto' })
   app.register(auth, { jwt: { secret: testSecret } })
   app.register(tenancy)
   app.register(publish)
@@ -90,6 +95,11 @@ test('in an app of its own, whose database is lost', async (t) => {
   await app.tenants.create({ id: 'acme', name: 'Acme' })
   t.match(await post('/publish/entity', { table: 'notes', data: { id: 1, title: 'One' } }, { ...ops, 'x-tenant-id': 'acme' }), { status: 201, body: { success: true, table: 'notes', data: { id: 1 } } })
   t.match(await post('/publish/verify'), { status: 200, body: { ready: true } })
+  await query('drop schema app cascade')
+  const { body: { sql } } = await post('/publish/entity', { table: 'pages', data: { a: 1 } })
+  t.match(sql, /^begin;\ncreate schema "app";\ncreate table "app"."pages" /)
+  await query(sql)
+  t.match(await post('/publish/entity', { table: 'pages', data: { a: 1 } }), { status: 201, body: { data: { a: 1 } } })
   await app.engine.close()
   t.match(await post('/publish/verify'), { status: 200, body: { ready: false, checks: [{ name: 'database', ok: false, message: /does not answer/ }, { name: 'cache', ok: true }] } })
   t.match(await post('/publish/init', { checkTables: ['notes'] }), { status: 503, body: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } })

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { CompiledQuery } from 'kysely'
+import pg from 'pg'
 import { test } from 'tap'
 import { forEachEngine, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
@@ -34,9 +35,15 @@ const poster = (app: FastifyInstance): Post => async (url, body, headers = ops) 
 
 const runOn = (app: FastifyInstance) => async (text: string, ...values: unknown[]) => (await app.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows
 
-/** A script, as somebody who read it runs it. */
-async function runScript (app: FastifyInstance, sql: string | undefined): Promise<void> {
-  const statements = (sql ?? '').split(/;\n/).map((text) => text.trim()).filter((text) => text !== '' && !/^(begin|commit)$/.test(text))
+/** A script, as somebody who read it runs it: pasted into `psql`; the embedded engine has none. */
+async function runScript (app: FastifyInstance, engine: DatabaseSection, sql = ''): Promise<void> {
+  if (engine.provider === 'postgres') {
+    const client = new pg.Client({ connectionString: engine.postgres.connectionString })
+    await client.connect()
+    await client.query(sql).finally(() => client.end())
+    return
+  }
+  const statements = sql.split(/;\n/).map((text) => text.trim()).filter((text) => text !== '' && !/^(begin|commit)$/.test(text))
   await app.engine.transaction({ tenantId: null }, async (session) => {
     for (const text of statements) await session.rows({ text })
   })
@@ -103,7 +110,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     const { sql = '' } = missing.body
     for (const line of ['"id" text not null', '"title" text', '"views" bigint', '"price" numeric', '"live" boolean', '"at" timestamp with time zone', '"by" uuid', '"tags" text[]', '"sizes" bigint[]', '"more" jsonb', '"empty" text', '"tenant_id" text not null', 'primary key ("tenant_id", "id")']) t.ok(sql.includes(line), line)
     t.notMatch(sql, /quoted|bbbb|2026-01-31/, 'no value is in it')
-    await runScript(app, sql)
+    await runScript(app, engine, sql)
     t.match(await entity('pages', data, acme), { status: 201, body: { data: { tenant_id: 'acme', id: data.id, views: 3_000_000_000, price: 1.5, tags: ['a'], sizes: [1, 2], more: { a: 1 }, empty: null } } }, 'at once')
     t.match(await run("select relrowsecurity, relforcerowsecurity from pg_class where oid = 'pages'::regclass"), [{ relrowsecurity: true, relforcerowsecurity: true }])
 
@@ -111,7 +118,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     const platforms = await entity('banners', { text: 'Hello' })
     t.match(platforms.body.sql, /"id" uuid default gen_random_uuid\(\) not null[^]*primary key \("id"\)/)
     t.notMatch(platforms.body.sql, /tenant_id|policy/)
-    await runScript(app, platforms.body.sql)
+    await runScript(app, engine, platforms.body.sql)
     t.match(await entity('banners', { text: 'Hello' }), { status: 201, body: { data: { id: /^[\da-f-]{36}$/ } } })
   })
 
@@ -124,7 +131,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     })
     t.equal(lacking.body.sql, 'begin;\nalter table "public"."notes" add column "titel" text;\nalter table "public"."notes" add column "live" boolean;\nalter table "public"."notes" add column "stars" numeric;\ncommit;\n')
     t.equal(await rows('notes'), before, 'nothing is written, not even without them')
-    await runScript(app, lacking.body.sql)
+    await runScript(app, engine, lacking.body.sql)
     t.match(await entity('notes', { titel: 'x', title: 'y', live: true, stars: 4.5 }, acme), { status: 201, body: { data: { titel: 'x', live: true, stars: 4.5 } } })
     const tenantless = await entity('countries', { code: 'ch', tenant_id: 'acme' }, acme)
     t.match(tenantless, { status: 400, body: { unknown: ['tenant_id'], details: [{ path: '/body/data/tenant_id', message: /belong to no tenant/ }] } })
@@ -147,6 +154,15 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
         t.match(told.body.details?.[0]?.path, /^\/body\/data/)
         t.notOk(told.body.sql)
       }
+    }
+    await run("create type mood as enum ('calm')")
+    await run('create table visits (id int) partition by range (id)')
+    await run('create table visits_1 partition of visits default')
+    await run('create sequence numbers')
+    for (const name of ['mood', 'visits_1', 'notes_pkey', 'numbers']) {
+      const told = await entity(name, { a: 1 }, acme)
+      t.match(told, { status: 400, body: { details: [{ path: '/body/table', message: /partition, index, sequence or type/ }] } }, name)
+      t.notOk(told.body.sql, 'SQL that could not run')
     }
     // Names that the server's own tables have are free in the application's schema, and stay there.
     t.match((await entity('secrets', { a: 1 }, acme)).body.sql, /^begin;\ncreate table "public"\."secrets" /)
@@ -174,7 +190,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(gone, { status: 404, body: { message: /declared and not made/, sql: /create table "public"\."countries"[^]*insert into tenantry\.migrations/ } })
     t.match((await post('/publish/verify')).body, { ready: false, checks: [{ name: 'database', ok: true }, { name: 'migrations', ok: false, message: /_create_countries.*tenantry migrate/ }, { name: 'tables', ok: false, message: /countries/ }, { name: 'rowLevelSecurity', ok: true }, { name: 'cache', ok: true }] })
     t.match(await entity('countries', { code: 'de', area: 1 }), { status: 404 })
-    await runScript(app, gone.body.sql)
+    await runScript(app, engine, gone.body.sql)
     t.match(await entity('countries', { code: 'de' }), { status: 201 })
     await run('alter table countries drop column name')
     t.match(await entity('countries', { code: 'fr', name: 'France', area: 1 }), { status: 400, body: { unknown: ['area'], missing: ['name', 'area'], sql: /_alter_countries[^]*add column "name" text[^]*add column "area" bigint/ } })

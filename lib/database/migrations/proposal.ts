@@ -1,0 +1,36 @@
+/** SQL for somebody to look through and run: tables and columns as a migration would add them, in one transaction. */
+import type { ColumnDefinition, TableDefinition } from '../../config/schema/table.js'
+import type { Table } from '../catalogue.js'
+import { wantedTables, type WantedTable } from '../declared-tables.js'
+import { identifier } from '../sql.js'
+import { noSecurity, policyStatements } from './policies.js'
+import { difference } from './tables.js'
+
+/** Makes the table, with its schema where that is not there; where it is tenant-scoped, with its policies. */
+export function tableProposal ({ schema, hasSchema }: { readonly schema: string, readonly hasSchema: boolean }, name: string, definition: TableDefinition): string {
+  const wanted = wantedTable(name, definition)
+  return script([
+    ...hasSchema ? [] : [`create schema ${identifier(schema)}`],
+    ...statementsFor(schema, wanted, undefined),
+    ...wanted.tenantScoped ? policyStatements(`${identifier(schema)}.${identifier(name)}`, 'text', noSecurity) : []
+  ])
+}
+
+/** Adds those of the columns that the table lacks. */
+export function columnsProposal (schema: string, table: Table, columns: Readonly<Record<string, ColumnDefinition>>): string {
+  return script(statementsFor(schema, wantedTable(table.name, { columns }), table))
+}
+
+function statementsFor (schema: string, wanted: WantedTable, existing: Table | undefined): readonly string[] {
+  return difference(wanted, { schema, existing, state: undefined, hasRows: false }).statements
+}
+
+function wantedTable (name: string, definition: TableDefinition): WantedTable {
+  const wanted = wantedTables({ [name]: definition }).get(name)
+  if (wanted === undefined) throw new Error(`the table ${name} was not worked out`)
+  return wanted
+}
+
+function script (statements: readonly string[]): string {
+  return `begin;\n${statements.map((statement) => `${statement};\n`).join('')}commit;\n`
+}
