@@ -55,6 +55,8 @@ export interface SystemParts {
 export function systemRoutes (app: FastifyInstance, { configurationVersion, off }: SystemParts): void {
   const startedAt = new Date(performance.timeOrigin).toISOString()
   let plugins: Info['plugins'] = {}
+  const databaseVersion = createQuestion(async () => await versionOf(app.db))
+  const instancesOf = createQuestion(async () => await app.usage.instances(maxInstances))
   app.addHook('onReady', async () => { plugins = groupsOf(app, off) })
 
   app.get('/system/info', {
@@ -62,35 +64,42 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
     schema: { tags: ['System'], summary: 'What runs here', response: { 200: Info, ...errorResponses(401, 403, 429, 500, 503) } }
   }, async (_request, reply): Promise<Info> => {
     const usage = app.hasDecorator('usage') ? app.usage : null
-    const [engine, instances] = await Promise.all([engineOf(app), usage === null ? null : known(usage.instances(maxInstances))])
+    const engine = app.hasDecorator('engine') ? app.engine : null
+    const [engineVersion, instances] = await Promise.all([engine === null ? null : databaseVersion(), usage === null ? null : instancesOf()])
     reply.header('cache-control', 'no-store')
     return {
       version,
       node: process.version,
       uptime: Math.round(process.uptime()),
       startedAt,
-      engine,
+      engine: engine === null ? null : { kind: engine.kind, version: engineVersion },
       instance: usage?.instance ?? null,
       instances: instances?.map(({ id, seenAt }) => ({ id, seenAt: seenAt.toISOString() })) ?? null,
       plugins,
       configuration: { version: configurationVersion },
-      database: app.hasDecorator('engine') ? app.engine.status() : null,
+      database: engine === null ? null : engine.status(),
       cache: app.hasDecorator('cache') ? { provider: app.cache.provider } : null,
       queue: app.hasDecorator('queue') ? app.queue.status() : null
     }
   })
 }
 
-async function engineOf (app: FastifyInstance): Promise<Info['engine']> {
-  if (!app.hasDecorator('engine')) return null
-  const found = await known(sql<{ version: string }>`select current_setting('server_version') as version`.execute(app.db))
+async function versionOf (db: FastifyInstance['db']): Promise<string | null> {
+  const { rows } = await sql<{ version: string }>`select current_setting('server_version') as version`.execute(db)
   // Distributions name themselves behind it.
-  return { kind: app.engine.kind, version: found?.rows[0]?.version.split(' ', 1)[0] ?? null }
+  return rows[0]?.version.split(' ', 1)[0] ?? null
 }
 
-/** What the database answers, or null where it does not in time. */
-async function known<Value> (asked: Promise<Value>): Promise<Value | null> {
-  let value: Value | null = null
-  await endsWithin(asked.then((found) => { value = found }, () => {}), databaseTimeMs)
-  return value
+/**
+ * Asks the database: null where it does not answer in time. Who asks while a question waits for its answer waits for the same: of
+ * a database that hangs no more is asked, however many want to know.
+ */
+function createQuestion<Answer> (ask: () => Promise<Answer>): () => Promise<Answer | null> {
+  let asking: Promise<Answer | null> | null = null
+  return async () => {
+    let answer: Answer | null = null
+    asking ??= ask().catch(() => null).finally(() => { asking = null })
+    await endsWithin(asking.then((found) => { answer = found }), databaseTimeMs)
+    return answer
+  }
 }

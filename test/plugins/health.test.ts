@@ -167,24 +167,28 @@ test('a server whose database and cache hang', async (t) => {
   await t.test('is known to hang within seconds, and answers in under 50 ms meanwhile', async (t) => {
     before.freeze()
     redis.pause()
-    const times: number[] = []
+    const times: number[][] = []
     // A stranger, a token that was never seen, and a tenant that was never heard of: nothing of them is looked up.
-    const callers: Record<string, string>[] = [{}, { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` }, { 'x-tenant-id': 'unheard' }, { 'x-api-key': 'tk_unheard' }]
+    const callers: Record<string, string>[] = [{}, { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` }, { 'x-tenant-id': 'unheard' }, { 'x-api-key': 'tnt_acme_unheard-unheard-unheard' }, { 'x-api-key': key, 'x-tenant-id': 'acme' }]
     await eventually(t, 'all of it is told', async () => {
-      const start = performance.now()
-      const [status, , { database, cache }] = await told(callers[times.length % callers.length])
-      times.push(performance.now() - start)
-      return status === 503 && database === 'failed' && cache === 'failed'
+      let isTold = true
+      for (const [index, caller] of callers.entries()) {
+        const start = performance.now()
+        const [status, , { database, cache }] = await told(caller)
+        ;(times[index] ??= []).push(performance.now() - start)
+        isTold &&= status === 503 && database === 'failed' && cache === 'failed'
+      }
+      return isTold
     })
-    times.sort((left, right) => left - right)
-    const median = times[Math.floor(times.length / 2)] ?? NaN
-    t.comment(`${times.length} requests: median ${median.toFixed(1)} ms, slowest ${times.at(-1)?.toFixed(1)} ms`)
-    t.ok(median < 50, `${median} ms`)
+    // A machine that is busy holds some up, and what is looked up for a caller all of theirs.
+    for (const [index, each] of times.entries()) t.ok(Math.min(...each) < 50, `caller ${index}: ${each.length} requests, the fastest ${Math.min(...each)} ms, the slowest ${Math.max(...each)} ms`)
   })
 
   await t.test('tells administrators the rest of what it is', async (t) => {
     const response = await app.inject({ url: '/system/info', headers: { 'x-api-key': key } })
     t.match([response.statusCode, response.json()], [200, { engine: { kind: 'postgres', version: null }, instances: null, cache: { provider: 'redis' } }])
+    const many = await Promise.all(Array.from({ length: 50 }, async () => (await app.inject({ url: '/system/info', headers: { 'x-api-key': key } })).json()))
+    t.ok(many.every(({ database }) => database.waiting < 20), `${Math.max(...many.map(({ database }) => database.waiting))} statements wait: nobody adds another one`)
   })
 
   await t.test('is known to be back', async (t) => {
