@@ -10,7 +10,7 @@ import database from '../../../plugins/database.js'
 import tenancy from '../../../plugins/tenancy/index.js'
 import { caller, refused, type Ask } from '../../http/caller.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { forEachEngine, type DatabaseSection } from '../../helpers/postgres.js'
+import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
 
@@ -303,6 +303,12 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     const reader = caller(t, app, { token: signToken({ tenant_id: 'acme', permissions: ['entities:read'] }) })
     t.same(await titles(reader, ''), ['acme:Bread'])
     refused(t, await reader(`DELETE /admin/entities/notes/${ids.bread}`), 403, 'FORBIDDEN')
+    const key = String((await acme('POST /tenant/api-keys', { body: { name: 'reads', scopes: ['entities:read'] } })).body['key'])
+    const holder = caller(t, app, { headers: { 'x-api-key': key } })
+    t.same(await titles(holder, ''), ['acme:Bread'], 'a key')
+    for (const [target, status, tenant] of [[`DELETE /admin/entities/notes/${ids.bread}`, 403, 'acme'], ['GET /admin/entities/countries', 404, 'acme'], ['GET /admin/entities/notes', 403, 'globex']] as const) {
+      t.equal((await holder(target, { tenant })).status, status, `a key: ${target}`)
+    }
     refused(t, await caller(t, app, { token: signToken({ permissions: ['entities:read'] }) })('GET /admin/entities/notes'), 400, 'TENANT_REQUIRED', 'whoever has no tenant and is no administrator')
   })
 }
@@ -352,9 +358,10 @@ async function attack (t: Test, app: FastifyInstance): Promise<void> {
 test('administrators and the rows of tables', (t) => forEachEngine(t, served))
 
 test('in an app of its own, with the cache registered after it', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
   const app = Fastify()
   t.teardown(() => app.close())
-  app.register(database, { provider: 'embedded', embedded: {}, tables: { notes: { tenantScoped: true, softDelete: true, columns: { id: { type: 'integer', primaryKey: true } } } }, migrate: 'auto' })
+  app.register(database, { provider: 'postgres', postgres: { connectionString }, tables: { notes: { tenantScoped: true, softDelete: true, columns: { id: { type: 'integer', primaryKey: true } } } }, migrate: 'auto' })
   app.register(auth, { jwt: { secret: testSecret } })
   app.register(tenancy)
   app.register(admin)
