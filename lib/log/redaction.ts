@@ -30,7 +30,10 @@ function isSuspicious (line: string): boolean {
 /** It is still one line of JSON, with its level and time. */
 function shortened (line: string): string {
   const head = /^\{"level":\w+,"time":\d+,/.exec(line)?.[0] ?? '{'
-  const beginning = redactTexts(redactMembers(line.slice(0, keptOfLong)))
+  const start = line.slice(0, keptOfLong)
+  // Of a word that is cut nobody can tell whether it is a secret.
+  const complete = start.slice(0, Math.max(start.lastIndexOf('"'), start.lastIndexOf(' ')) + 1)
+  const beginning = redactTexts(redactMembers(complete))
   return `${head}"beginning":${JSON.stringify(beginning)},"msg":"a line of ${line.length} characters, of which only the beginning is written"}\n`
 }
 

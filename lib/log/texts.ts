@@ -26,13 +26,13 @@ const patterns: readonly Pattern[] = [
   { form: /(-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:\\.|[^"\\-]|-(?!-))*/g, replace: `$1${redacted}` },
   // Headers as they travel.
   { form: /: {0,2}(?<=(?:\bcookie2?|\bauthorization|[a-z\d]-(?:token|key|secret)): {0,2})(?:\\[^nr]|[^"\\])+/gi, replace: `: ${redacted}` },
-  { form: /"((?:set-)?cookie2?|(?:proxy-)?authorization|x-api-key)","(?:\\.|[^"\\])*"/gi, replace: `"$1","${redacted}"` },
+  { form: /"((?:set-)?cookie2?|(?:proxy-)?authorization|x-api-key)","(?:\\.|[^"\\])*"?/gi, replace: `"$1","${redacted}"` },
   // Objects that stand in a text, as Node prints them.
-  { form: /: '(?<=([\w.-]{1,64})'?: ')(?:\\.|[^'"\\])*'/g, replace: (whole, name = '') => isSecret(name) ? `: '${redacted}'` : whole }
+  { form: /: '(?<=([\w.-]{1,64})'?: ')(?:\\.|[^'"\\])*'?/g, replace: (whole, name = '') => isSecret(name) ? `: '${redacted}'` : whole }
 ]
 
 const parameter = /=(?<=([?&]?)([\w.-]{1,64})=)/g
-const parameterValue = /'(?:\\.|[^'"\\])*'|\\"[^"\\]*\\"|(?:\\\\|[^&\s"\\])+/y
+const parameterValue = /'(?:\\.|[^'"\\])*'?|\\"[^"\\]*\\"|(?:\\\\|[^&\s"\\])+/y
 
 /** What looks like a secret within the texts of a line. */
 export function redactTexts (line: string): string {

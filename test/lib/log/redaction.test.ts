@@ -134,6 +134,9 @@ t.test('whatever a line is, it is redacted in time that its length bounds, and w
   const late = redactLine(`{"level":30,"time":5,"a":"${'y'.repeat(4030)}","password":"hunter2${'x'.repeat(300_000)}"}\n`)
   t.match(JSON.parse(late), { level: 30, time: 5 })
   t.notMatch(late, 'hunter2')
+  for (const cut of ["token: 'hunter2 ", 'postgres://me:hunter2', 'raw","cookie","hunter2', "password='a hunter2 "]) {
+    t.notMatch(redactLine(`{"level":30,"time":5,"a":"${'y '.repeat((4096 - 25 - cut.length) / 2)}${cut}${'x'.repeat(300_000)}"}\n`), 'hunter2', cut)
+  }
 })
 
 t.test('a line stays one of JSON, with all its members, whatever stands in its texts', async (t) => {
