@@ -30,6 +30,7 @@ import publish from '../plugins/publish/index.js'
 import queue, { queueRoutes } from '../plugins/queue/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
 import rbac from '../plugins/rbac/index.js'
+import { endStatusOf, wasSent, whenEnded } from '../plugins/request-end.js'
 import resourceLimits from '../plugins/resource-limits/index.js'
 import sessions from '../plugins/sessions/index.js'
 import stop from '../plugins/stop.js'
@@ -45,7 +46,7 @@ import webhooks, { webhookRoutes } from '../plugins/webhooks/index.js'
 import { workflowRoutes, workflows } from '../plugins/workflows/index.js'
 import { requestIds } from './request-id.js'
 import { loggerOptions } from './log/options.js'
-import { RequestLog } from './log/request-log.js'
+import { logAborted, RequestLog } from './log/request-log.js'
 
 const requestTimeout = 120_000 // ms that a request has to arrive as a whole; a caller that sends slower holds a connection for nothing
 const maxParamLength = 2048 // characters of one path parameter: a document's id of 512, percent-encoded, and to spare
@@ -85,6 +86,10 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     ...stop.serverOptions
   })
 
+  whenEnded(app, (request, reply, ms) => {
+    // Fastify tells of answers that were sent, and of errors.
+    if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
+  })
   app.register(conventions, { root: true })
   // Before the hooks that refuse requests, so that those are counted too.
   if (config.plugins.system !== false) app.register(metrics, config.plugins.system?.metrics ?? {})

@@ -60,6 +60,11 @@ export function endStatusOf (request: FastifyRequest, reply: FastifyReply): numb
   return request.rateLimited === true ? refused : reply.raw.headersSent ? reply.statusCode : left
 }
 
+/** Whether the last byte of the answer was handed over. An injected request's never leaves its socket, which is open to the end. */
+export function wasSent ({ raw }: FastifyReply): boolean {
+  return raw.writableFinished || raw.socket?.destroyed === false
+}
+
 /** Node closes the response that has the connection when that is closed, and none of those that wait behind it. */
 function closeWith (socket: Socket, response: ServerResponse): void {
   const waiting = waitingOf.get(socket) ?? new Set<ServerResponse>()

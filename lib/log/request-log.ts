@@ -1,4 +1,4 @@
-/** One log line a request, when it is answered, in place of Fastify's own two; and what every line of a request says. */
+/** One log line a request, when it has ended, in place of Fastify's own two; and what every line of a request says. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LogController } from 'fastify'
 import { parentOf, traceIdOf } from '../trace-context.js'
@@ -31,12 +31,17 @@ export class RequestLog extends LogController {
   }
 }
 
-function lineOf (request: FastifyRequest, reply: FastifyReply) {
+/** The line of a request whose answer was not sent as a whole, since its caller left or was cut off: of these Fastify tells nothing. */
+export function logAborted (request: FastifyRequest, status: number, ms: number): void {
+  request.log.info({ ...lineOf(request, { statusCode: status, elapsedTime: ms }), aborted: true }, 'request')
+}
+
+function lineOf (request: FastifyRequest, { statusCode, elapsedTime }: Pick<FastifyReply, 'statusCode' | 'elapsedTime'>) {
   return {
     method: request.method,
     path: request.url.split('?', 1)[0]?.slice(0, maxPath),
-    status: reply.statusCode,
-    ms: Math.round(reply.elapsedTime * 10) / 10
+    status: statusCode,
+    ms: Math.round(elapsedTime * 10) / 10
   }
 }
 

@@ -1,12 +1,13 @@
 /** What the lines of requests say, over HTTP, and that the trace of a request goes with its calls. */
+import { connect } from 'node:net'
 import { Writable } from 'node:stream'
 import { test } from 'tap'
 import { remote } from '../../helpers/remote.js'
 import { scanLog } from '../../helpers/log-scan.js'
-import { testServer } from '../../helpers/server.js'
+import { listen, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
-import { eventually } from '../../plugins/queue/app.js'
+import { closedDoor, eventually } from '../../plugins/queue/app.js'
 
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
 const traceparent = `00-${traceId}-00f067aa0ba902b7-01`
@@ -24,13 +25,20 @@ test('lines of requests, and traces', async (t) => {
       done()
     }
   })
-  const service = await remote(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true}') })
+  const hall = closedDoor()
+  let waiting = false
+  const service = await remote(t, async ({ path }, response) => {
+    waiting = path === '/slow'
+    if (waiting) await hall.opened
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true}')
+  })
   const connector = (name: string) => ({
     name,
     baseUrl: service.origin,
     actions: {
       get: { method: 'GET' as const, path: '/things' },
       noted: { method: 'GET' as const, path: '/things', query: { note: '{{params.note}}' } },
+      slow: { method: 'GET' as const, path: '/slow' },
       own: { method: 'GET' as const, path: '/own', headers: { TraceParent: '{{params.parent}}' } }
     }
   })
@@ -41,6 +49,7 @@ test('lines of requests, and traces', async (t) => {
     workflows: [{ id: 'named', steps: [call('named')] }, { id: 'told', steps: [call('told')], webhookOnComplete: '{{input.url}}' }],
     routes: [
       { method: 'get', path: '/things/:id', integrations: [{ type: 'crm', action: 'get' }] },
+      { method: 'get', path: '/slow', integrations: [{ type: 'crm', action: 'slow' }] },
       { method: 'get', path: '/own', integrations: [{ type: 'crm', action: 'own', params: { parent: 'of the document' } }] },
       { method: 'post', path: '/inline', workflow: { steps: [call('inline')] } },
       { method: 'post', path: '/named', workflow: { ref: 'named' } },
@@ -76,6 +85,18 @@ test('lines of requests, and traces', async (t) => {
     t.equal((await stranger('GET /%', { headers: { 'x-request-id': 'bad-1', traceparent: 'x' } })).status, 400)
     t.ok(of('bad-1').length > 0)
     t.notOk(lines.some((line) => line['reqId'] === undefined && ('route' in line)), 'lines of no request')
+  })
+
+  await t.test('a caller who leaves before the answer has one line too', async (t) => {
+    const socket = connect(Number(new URL(await listen(app)).port), '127.0.0.1')
+    socket.write(`GET /slow?token=hidden HTTP/1.1\r\nhost: a\r\nx-request-id: left-1\r\nauthorization: Bearer ${signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada' })}\r\n\r\n`)
+    await eventually(t, 'the other service is asked', () => waiting)
+    socket.destroy()
+    await eventually(t, 'it is told', () => of('left-1').some(({ level }) => level === 30))
+    hall.open()
+    await eventually(t, 'the handler has ended', async () => (await admin('GET /things/3', { headers: { 'x-request-id': 'after-1' } })).status === 200)
+    t.match(of('left-1').filter(({ level }) => level === 30), [{ msg: 'request', method: 'GET', route: '/slow', path: '/slow', tenant: 'acme', status: 499, aborted: true }])
+    t.equal(of('left-1').filter(({ level }) => level === 30).length, 1)
   })
 
   await t.test('requests at the same time have their own lines', async (t) => {
