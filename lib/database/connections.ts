@@ -34,7 +34,7 @@ export interface SessionSettings {
 }
 
 /** The value of `app.tenant_id` that sees the rows of every tenant; no tenant's id, which has no `*`. */
-export const everyTenant = '*'
+const everyTenant = '*'
 
 /** Settings of a session or a transaction (PostgreSQL "Client Connection Defaults"). */
 export function settingsOf (statementTimeoutMs: number): Record<string, string> {

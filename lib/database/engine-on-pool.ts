@@ -216,6 +216,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const engine: Engine = {
     kind: connections.kind,
     folder: connections.folder,
+    rowLevelSecurity: settings.rowLevelSecurity,
     roleTables: options.roleTables,
     kysely,
     kyselyFor,

@@ -69,6 +69,8 @@ export interface Engine {
   readonly kind: 'postgres' | 'embedded'
   /** Where the data of an embedded database are, absolute; undefined for one in memory, and on PostgreSQL. */
   readonly folder: string | undefined
+  /** Statements of a tenant see its rows only, and those of no tenant (a null `tenantId`) none of any tenant; the server's own see all. */
+  readonly rowLevelSecurity: boolean
   /** The tables of the platform's roles; null where the document has none. */
   readonly roleTables: RoleTables | null
   /** Typed access to the system tables; what `app.db` is. */

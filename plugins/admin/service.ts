@@ -8,7 +8,6 @@ import type { CacheStore } from '../cache/store.js'
 import type { Tenants } from '../tenancy/service.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { writeAudit } from '../../lib/audit.js'
-import { everyTenant } from '../../lib/database/connections.js'
 import { failure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
@@ -63,24 +62,12 @@ const byId = '{{params.id}}'
 
 export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDependencies): Entities {
   const shapes = createShapes(engine)
-  let seesEvery: Promise<boolean> | null = null
-
-  /** Whether statements of no tenant see rows of tenants: with row-level security they see none. */
-  async function seesEveryTenant (): Promise<boolean> {
-    seesEvery ??= engine.text({ text: "select current_setting('app.tenant_id', true)" }, [], { tenantId: null }).then((setting) => setting === everyTenant)
-    try {
-      return await seesEvery
-    } catch (error) {
-      seesEvery = null
-      throw error
-    }
-  }
 
   /** Whose rows the caller reads; throws `tenantRequired` where it would be those of every tenant and none can be seen. */
-  async function reachOf ({ platform, tenant }: Caller, table: Table): Promise<Reach> {
+  function reachOf ({ platform, tenant }: Caller, table: Table): Reach {
     if (!platform) return 'tenant'
     if (tenant !== null) return 'platform'
-    if (await seesEveryTenant()) return 'every'
+    if (!engine.rowLevelSecurity) return 'every'
     if (table.tenantScoped) throw failure('tenantRequired', { message: `With row-level security the rows of "${table.name}" are seen one tenant at a time: send the X-Tenant-ID header` })
     return 'platform'
   }
@@ -104,7 +91,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
   async function ownerOf (caller: Caller, table: Table, id: string, includeDeleted: boolean): Promise<ScopeTenant | null> {
     if (!table.tenantScoped) return null
     if (caller.tenant !== null) return caller.tenant
-    await reachOf(caller, table)
+    reachOf(caller, table)
     const name = await tenantOfRow(table, id, includeDeleted)
     if (name === null) throw failure('stateConflict', { message: `The row of "${table.name}" belongs to no tenant: give it a tenant_id first` })
     const owner = await tenants.get(name)
@@ -136,7 +123,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
   return {
     async list (caller, name, { filter = {}, order, select, includeDeleted = false, limit, offset }) {
       const table = tableOf(engine.catalogue, name, ownReach(caller))
-      const reach = await reachOf(caller, table)
+      const reach = reachOf(caller, table)
       const { filters, values, places, told: asked } = readFilters(filter, table)
       const query: Query = {
         table: name,
@@ -155,7 +142,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
     async one (caller, name, id, { select, includeDeleted = false }) {
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       const column = keyOf(table)
-      const reach = await reachOf(caller, table)
+      const reach = reachOf(caller, table)
       const owner = table.tenantScoped ? caller.tenant ?? await withLog(await tenantOfRow(table, id, includeDeleted)) : null
       // Of every tenant's rows the key has a column more, of which the id says nothing.
       const query: Query = { table: name, operation: 'select', single: true, filters: [{ column, operator: 'eq', value: byId }], ...select !== undefined && { select } }

@@ -3,7 +3,6 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../../lib/database/engine.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
 import type { CacheStore } from '../cache/store.js'
-import { everyTenant } from '../../lib/database/connections.js'
 import { inspect, type Inspection } from '../../lib/database/migrations/inspection.js'
 import { noSecurity, policyStatements } from '../../lib/database/migrations/policies.js'
 import { identifier } from '../../lib/database/sql.js'
@@ -52,11 +51,10 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
   }
 
   async function tenantsApart (): Promise<Found> {
-    const setting = await engine.text({ text: "select current_setting('app.tenant_id', true)" }, [], { tenantId: null })
     const inspection = await engine.transaction({ tenantId: null }, (session) => inspect(session, engine.catalogue.schema))
     const open = openTables(inspection)
     const named = open.length === 0 ? '' : ` Tables of tenants whose policies are not in force: ${listed(open)}.`
-    if (setting === everyTenant) return { ok: true, message: `It is not asked for (\`postgres.rowLevelSecurity\`): statements keep to their tenant by themselves.${named}` }
+    if (!engine.rowLevelSecurity) return { ok: true, message: `It is not asked for (\`postgres.rowLevelSecurity\`): statements keep to their tenant by themselves.${named}` }
     return open.length === 0 ? { ok: true, message: 'Every table of tenants has its policies, in force.' } : { ok: false, message: `It is asked for.${named} To secure them, ${apply} as their owner.` }
   }
 

@@ -17,6 +17,7 @@ test('each request sees and writes its tenant\'s rows and no others, on one conn
     const database = await postgresDatabase(t, { role: 'owner' })
     const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, rowLevelSecurity: true, preparedStatements, pool: { max: 1 } }, tables, migrate: 'auto' })
     await database.admin(rows)
+    t.ok(engine.rowLevelSecurity)
     const read = (tenantId: string | null) => engine.text(seen, [], { tenantId })
     for (let round = 0; round < 2; round++) {
       t.equal(await read('a'), '1,2')
@@ -51,6 +52,7 @@ test('without rowLevelSecurity the server works as the owner, and behind a poole
   for (const preparedStatements of [true, false]) {
     const database = await postgresDatabase(t, { role: 'owner' })
     const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, preparedStatements }, tables, migrate: 'auto' })
+    t.notOk(engine.rowLevelSecurity)
     await engine.text(insert, [1, 'a'], { tenantId: 'a' })
     await engine.transaction(nobody, (session) => session.text(insert, [2, 'b']))
     t.equal(await engine.text(seen, [], nobody), '1,2')
