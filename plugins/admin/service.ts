@@ -8,6 +8,7 @@ import type { CacheStore } from '../cache/store.js'
 import type { Tenants } from '../tenancy/service.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { writeAudit } from '../../lib/audit.js'
+import { noScope } from '../../lib/compiler/no-scope.js'
 import { failure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
@@ -207,7 +208,7 @@ function entryOf ({ request }: Caller, owner: ScopeTenant | null, entry: { reado
 
 /** All that a query of this plugin reads: nothing in it is a template, whatever it looks like. */
 function scopeOf (tenant: ScopeTenant | null, params: Scope['params'], query: Scope['query'] = {}, events = false): Scope {
-  return { body: undefined, params, query, headers: {}, auth: null, tenant, secrets: new Map(), results: {}, fullAccess: true, events }
+  return { ...noScope, params, query, tenant, fullAccess: true, events }
 }
 
 function recordsOf (text: string | null): Record<string, unknown>[] {

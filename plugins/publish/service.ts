@@ -5,6 +5,7 @@ import type { Table } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
+import { noScope } from '../../lib/compiler/no-scope.js'
 import { compileQuery } from '../../lib/compiler/query/index.js'
 import { keyColumns } from '../../lib/compiler/query/row-key.js'
 import { FaultList, meant } from '../../lib/config/faults.js'
@@ -183,7 +184,7 @@ function ownerOf ({ tenant }: Publisher, { name, tenantScoped }: Table): ScopeTe
 
 /** All that the insert reads: nothing in it is a template, whatever it looks like. */
 function scopeOf (tenant: ScopeTenant | null, data: Values, events: boolean): Scope {
-  return { body: { data }, params: {}, query: {}, headers: {}, auth: null, tenant, secrets: new Map(), results: {}, fullAccess: true, events }
+  return { ...noScope, body: { data }, tenant, fullAccess: true, events }
 }
 
 function entryOf ({ auth, ip }: Publisher, tenant: ScopeTenant | null, table: Table, text: string): AuditEntry {
