@@ -45,6 +45,7 @@ import users from '../plugins/users/index.js'
 import webhooks, { webhookRoutes } from '../plugins/webhooks/index.js'
 import { workflowRoutes, workflows } from '../plugins/workflows/index.js'
 import { requestIds } from './request-id.js'
+import { buildSerializer } from './serialization.js'
 import { loggerOptions } from './log/options.js'
 import { logAborted, RequestLog } from './log/request-log.js'
 
@@ -79,6 +80,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     requestTimeout,
     bodyLimit: config.server.bodyLimit,
     routerOptions: { maxParamLength },
+    schemaController: { compilersFactory: { buildSerializer } },
     // What fails before a route is found has the same body as every other error.
     frameworkErrors: answerError,
     clientErrorHandler: answerClientError,

@@ -9,6 +9,7 @@ import { Ajv } from 'ajv'
 import formats from 'ajv-formats'
 import { pointerTo } from './config/faults.js'
 import { failure, type TenantryError } from './errors.js'
+import { sharedByText } from './shared-by-text.js'
 import { detailOf, type ErrorDetail } from './validation-detail.js'
 
 export type { ErrorDetail } from './validation-detail.js'
@@ -69,7 +70,7 @@ function withFormats (ajv: Ajv): Ajv {
 
 /** Makes the check of a part of a route's requests; schemas that are the same text share one. */
 export function compileValidator (schema: object, part: RequestPart): PartValidator {
-  return cached(validators[partKind(part)], JSON.stringify(schema), () => validatorOf(schema, part, compileRouteSchema))
+  return validators[partKind(part)](JSON.stringify(schema), () => validatorOf(schema, part, compileRouteSchema))
 }
 
 function validatorOf (schema: object, part: RequestPart, compile: Compile): PartValidator {
@@ -80,20 +81,8 @@ function partKind (part: RequestPart): 'body' | 'url' {
   return part === 'body' ? 'body' : 'url'
 }
 
-const validators = { url: new Map<string, WeakRef<PartValidator>>(), body: new Map<string, WeakRef<PartValidator>>() }
-const builtInValidators = { url: new Map<string, WeakRef<PartValidator>>(), body: new Map<string, WeakRef<PartValidator>>() }
-const forgotten = new FinalizationRegistry<{ cache: Map<string, WeakRef<PartValidator>>, text: string }>(({ cache, text }) => {
-  if (cache.get(text)?.deref() === undefined) cache.delete(text)
-})
-
-function cached (cache: Map<string, WeakRef<PartValidator>>, text: string, make: () => PartValidator): PartValidator {
-  const known = cache.get(text)?.deref()
-  if (known !== undefined) return known
-  const made = make()
-  cache.set(text, new WeakRef(made))
-  forgotten.register(made, { cache, text })
-  return made
-}
+const validators = { url: sharedByText<PartValidator>(), body: sharedByText<PartValidator>() }
+const builtInValidators = { url: sharedByText<PartValidator>(), body: sharedByText<PartValidator>() }
 
 function urlValidator (schema: object, compile: Compile): PartValidator {
   const validate = compile('coercing', schema)
@@ -183,7 +172,7 @@ export function validationError (errors: readonly ErrorObject[], part: RequestPa
 /** Fastify's `validatorCompiler` for the built-in endpoints: throws nothing, hands over a `validationFailed`. */
 export function validatorCompiler ({ schema, httpPart }: { schema: object, httpPart?: string }): (value: unknown) => { value: unknown } | { error: TenantryError } {
   const part = partOf(httpPart)
-  const validate = cached(builtInValidators[partKind(part)], JSON.stringify(schema), () => validatorOf(schema, part, compileBuiltIn))
+  const validate = builtInValidators[partKind(part)](JSON.stringify(schema), () => validatorOf(schema, part, compileBuiltIn))
   return (value) => {
     const errors = validate(value)
     return errors === null ? { value } : { error: validationError(errors, part) }
