@@ -1,7 +1,7 @@
 /** JSON text of single values, on the way of each response. */
 
 // What a JSON string escapes: quotes, backslashes, control characters and lone surrogates.
-const escaped = /["\\\u0000-\u001f\ud800-\udfff]/ // eslint-disable-line no-control-regex
+const escaped = /["\\\u0000-\u001f\ud800-\udfff]/ // eslint-disable-line no-control-regex -- JSON has them as escapes only
 const shortText = 64 // characters up to which looking first is faster than JSON.stringify
 
 /** The same as JSON.stringify; undefined for undefined. */

@@ -9,6 +9,7 @@ import type { Tenants } from '../tenancy/service.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { writeAudit } from '../../lib/audit.js'
 import { noScope } from '../../lib/compiler/no-scope.js'
+import { tenantColumn } from '../../lib/compiler/query/scope.js'
 import { failure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
@@ -79,12 +80,12 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
    */
   async function tenantOfRow (table: Table, id: string, includeDeleted: boolean): Promise<string | null> {
     const column = keyOf(table)
-    const query: Query = { table: table.name, operation: 'select', select: 'tenant_id', filters: [{ column, operator: 'eq', value: byId }] }
+    const query: Query = { table: table.name, operation: 'select', select: tenantColumn, filters: [{ column, operator: 'eq', value: byId }] }
     const { bound } = shapes.bind({ reach: 'every', includeDeleted, query }, scopeOf(null, { id }, { limit: 2, offset: 0 }), inRequest)
     const [first, second] = recordsOf(await engine.text(bound.statement, bound.values, { tenantId: null }))
     if (first === undefined) throw failure('notFound')
     if (second !== undefined) throw failure('tenantRequired', { message: `Rows of several tenants in "${table.name}" have this id: send the X-Tenant-ID header` })
-    const tenant = first['tenant_id'] ?? null
+    const tenant = first[tenantColumn] ?? null
     return tenant === null ? null : String(tenant)
   }
 

@@ -5,6 +5,7 @@
 import type { Table } from '../../lib/database/catalogue.js'
 import type { ColumnDefinition } from '../../lib/config/schema/table.js'
 import type { ErrorDetail } from '../../lib/validation-detail.js'
+import { tenantColumn } from '../../lib/compiler/query/scope.js'
 import { formOf } from '../../lib/compiler/query/text-form.js'
 import { meant, pointerTo } from '../../lib/config/faults.js'
 import { columnsProposal, tableProposal } from '../../lib/database/migrations/proposal.js'
@@ -12,7 +13,6 @@ import { columnsProposal, tableProposal } from '../../lib/database/migrations/pr
 /** By column. */
 type Values = Readonly<Record<string, unknown>>
 
-const tenantColumn = 'tenant_id'
 const form = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/
 const formText = '1 to 63 letters, digits and underscores that start with no digit'
 

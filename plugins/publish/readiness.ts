@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../../lib/database/engine.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
 import type { CacheStore } from '../cache/store.js'
+import { tenantColumn } from '../../lib/compiler/query/scope.js'
 import { inspect, type Inspection } from '../../lib/database/migrations/inspection.js'
 import { noSecurity, policyStatements } from '../../lib/database/migrations/policies.js'
 import { identifier } from '../../lib/database/sql.js'
@@ -102,7 +103,7 @@ function tables ({ tables, warnings }: MigrationPlan): Found {
 
 function openTables ({ catalogue: { tables }, states }: Inspection): string[] {
   return [...tables.values()].flatMap(({ name, columns }) => {
-    const column = columns.get('tenant_id')
+    const column = columns.get(tenantColumn)
     const state = states.get(name) ?? { ...noSecurity, securable: false }
     return column !== undefined && state.securable && policyStatements(identifier(name), column.type, state).length > 0 ? [name] : []
   })

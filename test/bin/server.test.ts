@@ -76,7 +76,7 @@ t.test('SIGINT stops too, without a delay, and a second signal at once', async (
 t.test('a signal in the middle of a start ends it with 0: before there is a server at once, and whatever a migration waits for', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const folder = t.testdir({
-    'reading.js': "console.log('reading')\nawait new Promise((resolve) => setTimeout(resolve, 600_000))\nexport default { routes: [] }",
+    'reading.js': "console.log('reading')\nawait new Promise(() => { setInterval(() => {}, 1000) })\nexport default { routes: [] }",
     'tenantry.json': JSON.stringify({ postgres: { connectionString }, migrate: 'auto', server: { stopDelayMs: 300_000 }, routes: [] })
   })
   const holder = new pg.Client({ connectionString })
