@@ -12,6 +12,7 @@ import type {} from './integrations.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { writeAudit } from '../../lib/audit.js'
+import { secretKeysOf } from '../../lib/compiler/reference.js'
 import { traceOf } from '../../lib/trace-context.js'
 import { actorOf } from '../audit/actor.js'
 import conventions, { errorResponses } from '../conventions.js'
@@ -52,7 +53,7 @@ export async function integrationRoutes (app: FastifyInstance): Promise<void> {
     const own = tenant === '' ? null : await integrations.connectorsOf(tenant)
     const scope = await scopeOf(app, request, tenant)
     const call = findCall(request.params, integrations.platform, own, scope)
-    if (tenant !== '' && app.hasDecorator('secrets')) app.secrets.accessed(tenant, call.references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))
+    if (tenant !== '' && app.hasDecorator('secrets')) app.secrets.accessed(tenant, secretKeysOf(call.references))
     const target = `${call.connector}.${call.action}`
     const audit = (outcome: 'success' | 'failure') => writeAudit(engine.kyselyFor(tenant), { tenant, action: 'integration.run', actor: actorOf(request), target, outcome, at: new Date() })
     let result: unknown

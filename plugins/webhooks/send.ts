@@ -10,6 +10,7 @@ import type { SigningSecrets } from './secret.js'
 import type { Attempt, Ending } from './store.js'
 import { faultOfUrl } from '../../lib/compiler/outbound-webhook.js'
 import { noScope } from '../../lib/compiler/no-scope.js'
+import { secretKeysOf } from '../../lib/compiler/reference.js'
 import { signedHeaders } from '../../lib/connectors/sign.js'
 import { isFailure } from '../../lib/errors.js'
 import { SecretUnreadable } from '../../lib/secrets/cipher.js'
@@ -55,7 +56,7 @@ export function createSend ({ app, hearers, secrets, cipher, now, timeoutMs }: S
   }
 
   async function ofWebhook (tenant: string, { url, secret, trusted }: CompiledOutboundWebhook): Promise<Target | string> {
-    const keys = [url, secret].flatMap((value) => value === null ? [] : keysOf(value))
+    const keys = secretKeysOf(secret === null ? url.references : [...url.references, ...secret.references])
     const scope: Scope = { ...noScope, secrets: keys.length === 0 || !app.hasDecorator('secrets') ? noScope.secrets : await app.secrets.values(tenant) }
     if (keys.length > 0 && app.hasDecorator('secrets')) app.secrets.accessed(tenant, keys)
     const address = textOf(url, scope)
@@ -103,8 +104,4 @@ function reasonOf (error: unknown, timeoutMs: number): string | null {
 function textOf (value: CompiledValue, scope: Scope): string | null {
   const text = value.evaluate(scope)
   return typeof text === 'string' && text !== '' && !text.includes('{{') ? text : null
-}
-
-function keysOf ({ references }: CompiledValue): string[] {
-  return references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : [])
 }

@@ -34,7 +34,9 @@ test('integrations', async (t) => {
   const other = as({ role: 'admin', tenant_id: 'globex', sub: 'bob' })
   const platform = as({ role: 'admin', sub: 'root' })
   t.equal((await admin('POST /tenant/secrets', { body: { key: 'CRM_KEY', value: acmeKey } })).status, 201)
-  t.equal((await admin('POST /tenant/config', { body: { customIntegrations: [custom('crm', '{{secret:CRM_KEY}}')] } })).status, 200)
+  t.equal((await admin('POST /tenant/secrets', { body: { key: 'NOTE_KEY', value: acmeKey } })).status, 201)
+  const keyed = { ...custom('keyed', '{{secret:NOTE_KEY}}'), actions: { note: { method: 'POST', path: '/notes', body: { key: '{{secret:NOTE_KEY}}' } } } }
+  t.equal((await admin('POST /tenant/config', { body: { customIntegrations: [custom('crm', '{{secret:CRM_KEY}}'), keyed] } })).status, 200)
 
   await t.test('a caller of a tenant runs the connectors of its document', async (t) => {
     service.requests.length = 0
@@ -91,6 +93,12 @@ test('integrations', async (t) => {
     t.ok(entries.every(({ details }) => details === null))
     const { body: { data: others = [] } } = await other('GET /audit?action=integration.run')
     t.same(others, [], 'refusals are none')
+  })
+
+  await t.test('a call uses a secret once, wherever it stands', async (t) => {
+    t.equal((await admin('POST /integrations/keyed/note', { body: {} })).status, 200)
+    t.match(service.requests.at(-1), { headers: { authorization: `Bearer ${acmeKey}` }, body: JSON.stringify({ key: acmeKey }) })
+    t.equal((await app.secrets.list('acme')).find(({ key }) => key === 'NOTE_KEY')?.accessCount, 1)
   })
 
   await t.test('what is tried again, and what is not', async (t) => {

@@ -25,7 +25,7 @@ test('a committed event arrives once, signed, and one that was rolled back never
   const hears = await receiver(t)
   const signing = secretText('a signing secret of the tenant', 'a signing secret')
   const other = await receiver(t)
-  const { app, as, tell } = await open(t, engine, { tenants: { acme: [to(hears), to(other, 'keyed', { secret: '{{secret:hook}}' })], globex: [] } })
+  const { app, as, tell } = await open(t, engine, { tenants: { acme: [to(hears), to(other, 'keyed', { url: `${other.origin}/hook?key={{secret:hook}}`, secret: '{{secret:hook}}' })], globex: [] } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'hook', value: signing } })
 
   await t.rejects(app.db.transaction().execute(async (transaction) => {
@@ -51,6 +51,7 @@ test('a committed event arrives once, signed, and one that was rolled back never
   const log = await as('acme')('GET /webhooks/deliveries')
   t.match(log.body, { data: [{ event: 'entity.updated', status: 'delivered', attempts: 1, lastStatus: 204, lastError: null, nextAttemptAt: null, deliveredAt: String }, {}], pagination: { limit: 20, offset: 0, total: 2 } })
   t.strictSame(new Set(log.body.data?.map(({ url, webhook }) => `${String(webhook)} ${String(url)}`)), new Set([`out ${hears.origin}/hook`, `keyed ${other.origin}/hook`]), 'without what stands in the query')
+  t.match((await as('acme')('GET /tenant/secrets')).body, { secrets: [{ key: 'hook', accessCount: 1 }] }, 'one attempt uses a secret once, wherever it stands')
   t.strictSame((await as('globex')('GET /webhooks/deliveries')).body.data, [])
   t.strictSame((await as()('GET /webhooks/deliveries')).body.data, [], 'the platform has its own')
 
