@@ -1,5 +1,7 @@
 /** The endpoints of both providers end to end, on two servers of one PostgreSQL. */
+import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
 import { test, type Test } from 'tap'
+import { atOnce } from '../../helpers/at-once.js'
 import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
@@ -10,26 +12,33 @@ import { alone, servers, type Opened } from './worlds.js'
 
 const day = 86_400_000 // ms
 
-for (const name of ['payprov', 'altprov'] as const) {
-  test(`two servers that bill through ${name}`, async (t) => {
-    const both = await servers(t, name)
-    await t.test('a checkout that is paid for is the plan of the tenant, on both', (t) => buys(t, both))
-    await t.test('of two upgrades at once one is refused', (t) => races(t, both))
-    await t.test('upgrades and syncs are for whoever may write billing', (t) => permits(t, both))
-    await t.test('a tenant asks the provider only so often', (t) => limits(t, both))
-  })
-  test(`the plugin alone, with ${name}`, async (t) => {
-    const one = await alone(t, name)
-    await t.test('a higher plan holds now, a lower one when what is paid is over', (t) => changes(t, one))
-    await t.test('free ends the subscription when what is paid is over, and the same plan takes that back', (t) => leaves(t, one))
-    await t.test('a sync finds what no webhook told of, and so does an upgrade', (t) => syncs(t, one))
-    await t.test('an Idempotency-Key is one of its tenant', (t) => repeats(t, one))
-    await t.test('what cannot be bought is refused with what can', (t) => refuses(t, one))
-    await t.test('a product that the provider does not have is a fault of the platform', (t) => misses(t, one))
-    await t.test('a provider that fails changes nothing, and the endpoint says so in time', (t) => fails(t, one))
-    await t.test('what a deleted tenant pays for is canceled at the provider', (t) => departs(t, one))
-    await t.test('what the provider still tries to take money for is not bought again', (t) => owes(t, one))
-  })
+// A provider that fails is waited for: the others run while one waits.
+test('both providers', (t) => atOnce(t, {
+  'two servers that bill through payprov': (t) => together(t, 'payprov'),
+  'two servers that bill through altprov': (t) => together(t, 'altprov'),
+  'the plugin alone, with payprov': (t) => byItself(t, 'payprov'),
+  'the plugin alone, with altprov': (t) => byItself(t, 'altprov')
+}))
+
+async function together (t: Test, name: ProviderName): Promise<void> {
+  const both = await servers(t, name)
+  await t.test('a checkout that is paid for is the plan of the tenant, on both', (t) => buys(t, both))
+  await t.test('of two upgrades at once one is refused', (t) => races(t, both))
+  await t.test('upgrades and syncs are for whoever may write billing', (t) => permits(t, both))
+  await t.test('a tenant asks the provider only so often', (t) => limits(t, both))
+}
+
+async function byItself (t: Test, name: ProviderName): Promise<void> {
+  const one = await alone(t, name)
+  await t.test('a higher plan holds now, a lower one when what is paid is over', (t) => changes(t, one))
+  await t.test('free ends the subscription when what is paid is over, and the same plan takes that back', (t) => leaves(t, one))
+  await t.test('a sync finds what no webhook told of, and so does an upgrade', (t) => syncs(t, one))
+  await t.test('an Idempotency-Key is one of its tenant', (t) => repeats(t, one))
+  await t.test('what cannot be bought is refused with what can', (t) => refuses(t, one))
+  await t.test('a product that the provider does not have is a fault of the platform', (t) => misses(t, one))
+  await t.test('a provider that fails changes nothing, and the endpoint says so in time', (t) => fails(t, one))
+  await t.test('what a deleted tenant pays for is canceled at the provider', (t) => departs(t, one))
+  await t.test('what the provider still tries to take money for is not bought again', (t) => owes(t, one))
 }
 
 const planAt = async (ask: Ask) => (await ask('GET /tenant/info')).body['plan']
@@ -255,14 +264,15 @@ async function fails (t: Test, opened: Opened): Promise<void> {
     [{ status: 429, retryAfter: 60 }, 503, 'PROVIDER_BUSY']
   ] as const
   for (const [misfortune, status, code] of cases) {
-    for (const target of ['POST /billing/subscription/sync', 'POST /billing/upgrade']) {
-      world.misfortune(misfortune, 30)
-      const answer = await ask(target, target.endsWith('upgrade') ? upgradeTo('team') : {})
-      refused(t, answer, status, code, `${target} ${JSON.stringify(misfortune)}`)
+    world.misfortune(misfortune, 30)
+    // Both at once: they wait before they try again.
+    const answers = await Promise.all([ask('POST /billing/subscription/sync'), ask('POST /billing/upgrade', upgradeTo('team'))])
+    for (const [index, answer] of answers.entries()) {
+      refused(t, answer, status, code, `${index === 0 ? 'a sync' : 'an upgrade'} ${JSON.stringify(misfortune)}`)
       if (code === 'PROVIDER_BUSY') t.match(answer, { headers: { 'retry-after': '60' }, body: { retryAfter: 60 } })
       t.notOk(answer.text.includes(world.apiKey), 'without the key')
-      world.misfortune(misfortune, 0)
     }
+    world.misfortune(misfortune, 0)
   }
   world.misfortune('silent', 30)
   const start = performance.now()
