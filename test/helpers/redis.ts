@@ -60,7 +60,7 @@ export async function startRedis (t: Test): Promise<TestRedis> {
 }
 
 async function launch (t: Test, port: number, folder: string): Promise<ChildProcess> {
-  const child = spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder], { stdio: 'ignore' })
+  const child = spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--repl-diskless-sync-delay', '0', '--dir', folder], { stdio: 'ignore' })
   try {
     await once(child, 'spawn')
   } catch (error) {

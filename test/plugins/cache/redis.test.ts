@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { test, type Test } from 'tap'
 import { openRedis } from '../../../lib/redis.js'
 import { createRedisCache } from '../../../plugins/cache/redis.js'
+import { atOnce } from '../../helpers/at-once.js'
 import { startRedis, type TestRedis } from '../../helpers/redis.js'
 import { found, stampOf, testCacheStore } from './conformance.js'
 
@@ -17,15 +18,22 @@ async function open (t: Test, redis: TestRedis, bounds: CacheBounds = {}): Promi
   return store
 }
 
-test('a cache in Redis', async (t) => {
+// They wait for times that are over and connections that are made again, each with a Redis of its own.
+test('a cache in Redis', (t) => atOnce(t, {
+  'as every store': keepsTheContract,
+  'instances on one Redis': shares,
+  'Redis goes away and comes back': survives,
+  'what an instance wrote while Redis was out of its reach is told when it is back, whether or not it is asked anything': tells,
+  'what a Redis brings back from a snapshot, or a failover from a replica that lacked a write, is not found': forgets
+}))
+
+async function keepsTheContract (t: Test): Promise<void> {
   const redis = await startRedis(t)
-  await t.test('keeps the contract', async (t) => {
-    testCacheStore(t, async (t, bounds) => {
-      await redis.command('flushall')
-      return { store: await open(t, redis, bounds), pass: async (ms) => { await wait(ms) } }
-    })
+  testCacheStore(t, async (t, bounds) => {
+    await redis.command('flushall')
+    return { store: await open(t, redis, bounds), pass: async (ms) => { await wait(ms) } }
   })
-})
+}
 
 const notes = [{ table: 'notes', scoped: true }]
 const countries = [{ table: 'countries', scoped: false }]
@@ -42,7 +50,7 @@ async function make (store: CacheStore, tenant: string, key: string, value: stri
   await store.set(tenant, key, value, long, await stampOf(store.get(tenant, key, reads)))
 }
 
-test('instances on one Redis', async (t) => {
+async function shares (t: Test): Promise<void> {
   const redis = await startRedis(t)
   const [one, other] = [await open(t, redis), await open(t, redis)]
 
@@ -86,9 +94,9 @@ test('instances on one Redis', async (t) => {
     const taken = await used() - before
     t.ok(bytes <= 2_097_152 && taken < 2_500_000, `${bytes} counted, ${taken} taken`)
   })
-})
+}
 
-test('Redis goes away and comes back', async (t) => {
+async function survives (t: Test): Promise<void> {
   const redis = await startRedis(t)
   const [one, other] = [await open(t, redis), await open(t, redis)]
   await make(one, 'acme', 'k', 'before', notes)
@@ -132,9 +140,9 @@ test('Redis goes away and comes back', async (t) => {
     await redis.command('config', 'set', 'maxmemory', 0)
     t.equal(await found(one.get('acme', 'full', notes)), undefined)
   })
-})
+}
 
-test('what an instance wrote while Redis was out of its reach is told when it is back, whether or not it is asked anything', async (t) => {
+async function tells (t: Test): Promise<void> {
   const redis = await startRedis(t)
   const connection = await openRedis(redis.url, { info () {}, warn () {} })
   let isCut = false
@@ -159,9 +167,9 @@ test('what an instance wrote while Redis was out of its reach is told when it is
   isCut = false
   t.equal(await found(cut.get('acme', 'k', notes)), undefined, 'more than it remembers one by one, and at once for itself')
   t.equal(await found(other.get('initech', 'k', notes)), undefined, 'is everything')
-})
+}
 
-test('what a Redis brings back from a snapshot, or a failover from a replica that lacked a write, is not found', async (t) => {
+async function forgets (t: Test): Promise<void> {
   const redis = await startRedis(t)
   const replica = await startRedis(t)
   const running = [await open(t, redis), await open(t, redis)] as const
@@ -201,4 +209,4 @@ test('what a Redis brings back from a snapshot, or a failover from a replica tha
   t.equal(await found(running[1].get('acme', 'k', notes)), undefined, 'a replica is not asked')
   await redis.command('replicaof', 'no', 'one')
   await isMissed(await open(t, redis))
-})
+}
