@@ -70,7 +70,7 @@ export async function postgresDatabase (t: Test, { sql = '', empty = false, role
   const name = `test_${randomBytes(8).toString('hex')}`
   const content = empty ? sql : `${systemSql}\n${sql}`
   const template = content === '' ? 'template1' : await ensureTemplate(port, content, role)
-  await run(port, 'postgres', `create database ${name} template ${template}${role === 'owner' ? ` owner ${await ensureOwner(port)}` : ''}`)
+  await run(port, 'postgres', `create database ${name} template ${template} strategy file_copy${role === 'owner' ? ` owner ${await ensureOwner(port)}` : ''}`)
   t.teardown(() => run(port, 'postgres', `drop database ${name} with (force)`))
   const user = role === 'owner' ? ownerRole : 'postgres'
   return {
