@@ -8,6 +8,7 @@ import type { SystemTables } from './system-tables.js'
 import { Kysely } from 'kysely'
 import { isFailure } from '../errors.js'
 import { FairGate, type Party } from '../fair-gate.js'
+import { together } from '../together.js'
 import { readCatalogue, type Reading } from './catalogue-reader.js'
 import { withDeclared, type WantedTable } from './declared-tables.js'
 import { TextExchange } from './exchange.js'
@@ -38,8 +39,6 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const listeners = new Set<(catalogue: Catalogue) => void>()
   let reading: Reading = { catalogue: withDeclared({ schema: options.schema, tables: new Map() }, options.wanted), constraints: { columnsOf: () => undefined } }
   let fingerprint = ''
-  let refreshing: Promise<Catalogue> | null = null
-  let refreshingNext: Promise<Catalogue> | null = null
   let refreshAsked: NodeJS.Timeout | null = null
   let lastAsked = 0
   let closing: Promise<void> | null = null
@@ -47,6 +46,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const gate = new FairGate(connections.max, connections.acquireTimeoutMs)
   const busy = new Map<PoolClient, Party>()
   let idle: (() => void) | null = null
+  // A read that is under way may have begun before the tables were as its caller knows them: it waits for the one after.
+  const refresh = together<void, Catalogue>(read)
 
   pool.on('error', (error) => options.warn(error, 'a database connection broke while it was idle'))
   // A connection that breaks while a transaction holds it reports to whoever uses it next; an unheard event would end the process.
@@ -163,19 +164,6 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
         release(client)
       }
     }
-  }
-
-  function refresh (): Promise<Catalogue> {
-    if (refreshing === null) {
-      refreshing = read().finally(() => { refreshing = null })
-      return refreshing
-    }
-    // The read that runs may have begun before the tables were as this caller knows them.
-    refreshingNext ??= refreshing.catch(() => {}).then(() => {
-      refreshingNext = null
-      return refresh()
-    })
-    return refreshingNext
   }
 
   async function read (): Promise<Catalogue> {

@@ -5,11 +5,11 @@ import { isOutage } from '../../lib/database/failures.js'
 import { createPoller } from '../../lib/database/poller.js'
 import { endsWithin } from '../../lib/ends-within.js'
 import { isFailure } from '../../lib/errors.js'
+import { together } from '../../lib/together.js'
 import { outputOf, traceOf } from './failure.js'
 import { lease } from './insertion.js'
 import type { JobStore, TakenJob, TenantRoom, Want } from './store.js'
 import { HandedBack, type Task } from './task.js'
-import { together } from './together.js'
 
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
 const upkeepPauseMs = 250 // between looks for what is due, however many jobs are sent
@@ -78,7 +78,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     log,
     told: { failed: 'jobs are not run: the database cannot be reached, or is not migrated. It is tried again', again: 'jobs are run again' }
   })
-  const complete = together<TakenJob>((jobs) => store.complete(jobs))
+  const complete = together<TakenJob, void>((jobs) => store.complete(jobs))
 
   function wake (): void {
     nextUpkeep = Math.min(nextUpkeep, lastUpkeep + upkeepPauseMs)

@@ -7,6 +7,7 @@ import type { WaitingCounts } from './counts.js'
 import type { Gauges } from './gauges.js'
 import type { Batch, UsageStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
+import { together } from '../../lib/together.js'
 
 const every = 1000 // ms; others count this instance as gone after thirty of them
 const resolveEvery = 3 // beats
@@ -39,14 +40,13 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
   let pending: Batch | null = null
   let batches = 0
   let isKnown = false
-  let running: Promise<void> | null = null
-  let queued: Promise<void> | null = null
   let isBeatDue = false
   let beats = 0
   let beating: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
   let isFailing = false
   let closed = false
+  const flush = together<void, void>(writeAll)
 
   async function writeAll (): Promise<void> {
     const isBeat = isBeatDue
@@ -84,18 +84,6 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
       gauges.rewrite()
       throw error
     }
-  }
-
-  function flush (): Promise<void> {
-    if (running === null) {
-      running = writeAll().finally(() => { running = null })
-      return running
-    }
-    queued ??= running.catch(() => {}).then(() => {
-      queued = null
-      return flush()
-    })
-    return queued
   }
 
   async function beat (): Promise<void> {

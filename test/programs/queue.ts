@@ -6,14 +6,14 @@ import Fastify from 'fastify'
 import { sql } from 'kysely'
 import database from '../../plugins/database.js'
 import queue from '../../plugins/queue/index.js'
-import { together } from '../../plugins/queue/together.js'
+import { together } from '../../lib/together.js'
 
 const app = Fastify({ logger: { level: 'trace' } })
 app.register(database, { provider: 'postgres', postgres: { connectionString: process.env['TEST_DATABASE'] ?? '' } })
 app.register(queue, { workers: 20, stopTimeoutMs: 500 })
 await app
 // Rows of jobs that run at a time go together: the test counts jobs, and not what a commit each would cost.
-const count = together<number>(async (numbers) => {
+const count = together<number, void>(async (numbers) => {
   await sql`insert into done (n, pid) select n, ${process.pid} from unnest(${numbers}::int[]) as n`.execute(app.db)
 })
 app.queue.define('count', {}, ({ data }) => count(Number(data['n'])))
