@@ -7,10 +7,10 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { CacheStore } from '../cache/store.js'
 import { Counter, Gauge, type Registry } from 'prom-client'
+import { createLook, type LookOptions } from '../../lib/look.js'
 import { version } from '../../lib/version.js'
 import { everyTenant } from '../cache/store.js'
 import { createJobList, type JobCounts } from '../queue/list.js'
-import { createLook, type LookOptions } from './look.js'
 
 export function addFigures (app: FastifyInstance, registry: Registry, options: LookOptions): void {
   const registers = [registry]

@@ -1,7 +1,7 @@
 /** Requests by tenant: the first tenants that come have series of their own, the others share one until one of those is deleted. */
 import type { Registry } from 'prom-client'
+import { createLook, type LookOptions } from '../../lib/look.js'
 import { Durations, type Series } from './durations.js'
-import { createLook, type LookOptions } from './look.js'
 
 const bounds = [0.1, 0.5, 1, 5] // s; few, since each is a series of every tenant
 

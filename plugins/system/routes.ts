@@ -2,13 +2,12 @@
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import { Type, type Static } from 'typebox'
-import { endsWithin } from '../../lib/ends-within.js'
+import { createLook, type LookOptions } from '../../lib/look.js'
 import { version } from '../../lib/version.js'
 import { errorResponses } from '../conventions.js'
 import { groupsOf } from './groups.js'
 
 const maxInstances = 100
-const databaseTimeMs = 1000 // for an answer, without which an information is missing
 
 const orNull = <Schema extends Parameters<typeof Type.Union>[0][number]>(schema: Schema, options: { description: string }) => Type.Union([schema, Type.Null()], options)
 
@@ -55,8 +54,9 @@ export interface SystemParts {
 export function systemRoutes (app: FastifyInstance, { configurationVersion, off }: SystemParts): void {
   const startedAt = new Date(performance.timeOrigin).toISOString()
   let plugins: Info['plugins'] = {}
-  const databaseVersion = createQuestion(async () => await versionOf(app.db))
-  const instancesOf = createQuestion(async () => await app.usage.instances(maxInstances))
+  const look: LookOptions = { everyMs: 0, onError: (err) => app.log.debug({ err }, 'an information is missing from /system/info') }
+  const databaseVersion = createLook(async () => await versionOf(app.db), look)
+  const instancesOf = createLook(async () => await app.usage.instances(maxInstances), look)
   app.addHook('onReady', async () => { plugins = groupsOf(app, off) })
 
   app.get('/system/info', {
@@ -88,18 +88,4 @@ async function versionOf (db: FastifyInstance['db']): Promise<string | null> {
   const { rows } = await sql<{ version: string }>`select current_setting('server_version') as version`.execute(db)
   // Distributions name themselves behind it.
   return rows[0]?.version.split(' ', 1)[0] ?? null
-}
-
-/**
- * Asks the database: null where it does not answer in time. Who asks while a question waits for its answer waits for the same: of
- * a database that hangs no more is asked, however many want to know.
- */
-function createQuestion<Answer> (ask: () => Promise<Answer>): () => Promise<Answer | null> {
-  let asking: Promise<Answer | null> | null = null
-  return async () => {
-    let answer: Answer | null = null
-    asking ??= ask().catch(() => null).finally(() => { asking = null })
-    await endsWithin(asking.then((found) => { answer = found }), databaseTimeMs)
-    return answer
-  }
 }

@@ -1,0 +1,38 @@
+import { Registry } from 'prom-client'
+import t from 'tap'
+import { createTenantSeries } from '../../../plugins/metrics/tenants.js'
+import { samplesOf } from './exposition.js'
+
+t.test('tenants have series of their own up to the bound, those that are deleted leave, and others take their place', async (t) => {
+  let time = 0
+  const forward = (ms: number) => { time += ms }
+  const registry = new Registry()
+  const there = new Set(['acme', 'globex', 'other', 'umbrella'])
+  let reachable = true
+  const tenants = createTenantSeries({
+    registry,
+    max: 2,
+    present: async (ids) => {
+      if (!reachable) throw new Error('away')
+      return ids.filter((id) => there.has(id))
+    },
+    now: () => time,
+    onError: () => {}
+  })
+  const counts = async () => Object.fromEntries(samplesOf(t, await registry.metrics())
+    .filter(({ name }) => name === 'tenantry_tenant_request_duration_seconds_count').map(({ labels: { tenant = '' }, value }) => [tenant, value]))
+  const count = (...ids: string[]) => { for (const id of ids) tenants.of(id).observe(0.2) }
+
+  count('acme', 'globex', 'other', 'umbrella', 'acme')
+  t.strictSame(await counts(), { acme: 2, globex: 1, '(other)': 2 })
+  there.delete('acme')
+  reachable = false
+  forward(5000)
+  count('umbrella')
+  t.strictSame(await counts(), { acme: 2, globex: 1, '(other)': 3 }, 'nobody leaves while it is not known')
+  reachable = true
+  forward(5000)
+  t.strictSame(await counts(), { globex: 1, '(other)': 3 })
+  count('other', 'umbrella')
+  t.strictSame(await counts(), { globex: 1, '(other)': 4, other: 1 }, 'no tenant is taken for the others')
+})
