@@ -7,6 +7,7 @@ import type { Test } from 'tap'
 import type { ClusterOptions, StopMode } from './postgres/cluster.js'
 import { createHash, randomBytes } from 'node:crypto'
 import pg from 'pg'
+import { atOnce } from './at-once.js'
 import { BinariesMissing } from './postgres/binaries.js'
 import { systemSql } from './migrations.js'
 import { startPrivateServer } from './postgres/private.js'
@@ -99,21 +100,27 @@ export async function postgresServer (t: Test, options?: ClusterOptions): Promis
   }
 }
 
+export interface EngineOptions extends DatabaseOptions {
+  /** Both at the same time, for tests that wait more than they do (at-once.ts). Default: false. */
+  readonly atOnce?: boolean
+}
+
 /**
  * Runs the same test on each engine, as subtests `postgres` and `embedded` with a database each.
  * TENANTRY_TEST_ENGINE=postgres (or embedded) keeps to one while you work.
  */
-export async function forEachEngine (t: Test, work: (t: Test, database: DatabaseSection) => Promise<unknown>, options?: DatabaseOptions): Promise<void> {
+export async function forEachEngine (t: Test, work: (t: Test, database: DatabaseSection) => Promise<unknown>, { atOnce: isAtOnce = false, ...options }: EngineOptions = {}): Promise<void> {
   const only = process.env.TENANTRY_TEST_ENGINE
-  if (only === undefined || only === 'postgres') {
-    await t.test('postgres', async t => {
+  const subtests: Record<string, (t: Test) => Promise<unknown>> = {
+    async postgres (t) {
       const { connectionString } = await postgresDatabase(t, options)
       await work(t, { provider: 'postgres', postgres: { connectionString } })
-    })
+    },
+    embedded: (t) => work(t, { provider: 'embedded' })
   }
-  if (only === undefined || only === 'embedded') {
-    await t.test('embedded', t => work(t, { provider: 'embedded' }))
-  }
+  const wanted = Object.fromEntries(Object.entries(subtests).filter(([name]) => only === undefined || only === name))
+  if (isAtOnce) await atOnce(t, wanted)
+  else for (const [name, subtest] of Object.entries(wanted)) await t.test(name, subtest)
 }
 
 const skipped = new WeakSet<Test>()
