@@ -1,12 +1,22 @@
 /** What callers are told when payprov refuses, is slow, away, or answers nonsense; and that nothing is half-done then. */
-import { test } from 'tap'
+import { test, type Test } from 'tap'
+import { atOnce } from '../../helpers/at-once.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { refused } from '../../http/caller.js'
-import { open, product } from './app.js'
+import { open, product, type Opened } from './app.js'
 
 const unknown = '7f3d4c7e-5f0e-4c9b-9a39-5f1c6f9a0b11'
 
-test('what payprov refuses or cannot do', async (t) => {
+// What is tried again or times out is waited for.
+test('failures', (t) => atOnce(t, {
+  'what payprov refuses or cannot do': fails,
+  'of a provider that is silent ten requests of a tenant wait, an eleventh is refused, and others are served': crowds,
+  'a product that nobody knows of is audited as a failure': isUnknown,
+  'all pages of a list share the time': pages,
+  'what was done is answered though the audit log cannot be written': answers
+}))
+
+async function fails (t: Test): Promise<void> {
   const { as, world, accounts, app } = await open(t, ['acme'])
   const acme = as('acme')
   const account = accounts['acme']
@@ -77,10 +87,8 @@ test('what payprov refuses or cannot do', async (t) => {
   await t.test('outages and nonsense: 502, audited where something may have been done', async (t) => {
     const before = (await entries()).length
     for (const misfortune of [{ status: 500 }, { status: 503 }, 'reset', 'nonsense', 'text', 'huge', 'redirect'] as const) {
-      world.misfortune(misfortune, 3)
-      refused(t, await list(), 502, 'PROVIDER_FAILED', JSON.stringify(misfortune))
-      world.misfortune(misfortune, 3)
-      refused(t, await make(), 502, 'PROVIDER_FAILED', JSON.stringify(misfortune))
+      world.misfortune(misfortune, 6)
+      for (const answer of await Promise.all([list(), make()])) refused(t, answer, 502, 'PROVIDER_FAILED', JSON.stringify(misfortune))
     }
     world.misfortune({ status: 200 }, 0)
     t.equal(account.products.size, 1)
@@ -100,49 +108,53 @@ test('what payprov refuses or cannot do', async (t) => {
     const { body } = await acme('GET /tenant/secrets')
     t.match(body, { secrets: [{ key: 'payprov_api_key', accessCount: /^[1-9]/ }, { key: 'payprov_organization_id', accessCount: 2 }] })
   })
-})
+}
 
-test('a provider that is silent', async (t) => {
-  const { as, world, accounts, app } = await open(t, ['acme', 'globex'], { timeoutMs: 3000 })
+/** A provider for which a request waits three seconds. */
+function silent (t: Test, tenants: readonly string[]): Promise<Opened> {
+  return open(t, tenants, { timeoutMs: 3000 })
+}
+
+async function crowds (t: Test): Promise<void> {
+  const { as, world, accounts } = await silent(t, ['acme', 'globex'])
   const [acme, globex] = [as('acme'), as('globex')]
+  accounts['globex']?.sell({ name: 'Berth', amount: 100, currency: 'usd' })
+  world.misfortune('silent', 10)
+  const waiting = Array.from({ length: 10 }, () => acme('GET /billing/tenant/products'))
+  const deadline = Date.now() + 2000
+  while (world.calls.length < 10 && Date.now() < deadline) await new Promise((resolve) => { setTimeout(resolve, 5) })
+  t.equal(world.calls.length, 10)
+  const eleventh = await acme('GET /billing/tenant/customers')
+  refused(t, eleventh, 429, 'RATE_LIMITED')
+  t.equal(eleventh.body['retryAfter'], 1)
+  t.equal(eleventh.headers['retry-after'], '1')
+  t.match((await globex('GET /billing/tenant/products')).body, { items: [{ name: 'Berth' }] })
+  t.equal(world.calls.length, 11)
+  for (const answer of await Promise.all(waiting)) refused(t, answer, 504, 'PROVIDER_TIMEOUT')
+  t.equal((await acme('GET /billing/tenant/products')).status, 200, 'its places are free again')
+}
 
-  await t.test('ten requests of a tenant wait for it, an eleventh is refused, and others are served', async (t) => {
-    accounts['globex']?.sell({ name: 'Berth', amount: 100, currency: 'usd' })
-    world.misfortune('silent', 10)
-    const waiting = Array.from({ length: 10 }, () => acme('GET /billing/tenant/products'))
-    const deadline = Date.now() + 2000
-    while (world.calls.length < 10 && Date.now() < deadline) await new Promise((resolve) => { setTimeout(resolve, 5) })
-    t.equal(world.calls.length, 10)
-    const eleventh = await acme('GET /billing/tenant/customers')
-    refused(t, eleventh, 429, 'RATE_LIMITED')
-    t.equal(eleventh.body['retryAfter'], 1)
-    t.equal(eleventh.headers['retry-after'], '1')
-    t.match((await globex('GET /billing/tenant/products')).body, { items: [{ name: 'Berth' }] })
-    t.equal(world.calls.length, 11)
-    for (const answer of await Promise.all(waiting)) refused(t, answer, 504, 'PROVIDER_TIMEOUT')
-    t.equal((await acme('GET /billing/tenant/products')).status, 200, 'its places are free again')
-  })
+async function isUnknown (t: Test): Promise<void> {
+  const { as, world, app } = await silent(t, ['acme'])
+  world.misfortune('silent')
+  refused(t, await as('acme')('POST /billing/tenant/products', { body: product }), 504, 'PROVIDER_TIMEOUT')
+  t.match(await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome', 'target']).where('tenant_id', '=', 'acme').where('action', 'like', 'tenant_billing.%').execute(),
+    [{ action: 'tenant_billing.product.create', outcome: 'failure', target: null }])
+}
 
-  await t.test('a product that nobody knows of is audited as a failure', async (t) => {
-    world.misfortune('silent')
-    refused(t, await acme('POST /billing/tenant/products', { body: product }), 504, 'PROVIDER_TIMEOUT')
-    t.match(await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome', 'target']).where('tenant_id', '=', 'acme').where('action', 'like', 'tenant_billing.%').execute(),
-      [{ action: 'tenant_billing.product.create', outcome: 'failure', target: null }])
-  })
+async function pages (t: Test): Promise<void> {
+  const { as, world, accounts } = await silent(t, ['acme'])
+  for (let index = 0; index < 250; index++) accounts['acme']?.customerFor(null, `c${index}@example.com`)
+  world.forget()
+  const asked = as('acme')('GET /billing/tenant/customers')
+  while (world.calls.length < 1) await new Promise((resolve) => { setImmediate(resolve) })
+  world.misfortune('silent', 1)
+  refused(t, await asked, 504, 'PROVIDER_TIMEOUT')
+}
 
-  await t.test('all pages of a list share the time', async (t) => {
-    for (let index = 0; index < 250; index++) accounts['acme']?.customerFor(null, `c${index}@example.com`)
-    world.forget()
-    const asked = acme('GET /billing/tenant/customers')
-    while (world.calls.length < 1) await new Promise((resolve) => { setImmediate(resolve) })
-    world.misfortune('silent', 1)
-    refused(t, await asked, 504, 'PROVIDER_TIMEOUT')
-  })
-})
-
-test('what was done is answered though the audit log cannot be written', async (t) => {
+async function answers (t: Test): Promise<void> {
   const { as, accounts, app } = await open(t, ['acme'])
   t.intercept(app.engine, 'kyselyFor', { value: () => { throw new Error('the database is away') } })
   t.equal((await as('acme')('POST /billing/tenant/products', { body: product })).status, 201)
   t.equal(accounts['acme']?.products.size, 1)
-})
+}
