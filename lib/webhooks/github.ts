@@ -4,7 +4,7 @@
  */
 import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
-import { anyEqual, idOr, invalid } from './scheme.js'
+import { anyEqual, idOr, invalid, requireSigned } from './scheme.js'
 
 const name = 'x-hub-signature-256'
 
@@ -12,11 +12,7 @@ export const github: Scheme = {
   headers: [name, 'x-github-delivery'],
   verify ({ body, headers: { [name]: given } }, secrets) {
     if (typeof given !== 'string') throw invalid('a signature')
-    let isRight = false
-    for (const secret of secrets) {
-      if (secret !== '' && anyEqual([given], `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`)) isRight = true
-    }
-    if (!isRight) throw invalid('a signature of its own')
+    requireSigned(secrets, (secret) => anyEqual([given], `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`))
   },
   idOf: ({ body, headers }) => idOr(headers['x-github-delivery'], body)
 }

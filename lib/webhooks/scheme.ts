@@ -38,11 +38,18 @@ export function requireTime (text: unknown, now: number): string {
   return text
 }
 
-/** Whether one of the texts is the right one; takes as long whichever it is. */
-export function anyEqual (given: readonly string[], right: string): boolean {
-  const expected = Buffer.from(right)
+/** Throws unless one of the secrets signed what was sent: each is tried, whichever it is, and an empty one signs nothing. */
+export function requireSigned<Secret extends string | Buffer> (secrets: readonly Secret[], isSignedBy: (secret: Secret) => boolean): void {
   let found = false
-  for (const text of given) {
+  for (const secret of secrets) if (secret.length > 0 && isSignedBy(secret)) found = true
+  if (!found) throw invalid('a signature of its own')
+}
+
+/** Whether one of the texts is the other; takes as long whichever it is. */
+export function anyEqual (texts: readonly string[], other: string): boolean {
+  const expected = Buffer.from(other)
+  let found = false
+  for (const text of texts) {
     const bytes = Buffer.from(text)
     if (bytes.length === expected.length && timingSafeEqual(bytes, expected)) found = true
   }

@@ -1,7 +1,7 @@
 /** Slack's scheme: `x-slack-signature: v0=<hex>`, an HMAC-SHA256 of `v0:<time>:<body>`. */
 import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
-import { anyEqual, idOr, invalid, memberOf, requireTime } from './scheme.js'
+import { anyEqual, idOr, invalid, memberOf, requireSigned, requireTime } from './scheme.js'
 
 const [signature, timestamp] = ['x-slack-signature', 'x-slack-request-timestamp']
 
@@ -10,11 +10,7 @@ export const slack: Scheme = {
   verify ({ body, headers: { [signature]: given, [timestamp]: at }, now }, secrets) {
     const time = requireTime(at, now)
     if (typeof given !== 'string') throw invalid('a signature')
-    let isRight = false
-    for (const secret of secrets) {
-      if (secret !== '' && anyEqual([given], `v0=${createHmac('sha256', secret).update(`v0:${time}:`).update(body).digest('hex')}`)) isRight = true
-    }
-    if (!isRight) throw invalid('a signature of its own')
+    requireSigned(secrets, (secret) => anyEqual([given], `v0=${createHmac('sha256', secret).update(`v0:${time}:`).update(body).digest('hex')}`))
   },
   // Commands and interactions have no id: one that comes again has the same time.
   idOf: ({ body, headers }, payload) => idOr(memberOf(payload, 'event_id'), String(headers[timestamp]), body)

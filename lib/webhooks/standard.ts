@@ -6,7 +6,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
-import { anyEqual, idOr, invalid, maxSignatures, requireTime } from './scheme.js'
+import { anyEqual, idOr, invalid, maxSignatures, requireSigned, requireTime } from './scheme.js'
 
 export const standard: Scheme = {
   headers: ['webhook-id', 'webhook-timestamp', 'webhook-signature'],
@@ -23,11 +23,7 @@ export function verified (body: Buffer, headers: IncomingHttpHeaders, keys: read
   const timestamp = requireTime(time, now)
   if (typeof signatures !== 'string') throw invalid('a signature')
   const given = signatures.split(' ', maxSignatures).flatMap((signature) => signature.startsWith('v1,') ? [signature.slice(3)] : [])
-  let isRight = false
-  for (const key of keys) {
-    if (anyEqual(given, createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64'))) isRight = true
-  }
-  if (!isRight) throw invalid('a signature of its own')
+  requireSigned(keys, (key) => anyEqual(given, createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64')))
   return { id, at: new Date(Number(timestamp) * 1000) }
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
-import { anyEqual, idOr, invalid, maxSignatures, memberOf, requireTime } from './scheme.js'
+import { anyEqual, idOr, invalid, maxSignatures, memberOf, requireSigned, requireTime } from './scheme.js'
 
 const name = 'stripe-signature'
 
@@ -18,11 +18,7 @@ export const stripe: Scheme = {
     if (times.length !== 1) throw invalid('its time')
     const time = requireTime(times[0]?.slice(2), now)
     const given = parts.flatMap((part) => part.startsWith('v1=') ? [part.slice(3)] : [])
-    let isRight = false
-    for (const secret of secrets) {
-      if (secret !== '' && anyEqual(given, createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex'))) isRight = true
-    }
-    if (!isRight) throw invalid('a signature of its own')
+    requireSigned(secrets, (secret) => anyEqual(given, createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex')))
   },
   idOf: ({ body }, payload) => idOr(memberOf(payload, 'id'), body)
 }
