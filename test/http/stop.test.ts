@@ -1,8 +1,9 @@
 /** SIGTERM while callers do what callers do; test/bin has the stop without them. */
-import { test } from 'tap'
+import { test, type Test } from 'tap'
 import { connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { launch } from '../bin/tenantry.js'
+import { atOnce } from '../helpers/at-once.js'
 import { testEnv } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { remoteCaller, refused } from './caller.js'
@@ -14,7 +15,12 @@ const sql = `
   create view stuck as select id, pg_sleep(60)::text as slept from single;
   create view large as select n as id, repeat('x', 100000) as text from generate_series(1, 100) n`
 
-test('a stop ends in time with 0, whatever callers and statements do', async (t) => {
+test('SIGTERM', (t) => atOnce(t, {
+  'a stop ends in time with 0, whatever callers and statements do': endsInTime,
+  'for server.stopDelayMs after SIGTERM requests are served whole, each as the last of its connection, and probes refused; a second signal ends that': servesOn
+}))
+
+async function endsInTime (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t, { sql })
   const folder = t.testdir({
     'tenantry.json': JSON.stringify({
@@ -59,9 +65,9 @@ test('a stop ends in time with 0, whatever callers and statements do', async (t)
   t.equal(code, 0)
   t.notMatch(errors.join('\n'), /unhandled|uncaught/i)
   t.strictSame(await Promise.all(cutOff), ['cut off', 'cut off', 'cut off', 'cut off'], 'the stop waited for no statement')
-})
+}
 
-test('for server.stopDelayMs after SIGTERM requests are served whole, each as the last of its connection, and probes refused; a second signal ends that', async (t) => {
+async function servesOn (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t, { sql: 'create table notes (id int primary key, text text)' })
   const folder = t.testdir({
     'tenantry.json': JSON.stringify({
@@ -94,4 +100,4 @@ test('for server.stopDelayMs after SIGTERM requests are served whole, each as th
   t.same(await query('select id from notes order by id'), [{ id: 1 }, { id: 2 }])
   server.kill('SIGTERM')
   t.equal((await server.ended).code, 1)
-})
+}
