@@ -5,6 +5,7 @@ import { connect, createServer as createTcpServer, type AddressInfo, type Socket
 import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
 import { createServer } from '../../lib/server.js'
+import { atOnce } from '../helpers/at-once.js'
 import { listen, testDocument, testEnv, testServer } from '../helpers/server.js'
 import { postgresDatabase, postgresServer } from '../helpers/postgres.js'
 import { caller, refused, remoteCaller, type Answer, type Ask } from './caller.js'
@@ -89,7 +90,14 @@ test('a database that goes away under load', async (t) => {
   t.ok(Number(row?.['count']) >= written, `${written} rows were promised, ${String(row?.['count'])} are there`)
 })
 
-test('connections that end while they are idle or in use harm nobody', async (t) => {
+// They wait for connections, locks and answers.
+test('a database that hinders for a moment', (t) => atOnce(t, {
+  'connections that end while they are idle or in use harm nobody': idle,
+  'a database that is busy': busy,
+  'a database that no longer says anything is no reason to wait for ever': silent
+}))
+
+async function idle (t: Test): Promise<void> {
   const database = await postgresDatabase(t)
   const app = await testServer(t, everyKind, { engine: section(database.connectionString), tenants: ['a'] })
   const ask = caller(t, app, { tenant: 'a' })
@@ -103,9 +111,9 @@ test('connections that end while they are idle or in use harm nobody', async (t)
   }
   const [row] = await database.query('select (select count(*) from people)::int as people, (select count(*) from notes)::int as notes')
   t.equal(row?.['people'], row?.['notes'], 'transactions that were cut off left nothing')
-})
+}
 
-test('a database that is busy', async (t) => {
+async function busy (t: Test): Promise<void> {
   const database = await postgresDatabase(t)
   const app = await testServer(t, everyKind, { engine: section(database.connectionString), tenants: ['a'] })
   const ask = caller(t, app, { tenant: 'a' })
@@ -121,9 +129,9 @@ test('a database that is busy', async (t) => {
   await other.query('rollback')
   t.match((await ask('GET /notes')).body.data, [{ title: 'x' }], 'then it is as before')
   t.same((await ask('GET /people')).body.data, [], 'and of the transaction nothing is left')
-})
+}
 
-test('a database that no longer says anything is no reason to wait for ever', async (t) => {
+async function silent (t: Test): Promise<void> {
   const database = await postgresDatabase(t)
   const proxy = await createProxy(t, Number(new URL(database.connectionString).port))
   const address = new URL(database.connectionString)
@@ -135,7 +143,7 @@ test('a database that no longer says anything is no reason to wait for ever', as
   for (const answer of await Promise.all(Array.from({ length: 8 }, (_, index) => ask(index % 2 === 0 ? 'GET /notes' : 'POST /pairs', index % 2 === 0 ? {} : { body: { name: 'x', title: 'y' } })))) unavailable(t, answer)
   proxy.thaw()
   t.ok(await recovery(ask, 'GET /notes', 10_000) < 2000, 'it is back within 2 s')
-})
+}
 
 /** Stands between server and database, and can stop passing bytes on without ending a connection. */
 async function createProxy (t: Test, port: number): Promise<{ port: number, freeze: () => void, thaw: () => void }> {
