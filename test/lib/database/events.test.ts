@@ -6,6 +6,7 @@ import type { Topic } from '../../../lib/database/events.js'
 import type { PostgresOptions } from '../../../lib/database/postgres.js'
 import { onEachEngine, openEngine, rejection } from './open.js'
 import { openProxy } from './proxy.js'
+import { atOnce } from '../../helpers/at-once.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { runProgram } from '../../helpers/program.js'
 
@@ -65,7 +66,19 @@ test('work that rejects is rolled back and told to nobody, and errors are those 
   t.match(await engine.kysely.selectFrom('tenantry.tenants').select('id').execute(), [{ id: 'a' }])
 }))
 
-test('every server of a database hears of a change once, and of nothing that was rolled back', async (t) => {
+// They wait for connections that are lost, and made again.
+test('on PostgreSQL', (t) => atOnce(t, {
+  'every server of a database hears of a change once, and of nothing that was rolled back': isHeardByAll,
+  'a connection that the database ends is made again, and a gap is told': isMadeAgain,
+  'a connection that falls silent is noticed, and what was missed meanwhile is a gap': isNoticed,
+  'a server starts without notices where they cannot be had, and hears them once they can': startsWithout,
+  'an address on which notices do not arrive is told once, and all that is remembered is dropped again and again': isToldOnce,
+  'a change whose commit had no answer is told to its own server too': tellsItself,
+  'a change that is committed after all, when notices were lost meanwhile, is told to its own server': tellsItselfLater,
+  'close ends the connection, and an open one keeps no process alive': closes
+}))
+
+async function isHeardByAll (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t)
   const left = await openListening(t, { connectionString })
   const right = await openListening(t, { connectionString, preparedStatements: false })
@@ -81,7 +94,7 @@ test('every server of a database hears of a change once, and of nothing that was
   await right.until('tenant c')
   t.strictSame(left.heard, ['tenant a', 'config a', 'tenant c'])
   t.strictSame(right.heard, ['tenant a', 'config a', 'tenant c'])
-})
+}
 
 test('a listener that fails silences no other, and one that has ended hears nothing', (t) => onEachEngine(t, async (t, engine) => {
   await engine.migration.apply()
@@ -97,7 +110,7 @@ test('a listener that fails silences no other, and one that has ended hears noth
   t.strictSame(heard, ['a'])
 }))
 
-test('a connection that the database ends is made again, and a gap is told', async (t) => {
+async function isMadeAgain (t: Test): Promise<void> {
   const server = await postgresServer(t)
   const { connectionString } = server
   const [left, right] = [await openListening(t, { connectionString }), await openListening(t, { connectionString })]
@@ -116,9 +129,9 @@ test('a connection that the database ends is made again, and a gap is told', asy
   while (await addTenant(left.engine, 'b').catch(() => null) === null) await right.engine.ping(1000).catch(() => {})
   await right.until('tenant b')
   t.match(right.warnings[0], /is lost: it is made again/)
-})
+}
 
-test('a connection that falls silent is noticed, and what was missed meanwhile is a gap', async (t) => {
+async function isNoticed (t: Test): Promise<void> {
   const { connectionString } = await postgresDatabase(t)
   const proxy = await openProxy(t, connectionString)
   const left = await openListening(t, { connectionString: proxy.connectionString })
@@ -130,9 +143,9 @@ test('a connection that falls silent is noticed, and what was missed meanwhile i
   await addTenant(right.engine, 'b')
   await left.until('tenant b')
   t.match(left.warnings.join(), /is lost: it is made again/)
-})
+}
 
-test('a server starts without notices where they cannot be had, and hears them once they can', async (t) => {
+async function startsWithout (t: Test): Promise<void> {
   const { connectionString } = await postgresDatabase(t)
   const proxy = await openProxy(t, connectionString)
   proxy.close()
@@ -146,9 +159,9 @@ test('a server starts without notices where they cannot be had, and hears them o
   await addTenant(right.engine, 'b')
   await left.until('tenant b')
   t.equal(left.warnings.length, 1)
-})
+}
 
-test('an address on which notices do not arrive is told once, and all that is remembered is dropped again and again', async (t) => {
+async function isToldOnce (t: Test): Promise<void> {
   const [database, other] = [await postgresDatabase(t), await postgresDatabase(t)]
   const left = await openListening(t, { connectionString: database.connectionString, notifyConnectionString: other.connectionString })
   await left.until('gap')
@@ -156,9 +169,9 @@ test('an address on which notices do not arrive is told once, and all that is re
   await left.until('gap')
   t.match(left.warnings, [/Set postgres\.notifyConnectionString/])
   t.equal(left.warnings.length, 1)
-})
+}
 
-test('a change whose commit had no answer is told to its own server too', async (t) => {
+async function tellsItself (t: Test): Promise<void> {
   const { connectionString } = await postgresDatabase(t)
   const proxy = await openProxy(t, connectionString)
   const left = await openListening(t, { connectionString: proxy.connectionString, notifyConnectionString: connectionString })
@@ -168,9 +181,9 @@ test('a change whose commit had no answer is told to its own server too', async 
   t.strictSame(left.heard[0], 'tenant a')
   proxy.onSent = () => false
   await right.until('tenant a')
-})
+}
 
-test('a change that is committed after all, when notices were lost meanwhile, is told to its own server', async (t) => {
+async function tellsItselfLater (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t)
   const proxy = await openProxy(t, connectionString)
   const left = await openListening(t, { connectionString: proxy.connectionString, notifyConnectionString: connectionString })
@@ -191,9 +204,9 @@ test('a change that is committed after all, when notices were lost meanwhile, is
   await lock.end()
   await left.until('tenant a')
   t.strictSame(await query('select id from tenantry.tenants'), [{ id: 'a' }])
-})
+}
 
-test('close ends the connection, and an open one keeps no process alive', async (t) => {
+async function closes (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t)
   const { engine } = await openListening(t, { connectionString })
   await engine.close()
@@ -206,4 +219,4 @@ test('close ends the connection, and an open one keeps no process alive', async 
   function openListeningProgram (address: string) {
     return runProgram(t, 'test/lib/database/notice-listener.ts', { DATABASE: address })
   }
-})
+}
