@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { atOnce } from '../../helpers/at-once.js'
 import type { TestDocument } from '../../helpers/server.js'
 import t, { type Test } from 'tap'
 import { createHmac } from 'node:crypto'
@@ -63,7 +64,14 @@ const refused = { status: 401, body: { code: 'TENANTRY_SIGNATURE_INVALID' } }
 const received = { status: 200, body: { received: true } }
 const created = { status: 201 }
 
-t.test('deliveries of every scheme', async (t) => {
+// One of them waits for a delivery that is being handled.
+t.test('deliveries', (t) => atOnce(t, {
+  'deliveries of every scheme': everyScheme,
+  'an address that sends many wrong signatures is refused, and what is signed never is': refuses,
+  'two servers of one database handle a delivery once': twoServers
+}))
+
+async function everyScheme (t: Test): Promise<void> {
   await forEachEngine(t, async (t, engine) => {
     const app = await testServer(t, document, { engine, env, tenants: [{ id: 'a', plan: 'pro' }, { id: 'b', plan: 'pro' }] })
     await t.test('are handled once', (t) => once(t, app))
@@ -72,7 +80,7 @@ t.test('deliveries of every scheme', async (t) => {
     await t.test('are of one tenant', (t) => isolated(t, app))
     await t.test('run what the document says', (t) => declared(t, app))
   })
-})
+}
 
 async function once (t: Test, app: FastifyInstance): Promise<void> {
   const first = byGithub(secret, '{"kind":"once"}', 'd-1')
@@ -302,15 +310,15 @@ t.test('faults of webhooks', async (t) => {
   t.match(ofRoute({ requiredPermissions: ['a:b'] }), [/^\/routes\/0\/requiredPermissions: /])
 })
 
-t.test('an address that sends many wrong signatures is refused, and what is signed never is', async (t) => {
+async function refuses (t: Test): Promise<void> {
   const app = await testServer(t, { ...document, rateLimit: { enabled: true, default: { max: 5, windowMs: 60_000 } } }, { env })
   const wrong = byGithub('wrong', '{}')
   for (let sent = 0; sent < 60; sent++) t.match(await send(app, '/in/github', wrong), refused)
   t.match(await send(app, '/in/github', wrong), { status: 429, body: { code: 'TENANTRY_RATE_LIMITED' } })
   t.match(await send(app, '/in/github', byGithub(secret, '{"kind":"fine"}')), created)
-})
+}
 
-t.test('two servers of one database handle a delivery once', async (t) => {
+async function twoServers (t: Test): Promise<void> {
   const { connectionString } = await postgresDatabase(t)
   const [first, second] = await testServers(t, document, { engine: { provider: 'postgres', postgres: { connectionString } }, env, tenants: ['a'] })
   for (let round = 0; round < 5; round++) {
@@ -348,4 +356,4 @@ t.test('two servers of one database handle a delivery once', async (t) => {
     await sweepReceipts(first.db, time + 2_592_000_000 + 1000)
     t.equal(await there.once(delivery, async () => 'anew'), 'anew')
   })
-})
+}
