@@ -5,6 +5,7 @@ import fp from 'fastify-plugin'
 import { checkConfig, environmentOf, isChecked, versionOf, type Config, type ConfigInput, type Env } from './config/index.js'
 import { setting } from './config/environment.js'
 import { canSign } from './config/meaning/auth.js'
+import { platformConnectors } from './connectors/index.js'
 import admin from '../plugins/admin/index.js'
 import analytics, { analyticsRoutes } from '../plugins/analytics/index.js'
 import apiKeys from '../plugins/api-keys/index.js'
@@ -18,7 +19,7 @@ import { answerClientError } from '../plugins/conventions/client-error.js'
 import { answerError } from '../plugins/conventions/error-handler.js'
 import database from '../plugins/database.js'
 import health from '../plugins/health.js'
-import integrations, { integrationRoutes } from '../plugins/integrations/index.js'
+import { integrationRoutes, integrations } from '../plugins/integrations/index.js'
 import login from '../plugins/login/index.js'
 import mfa from '../plugins/mfa/index.js'
 import metrics, { metricsRoutes } from '../plugins/metrics/index.js'
@@ -70,6 +71,7 @@ export interface ServerOptions {
 export function createServer (document: ConfigInput | Config, options: ServerOptions = {}): FastifyInstance {
   const config = isChecked(document) ? document : checkConfig(document, { env: options.env })
   const env = options.env ?? environmentOf(config)
+  const connectors = platformConnectors(config, env, config.tenancy.overridableEnv)
   const { trustProxy } = config.server
   const app = Fastify({
     logger: loggerOptions(options.logger ?? { level: logLevel(env) }),
@@ -103,10 +105,10 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.register(tenancy, config.tenancy)
   // Closed after the queue, whose last jobs may call other services.
   app.register(outbound, { egress: config.egress })
-  app.register(integrations, { credentials: config.credentials, customIntegrations: config.customIntegrations, env, overridableEnv: config.tenancy.overridableEnv })
+  app.register(fp(integrations), { connectors })
   app.register(queue, config.queue)
   if (config.plugins.webhooks !== false) app.register(webhooks, { ...secretsOptions(env), webhooks: config.webhooks, env, deliver: config.queue.workers > 0 })
-  app.register(fp(workflows), { ...config, env })
+  app.register(fp(workflows), { ...config, connectors, env })
   if (config.plugins.usage !== false) app.register(usage)
   app.register(rateLimit, { redis: config.cache.provider === 'redis' ? config.cache.redis : undefined, ...config.rateLimit })
   app.register(cache, config.cache)
@@ -149,7 +151,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (plugins.health !== false) app.register(health)
   if (plugins.migration !== false) app.register(migration, { production: env.NODE_ENV === 'production' })
   if (plugins.publish !== false) app.register(publish)
-  app.register(configRoutes, { ...config, env })
+  app.register(configRoutes, { ...config, connectors, env })
   return app
 }
 

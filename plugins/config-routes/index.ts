@@ -26,7 +26,7 @@ import { serveRoute, servingOf } from './serve.js'
 import { keepSignedBodies } from './signed-body.js'
 
 /** Compiles checked routes against the database and mounts them; throws a ConfigError that holds every fault. */
-export async function configRoutes (app: FastifyInstance, { routes, webhooks, workflows, credentials, customIntegrations, pagination, cache, tenancy, env }: CheckedRoutesOptions): Promise<void> {
+export async function configRoutes (app: FastifyInstance, { routes, webhooks, workflows, connectors, pagination, cache, tenancy, env }: CheckedRoutesOptions): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'config-routes')
   await app.register(conventions)
   const readiness = await readinessOf(app.engine, app.log)
@@ -38,7 +38,7 @@ export async function configRoutes (app: FastifyInstance, { routes, webhooks, wo
     sharedTables: new Set(tenancy.sharedTables),
     overridableEnv: new Set(tenancy.overridableEnv),
     origin: 'platform',
-    connectors: platformConnectors({ credentials, customIntegrations }, env, tenancy.overridableEnv),
+    connectors,
     declaredWorkflows: workflows,
     stepKinds: app.hasDecorator('workflows') ? app.workflows.steps : {}
   }, app.engine, app.log)
@@ -83,7 +83,8 @@ export async function configRoutes (app: FastifyInstance, { routes, webhooks, wo
 
 /** Checks the sections that an app gives, then mounts their routes. */
 async function embeddedRoutes (app: FastifyInstance, { env = process.env, ...sections }: ConfigRoutesOptions): Promise<void> {
-  await configRoutes(app, { ...checkConfig(sections, { env, embedded: true }), env })
+  const config = checkConfig(sections, { env, embedded: true })
+  await configRoutes(app, { ...config, connectors: platformConnectors(config, env, config.tenancy.overridableEnv), env })
 }
 
 export default fp(embeddedRoutes, {

@@ -8,7 +8,7 @@ import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Env } from '../../lib/config/environment.js'
-import type { ConnectorsDocument } from '../../lib/connectors/index.js'
+import type { ConnectorsDocument, ConnectorSet } from '../../lib/connectors/index.js'
 import type { Integrations } from './integrations.js'
 import fp from 'fastify-plugin'
 import { platformConnectors, unknownConnectors } from '../../lib/connectors/index.js'
@@ -32,8 +32,14 @@ export interface IntegrationsOptions extends ConnectorsDocument {
   readonly now?: (() => number) | undefined
 }
 
-/** Rejects with a ConfigError that holds every fault of the sections. */
-export async function integrations (app: FastifyInstance, { credentials, customIntegrations, env = process.env, overridableEnv = [], now = Date.now }: IntegrationsOptions): Promise<void> {
+/** The same after the sections were compiled. */
+export interface CompiledIntegrationsOptions extends Pick<IntegrationsOptions, 'now'> {
+  /** Those of the platform's document. */
+  readonly connectors: ConnectorSet
+}
+
+/** Takes compiled connectors; registered with fp by whoever has them. */
+export async function integrations (app: FastifyInstance, { connectors, now = Date.now }: CompiledIntegrationsOptions): Promise<void> {
   for (const [decorator, plugin] of [['engine', 'database'], ['tenants', 'tenancy'], ['outbound', 'outbound']] as const) requireDecorator(app, decorator, plugin, 'integrations')
   const { engine, db, log, outbound } = app
   const tokens = createTokens({
@@ -46,11 +52,16 @@ export async function integrations (app: FastifyInstance, { credentials, customI
   let connectorsOf: Integrations['connectorsOf'] = () => unknownConnectors
   app.decorate('integrations', {
     run: createRunner({ outbound, tokens, now }),
-    platform: platformConnectors({ credentials, customIntegrations }, env, overridableEnv),
+    platform: connectors,
     connectorsOf: (tenant) => connectorsOf(tenant),
     useTenants (source) { connectorsOf = source }
   })
   app.addHook('onClose', everyHour(() => sweepLeases(db, new Date(now())), (err) => log.warn({ err }, 'renewals of tokens that nobody uses could not be swept; it is tried again')))
 }
 
-export default fp(integrations, { name: 'tenantry-integrations', fastify: '5.x' })
+/** Rejects with a ConfigError that holds every fault of the sections. */
+async function embeddedIntegrations (app: FastifyInstance, { credentials, customIntegrations, env = process.env, overridableEnv = [], now }: IntegrationsOptions): Promise<void> {
+  await integrations(app, { connectors: platformConnectors({ credentials, customIntegrations }, env, overridableEnv), now })
+}
+
+export default fp(embeddedIntegrations, { name: 'tenantry-integrations', fastify: '5.x' })

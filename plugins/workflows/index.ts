@@ -16,7 +16,7 @@ import type { TenantWorkflows, WorkflowDocument } from './documents.js'
 import type { StepRunners } from './step-runners.js'
 import fp from 'fastify-plugin'
 import { checkConfig } from '../../lib/config/index.js'
-import { platformConnectors, type ConnectorsDocument } from '../../lib/connectors/index.js'
+import { platformConnectors, type ConnectorSet } from '../../lib/connectors/index.js'
 import { everyHour } from '../../lib/database/sweeping.js'
 import { requireDecorator } from '../requirement.js'
 import { createDocuments } from './documents.js'
@@ -46,7 +46,9 @@ export interface WorkflowsOptions extends Partial<Pick<ConfigInput, 'tenancy' | 
 }
 
 /** The same after the check. */
-export interface CheckedWorkflowsOptions extends Pick<Config, 'tenancy' | 'pagination' | 'workflows'>, ConnectorsDocument {
+export interface CheckedWorkflowsOptions extends Pick<Config, 'tenancy' | 'pagination' | 'workflows'> {
+  /** Those of the document. */
+  readonly connectors: ConnectorSet
   readonly env: Env
   readonly steps?: StepRunners | undefined
 }
@@ -104,15 +106,14 @@ export async function workflows (app: FastifyInstance, options: CheckedWorkflows
   })
 }
 
-/** Throws a ConfigError for credentials and custom integrations that are wrong. */
-function platformOf ({ workflows, credentials, customIntegrations, pagination, tenancy, env }: CheckedWorkflowsOptions, steps: StepRunners): WorkflowDocument {
+function platformOf ({ workflows, connectors, pagination, tenancy, env }: CheckedWorkflowsOptions, steps: StepRunners): WorkflowDocument {
   const context = {
     env,
     pagination,
     sharedTables: new Set(tenancy.sharedTables),
     overridableEnv: new Set(tenancy.overridableEnv),
     origin: 'platform',
-    connectors: platformConnectors({ credentials, customIntegrations }, env, tenancy.overridableEnv),
+    connectors,
     stepKinds: steps
   } as const
   return { workflows, context: (catalogue) => ({ ...context, catalogue }) }
@@ -120,7 +121,8 @@ function platformOf ({ workflows, credentials, customIntegrations, pagination, t
 
 /** Checks the sections that an app gives. */
 async function embeddedWorkflows (app: FastifyInstance, { env = process.env, steps, ...sections }: WorkflowsOptions): Promise<void> {
-  await workflows(app, { ...checkConfig({ ...sections, routes: [] }, { env, embedded: true }), env, steps })
+  const config = checkConfig({ ...sections, routes: [] }, { env, embedded: true })
+  await workflows(app, { ...config, connectors: platformConnectors(config, env, config.tenancy.overridableEnv), env, steps })
 }
 
 export default fp(embeddedWorkflows, { name: 'tenantry-workflows', fastify: '5.x' })
