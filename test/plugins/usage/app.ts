@@ -71,14 +71,15 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   return { app, as: (tenant) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada', role: 'user' }) }) }
 }
 
-/** The rows of the ledger, `tenant counter period`, and the amount; with each month, which is the sum of its days. */
-export async function ledgerOf (app: FastifyInstance): Promise<Record<string, number>> {
+/** The rows of the ledger, of these tenants or of all, `tenant counter period`, and the amount; with each month, which is the sum of its days. */
+export async function ledgerOf (app: FastifyInstance, tenants?: readonly string[]): Promise<Record<string, number>> {
   const { rows } = await sql<{ name: string, amount: number }>`with figures as (
     select tenant_id, counter, period, amount from tenantry.usage_counters
     union all select tenant_id, 'api_calls', day, api_calls from tenantry.usage_requests where api_calls > 0
     union all select tenant_id, 'bandwidth_bytes', day, bandwidth_bytes from tenantry.usage_requests where bandwidth_bytes > 0
   ) select tenant_id || ' ' || counter || ' ' || p.period as name, sum(amount)::float8 as amount
-    from figures cross join lateral (select period union select left(period, 7) where period <> 'total') p (period) group by 1 order by 1`.execute(app.db)
+    from figures cross join lateral (select period union select left(period, 7) where period <> 'total') p (period)
+    where ${tenants === undefined} or tenant_id = any (${tenants ?? []}::text[]) group by 1 order by 1`.execute(app.db)
   return Object.fromEntries(rows.map(({ name, amount }) => [name, amount]))
 }
 

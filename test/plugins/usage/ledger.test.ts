@@ -1,4 +1,4 @@
-import { test } from 'tap'
+import { test, type Test } from 'tap'
 import { sql } from 'kysely'
 import { until } from '../../helpers/instances.js'
 import { forEachEngine, postgresDatabase, postgresServer } from '../../helpers/postgres.js'
@@ -8,11 +8,19 @@ import { noFigures } from '../../../plugins/usage/counts.js'
 import { maxAmount } from '../../../plugins/usage/metrics.js'
 import { createUsage } from '../../../plugins/usage/service.js'
 import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.js'
-import { fakeClock, ledgerOf, open } from './app.js'
+import { fakeClock, ledgerOf, open, type Opened } from './app.js'
 
-test('a write whose answer was lost counts once, whatever was counted since', (t) => forEachEngine(t, async (t, engine) => {
+// One app of each engine, in which each of them has tenants of its own.
+test('the ledger', (t) => forEachEngine(t, async (t, engine) => {
+  const opened = await open(t, engine, { now: fakeClock().now, tenants: { acme: 'free', globex: 'free', sums: 'much', leaver: 'much', stayer: 'much' } })
+  await t.test('a write whose answer was lost counts once, whatever was counted since', (t) => countsOnce(t, opened))
+  await t.test('sums end at what JSON holds exactly; what is freed ends at nothing', (t) => endsExactly(t, opened))
+  await t.test('figures are of the tenant that was made in that millisecond', (t) => isOfThatMillisecond(t, opened))
+  await t.test('figures of a deleted tenant are gone, do not come back with a late write, and are none of the next one of its id', (t) => isGone(t, opened))
+}))
+
+async function countsOnce (t: Test, { app }: Opened): Promise<void> {
   const clock = fakeClock()
-  const { app } = await open(t, engine, { tenants: { acme: 'free', globex: 'free' } })
   const real = createUsageStore(app.engine)
   const faults: ('before' | 'after' | null)[] = []
   const store: UsageStore = {
@@ -45,30 +53,85 @@ test('a write whose answer was lost counts once, whatever was counted since', (t
   t.match(await ledgerOf(app), { 'globex bandwidth_bytes 2026-06': 7 })
   t.match((await service.report('globex')).usage.websocket.rooms, { current: 0 }, 'gauges of a write that was repeated are written all the same')
   await service.close()
-}))
+}
 
-test('sums end at what JSON holds exactly; what is freed ends at nothing', (t) => forEachEngine(t, async (t, engine) => {
-  const { app, as } = await open(t, engine, { now: fakeClock().now, tenants: { acme: 'much' } })
+async function endsExactly (t: Test, { app, as }: Opened): Promise<void> {
   for (let round = 0; round < 3; round++) {
-    app.usage.record('acme', 'bandwidth_bytes', maxAmount)
-    app.usage.record('acme', 'bandwidth_bytes', maxAmount - 1)
+    app.usage.record('sums', 'bandwidth_bytes', maxAmount)
+    app.usage.record('sums', 'bandwidth_bytes', maxAmount - 1)
     await app.usage.flush()
   }
-  t.equal((await ledgerOf(app))['acme bandwidth_bytes 2026-06'], maxAmount)
-  for (let round = 0; round < 2; round++) await (await app.usage.reserve('acme', 'storage_bytes', maxAmount)).settle(maxAmount)
-  const answer = await as('acme')('GET /usage/summary')
+  t.equal((await ledgerOf(app))['sums bandwidth_bytes 2026-06'], maxAmount)
+  for (let round = 0; round < 2; round++) await (await app.usage.reserve('sums', 'storage_bytes', maxAmount)).settle(maxAmount)
+  const answer = await as('sums')('GET /usage/summary')
   t.match(answer.text, `"storage_bytes":${maxAmount},`)
-  await app.usage.free('acme', 'storage_bytes', maxAmount - 5)
-  t.equal((await ledgerOf(app))['acme storage_bytes total'], 5)
-  await Promise.all([1, 2, 3, 4].map((amount) => app.usage.free('acme', 'storage_bytes', amount)))
-  t.equal((await ledgerOf(app))['acme storage_bytes total'], 0)
-  await (await app.usage.reserve('acme', 'storage_bytes', 3)).settle(3)
-  t.equal((await app.usage.summary('acme')).storage_bytes, 3)
+  await app.usage.free('sums', 'storage_bytes', maxAmount - 5)
+  t.equal((await ledgerOf(app))['sums storage_bytes total'], 5)
+  await Promise.all([1, 2, 3, 4].map((amount) => app.usage.free('sums', 'storage_bytes', amount)))
+  t.equal((await ledgerOf(app))['sums storage_bytes total'], 0)
+  await (await app.usage.reserve('sums', 'storage_bytes', 3)).settle(3)
+  t.equal((await app.usage.summary('sums')).storage_bytes, 3)
   for (const amount of [-1, 0.5, NaN, 2 ** 53]) {
-    t.throws(() => app.usage.record('acme', 'api_calls', amount), TypeError)
-    await t.rejects(app.usage.free('acme', 'storage_bytes', amount), TypeError)
+    t.throws(() => app.usage.record('sums', 'api_calls', amount), TypeError)
+    await t.rejects(app.usage.free('sums', 'storage_bytes', amount), TypeError)
   }
-}))
+}
+
+async function isOfThatMillisecond (t: Test, { app }: Opened): Promise<void> {
+  const at = Date.parse('2026-05-01T12:00:00.123Z')
+  const micros = { first: '123000', last: '123999', before: '122999', after: '124000' }
+  for (const [id, fraction] of Object.entries(micros)) await sql`insert into tenantry.tenants (id, name, created_at) values (${id}, ${id}, ${`2026-05-01T12:00:00.${fraction}Z`}::timestamptz)`.execute(app.db)
+  const tenants = Object.keys(micros)
+  const figures = { ...noFigures, day: '2026-06-01', tenants, since: tenants.map(() => at), calls: tenants.map(() => 1), bandwidth: tenants.map(() => 0) }
+  const store = createUsageStore(app.engine)
+  t.equal(await store.write('00000000-0000-0000-0000-000000000001', { number: 1, figures }, []), true)
+  t.equal(await store.write('00000000-0000-0000-0000-000000000001', { number: 1, figures }, []), false)
+  t.same(await ledgerOf(app, tenants), { 'first api_calls 2026-06': 1, 'first api_calls 2026-06-01': 1, 'last api_calls 2026-06': 1, 'last api_calls 2026-06-01': 1 })
+}
+
+async function isGone (t: Test, { app }: Opened): Promise<void> {
+  // It writes when it is asked, and not every second: what one second holds is the test's to say.
+  const usage = createUsage({ engine: app.engine, tenants: app.tenants, plans: app.plans, log: app.log, now: fakeClock().now })
+  const use = async () => {
+    usage.record('leaver', 'api_calls', 5)
+    usage.record('stayer', 'api_calls', 1)
+    await usage.take('leaver', 'connections')
+    await usage.flush()
+    return await usage.reserve('leaver', 'llm_tokens', 100)
+  }
+  const reservation = await use()
+  usage.record('leaver', 'api_calls', 50)
+  await app.tenants.delete('leaver')
+  usage.give('leaver', 'connections')
+  await usage.flush()
+  await reservation.settle(100)
+  await usage.free('leaver', 'storage_bytes', 3)
+  const left = { 'stayer api_calls 2026-06': 1, 'stayer api_calls 2026-06-01': 1 }
+  t.same(await ledgerOf(app, ['leaver', 'stayer']), left)
+  await t.rejects(usage.reserve('leaver', 'storage_bytes', 1), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  await t.rejects(usage.take('leaver', 'rooms'), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  await t.rejects(usage.report('leaver'), { code: 'TENANTRY_TENANT_UNKNOWN' })
+
+  await app.tenants.create({ id: 'leaver', name: 'leaver', plan: 'seven' })
+  await usage.take('leaver', 'connections')
+  await usage.take('leaver', 'connections')
+  usage.record('leaver', 'api_calls', 2)
+  await app.tenants.delete('leaver')
+  await app.tenants.create({ id: 'leaver', name: 'leaver', plan: 'seven' })
+  usage.record('leaver', 'api_calls', 1)
+  await usage.flush()
+  t.notOk((await ledgerOf(app))['leaver api_calls 2026-06'], 'what was counted for the one before is dropped, with what was added to it within the second')
+  t.match(await usage.report('leaver'), { usage: { websocket: { connections: { current: 0 } } } })
+  await usage.take('leaver', 'connections')
+  t.match(await usage.report('leaver'), { usage: { websocket: { connections: { current: 1 } } } })
+  for (let index = 0; index < 2; index++) usage.give('leaver', 'connections')
+  t.match(await usage.report('leaver'), { usage: { websocket: { connections: { current: 1 } } } }, 'what the tenant before had open, given back, is not of this one')
+  usage.give('leaver', 'connections')
+  t.match(await usage.report('leaver'), { usage: { websocket: { connections: { current: 0 } } } })
+  usage.record('leaver', 'api_calls', 3)
+  t.equal((await usage.summary('leaver')).api_calls, 3)
+  await usage.close()
+}
 
 test('servers that write the same tenants at the same time never wait for each other in a circle', async (t) => {
   const { connectionString } = await postgresDatabase(t)
@@ -90,19 +153,6 @@ test('servers that write the same tenants at the same time never wait for each o
   await Promise.all([one.close(), other.close()])
 })
 
-test('figures are of the tenant that was made in that millisecond', (t) => forEachEngine(t, async (t, engine) => {
-  const { app } = await open(t, engine)
-  const at = Date.parse('2026-05-01T12:00:00.123Z')
-  const micros = { first: '123000', last: '123999', before: '122999', after: '124000' }
-  for (const [id, fraction] of Object.entries(micros)) await sql`insert into tenantry.tenants (id, name, created_at) values (${id}, ${id}, ${`2026-05-01T12:00:00.${fraction}Z`}::timestamptz)`.execute(app.db)
-  const tenants = Object.keys(micros)
-  const figures = { ...noFigures, day: '2026-06-01', tenants, since: tenants.map(() => at), calls: tenants.map(() => 1), bandwidth: tenants.map(() => 0) }
-  const store = createUsageStore(app.engine)
-  t.equal(await store.write('00000000-0000-0000-0000-000000000001', { number: 1, figures }, []), true)
-  t.equal(await store.write('00000000-0000-0000-0000-000000000001', { number: 1, figures }, []), false)
-  t.same(await ledgerOf(app), { 'first api_calls 2026-06': 1, 'first api_calls 2026-06-01': 1, 'last api_calls 2026-06': 1, 'last api_calls 2026-06-01': 1 })
-}))
-
 test('requests that were counted before they had rows of their own are carried over, by a script too', async (t) => {
   const { connectionString, query, admin } = await postgresDatabase(t, { empty: true, role: 'owner' })
   const engine = await createEngine({ provider: 'postgres', postgres: { connectionString } })
@@ -121,51 +171,6 @@ test('requests that were counted before they had rows of their own are carried o
   ])
   t.same(await admin('select counter, amount::int as amount from tenantry.usage_counters order by 1'), [{ counter: 'llm_tokens', amount: 9 }, { counter: 'storage_bytes', amount: 4 }], 'what else was counted stays')
 })
-
-test('figures of a deleted tenant are gone, do not come back with a late write, and are none of the next one of its id', (t) => forEachEngine(t, async (t, engine) => {
-  const { app } = await open(t, engine, { tenants: { acme: 'much', globex: 'much' } })
-  // It writes when it is asked, and not every second: what one second holds is the test's to say.
-  const usage = createUsage({ engine: app.engine, tenants: app.tenants, plans: app.plans, log: app.log, now: fakeClock().now })
-  const use = async () => {
-    usage.record('acme', 'api_calls', 5)
-    usage.record('globex', 'api_calls', 1)
-    await usage.take('acme', 'connections')
-    await usage.flush()
-    return await usage.reserve('acme', 'llm_tokens', 100)
-  }
-  const reservation = await use()
-  usage.record('acme', 'api_calls', 50)
-  await app.tenants.delete('acme')
-  usage.give('acme', 'connections')
-  await usage.flush()
-  await reservation.settle(100)
-  await usage.free('acme', 'storage_bytes', 3)
-  const left = { 'globex api_calls 2026-06': 1, 'globex api_calls 2026-06-01': 1 }
-  t.same(await ledgerOf(app), left)
-  await t.rejects(usage.reserve('acme', 'storage_bytes', 1), { code: 'TENANTRY_TENANT_UNKNOWN' })
-  await t.rejects(usage.take('acme', 'rooms'), { code: 'TENANTRY_TENANT_UNKNOWN' })
-  await t.rejects(usage.report('acme'), { code: 'TENANTRY_TENANT_UNKNOWN' })
-
-  await app.tenants.create({ id: 'acme', name: 'acme', plan: 'seven' })
-  await usage.take('acme', 'connections')
-  await usage.take('acme', 'connections')
-  usage.record('acme', 'api_calls', 2)
-  await app.tenants.delete('acme')
-  await app.tenants.create({ id: 'acme', name: 'acme', plan: 'seven' })
-  usage.record('acme', 'api_calls', 1)
-  await usage.flush()
-  t.notOk((await ledgerOf(app))['acme api_calls 2026-06'], 'what was counted for the one before is dropped, with what was added to it within the second')
-  t.match(await usage.report('acme'), { usage: { websocket: { connections: { current: 0 } } } })
-  await usage.take('acme', 'connections')
-  t.match(await usage.report('acme'), { usage: { websocket: { connections: { current: 1 } } } })
-  for (let index = 0; index < 2; index++) usage.give('acme', 'connections')
-  t.match(await usage.report('acme'), { usage: { websocket: { connections: { current: 1 } } } }, 'what the tenant before had open, given back, is not of this one')
-  usage.give('acme', 'connections')
-  t.match(await usage.report('acme'), { usage: { websocket: { connections: { current: 0 } } } })
-  usage.record('acme', 'api_calls', 3)
-  t.equal((await usage.summary('acme')).api_calls, 3)
-  await usage.close()
-}))
 
 test('while the database is away figures wait, and are written when it is back', async (t) => {
   const server = await postgresServer(t)
