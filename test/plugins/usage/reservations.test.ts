@@ -1,3 +1,4 @@
+import type { FastifyInstance } from 'fastify'
 import { test, type Test } from 'tap'
 import { sql } from 'kysely'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
@@ -13,69 +14,16 @@ async function section (t: Test): Promise<DatabaseSection> {
 
 const counters = [['llm_tokens', 1, '2026-06'], ['ai_cost', 1_000_000, '2026-06'], ['storage_bytes', MB, 'total']] as const
 
-test('of a hundred at a time a plan with room for seven admits seven; what is released makes room again', (t) => forEachEngine(t, async (t, engine) => {
-  const { app } = await open(t, engine, { now: fakeClock().now, tenants: { acme: 'seven', globex: 'seven', initech: 'none', big: 'much' } })
-  for (const [counter, one, period] of counters) {
-    const attempts = Array.from({ length: 100 }, () => app.usage.reserve('acme', counter, one))
-    t.equal(await admitted(t, attempts), 7, counter)
-    const reservations = (await Promise.allSettled(attempts)).flatMap((result) => result.status === 'fulfilled' ? [result.value] : [])
-    await Promise.all(reservations.slice(0, 3).map((reservation) => reservation.release()))
-    await Promise.all(reservations.slice(3, 5).map((reservation) => reservation.settle(one)))
-    t.equal((await ledgerOf(app))[`acme ${counter} ${period}`], 2 * one, 'what was used')
-    t.equal(await admitted(t, Array.from({ length: 20 }, () => app.usage.reserve('acme', counter, one))), 3, 'what was released')
-    t.equal(await admitted(t, [app.usage.reserve('globex', counter, 7 * one), app.usage.reserve('globex', counter, 1)]), 1, 'of another tenant nothing is taken')
-    t.equal(await admitted(t, [app.usage.reserve('globex', counter, 8 * one), app.usage.reserve('initech', counter, 1)]), 0)
-    t.equal(await admitted(t, [app.usage.reserve('big', counter, 2 ** 53 - 1), app.usage.reserve('big', counter, 2 ** 53 - 1)]), 2)
-  }
+// One app of each engine, in which each of them has tenants of its own.
+test('reservations', (t) => forEachEngine(t, async (t, engine) => {
+  const clock = fakeClock()
+  const { app } = await open(t, engine, { now: clock.now, tenants: { acme: 'much', globex: 'seven', booked: 'seven', unused: 'seven', hundred: 'seven', other: 'seven', nothing: 'none', big: 'much' } })
+  await t.test('what an instance had reserved that is gone is resolved once; one that comes back ends it as it would have', (t) => resolves(t, app))
+  await t.test('what was used is booked once, be it more or less than was reserved', (t) => books(t, app, clock))
+  await t.test('of a hundred at a time a plan with room for seven admits seven; what is released makes room again', (t) => admits(t, app))
 }))
 
-test('what is refused names the limit, and the plan to change to', async (t) => {
-  const { app } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'seven', globex: 'none', free: 'free', top: 'enterprise' } })
-  const refusal = (tenant: string, counter: typeof counters[number][0], amount: number) => app.usage.reserve(tenant, counter, amount).then(() => t.fail('it was admitted'), (error) => error)
-  t.match(await refusal('acme', 'llm_tokens', 8), { statusCode: 402, message: 'The plan "seven" includes 7 tokens of language models a month', extras: { allowed: false, upgrade: { plan: 'eight', limit: 8 } } })
-  t.match(await refusal('acme', 'llm_tokens', 9), { extras: { upgrade: { plan: 'much', limit: -1 } } }, 'the lowest that has room for all of it')
-  t.match(await refusal('acme', 'storage_bytes', 7 * MB + 1), { message: 'The plan "seven" includes 7 MB of files', extras: { upgrade: { plan: 'eight', limit: 8 } } })
-  t.match(await refusal('free', 'storage_bytes', 201 * MB), { message: 'The plan "free" includes 200 MB of files', extras: { upgrade: { plan: 'much', limit: -1 } } })
-  t.match(await refusal('globex', 'ai_cost', 1_500_000), { message: 'The plan "none" includes 0 USD for language models a month', extras: { upgrade: { plan: 'seven', limit: 7 } } })
-  for (const amount of [0, -1, 1.5, NaN, 2 ** 53, Infinity]) await t.rejects(app.usage.reserve('acme', 'llm_tokens', amount), TypeError, String(amount))
-  await t.rejects(app.usage.reserve('nobody', 'llm_tokens', 1), { code: 'TENANTRY_TENANT_UNKNOWN' })
-})
-
-test('what was used is booked once, be it more or less than was reserved', (t) => forEachEngine(t, async (t, engine) => {
-  const clock = fakeClock(Date.parse('2026-06-30T23:59:00Z'))
-  const { app } = await open(t, engine, { ...clock, tenants: { acme: 'seven', globex: 'seven' } })
-  const reservation = await app.usage.reserve('acme', 'llm_tokens', 5)
-  for (const amount of [-1, 0.5, NaN]) await t.rejects(reservation.settle(amount), TypeError)
-  await Promise.all([reservation.settle(2), reservation.settle(2), reservation.release(), reservation.settle(7)])
-  await reservation.release()
-  t.same(await ledgerOf(app), { 'acme llm_tokens 2026-06': 2, 'acme llm_tokens 2026-06-30': 2 })
-  const next = await app.usage.reserve('acme', 'llm_tokens', 5)
-  clock.forward(120_000)
-  t.equal(await admitted(t, [app.usage.reserve('acme', 'llm_tokens', 7)]), 1, 'a new month has all of its room')
-  await next.settle(50)
-  t.same(await ledgerOf(app), { 'acme llm_tokens 2026-06': 52, 'acme llm_tokens 2026-06-30': 52 }, 'it counts for the day on which it was reserved')
-  clock.forward(-120_000)
-  t.equal(await admitted(t, [app.usage.reserve('acme', 'llm_tokens', 1)]), 0, 'a clock that is set back finds the month as it was')
-  await (await app.usage.reserve('globex', 'llm_tokens', 7)).settle(0)
-  t.equal(await admitted(t, [app.usage.reserve('globex', 'llm_tokens', 7)]), 1)
-
-  await app.tenants.update('acme', { plan: 'much' })
-  t.equal(await admitted(t, [app.usage.reserve('acme', 'llm_tokens', 1000)]), 1, 'a change of plan holds at once')
-  await app.tenants.update('acme', { plan: 'eight' })
-  t.equal(await admitted(t, [app.usage.reserve('acme', 'llm_tokens', 1)]), 0)
-}))
-
-test('two servers admit together what the plan has room for', async (t) => {
-  const engine = await section(t)
-  const { app: here } = await open(t, engine, { tenants: { acme: 'seven' } })
-  const { app: there } = await open(t, engine)
-  for (const [counter, one] of counters) {
-    t.equal(await admitted(t, Array.from({ length: 100 }, (_none, index) => (index % 2 === 0 ? here : there).usage.reserve('acme', counter, one))), 7, counter)
-  }
-})
-
-test('what an instance had reserved that is gone is resolved once; one that comes back ends it as it would have', (t) => forEachEngine(t, async (t, engine) => {
-  const { app } = await open(t, engine, { now: fakeClock().now, tenants: { acme: 'much', globex: 'seven' } })
+async function resolves (t: Test, app: FastifyInstance): Promise<void> {
   const store = createUsageStore(app.engine)
   const reserve = (amount: number) => Promise.all(counters.map(([counter]) => app.usage.reserve('acme', counter, amount)))
   const [more, less, released] = [await reserve(10), await reserve(100), await reserve(1000)]
@@ -103,7 +51,67 @@ test('what an instance had reserved that is gone is resolved once; one that come
   await sql`update tenantry.usage_reservations set resolved_at = resolved_at - interval '25 hours'`.execute(app.db)
   await store.sweep()
   t.equal(await kept(), 0, 'after a day nobody is waited for')
-}))
+}
+
+async function books (t: Test, app: FastifyInstance, clock: ReturnType<typeof fakeClock>): Promise<void> {
+  const used = () => ledgerOf(app, ['booked', 'unused'])
+  clock.forward(Date.parse('2026-06-30T23:59:00Z') - clock.now())
+  const reservation = await app.usage.reserve('booked', 'llm_tokens', 5)
+  for (const amount of [-1, 0.5, NaN]) await t.rejects(reservation.settle(amount), TypeError)
+  await Promise.all([reservation.settle(2), reservation.settle(2), reservation.release(), reservation.settle(7)])
+  await reservation.release()
+  t.same(await used(), { 'booked llm_tokens 2026-06': 2, 'booked llm_tokens 2026-06-30': 2 })
+  const next = await app.usage.reserve('booked', 'llm_tokens', 5)
+  clock.forward(120_000)
+  t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 7)]), 1, 'a new month has all of its room')
+  await next.settle(50)
+  t.same(await used(), { 'booked llm_tokens 2026-06': 52, 'booked llm_tokens 2026-06-30': 52 }, 'it counts for the day on which it was reserved')
+  clock.forward(-120_000)
+  t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1)]), 0, 'a clock that is set back finds the month as it was')
+  await (await app.usage.reserve('unused', 'llm_tokens', 7)).settle(0)
+  t.equal(await admitted(t, [app.usage.reserve('unused', 'llm_tokens', 7)]), 1)
+
+  await app.tenants.update('booked', { plan: 'much' })
+  t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1000)]), 1, 'a change of plan holds at once')
+  await app.tenants.update('booked', { plan: 'eight' })
+  t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1)]), 0)
+}
+
+async function admits (t: Test, app: FastifyInstance): Promise<void> {
+  for (const [counter, one, period] of counters) {
+    const attempts = Array.from({ length: 100 }, () => app.usage.reserve('hundred', counter, one))
+    t.equal(await admitted(t, attempts), 7, counter)
+    const reservations = (await Promise.allSettled(attempts)).flatMap((result) => result.status === 'fulfilled' ? [result.value] : [])
+    await Promise.all(reservations.slice(0, 3).map((reservation) => reservation.release()))
+    await Promise.all(reservations.slice(3, 5).map((reservation) => reservation.settle(one)))
+    t.equal((await ledgerOf(app))[`hundred ${counter} ${period}`], 2 * one, 'what was used')
+    t.equal(await admitted(t, Array.from({ length: 20 }, () => app.usage.reserve('hundred', counter, one))), 3, 'what was released')
+    t.equal(await admitted(t, [app.usage.reserve('other', counter, 7 * one), app.usage.reserve('other', counter, 1)]), 1, 'of another tenant nothing is taken')
+    t.equal(await admitted(t, [app.usage.reserve('other', counter, 8 * one), app.usage.reserve('nothing', counter, 1)]), 0)
+    t.equal(await admitted(t, [app.usage.reserve('big', counter, 2 ** 53 - 1), app.usage.reserve('big', counter, 2 ** 53 - 1)]), 2)
+  }
+}
+
+test('what is refused names the limit, and the plan to change to', async (t) => {
+  const { app } = await open(t, await section(t), { tenants: { acme: 'seven', globex: 'none', free: 'free', top: 'enterprise' } })
+  const refusal = (tenant: string, counter: typeof counters[number][0], amount: number) => app.usage.reserve(tenant, counter, amount).then(() => t.fail('it was admitted'), (error) => error)
+  t.match(await refusal('acme', 'llm_tokens', 8), { statusCode: 402, message: 'The plan "seven" includes 7 tokens of language models a month', extras: { allowed: false, upgrade: { plan: 'eight', limit: 8 } } })
+  t.match(await refusal('acme', 'llm_tokens', 9), { extras: { upgrade: { plan: 'much', limit: -1 } } }, 'the lowest that has room for all of it')
+  t.match(await refusal('acme', 'storage_bytes', 7 * MB + 1), { message: 'The plan "seven" includes 7 MB of files', extras: { upgrade: { plan: 'eight', limit: 8 } } })
+  t.match(await refusal('free', 'storage_bytes', 201 * MB), { message: 'The plan "free" includes 200 MB of files', extras: { upgrade: { plan: 'much', limit: -1 } } })
+  t.match(await refusal('globex', 'ai_cost', 1_500_000), { message: 'The plan "none" includes 0 USD for language models a month', extras: { upgrade: { plan: 'seven', limit: 7 } } })
+  for (const amount of [0, -1, 1.5, NaN, 2 ** 53, Infinity]) await t.rejects(app.usage.reserve('acme', 'llm_tokens', amount), TypeError, String(amount))
+  await t.rejects(app.usage.reserve('nobody', 'llm_tokens', 1), { code: 'TENANTRY_TENANT_UNKNOWN' })
+})
+
+test('two servers admit together what the plan has room for', async (t) => {
+  const engine = await section(t)
+  const { app: here } = await open(t, engine, { tenants: { acme: 'seven' } })
+  const { app: there } = await open(t, engine)
+  for (const [counter, one] of counters) {
+    t.equal(await admitted(t, Array.from({ length: 100 }, (_none, index) => (index % 2 === 0 ? here : there).usage.reserve('acme', counter, one))), 7, counter)
+  }
+})
 
 test('a server that stops in order leaves no reservation, and no trace of itself', async (t) => {
   const engine = await section(t)
