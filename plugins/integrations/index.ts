@@ -33,7 +33,7 @@ export interface IntegrationsOptions extends ConnectorsDocument {
 }
 
 /** The same after the sections were compiled. */
-export interface CompiledIntegrationsOptions extends Pick<IntegrationsOptions, 'now'> {
+interface CompiledIntegrationsOptions extends Pick<IntegrationsOptions, 'now'> {
   /** Those of the platform's document. */
   readonly connectors: ConnectorSet
 }
