@@ -20,7 +20,7 @@ async function fails (t: Test): Promise<void> {
   const { as, world, accounts, app } = await open(t, ['acme'])
   const acme = as('acme')
   const account = accounts['acme']
-  if (account === undefined) return t.fail('no account')
+  if (account === undefined) throw new Error('no account')
   const make = () => acme('POST /billing/tenant/products', { body: product })
   const list = () => acme('GET /billing/tenant/products')
   const entries = async () => (await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome']).where('action', 'like', 'tenant_billing.%').orderBy('id').execute()).map(({ action, outcome }) => `${action.slice(15)} ${outcome}`)
