@@ -3,6 +3,7 @@
  * keys, secrets and documents: at most `max` entries, the least recently used leave first, one load at a time for a key.
  */
 import { LRUCache } from 'lru-cache'
+import { upTo } from './up-to.js'
 
 export interface LoadCacheOptions<Value> {
   /** Entries at most. */
@@ -43,14 +44,18 @@ interface Load<Value> {
 
 export function createLoadCache<Value extends object> ({ max, load, weight, maxAgeMs = 0, now }: LoadCacheOptions<Value>): LoadCache<Value> {
   const known = new LRUCache<string, Value>({
-    max,
     // What nobody asks for any more ends at its age too: secrets are not kept in memory for longer.
     ttl: maxAgeMs,
     ttlAutopurge: maxAgeMs > 0,
     ...maxAgeMs > 0 && { ttlResolution: 0, ...now !== undefined && { perf: { now } } },
-    ...weight !== undefined && { maxSize: weight.max, sizeCalculation: weight.of }
+    ...weight === undefined ? upTo(max) : { maxSize: weight.max, sizeCalculation: weight.of }
   })
   const loads = new Map<string, Load<Value>>()
+
+  function keep (key: string, value: Value): void {
+    known.set(key, value)
+    if (known.size > max) known.pop()
+  }
 
   function begin (key: string): Load<Value> {
     // The load runs after it was noted down, so that whatever it does finds it there.
@@ -65,7 +70,7 @@ export function createLoadCache<Value extends object> ({ max, load, weight, maxA
       try {
         const value = await read
         // Where an older value is still given, this one is better, although it may be old itself.
-        if (!started.stale || known.has(key)) known.set(key, value)
+        if (!started.stale || known.has(key)) keep(key, value)
         // Of a key that changes faster than it loads each load is of use to those who asked before it began.
         return started.stale ? await begin(key).read : value
       } finally {

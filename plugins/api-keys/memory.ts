@@ -10,6 +10,7 @@ import type { KeyUses } from './uses.js'
 import { timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createLoadCache } from '../../lib/load-cache.js'
+import { upTo } from '../../lib/up-to.js'
 import { claimsOfKey } from '../auth/callers.js'
 import { hashOf, idOf } from './key-text.js'
 
@@ -50,7 +51,7 @@ export interface KeyMemoryParts {
 }
 
 export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryParts): KeyMemory {
-  const tenants = new LRUCache<string, string>({ max: maxIds })
+  const tenants = new LRUCache<string, string>(upTo(maxIds))
   const lookups = createLoadCache<{ readonly tenant: string | null }>({
     max: maxLookups,
     maxAgeMs: lookupAge,

@@ -80,7 +80,6 @@ export function createTokens (jwt: JwtOptions | undefined, now: () => number = D
   const partial = keys && createPartialTokens(keys, now)
   const { issuer, audience, expiresIn: lifetime = defaultExpiresIn } = jwt ?? {}
   const verified = new LRUCache<string, Verified>({
-    max: maxCachedTokens,
     maxSize: maxCachedCharacters,
     sizeCalculation: (_value, token) => token.length
   })
@@ -99,6 +98,7 @@ export function createTokens (jwt: JwtOptions | undefined, now: () => number = D
     // No list has this version: it has not been asked yet.
     const entry = { claims, until, provider, version: NaN }
     verified.set(token, entry)
+    if (verified.size > maxCachedTokens) verified.pop()
     return unlessRevoked(token, entry)
   }
 

@@ -1,5 +1,6 @@
 /** Hits and misses of this process, by tenant; of those that were asked for last. */
 import { LRUCache } from 'lru-cache'
+import { upTo } from '../../lib/up-to.js'
 import { everyTenant, type CacheStats } from './store.js'
 
 const maxTenants = 10_000
@@ -15,7 +16,7 @@ export interface Counts {
 
 export function createCounts (): Counts {
   const all: Count = { hits: 0, misses: 0 }
-  const tenants = new LRUCache<string, Count>({ max: maxTenants })
+  const tenants = new LRUCache<string, Count>(upTo(maxTenants))
 
   function countOf (tenant: string): Count {
     let count = tenants.get(tenant)

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Secrets, SecretValues } from '../secrets/service.js'
 import { LRUCache } from 'lru-cache'
+import { upTo } from '../../lib/up-to.js'
 
 const none: SecretValues = new Map()
 
@@ -19,7 +20,7 @@ export interface SecretSource {
 export type Warned = Pick<LRUCache<string, true>, 'has' | 'set'>
 
 export function createWarned (): Warned {
-  return new LRUCache<string, true>({ max: 10_000, ttl: 60_000 })
+  return new LRUCache<string, true>({ ...upTo(10_000), ttl: 60_000 })
 }
 
 /** The values for a request: those of its tenant. A key without a value keeps its placeholder; that, and a value that has expired, is logged. */

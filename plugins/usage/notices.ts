@@ -11,6 +11,7 @@ import { LRUCache } from 'lru-cache'
 import { sql } from 'kysely'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { removal, sweep } from '../../lib/database/sweeping.js'
+import { upTo } from '../../lib/up-to.js'
 import { limits, type Gauge, type Reserved } from './metrics.js'
 import { dayMs, dayOf, monthOf } from './periods.js'
 
@@ -41,7 +42,7 @@ export interface NoticesParts {
 }
 
 export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesParts): Notices {
-  const told = new LRUCache<string, true>({ max: maxRemembered })
+  const told = new LRUCache<string, true>(upTo(maxRemembered))
   const writing = new Set<Promise<void>>()
 
   async function write (events: Emitter, tenant: string, metric: Reserved | Gauge, period: string, plan: Plan): Promise<void> {

@@ -161,6 +161,12 @@ test('values together weigh no more than they may, and one that does by itself i
   t.match(await cache.get(large), { read: 5 })
   t.match(await cache.get(large), { read: 6 })
   t.equal(cache.size, 3, 'and the others stay')
+
+  const few = createLoadCache({ max: 2, load: async (key) => ({ key }), weight: { max: 10, of: () => 1 } })
+  for (const key of ['a', 'b']) await few.get(key)
+  few.get('a')
+  await few.get('c')
+  t.strictSame(['a', 'b', 'c'].map((key) => few.peek(key) !== undefined), [true, false, true], 'and are no more than they may, however light')
 })
 
 test('the least recently used leave first, and a value ends at its age', async (t) => {
