@@ -1,6 +1,7 @@
 /** Runs of workflows from their start to their end: what is stored, who sees it, and what ends it. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
+import { atOnce } from '../../helpers/at-once.js'
 import type { TestDocument } from '../../helpers/server.js'
 import type { Journal, RunText } from '../../../plugins/workflows/journal.js'
 import type { HeldRun } from '../../../plugins/workflows/store.js'
@@ -76,7 +77,17 @@ async function world (t: Test): Promise<World> {
   }
 }
 
-test('a run is its user\'s, goes on as it was declared, and is told by its steps', async (t) => {
+// They wait for jobs, each with servers of its own.
+test('runs', (t) => atOnce(t, {
+  'a run is its user\'s, goes on as it was declared, and is told by its steps': isItsUsers,
+  'a process that was thought dead writes nothing, and one whose run was canceled ends': ends,
+  'what is stored of a run is bounded, holds no secret, and goes with its tenant': isBounded,
+  'a workflow that is sent is bound as the tenant\'s own text is': isSent,
+  'what an attempt writes that has lost its run is refused, statements of its steps included': isRefused,
+  'a tenant\'s own workflows run as its document had them': isOfTheDocument
+}))
+
+async function isItsUsers (t: Test): Promise<void> {
   const { ask, work, run, start, status, ended } = await world(t)
   const id = await start({ ref: 'greet', input: { name: 'you' } })
   t.match(await status(id), { workflowId: id, workflow: 'greet', status: 'queued', finishedAt: null, steps: [{ id: 'write', status: 'pending', startedAt: null }, { id: 'read', status: 'pending' }] })
@@ -113,7 +124,7 @@ test('a run is its user\'s, goes on as it was declared, and is told by its steps
   t.same((await run("select action, user_id, target from tenantry.audit_log where action like 'workflow.%' and tenant_id = 'a' order by id")).map(({ action, target }) => [action, target]), [
     ['workflow.run', id], ['workflow.run', gone], ['workflow.cancel', gone], ['workflow.run', failing]
   ])
-})
+}
 
 /** Whoever writes to the table waits until it is let go. */
 async function blocked (t: Test, connectionString: string): Promise<() => Promise<void>> {
@@ -125,7 +136,7 @@ async function blocked (t: Test, connectionString: string): Promise<() => Promis
   return async () => { await client.query('rollback') }
 }
 
-test('a process that was thought dead writes nothing, and one whose run was canceled ends', async (t) => {
+async function ends (t: Test): Promise<void> {
   const { ask, work, run, start, status, ended, sender, connectionString } = await world(t)
   const waiting = async () => (await run("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into%notes%'")).length
   await Promise.all([work(), work()])
@@ -153,9 +164,9 @@ test('a process that was thought dead writes nothing, and one whose run was canc
   await eventually(t, 'nobody runs it', async () => (await run("select from tenantry_queue.job where task = 'workflow.run' and state < 'completed'")).length === 0)
   t.match(await status(other), { status: 'canceled', steps: [{ id: 'first', status: 'skipped' }, { id: 'second', status: 'skipped' }] })
   t.same(await run('select title from notes'), [], 'what its step wrote was undone')
-})
+}
 
-test('what is stored of a run is bounded, holds no secret, and goes with its tenant', async (t) => {
+async function isBounded (t: Test): Promise<void> {
   const { ask, work, run, start, ended, sender } = await world(t)
   const secret = 'correct horse battery staple'
   await sender.secrets.put('a', { key: 'PASSPHRASE', value: secret }, { userId: null, address: null })
@@ -177,9 +188,9 @@ test('what is stored of a run is bounded, holds no secret, and goes with its ten
   t.same((await run('select title from notes where body is not null')).map(({ title }) => title), ['fitting'], 'what the step wrote whose result is too large was undone')
   const rows = JSON.stringify(await run('select r.*, s.* from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id where r.id = $1', told))
   t.equal(rows.includes('correct horse'), false, 'no row holds it')
-})
+}
 
-test('a workflow that is sent is bound as the tenant\'s own text is', async (t) => {
+async function isSent (t: Test): Promise<void> {
   const { ask, run } = await world(t)
   const read = { id: 'read', type: 'database', operation: 'select', table: 'notes' }
   const send = (body: object, token: string = users.chief) => ask('POST /agent/workflow', { token, body })
@@ -204,9 +215,9 @@ test('a workflow that is sent is bound as the tenant\'s own text is', async (t) 
   const writer = signToken({ sub: 'writer', role: 'user', tenant_id: 'a', permissions: ['config:write'] })
   t.equal((await send({ steps: [read] }, writer)).status, 202)
   refused(t, await send({ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: '{{secret:KEY}}' }] }] }, writer), 403, 'FORBIDDEN')
-})
+}
 
-test('what an attempt writes that has lost its run is refused, statements of its steps included', async (t) => {
+async function isRefused (t: Test): Promise<void> {
   const { ask, sender, run, start } = await world(t)
   const id = await start({ ref: 'two' })
   const store = createRunStore((tenant) => sender.engine.kyselyFor(tenant))
@@ -247,9 +258,9 @@ test('what an attempt writes that has lost its run is refused, statements of its
   await refuses(ofSecond, 'late')
   t.same(await run('select title from notes'), [{ title: 'written' }])
   t.same(await run('select step, status from tenantry.workflow_steps order by step'), [{ step: 'called', status: 'completed' }, { step: 'written', status: 'completed' }])
-})
+}
 
-test('a tenant\'s own workflows run as its document had them', async (t) => {
+async function isOfTheDocument (t: Test): Promise<void> {
   const { ask, work, run, start, ended, sender } = await world(t)
   const save = async (document: object) => {
     const { status, text } = await ask('POST /tenant/config', { token: users.chief, body: document })
@@ -287,7 +298,7 @@ test('a tenant\'s own workflows run as its document had them', async (t) => {
   t.match(await run("select url, type from tenantry.webhook_deliveries where tenant_id = 'a' order by url"), [{ url: 'https://example.com/done', type: 'workflow.completed' }, { url: 'https://example.com/gone', type: 'workflow.failed' }])
   const rows = JSON.stringify([await run('select * from tenantry.workflow_runs'), await run('select * from tenantry.webhook_deliveries'), await run('select * from tenantry.webhook_events')])
   t.equal(rows.includes('a signing secret'), false)
-})
+}
 
 test('without the group there are no endpoints, and routes start runs all the same', async (t) => {
   const app = await testServer(t, {
