@@ -1,8 +1,9 @@
 /** Two processes on one PostgreSQL: what one of them changes the other serves, and what one acknowledged outlives it. */
-import { test } from 'tap'
+import type { Program } from '../../helpers/program.js'
+import { test, type Test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
-import { startInstance, startInstances, until } from '../../helpers/instances.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { startInstances, until } from '../../helpers/instances.js'
+import { postgresDatabase, type RunSql } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { remoteCaller, type Ask, type Request } from '../caller.js'
 import { platformDocument, save, tokenOf, type Routes } from './world.js'
@@ -16,11 +17,16 @@ const routes = (version: number, more: Routes = []): Routes => [
 
 const secret = (name: string) => secretText(`the value of a secret, ${name}`)
 
-test('a change at one instance', async (t) => {
+test('two instances', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
-  const [one, two] = await startInstances(t, platformDocument, engine)
-  const as = (request: Request): [Ask, Ask] => [remoteCaller(t, one!.address, request), remoteCaller(t, two!.address, request)]
+  const [one, two] = await startInstances(t, platformDocument, { provider: 'postgres', postgres: { connectionString } })
+  if (one === undefined || two === undefined) throw new Error('there are two')
+  await t.test('a change at one instance', (t) => changes(t, one, two, query))
+  await t.test('what was acknowledged outlives a kill', (t) => outlives(t, one, two))
+})
+
+async function changes (t: Test, one: Program, two: Program, query: RunSql): Promise<void> {
+  const as = (request: Request): [Ask, Ask] => [remoteCaller(t, one.address, request), remoteCaller(t, two.address, request)]
   const root = as({ token: signToken({ sub: 'root', role: 'admin' }) })
   const admin = as({ token: tokenOf('acme') })
   const user = as({ token: tokenOf('acme', { role: 'reader' }) })
@@ -124,24 +130,20 @@ test('a change at one instance', async (t) => {
     t.match(await root[0]('DELETE /tenants/acme'), { status: 200 })
     await until(t, 'a deleted tenant', async () => [403, 404].includes((await admin[1]('GET /version')).status))
     t.match(await root[1]('POST /tenants', { body: { id: 'acme', name: 'another' } }), { status: 201 })
-    await until(t, 'another of its id', async () => (await remoteCaller(t, one!.address, { token: tokenOf('acme') })('GET /tenant/info')).body['name'] === 'another')
+    await until(t, 'another of its id', async () => (await remoteCaller(t, one.address, { token: tokenOf('acme') })('GET /tenant/info')).body['name'] === 'another')
     for (const ask of as({ token: tokenOf('acme') })) {
       t.match(await ask('GET /version'), { status: 404 }, 'it has no routes')
       t.same((await ask('GET /tenant/secrets')).body, { secrets: [] })
       t.same((await ask('GET /platform/notes')).body.data, [])
     }
   })
-})
+}
 
-test('what was acknowledged outlives a kill', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
-  const survivor = await startInstance(t, platformDocument, engine)
-  const ask = remoteCaller(t, survivor.address, { token: tokenOf('acme') })
-  await remoteCaller(t, survivor.address, { token: signToken({ sub: 'root', role: 'admin' }) })('POST /tenants', { body: { id: 'acme', name: 'acme', plan: 'enterprise' } })
+async function outlives (t: Test, survivor: Program, victim: Program): Promise<void> {
+  const ask = remoteCaller(t, survivor.address, { token: tokenOf('lasting') })
+  await remoteCaller(t, survivor.address, { token: signToken({ sub: 'root', role: 'admin' }) })('POST /tenants', { body: { id: 'lasting', name: 'lasting', plan: 'enterprise' } })
 
-  const victim = await startInstance(t, platformDocument, engine)
-  const doomed = remoteCaller(t, victim.address, { token: tokenOf('acme') })
+  const doomed = remoteCaller(t, victim.address, { token: tokenOf('lasting') })
   const fate = { killed: false }
   const acknowledged = { version: 0, secrets: [] as string[], roles: [] as string[], keys: [] as string[] }
   /** One after the other until the server is gone; what was not answered may have happened or not. */
@@ -187,4 +189,4 @@ test('what was acknowledged outlives a kill', async (t) => {
     if (status !== 200) t.fail(`an acknowledged key answers ${status}`)
   }
   t.match(await ask('POST /tenant/secrets', { body: { key: 'LAST', value: secret('last') } }), { status: 201 }, 'and the survivor writes')
-})
+}
