@@ -1,9 +1,11 @@
 /** The commands that need a database: start, migrate and openapi. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createServer as listen } from 'node:net'
 import pg from 'pg'
 import { once } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
 import { validate } from './openapi.js'
+import { atOnce } from '../helpers/at-once.js'
 import { nameAfterSystem } from '../helpers/migrations.js'
 import { postgresDatabase, type RunSql } from '../helpers/postgres.js'
 import { signToken, testSecret } from '../helpers/tokens.js'
@@ -23,15 +25,25 @@ const slow = `
   create view waiting as select id, pg_sleep(0.3)::text as slept from single;
   create view stuck as select id, pg_sleep(60)::text as slept from single`
 
+const lookMs = 20 // between looks: they take the processor from what is waited for
+
 /** Resolves when the database runs a statement on the view. */
 async function reading (view: string, query: RunSql): Promise<void> {
   for (;;) {
     const [found] = await query("select 1 from pg_stat_activity where state = 'active' and query like $1 and pid <> pg_backend_pid()", [`%${view}%`])
     if (found !== undefined) return
+    await pause(lookMs)
   }
 }
 
-t.test('start serves a document of the folder with the settings of `.env`; SIGTERM lets a running request finish', async (t) => {
+// One of them waits for a start that cannot end.
+t.test('signals', (t) => atOnce(t, {
+  'start serves a document of the folder with the settings of `.env`; SIGTERM lets a running request finish': serves,
+  'SIGINT stops too, without a delay, and a second signal at once': stops,
+  'a signal in the middle of a start ends it with 0: before there is a server at once, and whatever a migration waits for': endsAStart
+}))
+
+async function serves (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t, { sql: slow })
   const folder = t.testdir({
     'tenantry.json': JSON.stringify({
@@ -54,9 +66,9 @@ t.test('start serves a document of the folder with the settings of `.env`; SIGTE
   server.kill('SIGTERM')
   t.equal((await last).status, 200)
   t.match(await server.ended, { code: 0, errors: [] })
-})
+}
 
-t.test('SIGINT stops too, without a delay, and a second signal at once', async (t) => {
+async function stops (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t, { sql: slow })
   const folder = t.testdir({
     'tenantry.json': JSON.stringify({ postgres: { connectionString }, server: { stopDelayMs: 300_000 }, routes: [...routes.slice(1), { path: '/stuck', method: 'get', queries: [{ table: 'stuck', operation: 'select' }] }] })
@@ -67,13 +79,13 @@ t.test('SIGINT stops too, without a delay, and a second signal at once', async (
   await reading('stuck', query)
   server.kill('SIGINT')
   // The first signal has been handled when new requests are refused.
-  while (await fetch(`${address}/settings`).then(({ status }) => status, () => 503) !== 503);
+  while (await fetch(`${address}/settings`).then(({ status }) => status, () => 503) !== 503) await pause(lookMs)
   server.kill('SIGINT')
   t.equal((await server.ended).code, 1)
   t.equal(await broken, 'cut off')
-})
+}
 
-t.test('a signal in the middle of a start ends it with 0: before there is a server at once, and whatever a migration waits for', async (t) => {
+async function endsAStart (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const folder = t.testdir({
     'reading.js': "console.log('reading')\nawait new Promise(() => { setInterval(() => {}, 1000) })\nexport default { routes: [] }",
@@ -87,11 +99,11 @@ t.test('a signal in the middle of a start ends it with 0: before there is a serv
   const reading = launch(t, folder, ['start', 'reading.js', '--port', '0'])
   const migrating = launch(t, folder, ['start', '--port', '0'], { ...testEnv })
   await reading.line(/^reading$/)
-  while ((await query("select 1 from pg_locks where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())")).length === 0);
+  while ((await query("select 1 from pg_locks where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())")).length === 0) await pause(lookMs)
   for (const program of [reading, migrating]) program.kill('SIGTERM')
   t.match(await reading.ended, { code: 0, errors: [] })
   t.match(await migrating.ended, { code: 0, output: [], errors: [] })
-})
+}
 
 t.test('start ends with 1 and one line on what is in its way', async (t) => {
   const folder = t.testdir({
