@@ -1,12 +1,13 @@
 /** Processes that die while they run workflows. */
 import type { AddressInfo } from 'node:net'
+import { atOnce } from '../../helpers/at-once.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { createServer } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { CompiledQuery } from 'kysely'
 import pg from 'pg'
 import { Webhook } from 'standardwebhooks'
-import { test } from 'tap'
+import { test, type Test } from 'tap'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'
 import { testEnv, testServer } from '../../helpers/server.js'
@@ -34,7 +35,13 @@ function documentOf (origin: string): TestDocument {
   }
 }
 
-test('a run whose worker is killed in every step completes, and no step that has ended runs again', async (t) => {
+// The one waits for its database, the other for processes.
+test('processes that die', (t) => atOnce(t, {
+  'a run whose worker is killed in every step completes, and no step that has ended runs again': isKilled,
+  'a run whose database is lost in the middle of its steps completes, and no step fails for it': losesItsDatabase
+}))
+
+async function isKilled (t: Test): Promise<void> {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
 
@@ -103,9 +110,9 @@ test('a run whose worker is killed in every step completes, and no step that has
   for (const { headers, body } of told) t.match(new Webhook(String(secret)).verify(body, headers), { type: 'workflow.completed', data: { workflowId, workflow: 'ten', status: 'completed', result: { title: 'step-10' } } })
   t.equal(new Set(told.map(({ headers }) => headers['webhook-id'])).size, 1)
   t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: steps.length + 1 }])
-})
+}
 
-test('a run whose database is lost in the middle of its steps completes, and no step fails for it', async (t) => {
+async function losesItsDatabase (t: Test): Promise<void> {
   const server = await postgresServer(t)
   let answer = () => {}
   const keys: unknown[] = []
@@ -158,4 +165,4 @@ test('a run whose database is lost in the middle of its steps completes, and no 
   t.match((await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body, { status: 'completed', result: { title: 'last' }, steps: [{ status: 'completed' }, { status: 'completed' }, { status: 'completed' }] })
   t.strictSame(keys, [`${String(workflowId)}:called`])
   t.same(await server.query('select title from notes order by title'), [{ title: 'first' }, { title: 'last' }])
-})
+}
