@@ -1,4 +1,5 @@
 /** Cached answers of two processes: on one Redis, which goes away and comes back, and in one LMDB file. */
+import { atOnce } from '../../helpers/at-once.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { test, type Test } from 'tap'
 import { startInstances, until } from '../../helpers/instances.js'
@@ -47,7 +48,13 @@ async function shares (t: Test, { one, other, globex }: Awaited<ReturnType<typeo
   t.match(await look(globex), ['HIT', []])
 }
 
-test('two processes on one Redis', async (t) => {
+// Most of it is starts, and answers that are waited for.
+test('two processes', (t) => atOnce(t, {
+  'two processes on one Redis': onRedis,
+  'two processes on one LMDB file': onFile
+}))
+
+async function onRedis (t: Test): Promise<void> {
   const { cache, redis } = await redisSection(t)
   const instances = await pair(t, cache)
   const { one, other } = instances
@@ -72,8 +79,8 @@ test('two processes on one Redis', async (t) => {
   t.equal((await one('POST /notes', { body: { id: 14, title: 'last' } })).status, 201)
   const [, titles] = await look(other)
   t.equal(Array.isArray(titles) && titles.length, 14)
-})
+}
 
-test('two processes on one LMDB file', async (t) => {
+async function onFile (t: Test): Promise<void> {
   await shares(t, await pair(t, { enabled: true, provider: 'lmdb', lmdb: { dbPath: t.testdir({}) } }))
-})
+}
