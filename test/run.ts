@@ -1,8 +1,8 @@
 /**
- * `npm test`: runs every test file (or those named) in a process of its own, as many at a time as there are cores; prints a
- * line for each file and the whole of what failed, then the line that continuous integration reads, `N passed, N failed`
- * (and `, N skipped`), from tap's own figures. Fails where something failed, where nothing ran, and with CI=true where
- * something was skipped.
+ * `npm test`: runs every test file (or those named) in a process of its own, one more at a time than there are cores, since
+ * they wait now and then; prints a line for each file and the whole of what failed, then the line that continuous
+ * integration reads, `N passed, N failed` (and `, N skipped`), from tap's own figures. Fails where something failed, where
+ * nothing ran, and with CI=true where something was skipped.
  *
  * Each file is a program that prints TAP, of the code as it was when the run began (test/compile.ts). The runner of tap
  * would load it through four loaders, which takes three seconds a file.
@@ -44,7 +44,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 // In the project, where it stays: the compiled copy of this run ends with it.
 await prepareData()
 const compiled = await compileProject(root)
-await Promise.all(Array.from({ length: Math.max(2, availableParallelism()) }, async () => {
+await Promise.all(Array.from({ length: availableParallelism() + 1 }, async () => {
   for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
     const start = performance.now()
     report(file, await run(file), Math.round(performance.now() - start))

@@ -10,6 +10,12 @@ export const root = fileURLToPath(new URL('../../', import.meta.url))
 
 const isCompiled = import.meta.url.endsWith('.js')
 
+/**
+ * A test ends before much of its code, and of the WebAssembly that is the embedded engine, pays for being optimised; and
+ * the links to packages need not be followed, of which there is one copy each.
+ */
+const quickFlags = ['--liftoff-only', '--interrupt-budget=300000', '--preserve-symlinks', '--preserve-symlinks-main']
+
 /** What Node is told to run a program, for `spawn`. `file` is its path in the project. */
 export function programArguments (file: string): string[] {
   return isCompiled ? compiledArguments(root, file) : ['--import', import.meta.resolve('tsx'), join(root, file)]
@@ -17,6 +23,5 @@ export function programArguments (file: string): string[] {
 
 /** The same for a program in the folder that `compileProject` has made. */
 export function compiledArguments (folder: string, file: string): string[] {
-  // The embedded engine is some megabytes of WebAssembly: a test ends before optimised code pays for its compilation.
-  return ['--enable-source-maps', '--liftoff-only', join(folder, file.replace(/\.ts$/, '.js'))]
+  return ['--enable-source-maps', ...quickFlags, join(folder, file.replace(/\.ts$/, '.js'))]
 }
