@@ -100,6 +100,12 @@ export async function postgresServer (t: Test, options?: ClusterOptions): Promis
   }
 }
 
+/** A database of the test's own as a document names it. The embedded engine takes a second of processor time to start. */
+export async function postgresSection (t: Test, options: DatabaseOptions = {}): Promise<DatabaseSection> {
+  const { connectionString } = await postgresDatabase(t, options)
+  return { provider: 'postgres', postgres: { connectionString } }
+}
+
 export interface EngineOptions extends DatabaseOptions {
   /** Both at the same time, for tests that wait more than they do (at-once.ts). Default: false. */
   readonly atOnce?: boolean
@@ -112,10 +118,7 @@ export interface EngineOptions extends DatabaseOptions {
 export async function forEachEngine (t: Test, work: (t: Test, database: DatabaseSection) => Promise<unknown>, { atOnce: isAtOnce = false, ...options }: EngineOptions = {}): Promise<void> {
   const only = process.env.TENANTRY_TEST_ENGINE
   const subtests: Record<string, (t: Test) => Promise<unknown>> = {
-    async postgres (t) {
-      const { connectionString } = await postgresDatabase(t, options)
-      await work(t, { provider: 'postgres', postgres: { connectionString } })
-    },
+    postgres: async (t) => await work(t, await postgresSection(t, options)),
     embedded: (t) => work(t, { provider: 'embedded' })
   }
   const wanted = Object.fromEntries(Object.entries(subtests).filter(([name]) => only === undefined || only === name))

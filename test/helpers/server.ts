@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { ConfigInput } from '../../lib/config/index.js'
-import { postgresDatabase, type DatabaseSection } from './postgres.js'
+import { postgresSection, type DatabaseSection } from './postgres.js'
 import { setTimeout } from 'node:timers/promises'
 import { createServer, type ServerOptions } from '../../lib/server.js'
 import { scanLog, secretsOfExchange, secretText, secretToken } from './log-scan.js'
@@ -34,7 +34,7 @@ export type TestDocument = Partial<ConfigInput>
  * that gives a `logger` reads its log itself.
  */
 export async function testServer (t: Test, document: TestDocument, { engine, tenants = [], env, logger }: TestServerOptions = {}): Promise<FastifyInstance> {
-  const database = engine ?? await ownDatabase(t)
+  const database = engine ?? await postgresSection(t)
   const app = createServer(testDocument(document, database), {
     env: { ...testEnv, ...env },
     logger: logger ?? { level: 'trace', stream: scanLog(t, 'the log of the server') }
@@ -51,12 +51,6 @@ export async function testServer (t: Test, document: TestDocument, { engine, ten
     await app.tenants.create({ id, name: id, plan })
   }
   return app
-}
-
-/** Starting the embedded engine takes a second of CPU time. */
-async function ownDatabase (t: Test): Promise<DatabaseSection> {
-  const { connectionString } = await postgresDatabase(t)
-  return { provider: 'postgres', postgres: { connectionString } }
 }
 
 /** Two servers on one PostgreSQL, as two instances behind a load balancer; the tenants are there for both. */

@@ -1,13 +1,14 @@
 /** Bodies that cannot be read, and values that fit no column. */
 import { test, type Test } from 'tap'
 import { testServer } from '../helpers/server.js'
-import { forEachEngine } from '../helpers/postgres.js'
+import { postgresSection } from '../helpers/postgres.js'
 import { caller, refused } from './caller.js'
 import { everyKind, numberedTenants } from './document.js'
 
 const nested = (depth: number): string => '{"a":'.repeat(depth) + '1' + '}'.repeat(depth)
 
-test('bad bodies', (t) => forEachEngine(t, async (t, engine) => {
+test('bad bodies', async (t) => {
+  const engine = await postgresSection(t)
   const app = await testServer(t, everyKind, { engine, tenants: numberedTenants })
   let tenants = 0
   const asTenant = (t: Test) => caller(t, app, { tenant: `tenant-${++tenants}` })
@@ -183,4 +184,4 @@ test('bad bodies', (t) => forEachEngine(t, async (t, engine) => {
     }
     refused(t, await ask('POST /checked'), 400, 'VALIDATION_FAILED', 'no body at all')
   })
-}))
+})

@@ -1,13 +1,14 @@
 /** Limits, offsets and other query strings that nobody meant. */
 import { test } from 'tap'
 import { testServer } from '../helpers/server.js'
-import { forEachEngine } from '../helpers/postgres.js'
+import { postgresSection } from '../helpers/postgres.js'
 import { caller, refused } from './caller.js'
 import { everyKind } from './document.js'
 
 const lists = ['/notes', '/people', '/countries', '/docs', '/computed', '/short', '/cached/notes', '/cached/docs']
 
-test('pages', (t) => forEachEngine(t, async (t, engine) => {
+test('pages', async (t) => {
+  const engine = await postgresSection(t)
   const ask = caller(t, await testServer(t, { ...everyKind, pagination: { defaultLimit: 3, maxLimit: 7, defaultOffset: 0 } }, { engine, tenants: ['a'] }), { tenant: 'a' })
   await ask('POST /notes', { body: Array.from({ length: 12 }, (_, index) => ({ title: String.fromCharCode(97 + index), rank: index })) })
 
@@ -70,4 +71,4 @@ test('pages', (t) => forEachEngine(t, async (t, engine) => {
     refused(t, await ask(`DELETE /notes/${id}`), 404, 'NOT_FOUND', 'again')
     refused(t, await ask(`DELETE /notes/${id}?hard=true`), 404, 'NOT_FOUND', 'a soft-deleted row is gone for every route')
   })
-}))
+})

@@ -1,8 +1,9 @@
 import t from 'tap'
-import { forEachEngine } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { countsOf, day, fakeClock, hour, open, summaryOf } from './app.js'
 
-t.test('figures of requests', (t) => forEachEngine(t, async (t, engine) => {
+t.test('figures of requests', async (t) => {
+  const engine = await postgresSection(t)
   const clock = fakeClock()
   const { app, admin, as, stranger } = await open(t, engine, { now: clock.now, tenants: ['acme', 'globex'], excludePaths: ['/analytics/*', '/internal/probe'] })
 
@@ -95,4 +96,4 @@ t.test('figures of requests', (t) => forEachEngine(t, async (t, engine) => {
     await app.db.updateTable('tenantry.request_stats').set({ hour: new Date(clock.now() - 31 * day) }).where('hour', '=', new Date('2026-06-03T09:00:00Z')).execute()
     t.equal(await total(), 4)
   })
-}))
+})

@@ -3,7 +3,7 @@ import { test } from 'tap'
 import Fastify from 'fastify'
 import resourceLimits from '../../../plugins/resource-limits/index.js'
 import { makeKey } from '../api-keys/key.js'
-import { forEachEngine } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
 import { open, platformKey, rule } from './app.js'
 
@@ -11,7 +11,8 @@ const path = '/tenant/limits/resources'
 const most = Number.MAX_SAFE_INTEGER
 const tokens = { resource: 'llm', metric: 'tokens' }
 
-test('the endpoints', (t) => forEachEngine(t, async (t, engine) => {
+test('the endpoints', async (t) => {
+  const engine = await postgresSection(t)
   const { as, admin } = await open(t, engine, { tenants: ['acme', 'globex'] })
   const acme = admin('acme')
   const globex = admin('globex')
@@ -145,7 +146,7 @@ test('the endpoints', (t) => forEachEngine(t, async (t, engine) => {
     }
     t.match((await anyone(`POST ${path}/check`, { ...platform, body: { ...tokens, userId: 'iris' } })).body, { allowed: false, usage: { current: 7 } })
   })
-}))
+})
 
 test('the plugin says what it needs', async (t) => {
   const app = Fastify()

@@ -1,7 +1,7 @@
 /** Routes, of the platform and of a tenant, that say what a request uses of a limited resource. */
 import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
-import { forEachEngine } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken, type TokenClaims } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
@@ -30,7 +30,8 @@ const document: TestDocument = {
   ]
 }
 
-test('routes with limits', (t) => forEachEngine(t, async (t, engine) => {
+test('routes with limits', async (t) => {
+  const engine = await postgresSection(t)
   const app = await testServer(t, document, { engine, tenants: ['acme', 'globex'] })
   const as = (claims: TokenClaims) => caller(t, app, { token: signToken({ tenant_id: 'acme', sub: 'uma', ...claims }) })
   const uma = as({ permissions: ['notes:write'] })
@@ -132,7 +133,7 @@ test('routes with limits', (t) => forEachEngine(t, async (t, engine) => {
     t.ok(paths?.['/one']?.['get'] !== undefined && '402' in paths['/one']['get'].responses)
     t.ok(paths?.['/tenant/limits/resources/track']?.['post'] !== undefined && '402' in paths['/tenant/limits/resources/track']['post'].responses)
   })
-}))
+})
 
 test('a document with a limited route needs the plugin, and one of a tenant does not', async (t) => {
   await t.rejects(testServer(t, { ...document, plugins: { 'resource-limits': false } }), /\/routes\/0\/resourceLimit: the document turns limits off/)

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { sql } from 'kysely'
-import { forEachEngine } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { noActor } from '../../../lib/audit.js'
 import { open, valuesOf } from './app.js'
@@ -9,7 +9,8 @@ const mine = secretText('the value that acme stored')
 const other = secretText('another value that acme stored')
 const theirs = secretText('the value that globex stored')
 
-test('a ciphertext in the row of another tenant, key or version is no value, and the rest of the tenant works', (t) => forEachEngine(t, async (t, engine) => {
+test('a ciphertext in the row of another tenant, key or version is no value, and the rest of the tenant works', async (t) => {
+  const engine = await postgresSection(t)
   const lines: string[] = []
   const { app, as } = await open(t, engine, { tenants: { acme: 'pro', globex: 'pro' }, onLog: (line) => lines.push(line) })
   for (const [key, value] of [['a', mine], ['b', other], ['c', mine]]) await as('acme')('POST /tenant/secrets', { body: { key, value } })
@@ -42,9 +43,10 @@ test('a ciphertext in the row of another tenant, key or version is no value, and
   t.match(await as('acme')('GET /tenant/secrets'), { status: 200, body: { secrets: [{ key: 'a' }, { key: 'b' }, { key: 'c' }] } })
   t.match(await as('acme')('POST /tenant/secrets', { body: { key: 'b', value: other } }), { status: 200 })
   t.same(await valuesOf(app, 'acme'), { b: other }, 'storing it again heals it')
-}))
+})
 
-test('the database holds no value in plain, whatever it is looked at as', (t) => forEachEngine(t, async (t, engine) => {
+test('the database holds no value in plain, whatever it is looked at as', async (t) => {
+  const engine = await postgresSection(t)
   const { app, as } = await open(t, engine, { tenants: { acme: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: mine } })
   await as('acme')('POST /tenant/secrets/a/rotate', { body: { newValue: other, gracePeriodDays: 5 } })
@@ -52,7 +54,7 @@ test('the database holds no value in plain, whatever it is looked at as', (t) =>
   for (const value of [mine, other]) {
     for (const form of ['utf8', 'hex', 'base64'] as const) t.notOk(row?.all.includes(Buffer.from(value).toString(form)), form)
   }
-}))
+})
 
 test('what a deleted tenant stored is gone, and forgotten', async (t) => {
   const { app, as } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'pro' } })

@@ -1,12 +1,13 @@
 import { test } from 'tap'
-import { forEachEngine } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { refused } from '../../http/caller.js'
 import { open } from './app.js'
 
 const value = secretText('the value of a limited secret')
 
-test('a plan admits exactly its number of secrets, also of twenty that come at once', (t) => forEachEngine(t, async (t, engine) => {
+test('a plan admits exactly its number of secrets, also of twenty that come at once', async (t) => {
+  const engine = await postgresSection(t)
   const { app, as } = await open(t, engine, { tenants: { acme: 'free', globex: 'free' } })
   const acme = as('acme')
   const put = (key: string) => acme('POST /tenant/secrets', { body: { key, value } })
@@ -27,7 +28,7 @@ test('a plan admits exactly its number of secrets, also of twenty that come at o
 
   await app.tenants.update('acme', { plan: 'pro' })
   t.match(await put('a'), { status: 201 }, 'a larger plan holds at once')
-}))
+})
 
 test('rotation takes a plan that has it', async (t) => {
   const { app, as } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' } })

@@ -1,8 +1,8 @@
-import { test, type Test } from 'tap'
+import { test } from 'tap'
 import Fastify from 'fastify'
 import usage, { usageRoutes } from '../../../plugins/usage/index.js'
 import { sql } from 'kysely'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
@@ -10,12 +10,8 @@ import { fakeClock, open } from './app.js'
 
 const MB = 1_048_576
 
-async function postgres (t: Test): Promise<DatabaseSection> {
-  const { connectionString } = await postgresDatabase(t)
-  return { provider: 'postgres', postgres: { connectionString } }
-}
-
-test('the summary, the history and the report, of each tenant its own', (t) => forEachEngine(t, async (t, engine) => {
+test('the summary, the history and the report, of each tenant its own', async (t) => {
+  const engine = await postgresSection(t)
   const clock = fakeClock(Date.parse('2028-02-28T12:00:00Z'))
   const { app, as } = await open(t, engine, { ...clock, tenants: { acme: 'seven', globex: 'much' } })
   const [acme, globex] = [as('acme'), as('globex')]
@@ -63,10 +59,10 @@ test('the summary, the history and the report, of each tenant its own', (t) => f
   t.match((await acme('GET /billing/usage')).body, { plan: 'none', usage: { websocket: { connections: { current: 1, limit: 0, percentage: 100 }, entitiesWatched: { current: 0, limit: 0, percentage: 0 } }, fileStorage: { storage: { limit: 0, percentage: 100, limitFormatted: '0 B' } } } })
   await app.tenants.update('acme', { plan: 'free' })
   t.match((await acme('GET /billing/usage')).body, { usage: { fileStorage: { storage: { limit: 200 * MB, percentage: 0.75, limitFormatted: '200 MB' } } } })
-}))
+})
 
 test('who may not ask, and what cannot be asked', async (t) => {
-  const { app, as } = await open(t, await postgres(t), { tenants: { acme: 'free' } })
+  const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'free' } })
   const stranger = caller(t, app)
   const platform = caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) })
   for (const path of ['/usage/summary', '/usage/history', '/billing/usage']) {
@@ -91,11 +87,11 @@ test('the plugin asks for what it needs; a document turns it off', async (t) => 
   await t.rejects(async () => { await Fastify().register(usage) }, /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/usage"/)
   await t.rejects(async () => { await Fastify().register(usageRoutes) }, /register the plugin "tenantry\/plugins\/usage" before `usageRoutes` of "tenantry\/plugins\/usage"/)
   const report = { path: '/billing/usage', method: 'get', response: { own: true } } as const
-  const unbilled = await testServer(t, { plugins: { billing: false }, routes: [report] }, { engine: await postgres(t) })
+  const unbilled = await testServer(t, { plugins: { billing: false }, routes: [report] }, { engine: await postgresSection(t) })
   t.same((await caller(t, unbilled)('GET /billing/usage')).body, { own: true }, 'the report is in two groups: either is enough to free its path')
-  const app = await testServer(t, { plugins: { usage: false }, routes: [report] }, { engine: await postgres(t), tenants: ['acme'] })
+  const app = await testServer(t, { plugins: { usage: false }, routes: [report] }, { engine: await postgresSection(t), tenants: ['acme'] })
   t.equal(app.hasDecorator('usage'), false)
-  const { app: other } = await open(t, await postgres(t))
+  const { app: other } = await open(t, await postgresSection(t))
   const unguarded = Fastify()
   unguarded.decorate('usage', other.usage)
   await t.rejects(async () => { await unguarded.register(usageRoutes) }, /register the plugin "tenantry\/plugins\/auth" before `usageRoutes` of/)
@@ -107,7 +103,7 @@ test('the plugin asks for what it needs; a document turns it off', async (t) => 
 test('on the whole server, what the routes of the document and of tenants are asked counts, and what the rate limit refuses does not', async (t) => {
   const app = await testServer(t, {
     routes: [{ path: '/hello', method: 'GET', requireAuth: true, rateLimit: { max: 3, windowMs: 60_000 }, response: { hello: '{{tenant.id}}' } }]
-  }, { engine: await postgres(t), tenants: ['acme', 'globex'] })
+  }, { engine: await postgresSection(t), tenants: ['acme', 'globex'] })
   const admin = caller(t, app, { token: signToken({ tenant_id: 'acme', sub: 'ada', role: 'admin' }) })
   const globex = caller(t, app, { token: signToken({ tenant_id: 'globex', sub: 'ada', role: 'user' }) })
   const calls = async (tenant: string) => (await app.usage.summary(tenant)).api_calls
