@@ -1,5 +1,6 @@
 /** The platform's document of the benchmark of tenants, and the documents of the tenants. */
 import type { ConfigInput } from 'tenantry'
+import { poolSize } from '../pool-size.js'
 
 export type Route = ConfigInput['routes'][number]
 
@@ -49,7 +50,7 @@ export function measuredRoutes (path: string): Route[] {
 export function platformDocument (maxLoadedTenants: number): ConfigInput {
   return {
     databaseProvider: 'postgres',
-    postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: 10 } },
+    postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: poolSize } },
     migrate: 'auto',
     jwt: { secret: '{{env.JWT_SECRET}}' },
     tenancy: { maxLoadedTenants },

@@ -6,6 +6,7 @@ import type { ServerSettings } from '../../server-process.js'
 import fastifyJwt from '@fastify/jwt'
 import Fastify, { LogController, type FastifyRequest } from 'fastify'
 import pg from 'pg'
+import { poolSize } from '../../pool-size.js'
 import { serve } from '../../server-process.js'
 import { numberOfTenant } from '../data.js'
 import { columnsOfRoute } from '../document.js'
@@ -30,7 +31,7 @@ const { lists }: HandWrittenSettings = JSON.parse(process.argv[2] ?? '{}')
 const countStatement: Statement = { name: 'count', text: 'select count(*)::int as total from articles where tenant_id = $1' }
 
 await serve(async ({ connectionString, jwtSecret }) => {
-  const pool = new pg.Pool({ connectionString, max: 10 })
+  const pool = new pg.Pool({ connectionString, max: poolSize })
   await pool.query('create table if not exists bench_usage (tenant_id text, day date, calls bigint not null, bytes bigint not null, primary key (tenant_id, day)) with (fillfactor = 70)')
   const app = Fastify({ logger: { level: 'warn' }, logController: new LogController({ disableRequestLogging: true }) })
   await app.register(fastifyJwt, { secret: jwtSecret, verify: { cache: 50_000, algorithms: ['HS256'] } })
