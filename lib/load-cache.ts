@@ -23,6 +23,8 @@ export interface LoadCache<Value> {
   get (key: string): Value | Promise<Value>
   /** The value where it is known; it is not read. */
   peek (key: string): Value | undefined
+  /** The same, and it is the last to leave. */
+  use (key: string): Value | undefined
   /** The value has changed: whoever asks from now on gets none that was read before, and of those who wait nobody waits for more than two loads. */
   forget (key: string): void
   /** The value has changed; the old one is given until the new one is there. Rejects, and leaves the old one, where it cannot be read. */
@@ -82,6 +84,7 @@ export function createLoadCache<Value extends object> ({ max, load, weight, maxA
   return {
     get: (key) => known.get(key) ?? loads.get(key)?.fresh ?? begin(key).fresh,
     peek: (key) => known.peek(key),
+    use: (key) => known.get(key),
     forget (key) {
       known.delete(key)
       const load = loads.get(key)

@@ -45,7 +45,7 @@ export function createTenantMemory (find: (id: string) => Promise<Found>, max: n
   }
 
   return {
-    get: (id) => known.peek(id) === undefined ? look(id) : known.get(id),
+    get: (id) => known.use(id) ?? look(id),
     forget (id) {
       lookups.forget(id)
       known.forget(id)
