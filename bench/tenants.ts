@@ -1,10 +1,9 @@
 /**
  * What tenants cost: their routes against the platform's, secrets, thousands of tenants at once, the first request of one, and a save.
  * `node --import tsx bench/tenants.ts` after a build. Options:
- *   --rounds N         rounds of each case (default 5)
- *   --seconds N        seconds of load in a round (default 4)
+ *   --seconds N        seconds of load where memory is measured (default 4)
  *   --connections N    connections of the load (default 32)
- *   --pairs N          pairs of slices that compare many tenants with one (default 200)
+ *   --pairs N          pairs of slices of each comparison (default 200)
  *   --parts TEXT       which of routes,secrets,many,cold,save (default all)
  *   --lists N          how many lists of columns the tenants' routes read (default 13699, so that few routes share a statement)
  *   --tenants LIST     the numbers of tenants that are visited (default 1000,10000)
@@ -25,7 +24,6 @@ import { measured, measuredRoutes, routePath, routesOfTenant, secretRoutes } fro
 
 const { values: options } = parseArgs({
   options: {
-    rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '4' },
     connections: { type: 'string', default: '32' },
     lists: { type: 'string', default: '13699' },
@@ -34,7 +32,7 @@ const { values: options } = parseArgs({
     tenants: { type: 'string', default: '1000,10000' }
   }
 })
-const [rounds = 5, seconds = 4, connections = 32] = [options.rounds, options.seconds, options.connections].map(Number)
+const [seconds = 4, connections = 32] = [options.seconds, options.connections].map(Number)
 const parts = options.parts.split(',')
 const lists = Number(options.lists)
 const counts = options.tenants.split(',').map(Number)
@@ -54,7 +52,7 @@ const settings: TenantsSettings = { connectionString, jwtSecret: testSecret, mas
 const subjects: Subject[] = []
 try {
   const server = await startServer()
-  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${connections} connections, ${rounds} rounds of ${seconds} s\n`)
+  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${connections} connections\n`)
   await insertTenants(connectionString, coldStart + coldTenants, (index) => ({ routes: routesOfTenant(index, 10, lists) }))
   await insertTenants(connectionString, coldStart + coldTenants + largeTenants, (index) => ({ routes: routesOfTenant(index, 500, lists) }))
   await insertArticles(connectionString, most + 1, 5)
@@ -97,37 +95,11 @@ async function ask ({ url }: Subject, index: number, method: string, path: strin
   return text
 }
 
-interface Round {
-  readonly requestsPerSecond: number
-  /** Of the server's process, microseconds a request. */
-  readonly cpu: number
-}
-
-async function round (server: Subject, requests: readonly BenchRequest[], time = seconds): Promise<Round> {
-  const before = await server.usage()
+/** Requests a second. */
+async function round (server: Subject, requests: readonly BenchRequest[], time = seconds): Promise<number> {
   const told = await load.run({ url: server.url, requests, connections, seconds: time })
-  const after = await server.usage()
   if (told.errors + told.refused > 0) throw new Error(`${requests[0]?.path}: ${told.errors} errors, ${told.refused} refused`)
-  return { requestsPerSecond: told.requestsPerSecond, cpu: (after.cpu - before.cpu) / told.count }
-}
-
-interface Compared { readonly name: string, readonly server: Subject, readonly requests: readonly BenchRequest[] }
-
-/**
- * Rounds that alternate; the medians of the ratios of the second to the first: what disturbs the machine disturbs both.
- * Requests a second of each, their ratio, and that of the server's processor time a request.
- */
-async function compare (base: Compared, other: Compared): Promise<[base: string, other: string, ratio: string, cpu: string]> {
-  const [first, second]: [Round[], Round[]] = [[], []]
-  for (const { server, requests } of [base, other]) await round(server, requests, 2)
-  for (let index = 0; index < rounds; index++) {
-    for (const side of index % 2 === 0 ? [base, other] : [other, base]) (side === base ? first : second).push(await round(side.server, side.requests))
-  }
-  const ratios = (figure: keyof Round) => second.map((round, index) => round[figure] / (first[index]?.[figure] ?? Number.NaN))
-  const shown = (values: readonly number[]) => `${median(values).toFixed(2)} (${Math.min(...values).toFixed(2)} to ${Math.max(...values).toFixed(2)})`
-  const figure = (rounds: readonly Round[]) => Math.round(median(rounds.map(({ requestsPerSecond }) => requestsPerSecond))).toString()
-  console.error(`${other.name}: ${shown(ratios('requestsPerSecond'))}, CPU ${shown(ratios('cpu'))}`)
-  return [figure(first), figure(second), shown(ratios('requestsPerSecond')), shown(ratios('cpu'))]
+  return told.requestsPerSecond
 }
 
 /** Two kinds of requests of one server in slices that alternate. */
@@ -152,19 +124,19 @@ async function compareRoutes (server: Subject): Promise<void> {
   }
   const rows: string[][] = []
   for (const [name, paths] of Object.entries(requestsOf)) {
-    const side = (path: string): Compared => ({ name, server, requests: paths(path).map((target) => ({ method: 'GET', path: target, headers })) })
-    rows.push([name, ...await compare(side('/base'), side('/own')), '≥ 0.95'])
+    const side = (path: string) => paths(path).map((target): BenchRequest => ({ method: 'GET', path: target, headers }))
+    rows.push([name, ...await compareVisits(server, name, side('/base'), side('/own')), '≥ 0.95'])
   }
-  console.log(`A route of a tenant against the same route of the platform.\n\n${markdownTable(['route', "platform's, requests/s", "tenant's, requests/s", 'ratio', 'CPU a request', 'asked ratio'], rows)}\n`)
+  console.log(`A route of a tenant against the same route of the platform.\n\n${markdownTable(['route', "platform's, requests/s", "tenant's, requests/s", 'ratio', 'asked ratio'], rows)}\n`)
 }
 
 async function compareSecrets (server: Subject): Promise<void> {
   await ask(server, ownTenant, 'POST', '/tenant/config', { routes: [...measuredRoutes('/own'), ...secretRoutes] })
   await ask(server, ownTenant, 'POST', '/tenant/secrets', { key: 'BENCH_KEY', value: 'a value of the benchmark' })
   const headers = headersOf(ownTenant)
-  const side = (path: string): Compared => ({ name: 'reads a secret', server, requests: [{ method: 'GET', path, headers }] })
-  const row = await compare(side('/own/without-secret'), side('/own/with-secret'))
-  console.log(`A request that uses a secret against one that does not.\n\n${markdownTable(['request', 'without, requests/s', 'with, requests/s', 'ratio', 'CPU a request', 'asked ratio'], [['reads a secret', ...row, '≥ 0.95']])}\n`)
+  const side = (path: string): BenchRequest[] => [{ method: 'GET', path, headers }]
+  const row = await compareVisits(server, 'reads a secret', side('/own/without-secret'), side('/own/with-secret'))
+  console.log(`A request that uses a secret against one that does not.\n\n${markdownTable(['request', 'without, requests/s', 'with, requests/s', 'ratio', 'asked ratio'], [['reads a secret', ...row, '≥ 0.95']])}\n`)
 }
 
 /**
@@ -224,7 +196,7 @@ async function manyTenants (server: Subject): Promise<void> {
   for (const count of counts) {
     const requests = visits(count, 'evenly')
     await visitAll(small, requests)
-    const { requestsPerSecond } = await round(small, requests)
+    const requestsPerSecond = await round(small, requests)
     bounded.push([String(count), 'evenly', Math.round(requestsPerSecond).toString(), ...await memory(small)])
   }
   await stopServer(small)
