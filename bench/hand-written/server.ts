@@ -9,7 +9,6 @@ import fastifyJwt from '@fastify/jwt'
 import rateLimit from '@fastify/rate-limit'
 import Fastify, { LogController } from 'fastify'
 import pg from 'pg'
-import { poolSize } from '../pool-size.js'
 import { serve } from '../server-process.js'
 import { HttpError, schemas } from './schemas.js'
 import { statements } from './statements.js'
@@ -28,7 +27,7 @@ interface ArticleInput {
 }
 
 await serve(async ({ connectionString, jwtSecret }) => {
-  const pool = new pg.Pool({ connectionString, max: poolSize })
+  const pool = new pg.Pool({ connectionString, max: 10 })
   const app = Fastify({
     logger: { level: 'warn' },
     logController: new LogController({ disableRequestLogging: true }),

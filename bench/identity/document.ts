@@ -1,6 +1,5 @@
 /** The document of the benchmark of identity: routes that need a permission, with the platform's roles on or off. */
 import type { ConfigInput } from 'tenantry'
-import { poolSize } from '../pool-size.js'
 
 /** What the measured routes ask of their callers. */
 export const permission = 'articles:read'
@@ -9,7 +8,7 @@ export const permission = 'articles:read'
 export function identityDocument (rbac: boolean): ConfigInput {
   return {
     databaseProvider: 'postgres',
-    postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: poolSize } },
+    postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: 10 } },
     migrate: 'auto',
     jwt: { secret: '{{env.JWT_SECRET}}' },
     rbac: { enabled: rbac },

@@ -1,6 +1,5 @@
 /** The documents of the benchmark of limits: the same routes, with what is measured on or off. */
 import type { ConfigInput } from 'tenantry'
-import { poolSize } from '../pool-size.js'
 
 /** What is on. */
 export interface Variant {
@@ -36,7 +35,7 @@ export function limitsDocument ({ counting, redisUrl, cache: provider = 'memory'
   const redis = redisUrl === undefined ? {} : { redis: { url: redisUrl } }
   return {
     databaseProvider: 'postgres',
-    postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: poolSize } },
+    postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: 10 } },
     migrate: 'auto',
     jwt: { secret: '{{env.JWT_SECRET}}' },
     // It is counted against a limit that nobody comes to.

@@ -1,10 +1,9 @@
 /** The same API as bench/hand-written, as a document. */
 import type { ConfigInput } from 'tenantry'
-import { poolSize } from '../pool-size.js'
 
 const document: ConfigInput = {
   databaseProvider: 'postgres',
-  postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: poolSize } },
+  postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: 10 } },
   migrate: 'auto',
   jwt: { secret: '{{env.JWT_SECRET}}' },
   rateLimit: { enabled: true, default: { max: 1_000_000_000, windowMs: 60_000 } },

@@ -1,6 +1,6 @@
 /** The platform's document of the benchmark of tenants, and the documents of the tenants. */
 import type { ConfigInput } from 'tenantry'
-import { poolSize } from '../pool-size.js'
+import { poolSize } from './pool-size.js'
 
 export type Route = ConfigInput['routes'][number]
 

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 
 /**
- * Connections of each server's pool: what a database that shares the machine's processors serves most with
+ * Connections of each server's pool where tenants are compared: what a database that shares the machine's processors serves most with
  * (docs/operations/engines.md). With more, all that are busy at once take turns, and each request costs more.
  */
 export const poolSize = 2 * availableParallelism() + 1
