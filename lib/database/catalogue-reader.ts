@@ -1,5 +1,5 @@
 /** Reads the application's tables from PostgreSQL's own catalogue. */
-import type { Catalogue, Column, ForeignKey, Table } from './catalogue.js'
+import { tenantColumn, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
 import type { ConstraintReader } from './failures.js'
 import type { Session } from './engine.js'
 
@@ -110,7 +110,7 @@ function tableOf (row: Row): Table {
     primaryKey,
     uniqueKeys: [...row.keys.filter(({ type }) => type === 'u').map(({ columns }) => columns), ...row.indexes.filter(({ plain }) => plain).map(({ columns }) => columns)],
     foreignKeys: row.foreign_keys,
-    tenantScoped: columns.has('tenant_id'),
+    tenantScoped: columns.has(tenantColumn),
     softDelete: columns.get('deleted')?.type === 'boolean' && /^timestamp/.test(columns.get('deleted_at')?.type ?? ''),
     view: row.view,
     ...row.partitioned && { partitioned: true },

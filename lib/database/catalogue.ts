@@ -2,6 +2,9 @@
  * The catalogue: what the application's schema holds. Identifiers in SQL come only from here, never from a caller.
  */
 
+/** The column that makes a table tenant-scoped. */
+export const tenantColumn = 'tenant_id'
+
 /** A column of an application table. */
 export interface Column {
   readonly name: string

@@ -1,6 +1,6 @@
 /** The tables that a document declares (DESIGN 3, "Declared tables"), worked out to what the database is to hold. */
 import type { ColumnDefinition, TableDefinition, columnTypeNames } from '../config/schema/table.js'
-import { sameColumns, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
+import { sameColumns, tenantColumn, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
 
 /** By name. */
 export type DeclaredTables = Readonly<Record<string, TableDefinition>>
@@ -45,8 +45,6 @@ export const typeNames = {
   'uuid[]': 'uuid[]',
   'boolean[]': 'boolean[]'
 } as const satisfies Record<typeof columnTypeNames[number], string>
-
-const tenantColumn = 'tenant_id'
 
 /** The columns by which rows are marked as deleted. */
 export const softDeleteColumns = {

@@ -3,6 +3,7 @@
  * driver's error is their `cause`, for the log.
  */
 import { catalogue, failure, isFailure, TenantryError, type CatalogueEntry } from '../errors.js'
+import { tenantColumn } from './catalogue.js'
 
 /** Seconds after which a caller may try again; the database is looked for at once, so the shortest that HTTP can say. */
 const retryAfter = { 'retry-after': '1' }
@@ -160,7 +161,7 @@ function broken (entry: CatalogueEntry, error: unknown, cause: unknown, constrai
   const constraint = fieldOf(error, 'constraint')
   const columns = table === undefined || constraint === undefined ? undefined : constraints.columnsOf(table, constraint)
   // The tenant is in keys of tenant-scoped tables, and is nothing that a caller sends.
-  const own = columns?.filter((column) => column !== 'tenant_id') ?? []
+  const own = columns?.filter((column) => column !== tenantColumn) ?? []
   if (table === undefined) return new TenantryError(entry, { cause })
   const text = message(own.join(', '), table)
   return new ColumnsError(entry, table, own.map((column) => ({ column, message: text, keyword })), cause)

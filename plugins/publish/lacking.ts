@@ -5,9 +5,9 @@
 import type { Table } from '../../lib/database/catalogue.js'
 import type { ColumnDefinition } from '../../lib/config/schema/table.js'
 import type { ErrorDetail } from '../../lib/validation-detail.js'
-import { tenantColumn } from '../../lib/compiler/query/scope.js'
 import { formOf } from '../../lib/compiler/query/text-form.js'
 import { meant, pointerTo } from '../../lib/config/faults.js'
+import { tenantColumn } from '../../lib/database/catalogue.js'
 import { columnsProposal, tableProposal } from '../../lib/database/migrations/proposal.js'
 
 /** By column. */

@@ -1,6 +1,7 @@
 /** Uses of values, counted in memory and written in batches, off the way of requests. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Access } from './store.js'
+import { together } from '../../lib/together.js'
 
 const flushAfter = 3000 // ms from the first use that is not written yet
 const maxKeys = 50_000 // keys whose uses wait; uses of others are not counted while the database cannot be reached
@@ -25,7 +26,6 @@ export function createAccessCounter (write: (accesses: readonly Access[]) => Pro
   let dropped = 0
   let timer: NodeJS.Timeout | undefined
   let closed = false
-  let last: Promise<void> = Promise.resolve()
 
   function add (tenant: string, key: string, count: number, at: number): void {
     let keys = waiting.get(tenant)
@@ -68,11 +68,8 @@ export function createAccessCounter (write: (accesses: readonly Access[]) => Pro
     timer ??= setTimeout(flush, flushAfter).unref()
   }
 
-  function flush (): Promise<void> {
-    // One at a time; what was counted while another one wrote is not in that one.
-    last = last.then(writeAll)
-    return last
-  }
+  // What was counted while another one wrote is not in that one.
+  const flush = together<void, void>(writeAll)
 
   return {
     count (tenant, key, at) {

@@ -6,10 +6,10 @@ import type { ServerSettings } from '../../server-process.js'
 import fastifyJwt from '@fastify/jwt'
 import Fastify, { LogController, type FastifyRequest } from 'fastify'
 import pg from 'pg'
-import { poolSize } from '../pool-size.js'
 import { serve } from '../../server-process.js'
 import { numberOfTenant } from '../data.js'
 import { columnsOfRoute } from '../document.js'
+import { poolSize } from '../pool-size.js'
 
 export interface HandWrittenSettings extends ServerSettings {
   /** How many lists of columns there are in all. */

@@ -3,8 +3,9 @@
  * the row that it refers to is of the request's tenant; otherwise the statement fails and nothing is written.
  */
 import type { Catalogue, ForeignKey, Table } from '../../database/catalogue.js'
+import { tenantColumn } from '../../database/catalogue.js'
 import { columnOf, tableName } from './identifiers.js'
-import { tenantColumn, tenantPlaceholder } from './scope.js'
+import { tenantPlaceholder } from './scope.js'
 import type { Placeholders } from './sql.js'
 
 /** The foreign keys of a table whose rows could be another tenant's. */

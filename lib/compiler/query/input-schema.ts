@@ -4,12 +4,12 @@ import type { Column, Table } from '../../database/catalogue.js'
 import type { TemplateContext } from '../reference.js'
 import type { JsonSchema, Reference } from '../types.js'
 import type { Subject } from './subject.js'
+import { tenantColumn } from '../../database/catalogue.js'
 import { FaultList } from '../../config/faults.js'
 import { isRecord } from '../../plain-value.js'
 import { compileValue } from '../template.js'
 import { columnSchema } from './record-schema.js'
 import { keyColumns } from './row-key.js'
-import { tenantColumn } from './scope.js'
 import { maxRows } from './write-input.js'
 
 /** What a query takes from the body. */

@@ -5,10 +5,11 @@ import type { Switch } from './statement.js'
 import type { InputRow, WriteInput } from './write-input.js'
 import type { Form, Written } from './write.js'
 import type { Withheld } from './context.js'
+import { tenantColumn } from '../../database/catalogue.js'
 import { returnMade, tableEvents, upsertKind } from './entity-events.js'
 import { tenantKeys } from './foreign-keys.js'
 import { columnOf, quote, tableName, castType } from './identifiers.js'
-import { rowConditions, tenantColumn, tenantPlaceholder, where } from './scope.js'
+import { rowConditions, tenantPlaceholder, where } from './scope.js'
 import { answerWritten } from './write.js'
 
 /** A column whose value the query gives for every row: the key of an upsert. */

@@ -1,7 +1,7 @@
 /** How an embedded table hangs together with the one that embeds it: along a foreign key of either, or of a junction table. */
 import type { Catalogue, ForeignKey, Table } from '../../database/catalogue.js'
 import type { SelectItem } from './select-parser.js'
-import { tenantColumn } from './scope.js'
+import { tenantColumn } from '../../database/catalogue.js'
 
 /** Columns that are equal: the left one of the embedding table (or junction), the right one of the embedded (or junction). */
 export type Pairs = readonly (readonly [left: string, right: string])[]

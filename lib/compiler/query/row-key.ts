@@ -1,13 +1,13 @@
 /** One row by its primary key: the query's `id`. */
 import type { Table } from '../../database/catalogue.js'
 import type { Filter } from '../../config/schema/query.js'
+import { tenantColumn } from '../../database/catalogue.js'
 import { nearest, pointerTo } from '../../config/faults.js'
 import { isRecord } from '../../plain-value.js'
 import { compileComparison } from './comparison.js'
 import type { QueryContext } from './context.js'
 import type { Comparison } from './condition.js'
 import type { CompiledFilters } from './filter.js'
-import { tenantColumn } from './scope.js'
 
 /** The columns that tell a tenant's rows apart: the primary key, without the `tenant_id` that every query carries anyway. */
 export function keyColumns ({ primaryKey, tenantScoped }: Table): readonly string[] {

@@ -1,10 +1,8 @@
 /** The conditions that every row must meet, whatever the query says: of the request's tenant, and not soft-deleted. */
 import type { Table } from '../../database/catalogue.js'
+import { tenantColumn } from '../../database/catalogue.js'
 import { columnOf } from './identifiers.js'
 import { bindTenant, type Placeholders } from './sql.js'
-
-/** The column that makes a table tenant-scoped. */
-export const tenantColumn = 'tenant_id'
 
 /**
  * The conditions of a table's rows under an alias. They are written before the query's own: PostgreSQL judges conditions

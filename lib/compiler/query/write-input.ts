@@ -3,13 +3,13 @@ import type { Column, Table } from '../../database/catalogue.js'
 import type { CompiledValue, Reference, Scope } from '../types.js'
 import type { QueryContext } from './context.js'
 import { nearest, pointerTo } from '../../config/faults.js'
+import { tenantColumn } from '../../database/catalogue.js'
 import { failure } from '../../errors.js'
 import { isRecord } from '../../plain-value.js'
 import { compileValue } from '../template.js'
 import { describeType, type Encoder, encoderOf, unfit } from './column-value.js'
 import { noScope } from '../no-scope.js'
 import { type Detail, refuse, requestPath } from './request-path.js'
-import { tenantColumn } from './scope.js'
 
 /** A column that a write may set. */
 export interface InputColumn {

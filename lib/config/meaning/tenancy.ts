@@ -3,6 +3,7 @@ import type { FaultList } from '../faults.js'
 import type { TableDefinition } from '../schema/table.js'
 import type { Tenancy } from '../schema/tenancy.js'
 import type { Entry } from '../sections.js'
+import { tenantColumn } from '../../database/catalogue.js'
 import { nearest, pointerTo } from '../faults.js'
 
 /** Settings that let their reader act as the server itself, or as the platform at its providers. */
@@ -19,7 +20,7 @@ export function checkTenancy ({ sharedTables, env }: Tenancy, tables: readonly E
     const table = declared.get(name)
     if (table === undefined) {
       if (complete) faults.add(at, `there is no table "${name}"`, nearest(name, declared.keys()))
-    } else if (table.tenantScoped === true || Object.hasOwn(table.columns, 'tenant_id')) {
+    } else if (table.tenantScoped === true || Object.hasOwn(table.columns, tenantColumn)) {
       faults.add(at, `each row of "${name}" belongs to a tenant, whose own document may use it as it is: only tables of the platform are shared`)
     }
   }
