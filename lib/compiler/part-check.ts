@@ -25,105 +25,114 @@ export type Patterns = ReadonlyMap<string, LinearPattern>
 
 /** Makes the check of a body, or of an array of bodies: a large one is told its first error. */
 export function bodyChecker (schema: JsonSchema, patterns: Patterns): PartChecker {
-  return (value, budget) => errorsOf(new Walk({ patterns, budget, coerces: false, most: () => isSmall(value) ? maxErrors : 1 }), schema, value)
+  return checker(schema, { patterns, coerces: false, most: (value) => isSmall(value) ? maxErrors : 1 })
 }
 
 /** Makes the check of path parameters or of a query string. */
 export function urlChecker (schema: JsonSchema, patterns: Patterns): PartChecker {
-  return (value, budget) => errorsOf(new Walk({ patterns, budget, coerces: true, most: () => maxErrors }), schema, value)
+  return checker(schema, { patterns, coerces: true, most: () => maxErrors })
 }
 
-function errorsOf (walk: Walk, schema: JsonSchema, value: unknown): readonly ErrorObject[] | null {
-  walk.check(schema, value, '')
-  return walk.errors.length === 0 ? null : walk.errors
+function checker (schema: JsonSchema, options: WalkOptions): PartChecker {
+  return (value, budget) => {
+    const walk = new Walk(options, budget, value)
+    walk.check(schema, value)
+    return walk.errors
+  }
 }
 
 interface WalkOptions {
   readonly patterns: Patterns
-  readonly budget: CheckBudget
   /** Texts become what their schema asks for. */
   readonly coerces: boolean
-  /** With as many errors the walk ends. Asked at the first one: what is right, however large, need not be measured. */
-  readonly most: () => number
+  /** With as many errors the walk of a part ends. Asked at the first one: what is right, however large, need not be measured. */
+  readonly most: (part: unknown) => number
 }
 
 class Walk {
-  readonly errors: ErrorObject[] = []
+  errors: ErrorObject[] | null = null
   readonly #options: WalkOptions
+  readonly #budget: CheckBudget
+  readonly #part: unknown
+  /** The members and items that lead to the value being checked: only an error needs its pointer. */
+  readonly #way: (string | number)[] = []
   #most = 1
 
-  constructor (options: WalkOptions) {
+  constructor (options: WalkOptions, budget: CheckBudget, part: unknown) {
     this.#options = options
+    this.#budget = budget
+    this.#part = part
   }
 
   /** The value, or what it was coerced to. */
-  check (schema: JsonSchema, given: unknown, path: string): unknown {
-    this.#options.budget.spend(steps.value)
+  check (schema: JsonSchema, given: unknown): unknown {
+    this.#budget.spend(steps.value)
     const { type, enum: values } = schema
     let value = given
     let result = given
     if (type !== undefined) {
-      const types = namesOf(type)
-      if (!isOfTypes(value, types)) {
+      if (!isOfTypes(value, type)) {
         // A list of one is the one, and is judged as such where it is not of the type either.
         if (this.#options.coerces && Array.isArray(value) && value.length === 1 && type !== 'object') value = value[0]
-        const fitting = this.#options.coerces && typeof value === 'string' ? coercedText(value, types) : undefined
-        if (fitting === undefined) this.#fail('type', path, { type }, schema)
+        const fitting = this.#options.coerces && typeof value === 'string' ? coercedText(value, namesOf(type)) : undefined
+        if (fitting === undefined) this.#fail('type', { type }, schema)
         else value = result = fitting
       }
     }
     switch (typeof value) {
-      case 'string': this.#text(schema, value, path); break
-      case 'number': this.#number(schema, value, path); break
+      case 'string': this.#text(schema, value); break
+      case 'number': this.#number(schema, value); break
       case 'object':
-        if (Array.isArray(value)) this.#list(schema, value, path)
-        else if (isRecord(value)) this.#object(schema, value, path)
+        if (Array.isArray(value)) this.#list(schema, value)
+        else if (isRecord(value)) this.#object(schema, value)
     }
-    if (Array.isArray(values) && !holds(values, value)) this.#fail('enum', path, { allowedValues: values }, schema)
+    if (Array.isArray(values) && !holds(values, value)) this.#fail('enum', { allowedValues: values }, schema)
     return result
   }
 
-  #text (schema: JsonSchema, value: string, path: string): void {
+  #text (schema: JsonSchema, value: string): void {
     const { minLength, maxLength, format, then } = schema
-    if (typeof minLength === 'number' && (value.length < minLength || lengthOf(value) < minLength)) this.#fail('minLength', path, { limit: minLength }, schema)
+    if (typeof minLength === 'number' && (value.length < minLength || lengthOf(value) < minLength)) this.#fail('minLength', { limit: minLength }, schema)
     const isTooLong = typeof maxLength === 'number' && value.length > maxLength && lengthOf(value) > maxLength
-    if (isTooLong) this.#fail('maxLength', path, { limit: maxLength }, schema)
+    if (isTooLong) this.#fail('maxLength', { limit: maxLength }, schema)
     if (typeof format === 'string') {
-      this.#options.budget.spend(format.startsWith('date') ? steps.date : steps.format)
-      if (!hasFormat(value, format)) this.#fail('format', path, { format }, schema)
+      this.#budget.spend(format.startsWith('date') ? steps.date : steps.format)
+      if (!hasFormat(value, format)) this.#fail('format', { format }, schema)
     }
     const written = !isTooLong && isRecord(then) ? then['pattern'] : undefined
     if (typeof written !== 'string' || this.#done()) return
     const pattern = this.#options.patterns.get(written)
     if (pattern === undefined) throw new Error('a pattern that was not compiled')
-    this.#options.budget.spend(steps.pattern + pattern.stepsOn(value))
-    if (!pattern.test(value)) this.#fail('pattern', path, { pattern: written }, schema)
+    this.#budget.spend(steps.pattern + pattern.stepsOn(value))
+    if (!pattern.test(value)) this.#fail('pattern', { pattern: written }, schema)
   }
 
-  #number (schema: JsonSchema, value: number, path: string): void {
+  #number (schema: JsonSchema, value: number): void {
     const { minimum, maximum } = schema
-    if (typeof maximum === 'number' && value > maximum) this.#fail('maximum', path, { limit: maximum }, schema)
-    if (typeof minimum === 'number' && value < minimum) this.#fail('minimum', path, { limit: minimum }, schema)
+    if (typeof maximum === 'number' && value > maximum) this.#fail('maximum', { limit: maximum }, schema)
+    if (typeof minimum === 'number' && value < minimum) this.#fail('minimum', { limit: minimum }, schema)
   }
 
-  #list (schema: JsonSchema, value: unknown[], path: string): void {
+  #list (schema: JsonSchema, value: unknown[]): void {
     const { minItems, maxItems, items } = schema
-    if (typeof maxItems === 'number' && value.length > maxItems) this.#fail('maxItems', path, { limit: maxItems }, schema)
-    if (typeof minItems === 'number' && value.length < minItems) this.#fail('minItems', path, { limit: minItems }, schema)
+    if (typeof maxItems === 'number' && value.length > maxItems) this.#fail('maxItems', { limit: maxItems }, schema)
+    if (typeof minItems === 'number' && value.length < minItems) this.#fail('minItems', { limit: minItems }, schema)
     if (!isRecord(items)) return
     for (let index = 0; index < value.length && !this.#done(); index++) {
       const item: unknown = value[index]
-      const checked = this.check(items, item, `${path}/${index}`)
+      this.#way.push(index)
+      const checked = this.check(items, item)
+      this.#way.pop()
       if (checked !== item) value[index] = checked
     }
   }
 
-  #object (schema: JsonSchema, value: Record<string, unknown>, path: string): void {
+  #object (schema: JsonSchema, value: Record<string, unknown>): void {
     const { required, properties, additionalProperties } = schema
-    this.#options.budget.spend(steps.object)
+    this.#budget.spend(steps.object)
     if (Array.isArray(required)) {
-      this.#options.budget.spend(steps.required * required.length)
-      for (const name of required) if (!Object.hasOwn(value, name)) this.#fail('required', path, { missingProperty: String(name) }, schema)
+      this.#budget.spend(steps.required * required.length)
+      for (const name of required) if (!Object.hasOwn(value, name)) this.#fail('required', { missingProperty: String(name) }, schema)
     }
     if (!isRecord(properties)) return
     for (const name of Object.keys(value)) {
@@ -131,23 +140,27 @@ class Walk {
       const property = Object.hasOwn(properties, name) ? properties[name] : undefined
       if (isRecord(property)) {
         const member = value[name]
-        const checked = this.check(property, member, pointerTo(path, name))
+        this.#way.push(name)
+        const checked = this.check(property, member)
+        this.#way.pop()
         if (checked !== member) value[name] = checked
       } else if (additionalProperties === false) {
-        this.#fail('additionalProperties', path, { additionalProperty: name }, schema)
+        this.#fail('additionalProperties', { additionalProperty: name }, schema)
       } else {
-        this.#options.budget.spend(steps.value)
+        this.#budget.spend(steps.value)
       }
     }
   }
 
   #done (): boolean {
-    return this.errors.length >= this.#most
+    return this.errors !== null && this.errors.length >= this.#most
   }
 
-  #fail (keyword: string, instancePath: string, params: Record<string, unknown>, parentSchema: JsonSchema): void {
-    if (this.errors.length === 0) this.#most = this.#options.most()
-    if (!this.#done()) this.errors.push({ keyword, instancePath, schemaPath: '', params, parentSchema })
+  #fail (keyword: string, params: Record<string, unknown>, parentSchema: JsonSchema): void {
+    if (this.errors === null) this.#most = this.#options.most(this.#part)
+    if (this.#done()) return
+    this.errors ??= []
+    this.errors.push({ keyword, instancePath: pointerTo('', ...this.#way), schemaPath: '', params, parentSchema })
   }
 }
 
@@ -155,9 +168,8 @@ function namesOf (type: unknown): readonly unknown[] {
   return Array.isArray(type) ? type : [type]
 }
 
-function isOfTypes (value: unknown, names: readonly unknown[]): boolean {
-  for (const name of names) if (isOfType(value, name)) return true
-  return false
+function isOfTypes (value: unknown, type: unknown): boolean {
+  return Array.isArray(type) ? type.some((name) => isOfType(value, name)) : isOfType(value, type)
 }
 
 const lookups = new WeakMap<readonly unknown[], ReadonlySet<unknown>>()

@@ -65,13 +65,11 @@ export async function configRoutes (app: FastifyInstance, { routes, webhooks, wo
         ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
         openapi: () => generation.documentation(index) ?? documentRoute(declared, route)
       },
-      handler: async (request, reply) => {
-        const migrated = readiness.migrated()
-        if (migrated !== true) await migrated
+      handler: (request, reply) => readiness.whenMigrated(() => {
         const compiled = generation.route(index)
         if (compiled === null) throw readiness.schemaChanged()
         return serveRoute(compiled, serving, request, reply)
-      }
+      })
     })
   }
   for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook === null) mount(app, declared, compiled, index)

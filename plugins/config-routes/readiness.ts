@@ -7,8 +7,8 @@ const recheckAfter = 1000 // ms between looks at a database whose migration is p
 const retryAfter = { 'retry-after': String(recheckAfter / 1000) }
 
 export interface Readiness {
-  /** true on a migrated database; else a promise that rejects with `migrationPending`, or resolves where it was migrated meanwhile. */
-  migrated (): true | Promise<true>
+  /** Answers a request: at once on a migrated database; else rejects with `migrationPending`, unless it was migrated meanwhile. */
+  whenMigrated (answer: () => Promise<string>): Promise<string>
   /** The error of a route that the tables no longer fit; they are read again, since no statement of the route runs that would tell. */
   schemaChanged (): TenantryError
 }
@@ -29,17 +29,16 @@ async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise
   let lookedAt = Date.now()
   let refreshedAt = 0
 
-  async function lookAgain (): Promise<true> {
+  async function lookAgain (): Promise<void> {
     if (Date.now() - lookedAt < recheckAfter) throw failure('migrationPending', { headers: retryAfter })
     lookedAt = Date.now()
     if ((await engine.pendingMigrations()).length > 0) throw failure('migrationPending', { headers: retryAfter })
     await engine.refresh()
     pending = false
-    return true
   }
 
   return {
-    migrated: () => pending ? lookAgain() : true,
+    whenMigrated: (answer) => pending ? lookAgain().then(answer) : answer(),
     schemaChanged () {
       if (Date.now() - refreshedAt >= recheckAfter) {
         refreshedAt = Date.now()

@@ -66,14 +66,12 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
         if (met instanceof Promise) met.then(settle).catch(done)
         else settle(met)
       },
-      async handler (request, reply) {
-        const migrated = readiness.migrated()
-        if (migrated !== true) await migrated
+      handler: (request, reply) => readiness.whenMigrated(() => {
         const { tenantRoute } = request
         const compiled = tenantRoute?.compiled() ?? null
         if (compiled === null || tenantRoute === null) throw readiness.schemaChanged()
         return serveRoute(compiled, serving, request, reply, tenantRoute.generation)
-      }
+      })
     })
   })
 }
