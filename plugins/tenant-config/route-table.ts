@@ -1,14 +1,14 @@
 /**
  * Which route of one tenant takes a request: what Fastify's router would say, in less memory. That one, find-my-way, holds
  * more than 20 KB for ten routes, most of it code that it generates for them, and of ten thousand tenants nearly every
- * request needs another tenant's. A parameter is always a whole segment here, so a map by method and path is enough.
+ * request needs another tenant's. A parameter is always a whole segment here, so a map by path is enough.
  */
 
 // No segment of a request holds it as it is: the path ends there.
 const parameter = '#'
 const maxParamLength = 2048 // characters, as in the server's own routes
 const origin = /^https?:\/\/[^/]+\/?/i // of a whole address, as proxies send it; it has no fragment
-const maxKeyLength = 520 // characters: a path has 500 at most, and the method before it
+const maxPathLength = 500 // characters, as in documents
 
 /** A route that a request met. */
 export interface Found<Value> {
@@ -27,14 +27,16 @@ class Params {
 }
 
 interface Entry<Value> {
+  readonly method: string
+  readonly form: string
   readonly value: Value
   /** Names of the parameters, in order. */
   readonly names: readonly string[]
 }
 
 export class RouteTable<Value> {
-  /** By method and path, with `parameter` in the place of each parameter. */
-  readonly #entries = new Map<string, Entry<Value>>()
+  /** By what `keyOf` makes of the path. */
+  readonly #entries = new Map<string, readonly Entry<Value>[]>()
   /** Which segments are parameters, as in `001`: each once, in the order in which they are tried. */
   #forms: readonly string[] = []
 
@@ -43,7 +45,8 @@ export class RouteTable<Value> {
     const segments = path.slice(1).split('/')
     const form = segments.map((segment) => segment.startsWith(':') ? '1' : '0').join('')
     const names = segments.filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1))
-    this.#entries.set(`${method}/${segments.map((segment) => segment.startsWith(':') ? parameter : segment).join('/')}`, { value, names })
+    const key = keyOf(path, boundsOf(path), form) ?? ''
+    this.#entries.set(key, [...this.#entries.get(key) ?? [], { method, form, value, names }])
     // A text goes before a parameter, and the first segment decides before the second.
     if (!this.#forms.includes(form)) this.#forms = [...this.#forms, form].sort()
   }
@@ -55,8 +58,8 @@ export class RouteTable<Value> {
     const bounds = boundsOf(text)
     for (const form of this.#forms) {
       if (form.length !== bounds.length - 1) continue
-      const key = keyOf(method, text, bounds, form)
-      const entry = key === null ? undefined : this.#entries.get(key)
+      const key = keyOf(text, bounds, form)
+      const entry = key === null ? undefined : this.#entries.get(key)?.find((entry) => entry.method === method && entry.form === form)
       const params = entry === undefined ? null : paramsOf(entry.names, text, bounds, form)
       if (entry !== undefined && params !== null) return { value: entry.value, params }
     }
@@ -87,17 +90,21 @@ function boundsOf (text: string): readonly number[] {
   return bounds
 }
 
-/** null where no route has so long a path. */
-function keyOf (method: string, text: string, bounds: readonly number[], form: string): string | null {
-  let key = method
+/**
+ * The path with `parameter` in the place of each parameter but one at the end, which is left out: most keys so are a piece
+ * of the path. null where no route has so long a path.
+ */
+function keyOf (text: string, bounds: readonly number[], form: string): string | null {
+  let key = ''
   let from = 0
   for (let segment = form.indexOf('1'); segment !== -1; segment = form.indexOf('1', segment + 1)) {
-    key += text.slice(from, bounds[segment]! + 1) + parameter
-    if (key.length > maxKeyLength) return null
+    key += text.slice(from, bounds[segment]! + 1)
+    if (key.length > maxPathLength) return null
+    if (segment === form.length - 1) return key
+    key += parameter
     from = bounds[segment + 1]!
   }
-  key += text.slice(from)
-  return key.length > maxKeyLength ? null : key
+  return key.length + text.length - from > maxPathLength ? null : key + text.slice(from)
 }
 
 /** null where one is too long. */
