@@ -192,13 +192,14 @@ function conditionsOf (parts: Parts, alias: string, placeholders: Placeholders, 
 }
 
 function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
-  const switches = [...parts.filters.switches, ...parts.excluded.length > 0 ? [hasFullAccess] : []]
-  const writer = operation === 'query'
+  const isPage = operation === 'query'
+  const switches = [...parts.filters.switches, ...parts.excluded.length > 0 ? [hasFullAccess] : [], ...isPage ? [parts.page.starts] : []]
+  const writer = isPage
     ? (placeholders: Placeholders, on: ReadonlySet<Switch>, literal: number | undefined) => writePage(parts, literal, placeholders, on)
     : (placeholders: Placeholders, on: ReadonlySet<Switch>) => boundedRowText(`select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`)
   const variants = operation === 'delete'
     ? compileDelete(parts)
-    : compileVariants(parts.origin, switches, writer, operation === 'query' ? parts.page.literal : undefined)
+    : compileVariants(parts.origin, switches, writer, isPage ? parts.page.literal : undefined)
   const answer = answers[operation]
   return (scope) => {
     const { statement, values } = variants(scope, noInput)
@@ -222,7 +223,7 @@ function eventColumns ({ withheld }: Parts, placeholders: Placeholders): string 
 }
 
 function writePage (parts: Parts, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  const { clause, pagination, total } = writePagination(parts.page, literal, placeholders)
+  const { clause, pagination, total } = writePagination(parts.page, literal, placeholders, on)
   const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}${parts.order('d')}${clause}`
   const count = `select count(*) from ${documents} c${conditionsOf(parts, 'c', placeholders, on)}`
   return boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', placeholders, on)})::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`)

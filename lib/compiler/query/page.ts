@@ -11,10 +11,11 @@ import { isOrdered, orderedInstead } from './comparable.js'
 import { columnOf } from './identifiers.js'
 import { refuse, requestPath } from './request-path.js'
 import type { Binder, Placeholders } from './sql.js'
+import type { Switch } from './statement.js'
 
 /**
- * Page sizes that have a statement of their own for the start of the list. PostgreSQL plans a statement whose `limit` is a
- * placeholder anew each time (it cannot know how few rows are wanted), which costs as much as reading a page of them.
+ * Page sizes that have a statement of their own. PostgreSQL plans a statement whose `limit` is a placeholder anew each time
+ * (it cannot know how few rows are wanted), which costs as much as reading a page of them.
  */
 const usualLimits = [10, 20, 25, 50, 100]
 
@@ -22,8 +23,10 @@ export interface Page {
   readonly limit: Binder
   readonly offset: Binder
   readonly references: readonly Reference[]
-  /** The limit that is written into the text, where the list is read from its start with a usual limit. */
+  /** The limit that is written into the text, where it is a usual one. */
   readonly literal: (scope: Scope) => number | undefined
+  /** The list is read from its start. */
+  readonly starts: Switch
 }
 
 /** What a statement says of its page. */
@@ -53,25 +56,29 @@ export function compilePage (query: Pick<Query, 'limit' | 'offset'>, pointer: st
     references: [...limit.references, ...offset.references],
     literal: (scope) => {
       const asked = readLimit(scope)
-      return literals.has(asked) && readOffset(scope) === 0 ? asked : undefined
-    }
+      return literals.has(asked) ? asked : undefined
+    },
+    starts: (scope) => readOffset(scope) === 0
   }
 }
 
-/** Writes the page, with its limit as it is given or as a placeholder. */
-export function writePagination (page: Page, literal: number | undefined, placeholders: Placeholders): PageSql {
-  if (literal !== undefined) {
+/** Writes the page: its limit as it is given or as a placeholder, and the offset where the page does not start the list. */
+export function writePagination (page: Page, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): PageSql {
+  const limit = literal ?? placeholders.add(page.limit, 'bigint')
+  const shownLimit = typeof limit === 'number' ? limit : `', ${limit}, '`
+  if (on.has(page.starts)) {
     return {
-      clause: ` limit ${literal}`,
-      pagination: `',"pagination":{"limit":${literal},"offset":0,"total":'`,
-      total: (count) => `case when count(*) < ${literal} then count(*) else (${count}) end`
+      clause: ` limit ${limit}`,
+      pagination: `',"pagination":{"limit":${shownLimit},"offset":0,"total":'`,
+      total: (count) => `case when count(*) < ${limit} then count(*) else (${count}) end`
     }
   }
-  const [limit, offset] = [placeholders.add(page.limit, 'bigint'), placeholders.add(page.offset, 'bigint')]
+  const offset = placeholders.add(page.offset, 'bigint')
   return {
     clause: ` limit ${limit} offset ${offset}`,
-    pagination: `',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":'`,
-    total: (count) => `case when count(*) < ${limit} and (count(*) > 0 or ${offset} = 0) then ${offset} + count(*) else (${count}) end`
+    pagination: `',"pagination":{"limit":${shownLimit},"offset":', ${offset}, ',"total":'`,
+    // Past the end no row says how many there are before.
+    total: (count) => `case when count(*) > 0 and count(*) < ${limit} then ${offset} + count(*) else (${count}) end`
   }
 }
 

@@ -35,7 +35,7 @@ export function compileListing (query: Query, table: Table, pointer: string, con
 
 /** `{"data":[...],"pagination":{...}}` of the rows that match. */
 export function writePage (parts: ReadParts, page: Page, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  const { clause, pagination, total } = writePagination(page, literal, placeholders)
+  const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
   const rows = rowsOf(parts, clause, placeholders, on)
   const counted = placeholders.alias()
   const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, placeholders, on))}`

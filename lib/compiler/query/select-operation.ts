@@ -18,7 +18,7 @@ export function compileSelect ({ query, table, pointer, context, selection, acce
   const switches = [...accessSwitches, ...filters.switches]
   const variants = one
     ? compileVariants(context.origin, switches, (placeholders, on) => writeRecord(unique ? { ...parts, order: () => '' } : parts, unique, placeholders, on))
-    : compileVariants(context.origin, switches, (placeholders, on, literal) => writePage(parts, page, literal, placeholders, on), page.literal)
+    : compileVariants(context.origin, [...switches, page.starts], (placeholders, on, literal) => writePage(parts, page, literal, placeholders, on), page.literal)
   const answer = one ? 'record' : 'page'
   return {
     answer,
