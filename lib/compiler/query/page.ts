@@ -14,8 +14,9 @@ import type { Binder, Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
 
 /**
- * Page sizes that have a statement of their own. PostgreSQL plans a statement whose `limit` is a placeholder anew each time
- * (it cannot know how few rows are wanted), which costs as much as reading a page of them.
+ * Page sizes that have a statement of their own for the start of the list; the size that a list has by itself has one for
+ * other pages too. PostgreSQL plans a statement whose `limit` is a placeholder anew each time (it cannot know how few rows
+ * are wanted), which costs as much as reading a page of them. More of them would use up the names of a query (`maxVariants`).
  */
 const usualLimits = [10, 20, 25, 50, 100]
 
@@ -23,9 +24,9 @@ export interface Page {
   readonly limit: Binder
   readonly offset: Binder
   readonly references: readonly Reference[]
-  /** The limit that is written into the text, where it is a usual one. */
+  /** The limit that is written into the text, where the list has it by itself, or is read from its start with a usual one. */
   readonly literal: (scope: Scope) => number | undefined
-  /** The list is read from its start. */
+  /** The list is read from its start, with a limit that is written into the text. */
   readonly starts: Switch
 }
 
@@ -48,37 +49,37 @@ export function compilePage (query: Pick<Query, 'limit' | 'offset'>, pointer: st
   const offset = compileCount(query.offset, pointerTo(pointer, 'offset'), within)
   const readLimit = (scope: Scope): number => Math.min(given(scope, 'limit') ?? limit.read(scope) ?? defaultLimit, maxLimit)
   const readOffset = (scope: Scope): number => given(scope, 'offset') ?? offset.read(scope) ?? defaultOffset
-  const configured = typeof query.limit === 'number' ? query.limit : defaultLimit
-  const literals = new Set([...usualLimits, Math.min(configured, maxLimit)].filter((each) => each > 0))
+  const own = Math.min(typeof query.limit === 'number' ? query.limit : defaultLimit, maxLimit)
+  const literals = new Set([...usualLimits, own])
+  const starts = (scope: Scope): boolean => readOffset(scope) === 0 && literals.has(readLimit(scope))
   return {
     limit: readLimit,
     offset: readOffset,
     references: [...limit.references, ...offset.references],
     literal: (scope) => {
       const asked = readLimit(scope)
-      return literals.has(asked) ? asked : undefined
+      return asked === own || starts(scope) ? asked : undefined
     },
-    starts: (scope) => readOffset(scope) === 0
+    starts
   }
 }
 
 /** Writes the page: its limit as it is given or as a placeholder, and the offset where the page does not start the list. */
 export function writePagination (page: Page, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): PageSql {
-  const limit = literal ?? placeholders.add(page.limit, 'bigint')
-  const shownLimit = typeof limit === 'number' ? limit : `', ${limit}, '`
-  if (on.has(page.starts)) {
+  if (literal !== undefined && on.has(page.starts)) {
     return {
-      clause: ` limit ${limit}`,
-      pagination: `',"pagination":{"limit":${shownLimit},"offset":0,"total":'`,
-      total: (count) => `case when count(*) < ${limit} then count(*) else (${count}) end`
+      clause: ` limit ${literal}`,
+      pagination: `',"pagination":{"limit":${literal},"offset":0,"total":'`,
+      total: (count) => `case when count(*) < ${literal} then count(*) else (${count}) end`
     }
   }
+  const limit = literal ?? placeholders.add(page.limit, 'bigint')
   const offset = placeholders.add(page.offset, 'bigint')
   return {
     clause: ` limit ${limit} offset ${offset}`,
-    pagination: `',"pagination":{"limit":${shownLimit},"offset":', ${offset}, ',"total":'`,
+    pagination: `',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":'`,
     // Past the end no row says how many there are before.
-    total: (count) => `case when count(*) > 0 and count(*) < ${limit} then ${offset} + count(*) else (${count}) end`
+    total: (count) => `case when count(*) < ${limit} and (count(*) > 0 or ${offset} = 0) then ${offset} + count(*) else (${count}) end`
   }
 }
 

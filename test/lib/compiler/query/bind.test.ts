@@ -103,6 +103,17 @@ test('a variant has one text and one name, whatever the values; more than 64 run
   t.ok(name({ title: 'x' }), 'those that have one keep it')
 })
 
+test('whatever pages a caller asks for, each combination of three optional filters keeps a name', async t => {
+  const columns = ['title', 'views', 'slug']
+  const { bind } = compile({ table: 'articles', operation: 'select', limit: 7, filters: columns.map((column) => ({ column, operator: 'eq', value: `{{query.${column}}}`, optional: true })) })
+  const values: Record<string, unknown> = { title: 'x', views: 1, slug: 'y' }
+  for (let bits = 0; bits < 8; bits++) {
+    const filters = Object.fromEntries(columns.filter((_, index) => bits & 1 << index).map((column) => [column, values[column]]))
+    const unnamed = [0, 1, 7, 8, 10, 20, 25, 30, 50, 100, 300].flatMap((limit) => [0, 5, 20].filter((offset) => bind(scopeOf({ query: { ...filters, limit, offset } })).statement.name === undefined).map((offset) => [limit, offset]))
+    t.same(unnamed, [], Object.keys(filters).join())
+  }
+})
+
 test('the same request makes the same statement object', async t => {
   const { bind } = compile({ table: 'articles', operation: 'select', id: '{{params.id}}' })
   t.equal(bind(scopeOf()).statement, bind(scopeOf({ params: { id: '00000000-0000-4000-8000-000000000001' } })).statement)
