@@ -45,7 +45,8 @@ export class RouteTable<Value> {
     const segments = path.slice(1).split('/')
     const form = segments.map((segment) => segment.startsWith(':') ? '1' : '0').join('')
     const names = segments.filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1))
-    const key = keyOf(path, boundsOf(path), form) ?? ''
+    const key = keyOf(path, boundsOf(path), form)
+    if (key === null) throw new Error('a path longer than documents take was not refused')
     this.#entries.set(key, [...this.#entries.get(key) ?? [], { method, form, value, names }])
     // A text goes before a parameter, and the first segment decides before the second.
     if (!this.#forms.includes(form)) this.#forms = [...this.#forms, form].sort()
