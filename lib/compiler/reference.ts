@@ -2,6 +2,7 @@
 import type { Env } from '../config/environment.js'
 import type { FaultList } from '../config/faults.js'
 import { secretKeyForm, type PathNode } from './template-parser.js'
+import type { PartUses } from './secret-uses.js'
 import type { Reference, Scope, TemplateSource } from './types.js'
 import { randomUUID } from 'node:crypto'
 import { nearest } from '../config/faults.js'
@@ -28,6 +29,8 @@ export interface TemplateContext {
   readonly bounded?: boolean
   /** Where the value goes, if a secret must never go there: "a response". */
   readonly secretsRefusedIn?: string
+  /** Takes every secret that is resolved. Default: none are collected. */
+  readonly uses?: PartUses | undefined
 }
 
 /** The keys of the secrets that are read, each once. */
@@ -63,7 +66,14 @@ export function resolvePath (node: PathNode, pointer: string, context: TemplateC
     return undefined
   }
   const reference: Reference = Object.freeze({ source, path: Object.freeze(memberPath(source, node.path)) })
-  return checkMember(reference, node.text, pointer, context) ? reference : undefined
+  if (!checkMember(reference, node.text, pointer, context)) return undefined
+  if (context.uses !== undefined) collectUse(reference, context.uses)
+  return reference
+}
+
+function collectUse ({ source, path: [first, second] }: Reference, uses: PartUses): void {
+  if (source === 'secret') uses.name(String(first))
+  else if (source === 'tenant' && first !== 'id') uses.readSetting(second === undefined ? null : String(second))
 }
 
 /** A closure that reads the reference: own members only, undefined for whatever is not there. */

@@ -19,6 +19,7 @@ import { unique } from './query/table-use.js'
 import { compileCopies } from './copies.js'
 import { compileIntegrations, integrationKey, type CompiledIntegration } from './integrations.js'
 import { secretKeysOf } from './reference.js'
+import { PartUses } from './secret-uses.js'
 import { compileRequest } from './request.js'
 import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
@@ -91,7 +92,9 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const before = faults.faults.length
   checkRouteRules(route, pointer, faults)
   const params = pathParameters(route.path)
-  const queries = compileQueries(route, pointer, context, params)
+  const ofPart = context.secretUses?.of(pointer)
+  const uses = new PartUses(ofPart)
+  const queries = compileQueries(route, pointer, context, params, uses)
   if (faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
   const queryKeys = [...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])
   const values = {
@@ -101,7 +104,8 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     envNames: context.envNames,
     params: new Set(params),
     results: new Set([...queryKeys, ...(route.integrations ?? []).map(integrationKey)]),
-    bounded: context.origin === 'tenant'
+    bounded: context.origin === 'tenant',
+    uses
   } satisfies TemplateContext
   const started = compileRouteWorkflow(route, pointer, context, values)
   const request = compileRequest(route.request, `${pointer}/request`, faults, {
@@ -126,7 +130,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   checkCached(route, integrations, pointer, faults)
   const cache = compileCache(route, references, pointer, context, values)
   const resourceLimit = compileResourceLimit(route, pointer, values)
-  const webhook = compileWebhook(route, pointer, { ...values, overridableEnv: context.overridableEnv ?? none })
+  const webhook = compileWebhook(route, pointer, { ...values, overridableEnv: context.overridableEnv ?? none, uses: ofPart })
   const method = methodOf(route)
   if (faults.faults.length > before) return null
 
@@ -144,7 +148,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     queries: Object.freeze(queries),
     integrations: Object.freeze(integrations),
     workflow,
-    secrets: Object.freeze(secretKeysOf(references)),
+    secrets: Object.freeze([...new Set([...secretKeysOf(references), ...uses.keys])]),
     optionalSecrets: optionalIn(references),
     tenantScoped: queries.some((query) => query.tenantScoped) || workflow?.workflow.tenantScoped === true,
     reads: unique(queries.flatMap((query) => query.reads)),
@@ -159,7 +163,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
 }
 
 /** Table queries first, then document queries; each sees the results of those before it. */
-function compileQueries (route: Route, pointer: string, context: RouteContext, params: readonly string[]): CompiledQuery[] {
+function compileQueries (route: Route, pointer: string, context: RouteContext, params: readonly string[], uses: PartUses): CompiledQuery[] {
   const compiled: CompiledQuery[] = []
   const keys = new Set<string>()
   const templates: TemplateContext = {
@@ -168,7 +172,8 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     env: context.env,
     envNames: context.envNames,
     overridableEnv: context.overridableEnv ?? none,
-    params: new Set(params)
+    params: new Set(params),
+    uses
   }
   const withheld = withheldBy(route, context.catalogue, templates)
   const queryContext = (): QueryContext => ({

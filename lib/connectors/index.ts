@@ -3,6 +3,7 @@ import type { Env } from '../config/environment.js'
 import type { Credentials } from '../config/schema/credentials.js'
 import type { CustomIntegrations } from '../config/schema/custom-integrations.js'
 import type { TemplateContext } from '../compiler/reference.js'
+import type { SecretUses } from '../compiler/secret-uses.js'
 import type { CompiledConnector, ConnectorContext } from './connector.js'
 import type { ConnectorDefinition } from './definition.js'
 import type { CompiledCall, ConnectorSet, DeclaredCall } from './types.js'
@@ -29,6 +30,8 @@ export interface ConnectorsContext {
   readonly faults: FaultList
   /** The document was checked when it was saved: its connectors are compiled when they are called. Default: false. */
   readonly checked?: boolean
+  /** Collects the secrets that credentials and custom integrations read. Default: none are collected. */
+  readonly secretUses?: SecretUses | undefined
 }
 
 /** Those of the platform's document, which was checked. */
@@ -55,7 +58,7 @@ export function compileConnectors (document: ConnectorsDocument, context: Connec
   const entries = new Map<string, Entry>()
   const inside: ConnectorContext = { ...context, overridableEnv: context.overridableEnv ?? new Set(), bounded: context.origin === 'tenant' }
   for (const definition of builtIn) {
-    const entry = builtInEntry(definition, document.credentials, inside)
+    const entry = builtInEntry(definition, document.credentials, inside, context.secretUses)
     const names = [definition.name, ...definition.aliases ?? []]
     for (const name of names) entries.set(name, entry)
     const [first, second] = Object.keys(document.credentials ?? {}).filter((name) => names.includes(name))
@@ -69,7 +72,7 @@ export function compileConnectors (document: ConnectorsDocument, context: Connec
       context.faults.add(`${pointer}/name`, builtIn.includes(known.definition) ? `"${definition.name}" is a built-in connector: choose another name` : `two connectors have the name "${definition.name}"`)
       continue
     }
-    const entry = { definition, compiled: once(() => customConnector(definition, pointer, inside)), missing: null }
+    const entry = { definition, compiled: once(() => customConnector(definition, pointer, { ...inside, uses: context.secretUses?.of(pointer) })), missing: null }
     entries.set(definition.name, entry)
     if (context.checked !== true) for (const name of Object.keys(definition.actions)) entry.compiled().action(name)
   }
@@ -98,17 +101,19 @@ function callOf (entries: ReadonlyMap<string, Entry>, declared: DeclaredCall, po
     faults.add(`${pointer}/${typeMember}`, missing)
     return null
   }
+  for (const name of [definition.name, ...definition.aliases ?? []]) context.uses?.call(name)
   const connector = entry.compiled()
   const action = connector.action(declared.action)
   return action === null ? null : compileCall(connector, action, declared, pointer, context)
 }
 
-function builtInEntry (definition: ConnectorDefinition, credentials: Credentials | undefined, context: ConnectorContext): Entry {
+function builtInEntry (definition: ConnectorDefinition, credentials: Credentials | undefined, context: ConnectorContext, secretUses: SecretUses | undefined): Entry {
   const names = [definition.name, ...definition.aliases ?? []]
   const [name, declared] = Object.entries(credentials ?? {}).find(([member]) => names.includes(member)) ?? [definition.name, undefined]
+  const pointer = pointerTo('/credentials', name)
   return {
     definition,
-    compiled: once(() => builtInConnector(definition, declared ?? {}, pointerTo('/credentials', name), context)),
+    compiled: once(() => builtInConnector(definition, declared ?? {}, pointer, { ...context, uses: secretUses?.of(pointer) })),
     missing: definition.secrets !== undefined && declared === undefined ? `the connector needs \`credentials.${definition.name}\`` : null
   }
 }

@@ -8,6 +8,7 @@ import type { Pace } from '../pace.js'
 import type { TakenRoute, TenantDocumentContext } from './context.js'
 import type { TenantDocument, TenantRateLimit } from './schema.js'
 import { methodOf } from '../compiler/route-parts.js'
+import { SecretUses } from '../compiler/secret-uses.js'
 import { tenantWebhookSources } from '../compiler/outbound-webhook.js'
 import { compileRoute } from '../compiler/route.js'
 import { FaultList, nearest, pointerTo } from '../config/faults.js'
@@ -29,7 +30,7 @@ import { conflictOf } from './conflicts.js'
 import { connectorsOf, routeContextOf } from './context.js'
 import { compose, readingOf, readSections } from './read.js'
 import { TenantRoute } from './schema.js'
-import { collectSecrets } from './texts.js'
+import { secretParts } from './secret-parts.js'
 
 // Of a path: making the router of hundreds of routes takes their product.
 const maxSegments = 32
@@ -39,8 +40,10 @@ const maxSuggestions = 5 // for endpoints that are none: each is a look at every
 export interface CheckedTenantDocument {
   /** With its defaults, frozen. */
   readonly document: TenantDocument
-  /** The keys that it names as `{{secret:KEY}}`, sorted. */
+  /** The keys that it names as secrets, sorted. */
   readonly secrets: readonly string[]
+  /** JSON Pointers of the parts that decide what happens with a secret. */
+  readonly secretParts: readonly string[]
 }
 
 /**
@@ -67,7 +70,9 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
   checkRoutes(routes, { faults, jwt: true, providers: context.authProviders ?? [], off: builtInGroups })
   for (const { pointer, value: { path } } of routes) checkPath(path, `${pointer}/path`, faults)
   if (pace.due()) await pace.rest()
-  const compileContext = { ...routeContextOf(document ?? {}, context), connectors: document === undefined ? unknownConnectors : connectorsOf(document, context, faults), faults }
+  const secretUses = new SecretUses()
+  const connectors = document === undefined ? unknownConnectors : connectorsOf(document, context, faults, secretUses)
+  const compileContext = { ...routeContextOf(document ?? {}, context), connectors, faults, secretUses }
   if (pace.due()) await pace.rest()
   const workflowSet = await compileWorkflows(workflows, compileContext, pace)
   const routeContext = { ...compileContext, workflows: workflowSet }
@@ -82,20 +87,7 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
   if (document === undefined) throw new Error('a section of the document is missing without a fault')
 
   refuseConflicts(routes, context.taken)
-  const secrets = new Set<string>()
-  if (pace.due()) await pace.rest()
-  collectSecrets(document.credentials, secrets)
-  collectSecrets(document.customIntegrations, secrets)
-  collectSecrets(document.webhooks, secrets)
-  for (const texts of document.workflows) {
-    collectSecrets(texts, secrets)
-    if (pace.due()) await pace.rest()
-  }
-  for (const { request: _rules, ...texts } of document.routes) {
-    collectSecrets(texts, secrets)
-    if (pace.due()) await pace.rest()
-  }
-  return { document, secrets: Object.freeze([...secrets].sort()) }
+  return { document, secrets: Object.freeze(secretUses.named), secretParts: Object.freeze(secretParts(document, secretUses)) }
 }
 
 async function compileWorkflows (workflows: readonly Entry<Workflow>[], context: WorkflowContext, pace: Pace): Promise<WorkflowSet> {

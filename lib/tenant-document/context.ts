@@ -1,5 +1,6 @@
 /** What a tenant's document is checked and compiled against. */
 import type { RouteContext } from '../compiler/route.js'
+import type { SecretUses } from '../compiler/secret-uses.js'
 import type { Env } from '../config/environment.js'
 import type { Pagination } from '../config/schema/pagination.js'
 import type { Tenancy } from '../config/schema/tenancy.js'
@@ -61,13 +62,14 @@ export function routeContextOf (document: Pick<TenantDocument, 'cache' | 'creden
 }
 
 /** What a tenant's document can call: with its own credentials, whatever the platform's are. Faults go to the list; without one the document was checked. */
-export function connectorsOf (document: Pick<TenantDocument, 'credentials' | 'customIntegrations'>, { env, tenancy }: Pick<TenantDocumentContext, 'env' | 'tenancy'>, faults?: FaultList): ConnectorSet {
+export function connectorsOf (document: Pick<TenantDocument, 'credentials' | 'customIntegrations'>, { env, tenancy }: Pick<TenantDocumentContext, 'env' | 'tenancy'>, faults?: FaultList, secretUses?: SecretUses): ConnectorSet {
   return compileConnectors(document, {
     origin: 'tenant',
     env: visibleEnv(env, tenancy),
     envNames: new Set(tenancy.env),
     faults: faults ?? new FaultList(),
-    checked: faults === undefined
+    checked: faults === undefined,
+    ...secretUses !== undefined && { secretUses }
   })
 }
 

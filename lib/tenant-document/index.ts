@@ -2,4 +2,5 @@
 export { checkTenantDocument, type CheckedTenantDocument } from './check.js'
 export { connectorsOf, routeContextOf, type TakenRoute, type TenantDocumentContext } from './context.js'
 export { readTenantDocument } from './read.js'
+export { keepsParts } from './secret-parts.js'
 export type { TenantDocument } from './schema.js'

@@ -14,6 +14,7 @@ import { unique } from '../compiler/query/table-use.js'
 import { checkQueryTexts } from '../compiler/query/texts.js'
 import { withheldBy } from '../compiler/query/withheld.js'
 import { secretKeysOf } from '../compiler/reference.js'
+import { PartUses } from '../compiler/secret-uses.js'
 import { compileTemplate } from '../compiler/template.js'
 import { hasTemplate } from '../compiler/template-parser.js'
 import { FaultList } from '../config/faults.js'
@@ -41,7 +42,8 @@ const nowhere: Surroundings = Object.freeze({ sources: null })
 function compileParts (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings): CompiledWorkflow | null {
   const { faults, origin } = context
   const before = faults.faults.length
-  const compilation = compilationOf(definition, pointer, context, around, compileQuery, false)
+  const uses = new PartUses(context.secretUses?.of(pointer))
+  const compilation = compilationOf(definition, pointer, context, around, { compileQuery, anyKind: false, uses })
   if (compilation === null) return null
   const steps = compileInOrder(compilation.flow.order, new Set(), compilation)
   if (compilation.references.some(({ source, path }) => source === 'headers' && path.length === 0)) {
@@ -61,7 +63,7 @@ function compileParts (definition: WorkflowDefinition, pointer: string, context:
     readSteps: readStepsOf(references, flow.ids),
     sources: readSourcesOf(references, around.sources !== null && queries.some(({ answer }) => answer === 'page')),
     references: Object.freeze(references),
-    secrets: Object.freeze(secretKeysOf(references)),
+    secrets: Object.freeze([...new Set([...secretKeysOf(references), ...uses.keys])]),
     tenantScoped: queries.some((query) => query.tenantScoped),
     calls: all.some(({ kind }) => kind === 'integration'),
     timed: all.some(({ timeoutMs }) => timeoutMs !== null),
@@ -79,23 +81,23 @@ export function checkWorkflow (definition: WorkflowDefinition, pointer: string, 
     checkQueryTexts(query, at, queryContext)
     return null
   }
-  const compilation = compilationOf(definition, pointer, context, around, checkQuery, context.stepKinds === undefined)
+  const compilation = compilationOf(definition, pointer, context, around, { compileQuery: checkQuery, anyKind: context.stepKinds === undefined, uses: new PartUses() })
   if (compilation === null) return
   compileInOrder(compilation.flow.order, new Set(), compilation)
   compileCallback(definition.webhookOnComplete, `${pointer}/webhookOnComplete`, compilation)
 }
 
-function compilationOf (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings, compile: CompileStepQuery, anyKind: boolean): Compilation | null {
+function compilationOf (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings, { compileQuery, anyKind, uses }: Pick<Compilation, 'compileQuery' | 'anyKind'> & { readonly uses: PartUses }): Compilation | null {
   const flow = flowOf(definition.steps, `${pointer}/steps`, context.faults)
   if (flow === null) return null
-  const templates = templatesOf(context, around)
+  const templates = templatesOf(context, around, uses)
   const { catalogue, pagination, sharedTables, origin } = context
   return {
     context,
     flow,
     templates,
     query: { catalogue, pagination, sharedTables, origin, excludeFields: [], withheld: withheldOf(definition, context, templates) },
-    compileQuery: compile,
+    compileQuery,
     anyKind,
     references: [],
     queries: [] satisfies CompiledQuery[]

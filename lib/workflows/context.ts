@@ -3,6 +3,7 @@ import type { FaultList } from '../config/faults.js'
 import type { Env } from '../config/environment.js'
 import type { Pagination } from '../config/schema/pagination.js'
 import type { TemplateContext } from '../compiler/reference.js'
+import type { PartUses, SecretUses } from '../compiler/secret-uses.js'
 import type { Reference, TemplateSource } from '../compiler/types.js'
 import type { ConnectorSet } from '../connectors/types.js'
 import type { Catalogue } from '../database/catalogue.js'
@@ -28,6 +29,8 @@ export interface WorkflowContext {
   readonly connectors?: ConnectorSet | undefined
   /** Kinds of steps that other parts run. Default: none. */
   readonly stepKinds?: StepKinds | undefined
+  /** Collects the secrets that each part of the document can read. Default: none are collected. */
+  readonly secretUses?: SecretUses | undefined
 }
 
 /** Where a workflow stands. */
@@ -46,7 +49,7 @@ export function sourcesOf ({ sources }: Surroundings): ReadonlySet<TemplateSourc
   return new Set([...[...sources].filter((source) => source !== 'results'), 'input'])
 }
 
-export function templatesOf (context: WorkflowContext, around: Surroundings): TemplateContext {
+export function templatesOf (context: WorkflowContext, around: Surroundings, uses: PartUses): TemplateContext {
   const { faults, env, envNames, overridableEnv, origin } = context
   return {
     faults,
@@ -55,7 +58,8 @@ export function templatesOf (context: WorkflowContext, around: Surroundings): Te
     envNames,
     ...overridableEnv !== undefined && { overridableEnv },
     ...around.params !== undefined && { params: around.params },
-    bounded: origin === 'tenant'
+    bounded: origin === 'tenant',
+    uses
   }
 }
 

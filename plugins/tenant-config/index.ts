@@ -4,6 +4,7 @@
  * them. Needs the plugins database, auth, tenancy and rate-limit; secrets where documents name some, cache where answers are kept.
  */
 import type {} from '../integrations/index.js'
+import type {} from '../secrets/index.js'
 import type {} from '../workflows/index.js'
 import type {} from '../webhooks/index.js'
 import type { FastifyInstance } from 'fastify'
@@ -68,7 +69,7 @@ export async function tenantConfig (app: FastifyInstance, { tenancy, pagination,
   await app.register(async (own) => {
     own.addHook('onRoute', ({ routePath, config }) => { if (routePath === '/*') limitStatuses = config?.limitStatuses ?? [] })
     await own.register(conventions)
-    tenantConfigRoutes(own, createConfigService(store, () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers, sendsWebhooks: app.hasDecorator('webhooks') }), (tenant) => loaded.settled(tenant)))
+    tenantConfigRoutes(own, createConfigService(store, () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers, sendsWebhooks: app.hasDecorator('webhooks') }), (tenant) => loaded.settled(tenant), async (tenant) => app.hasDecorator('secrets') ? await app.secrets.values(tenant) : new Map()))
     await serveTenantRoutes(own, { loaded, dashboardPermission: tenancy.dashboardPermission, appUrl: setting(env, 'APP_URL') })
   })
 }

@@ -29,7 +29,7 @@ const Saved = Type.Object({
   success: Type.Boolean(),
   message: Type.String(),
   version: Type.Integer({ description: 'That of the saved document; after a dry run the one in force.' }),
-  secretsDetected: Type.Array(Type.String(), { description: 'The keys that the document names as `{{secret:KEY}}`.' })
+  secretsDetected: Type.Array(Type.String(), { description: 'The keys of the secrets that the document reads, in templates and in expressions.' })
 })
 
 const Page = Type.Object(pageQuery('Versions', 1_000_000), { additionalProperties: false })
@@ -60,7 +60,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     schema: { tags, summary: "Save the tenant's document; it serves at once", querystring: SaveQuery, headers: IfMatch, body: Document, response: { 200: Saved, ...errorResponses(...refusals, 409, 413, 415) } }
   }, async (request, reply) => {
     const { dryRun = false } = request.query
-    const { version, secretsDetected } = await service.save({
+    const { version, secretsDetected, secretsMissing } = await service.save({
       tenant: tenantOf(request),
       document: request.body,
       actor: actorOf(request),
@@ -69,7 +69,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
       usesSecrets: () => holds(request, 'secrets:write')
     })
     if (!dryRun) reply.header('etag', `"${version}"`)
-    return { success: true, message: messageOf(dryRun, secretsDetected), version, secretsDetected }
+    return { success: true, message: messageOf(dryRun, secretsMissing), version, secretsDetected }
   })
 
   app.get<{ Querystring: Static<typeof Page> }>('/tenant/config/versions', {
@@ -82,7 +82,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
   })
 }
 
-function messageOf (dryRun: boolean, secrets: readonly string[]): string {
+function messageOf (dryRun: boolean, missing: readonly string[]): string {
   const done = dryRun ? 'The configuration is valid; nothing was saved' : 'Configuration saved'
-  return secrets.length === 0 ? done : `${done}. Store the secrets that it names with POST /tenant/secrets: ${secrets.join(', ')}`
+  return missing.length === 0 ? done : `${done}. Store the secrets that are missing with POST /tenant/secrets: ${missing.join(', ')}`
 }

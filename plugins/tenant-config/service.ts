@@ -5,9 +5,10 @@ import type { ConfigStore, SavedDocument, Version } from './store.js'
 import type { Precondition } from './if-match.js'
 import { ConfigError } from '../../lib/config/index.js'
 import { failure } from '../../lib/errors.js'
-import { checkTenantDocument } from '../../lib/tenant-document/index.js'
+import { checkTenantDocument, keepsParts } from '../../lib/tenant-document/index.js'
 
 const maxDetails = 100
+const maxPointers = 5 // in a message
 
 export interface Save {
   readonly tenant: string
@@ -17,15 +18,17 @@ export interface Save {
   readonly versions: Precondition | undefined
   /** Check only. */
   readonly dryRun: boolean
-  /** The caller may use secrets. Without it the parts that name one are those of the document in force. */
+  /** Whether the caller may use secrets. Other callers must leave the parts that read a secret as they are. */
   readonly usesSecrets: () => boolean | Promise<boolean>
 }
 
 export interface Saved {
   /** That of the document; after a dry run the one in force. */
   readonly version: number
-  /** Keys that the document names as `{{secret:KEY}}`. */
+  /** Keys that the document names as secrets. */
   readonly secretsDetected: readonly string[]
+  /** Those of them that have no value. */
+  readonly secretsMissing: readonly string[]
 }
 
 export interface ConfigService {
@@ -41,8 +44,9 @@ const nothing: SavedDocument = Object.freeze({ version: 0, document: Object.free
 /**
  * @param context what a document is checked against at this moment
  * @param settled resolves when what was saved serves on this instance
+ * @param secretsOf the tenant's secrets; those that have expired are null
  */
-export function createConfigService (store: ConfigStore, context: () => TenantDocumentContext, settled: (tenant: string) => Promise<void>): ConfigService {
+export function createConfigService (store: ConfigStore, context: () => TenantDocumentContext, settled: (tenant: string) => Promise<void>, secretsOf: (tenant: string) => Promise<ReadonlyMap<string, string | null>>): ConfigService {
   return {
     async read (tenant, version) {
       const saved = await store.read(tenant, version)
@@ -56,7 +60,7 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
       const guard = (version: number) => {
         if (versions !== undefined && !isMet(versions, version)) throw failure('versionConflict', { extras: { version } })
       }
-      /** What was found to be left as it is, is so in no other document. */
+      /** The parts that read secrets were compared with the document before, and with no other. */
       const guardSame = (version: number) => {
         guard(version)
         if (version !== before.version) throw failure('versionConflict', { extras: { version } })
@@ -64,12 +68,17 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
       // Before the work of the check; and under the lock once more, which alone counts.
       const before = await store.read(tenant) ?? nothing
       guard(before.version)
-      const { secrets } = await checkTenantDocument(document, context()).catch(refuse)
-      const leftSecrets = await refuseSecrets(document, before, usesSecrets)
-      if (dryRun) return { version: before.version, secretsDetected: secrets }
-      const version = await store.save({ tenant, document: JSON.stringify(document), actor, guard: leftSecrets ? guardSame : guard })
+      const { secrets, secretParts } = await checkTenantDocument(document, context()).catch(refuse)
+      const mayUseSecrets = secretParts.length === 0 || await usesSecrets()
+      if (!mayUseSecrets && !keepsParts(secretParts, document, before.document)) {
+        throw failure('forbidden', { message: `To add or change ${listed(secretParts)} you need the permission secrets:write too: a secret is used there` })
+      }
+      const stored = secrets.length === 0 ? undefined : await secretsOf(tenant)
+      const found = { secretsDetected: secrets, secretsMissing: secrets.filter((key) => typeof stored?.get(key) !== 'string') }
+      if (dryRun) return { version: before.version, ...found }
+      const version = await store.save({ tenant, document: JSON.stringify(document), secrets, actor, guard: mayUseSecrets ? guard : guardSame })
       await settled(tenant)
-      return { version, secretsDetected: secrets }
+      return { version, ...found }
     }
   }
 }
@@ -79,25 +88,8 @@ function isMet (versions: Precondition, version: number): boolean {
   return versions === '*' ? version > 0 : versions.includes(version)
 }
 
-/**
- * A route can write a secret where its caller reads it, and credentials can send it to another address: whoever may not
- * use secrets leaves all that names one as it is. Whether that is why the document may be saved.
- */
-async function refuseSecrets (document: unknown, before: SavedDocument, usesSecrets: Save['usesSecrets']): Promise<boolean> {
-  const parts = partsWithSecrets(document)
-  if (parts.length === 0 || await usesSecrets()) return false
-  const known = new Set(partsWithSecrets(before.document))
-  if (parts.every((part) => known.has(part))) return true
-  throw failure('forbidden', { message: 'What names a secret in a configuration is written or changed by who holds the permission secrets:write too' })
-}
-
-/** The routes, workflows, credentials, custom integrations and webhooks that may name a secret, as JSON; of a text that is escaped and has quotes in it, no pattern tells for certain. */
-function partsWithSecrets (document: unknown): string[] {
-  const { routes, workflows, credentials, customIntegrations, webhooks }: { routes?: unknown, workflows?: unknown, credentials?: unknown, customIntegrations?: unknown, webhooks?: unknown } = Object(document)
-  const parts = [routes, workflows, customIntegrations, webhooks].flatMap((list: unknown) => Array.isArray(list) ? list : []).map((part: unknown) => JSON.stringify(part))
-  // A secret stands for the setting of its name in credentials, and connectors with OAuth 2.0 keep tokens as secrets that nothing names.
-  const own = Object.entries(Object(credentials)).map((part) => JSON.stringify(part)).filter((text) => /\{\{|\$\{/.test(text))
-  return [...parts.filter((text) => (text.includes('{{') && text.includes('secret')) || text.includes('"oauth2"')), ...own]
+function listed (pointers: readonly string[]): string {
+  return pointers.slice(0, maxPointers).join(', ') + (pointers.length > maxPointers ? ', ...' : '')
 }
 
 /** The faults of a document as a caller sees those of a body. */

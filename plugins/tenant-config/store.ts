@@ -7,6 +7,7 @@ import { writeAudit, type Actor } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 
 const keptVersions = 100 // of a tenant; the oldest leave
+const maxAudited = 100 // keys of secrets in one entry of the audit log
 const keptBytes = 10_485_760 // of them, as PostgreSQL stores them
 
 /** A saved document. */
@@ -28,6 +29,8 @@ export interface Saving {
   readonly tenant: string
   /** JSON text. */
   readonly document: string
+  /** The keys of secrets that it reads, for the audit. */
+  readonly secrets: readonly string[]
   readonly actor: Actor
   /** Throws where the version in force must not be replaced. */
   readonly guard: (version: number) => void
@@ -60,7 +63,7 @@ export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTable
       return { data, total }
     },
 
-    save: ({ tenant, document, actor, guard }) => events.change({ topic: 'config', tenant }, async (transaction) => {
+    save: ({ tenant, document, secrets, actor, guard }) => events.change({ topic: 'config', tenant }, async (transaction) => {
       const current = await lockVersion(transaction, tenant)
       guard(current)
       const version = current + 1
@@ -71,7 +74,7 @@ export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTable
             select version, row_number() over newest as place, sum(pg_column_size(document)) over newest as bytes
             from tenantry.tenant_configs where tenant_id = ${tenant} window newest as (order by version desc)
           ) kept where place > ${keptVersions} or bytes > ${keptBytes})`.execute(transaction)
-      await writeAudit(transaction, { tenant, action: 'config.save', actor, details: { version }, at: new Date() })
+      await writeAudit(transaction, { tenant, action: 'config.save', actor, details: { version, ...secrets.length > 0 && { secrets: secrets.slice(0, maxAudited) } }, at: new Date() })
       return version
     })
   }

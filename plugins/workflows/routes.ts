@@ -104,7 +104,7 @@ export async function workflowRoutes (app: FastifyInstance): Promise<void> {
     schema: {
       tags,
       summary: 'Run a workflow whose steps are sent',
-      description: "The steps are those that the tenant's own document could have, and use its connectors. Whoever names secrets in them needs the permission `secrets:write` too.",
+      description: "The steps are those that the tenant's own document could have, and use its connectors. Steps that read a secret, in a template or in an expression, need the permission `secrets:write` too.",
       body: InlineBody,
       response: { 200: Completed, 202: Queued, ...errorResponses(...runRefusals) }
     }
@@ -112,7 +112,7 @@ export async function workflowRoutes (app: FastifyInstance): Promise<void> {
     const tenant = tenantOf(request)
     const { input, async: isAsync = true } = request.body
     const workflow = await readInline(request.body, (definition, faults) => documents.own(tenant, definition, '/body', faults))
-    if (workflow.secrets.length > 0 && !await holds(request, 'secrets:write')) throw failure('forbidden', { message: 'Steps that name a secret are run by who holds the permission secrets:write too' })
+    if (workflow.secrets.length > 0 && !await holds(request, 'secrets:write')) throw failure('forbidden', { message: 'To run steps that read a secret you need the permission secrets:write too' })
     return await run(workflow, input, isAsync, request, reply)
   })
 

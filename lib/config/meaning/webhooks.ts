@@ -1,11 +1,12 @@
 /** What webhooks mean: names; of those that send addresses and the templates in them; what those that receive do. Their routes are judged as routes. */
 import type { FaultList } from '../faults.js'
 import type { TemplateContext } from '../../compiler/reference.js'
+import type { SecretUses } from '../../compiler/secret-uses.js'
 import type { InboundWebhook, Webhook } from '../schema/webhook.js'
 import { compileOutboundWebhook } from '../../compiler/outbound-webhook.js'
 
 /** Names are those of the log of deliveries. `sent`: whether the plugin that sends them is on. */
-export function checkWebhooks (webhooks: readonly Webhook[], context: TemplateContext, { origin, sent }: { origin: 'platform' | 'tenant', sent: boolean }): void {
+export function checkWebhooks (webhooks: readonly Webhook[], context: TemplateContext & { readonly secretUses?: SecretUses | undefined }, { origin, sent }: { origin: 'platform' | 'tenant', sent: boolean }): void {
   const known = new Map<string, string>()
   for (const [index, webhook] of webhooks.entries()) {
     const pointer = `/webhooks/${index}`
@@ -14,7 +15,7 @@ export function checkWebhooks (webhooks: readonly Webhook[], context: TemplateCo
       checkInbound(webhook, pointer, context.faults)
       continue
     }
-    compileOutboundWebhook(webhook, pointer, context, origin)
+    compileOutboundWebhook(webhook, pointer, { ...context, uses: context.secretUses?.of(pointer) }, origin)
     if (!sent) context.faults.add(pointer, 'this server sends no webhooks')
   }
 }

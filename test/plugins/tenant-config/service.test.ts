@@ -16,7 +16,7 @@ test('of two saves at a time, what names a secret was compared with the document
       return 3
     }
   }
-  const service = createConfigService(store, () => context, async () => {})
+  const service = createConfigService(store, () => context, async () => {}, async () => new Map())
   const save = (document: unknown, maySecrets: boolean) => service.save({ tenant: 'acme', document, actor: noActor, versions: undefined, dryRun: false, usesSecrets: () => maySecrets })
   await t.rejects(save({ credentials }, false), { code: 'TENANTRY_VERSION_CONFLICT' })
   t.equal((await save({ credentials }, true)).version, 3, 'an administrator')

@@ -1,0 +1,67 @@
+/** The secrets that each part of a document can read, collected where paths are resolved while the document is compiled. */
+
+/** What one part reads. A part is a route, a workflow, a webhook, a custom integration, or the credentials of one connector. */
+export class PartUses {
+  /** Keys that the part names as `secret`. */
+  readonly named = new Set<string>()
+  /** Settings that a secret of the same name replaces. */
+  readonly replaced = new Set<string>()
+  /** Connectors that the part calls, by each of their names. */
+  readonly connectors = new Set<string>()
+  /** Members of `tenant.config` that the part reads; null for the whole. */
+  readonly settings = new Set<string | null>()
+  readonly #parent: PartUses | undefined
+
+  /** Whatever this one takes, `parent` takes too. */
+  constructor (parent?: PartUses) {
+    this.#parent = parent
+  }
+
+  /** Named or replaced. */
+  get keys (): string[] {
+    return [...new Set([...this.named, ...this.replaced])]
+  }
+
+  name (key: string): void {
+    this.named.add(key)
+    this.#parent?.name(key)
+  }
+
+  replace (setting: string): void {
+    this.replaced.add(setting)
+    this.#parent?.replace(setting)
+  }
+
+  call (connector: string): void {
+    this.connectors.add(connector)
+    this.#parent?.call(connector)
+  }
+
+  readSetting (name: string | null): void {
+    this.settings.add(name)
+    this.#parent?.readSetting(name)
+  }
+}
+
+/** The uses of a whole document. */
+export class SecretUses {
+  readonly #parts = new Map<string, PartUses>()
+
+  /** The part that a JSON Pointer leads into: its first two members, such as `/routes/3`. */
+  of (pointer: string): PartUses {
+    const part = pointer.split('/', 3).join('/')
+    let uses = this.#parts.get(part)
+    if (uses === undefined) this.#parts.set(part, uses = new PartUses())
+    return uses
+  }
+
+  /** Keys that the document names as `secret`, sorted. */
+  get named (): string[] {
+    return [...new Set([...this.#parts.values()].flatMap(({ named }) => [...named]))].sort()
+  }
+
+  /** The parts that can read a secret, by their pointers. */
+  get parts (): ReadonlyMap<string, PartUses> {
+    return new Map([...this.#parts].filter(([, { keys }]) => keys.length > 0))
+  }
+}

@@ -1,0 +1,49 @@
+/** The parts of a tenant's document that only a caller who may use secrets can change. */
+import type { SecretUses } from '../compiler/secret-uses.js'
+import type { TenantDocument } from './schema.js'
+import { pointerTo } from '../config/faults.js'
+import { isRecord } from '../plain-value.js'
+
+/**
+ * JSON Pointers of the parts that read a secret, and of what these parts depend on: the connectors that they call could
+ * send the secret to another address, and so could the settings that they read.
+ */
+export function secretParts ({ credentials = {}, customIntegrations = [] }: TenantDocument, uses: SecretUses): string[] {
+  const pointers = new Set<string>()
+  const called = new Set<string>()
+  for (const [pointer, { connectors, settings }] of uses.parts) {
+    pointers.add(pointer)
+    for (const connector of connectors) called.add(connector)
+    for (const name of settings) pointers.add(name === null ? '/settings' : pointerTo('/settings', name))
+  }
+  for (const name of Object.keys(credentials)) if (called.has(name)) pointers.add(pointerTo('/credentials', name))
+  for (const [index, { name, auth }] of customIntegrations.entries()) {
+    // Tokens of OAuth 2.0 are kept as secrets, which the definition need not name.
+    if (called.has(name) || auth?.type === 'oauth2') pointers.add(pointerTo('/customIntegrations', index))
+  }
+  return [...pointers]
+}
+
+/** Whether each of the parts stands in the document before as it stands in this one. */
+export function keepsParts (pointers: readonly string[], document: unknown, before: unknown): boolean {
+  const known = new Map<string, ReadonlySet<string>>()
+  const listed = (section: string): ReadonlySet<string> => {
+    const list = member(before, section)
+    const texts = known.get(section) ?? new Set(Array.isArray(list) ? list.map((item: unknown) => JSON.stringify(item)) : [])
+    known.set(section, texts)
+    return texts
+  }
+  return pointers.every((pointer) => {
+    const [section = '', name] = pointer.split('/').slice(1).map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+    const members = member(document, section)
+    if (name === undefined) return JSON.stringify(members) === JSON.stringify(member(before, section))
+    const text = JSON.stringify(member(members, name))
+    return Array.isArray(members) ? listed(section).has(text) : text === JSON.stringify(member(member(before, section), name))
+  })
+}
+
+function member (value: unknown, name: string): unknown {
+  const list: readonly unknown[] | null = Array.isArray(value) ? value : null
+  if (list !== null) return list[Number(name)]
+  return isRecord(value) && Object.hasOwn(value, name) ? value[name] : undefined
+}
