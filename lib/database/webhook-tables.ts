@@ -26,6 +26,8 @@ export interface WebhookDeliveriesTable {
   id: Generated<string>
   /** Whose webhook it is; empty for the platform's. */
   tenant_id: string
+  /** The tenant of the event where the webhook is the platform's, so that tenants take turns; else empty. */
+  source: Generated<string>
   /** The place of the event. */
   event: string
   type: string

@@ -15,8 +15,9 @@ import { fanOut } from './fan-out.js'
 import { finish, handBack, nextDue, takeDue, type Attempt } from './store.js'
 
 const maxInAll = 64 // attempts at a time
-const maxOfOwner = 8 // of one tenant, or of the platform
-const maxEach = 4 // that one look takes of an owner
+const maxOfPlatform = 16 // of the platform's webhooks
+const maxOfLine = 8 // of a tenant's webhooks, and of the platform's for the events of one tenant
+const maxEach = 4 // that one look takes of a line
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
 const busyPauseMs = 50 // while another process makes deliveries,
 const blockedPauseMs = 250 // and while what is due has no place; the end of an attempt wakes it sooner
@@ -39,6 +40,9 @@ export interface Dispatcher {
   stop (deadline: number): Promise<void>
 }
 
+/** Attempts under way, by line. */
+type Counts = Map<string, number>
+
 interface Running {
   readonly attempt: Attempt
   readonly done: Promise<void>
@@ -47,7 +51,8 @@ interface Running {
 export function createDispatcher ({ db, hearers, send, log, now }: DispatcherParts): Dispatcher {
   const holder = randomUUID()
   const running = new Map<string, Running>()
-  const ofOwner = new Map<string, number>()
+  const ofTenant: Counts = new Map()
+  const ofSource: Counts = new Map()
   const draining = new AbortController()
   const ending = new AbortController()
   // Each attempt listens.
@@ -60,13 +65,16 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
   // Side by side: very many events of one tenant keep no delivery waiting.
   const fanning = createPoller({ look: makeDeliveries, ...polled })
   const taking = createPoller({ look: takeDeliveries, ...polled })
-  let turn = ''
+  let tenantTurn = ''
+  let sourceTurn = ''
   let fanTurn = ''
 
   async function makeDeliveries (): Promise<number> {
     const { outcome, from, refused } = await fanOut(db, hearers, fanTurn, new Date(now()))
     fanTurn = from
-    for (const [tenant, deliveries] of refused) log.warn({ tenant, deliveries }, 'webhooks were not sent: too many deliveries wait already')
+    for (const { owner, source, deliveries } of refused) {
+      log.warn({ tenant: owner === '' ? source : owner, ofPlatform: owner === '', deliveries }, 'webhooks were not sent: too many deliveries of the tenant wait already')
+    }
     if (outcome === 'more') taking.wake()
     return outcome === 'busy' ? busyPauseMs : outcome === 'done' ? idlePauseMs : 0
   }
@@ -78,28 +86,30 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
     return await take() ? 0 : blockedPauseMs
   }
 
-  /** False where there is no place, or nothing that could be taken. */
+  /** False where there is no room, or nothing that could be taken. */
   async function take (): Promise<boolean> {
     const room = maxInAll - running.size
     if (room === 0 || draining.signal.aborted) return false
-    const full = [...ofOwner].flatMap(([tenant, count]) => count > maxOfOwner - maxEach ? [tenant] : [])
-    const from = turn
-    const taken = await takeDue(db, { now: new Date(now()), holder, from, full, room, each: maxEach })
-    // The order of the database is that of bytes, or close to it: whose turn comes next is a matter of fairness alone.
-    const last = taken.reduce<string | undefined>((last, { tenant }) => last === undefined || tenant > last ? tenant : last, undefined)
-    turn = last === undefined || taken.length < room ? '' : `${last}\u0001`
+    const platform = { from: sourceTurn, full: fullOf(ofSource), room: Math.min(room, maxOfPlatform - sumOf(ofSource)) }
+    const tenants = { from: tenantTurn, full: fullOf(ofTenant), room }
+    const taken = await takeDue(db, { now: new Date(now()), holder, platform, tenants, each: maxEach })
+    const sources = taken.filter(({ tenant }) => tenant === '').map(({ source }) => source)
+    const owners = taken.filter(({ tenant }) => tenant !== '').map(({ tenant }) => tenant)
+    if (platform.room > 0) sourceTurn = sources.length < platform.room ? '' : lineAfter(sources, sourceTurn)
+    tenantTurn = taken.length < room ? '' : lineAfter(owners, tenantTurn)
     for (const attempt of taken) launch(attempt)
-    return taken.length > 0 || from !== ''
+    return taken.length > 0 || tenants.from !== '' || (platform.room > 0 && platform.from !== '')
   }
 
   function launch (attempt: Attempt): void {
-    const { id, tenant } = attempt
-    ofOwner.set(tenant, (ofOwner.get(tenant) ?? 0) + 1)
+    const { id, tenant, source } = attempt
+    const [counts, line] = tenant === '' ? [ofSource, source] : [ofTenant, tenant]
+    counts.set(line, (counts.get(line) ?? 0) + 1)
     const done = make(attempt).finally(() => {
       running.delete(id)
-      const left = (ofOwner.get(tenant) ?? 1) - 1
-      if (left === 0) ofOwner.delete(tenant)
-      else ofOwner.set(tenant, left)
+      const left = (counts.get(line) ?? 1) - 1
+      if (left === 0) counts.delete(line)
+      else counts.set(line, left)
       taking.wake()
     })
     running.set(id, { attempt, done })
@@ -142,4 +152,21 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
       await endsWithin(handBack(db, left, holder, new Date(now())).catch(() => {}), handingBackMs)
     }
   }
+}
+
+/** Lines that may not have `maxEach` more. */
+function fullOf (counts: Counts): string[] {
+  return [...counts].flatMap(([line, count]) => count > maxOfLine - maxEach ? [line] : [])
+}
+
+function sumOf (counts: Counts): number {
+  let sum = 0
+  for (const count of counts.values()) sum += count
+  return sum
+}
+
+/** Where the next look begins. The database orders by bytes; another order here would only change whose turn is next. */
+function lineAfter (taken: readonly string[], from: string): string {
+  const [first, ...others] = taken
+  return first === undefined ? from : `${others.reduce((last, line) => line > last ? line : last, first)}\u0001`
 }

@@ -12,7 +12,7 @@ import { retryForMs } from './retry.js'
 const maxTenants = 100 // of one pass
 const maxEach = 50 // events of one of them, while others wait;
 const maxAlone = 250 // where fewer wait, they share as many
-const maxWaiting = 100_000 // deliveries of one owner; those that come then have failed
+const maxWaiting = 100_000 // deliveries of a tenant's webhooks, and of the platform's for the events of one tenant
 const maxSubjectBytes = 512 // of an index of PostgreSQL, which takes some 2,700
 
 /** What a pass did. */
@@ -21,8 +21,16 @@ export interface Pass {
   readonly outcome: 'busy' | 'more' | 'done'
   /** Where the next pass begins. */
   readonly from: string
-  /** Deliveries that could not wait, by owner. */
-  readonly refused: ReadonlyMap<string, number>
+  readonly refused: readonly Refused[]
+}
+
+/** Deliveries that failed at once, because too many of the same line wait. */
+export interface Refused {
+  /** Whose webhooks; empty for the platform's. */
+  readonly owner: string
+  /** See `source` of the table. */
+  readonly source: string
+  readonly deliveries: number
 }
 
 interface EventRow {
@@ -34,6 +42,7 @@ interface EventRow {
 
 interface Row {
   readonly tenant: string
+  readonly source: string
   readonly event: string
   readonly type: string
   readonly subject: string
@@ -54,7 +63,7 @@ export async function fanOut (db: Kysely<SystemTables>, hearers: HearerBook, fro
   // unless their server knew of a document first; the versions tell.
   const known = new Map<string, Hearers>()
   for (const { tenant } of events) if (!known.has(tenant)) known.set(tenant, await hearers.of(tenant))
-  const refused = new Map<string, number>()
+  let refused: readonly Refused[] = []
   if (last === undefined) return { outcome: from === '' ? 'done' : 'more', from: '', refused }
 
   const done = await db.transaction().execute(async (transaction) => {
@@ -78,9 +87,9 @@ export async function fanOut (db: Kysely<SystemTables>, hearers: HearerBook, fro
       const heardBy = isThere ? [...of(hearers.platform, '', type), ...of(own, tenant, type)] : []
       if (heardBy.length === 0) unheard.push(place)
       else settled.push(place)
-      for (const { owner, endpoint, url } of heardBy) rows.push({ tenant: owner, event: place, type, subject: chainOf(subject), endpoint, url })
+      for (const { owner, endpoint, url } of heardBy) rows.push({ tenant: owner, source: owner === '' ? tenant : '', event: place, type, subject: chainOf(subject), endpoint, url })
     }
-    await insertDeliveries(transaction, rows, now, refused)
+    refused = await insertDeliveries(transaction, rows, now)
     if (settled.length > 0) await sql`update tenantry.webhook_events set fanned_out = true where place = any (${settled}::bigint[])`.execute(transaction)
     if (unheard.length > 0) await sql`delete from tenantry.webhook_events where place = any (${unheard}::bigint[])`.execute(transaction)
     return true
@@ -122,30 +131,41 @@ function of (hearers: Hearers | undefined, owner: string, type: string): { owner
   return hearers.webhooks.filter(({ kinds }) => kinds.has(type)).map(({ name, shownUrl }) => ({ owner, endpoint: name, url: shownUrl }))
 }
 
-/** Of each subject the first may go where no other waits; the rest follow it. */
-async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readonly Row[], now: Date, refused: Map<string, number>): Promise<void> {
-  if (rows.length === 0) return
-  const owners = [...new Set(rows.map(({ tenant }) => tenant))]
-  const { rows: full } = await sql<{ tenant: string }>`
-    select tenant from unnest(${owners}::text[]) tenant, lateral (
-      select count(*) as waiting from (select from tenantry.webhook_deliveries where tenant_id = tenant and status = 'pending' limit ${maxWaiting}::int) held) w
-    where waiting >= ${maxWaiting}::int`.execute(transaction)
-  const overfull = new Set(full.map(({ tenant }) => tenant))
-  for (const { tenant } of rows) if (overfull.has(tenant)) refused.set(tenant, (refused.get(tenant) ?? 0) + 1)
-  const given = sql`unnest(${rows.map(({ tenant }) => tenant)}::text[], ${rows.map(({ event }) => event)}::bigint[], ${rows.map(({ type }) => type)}::text[],
-    ${rows.map(({ subject }) => subject)}::text[], ${rows.map(({ endpoint }) => endpoint)}::text[], ${rows.map(({ url }) => url)}::text[],
-    ${rows.map(({ tenant }) => overfull.has(tenant))}::bool[]) as g (tenant_id, event, type, subject, endpoint, url, refused)`
-  // The last of each subject that waits is held: whoever ends it does so before, and is not waited for, or after, and lets the new one go.
+/** Inserts the deliveries. The first of each subject is due at once unless an earlier one waits; the others follow it. */
+async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readonly Row[], now: Date): Promise<readonly Refused[]> {
+  if (rows.length === 0) return []
+  const full = await fullLines(transaction, rows)
+  const isRefused = ({ tenant, source }: Row) => full.some((line) => line.tenant === tenant && line.source === source)
+  const column = (of: (row: Row) => string) => rows.map(of)
+  const given = sql`unnest(${column(({ tenant }) => tenant)}::text[], ${column(({ source }) => source)}::text[], ${column(({ event }) => event)}::bigint[],
+    ${column(({ type }) => type)}::text[], ${column(({ subject }) => subject)}::text[], ${column(({ endpoint }) => endpoint)}::text[], ${column(({ url }) => url)}::text[],
+    ${rows.map(isRefused)}::bool[]) as g (tenant_id, source, event, type, subject, endpoint, url, refused)`
+  // Locks the last waiting delivery of each subject. Its end is then committed before this transaction, which sees it, or
+  // after, and lets the new delivery go.
   await sql`
-    select from (select distinct tenant_id, endpoint, subject from ${given}) chain, lateral (
-      select id from tenantry.webhook_deliveries d where d.tenant_id = chain.tenant_id and d.endpoint = chain.endpoint and d.subject = chain.subject and d.status = 'pending'
-      order by d.event desc limit 1 for update) tail`.execute(transaction)
+    select from (select distinct tenant_id, source, endpoint, subject from ${given}) chain, lateral (
+      select id from tenantry.webhook_deliveries d where d.tenant_id = chain.tenant_id and d.source = chain.source
+      and d.endpoint = chain.endpoint and d.subject = chain.subject and d.status = 'pending' order by d.event desc limit 1 for update) tail`.execute(transaction)
   await sql`
-    insert into tenantry.webhook_deliveries (tenant_id, event, type, subject, endpoint, url, status, last_error, next_attempt_at, give_up_at, created_at)
-    select g.tenant_id, g.event, g.type, g.subject, g.endpoint, g.url, case when g.refused then 'failed' else 'pending' end,
+    insert into tenantry.webhook_deliveries (tenant_id, source, event, type, subject, endpoint, url, status, last_error, next_attempt_at, give_up_at, created_at)
+    select g.tenant_id, g.source, g.event, g.type, g.subject, g.endpoint, g.url, case when g.refused then 'failed' else 'pending' end,
       case when g.refused then 'too many deliveries wait already' end,
-      case when not g.refused and row_number() over (partition by g.tenant_id, g.endpoint, g.subject order by g.event) = 1 and (
-        select p.id from tenantry.webhook_deliveries p where p.tenant_id = g.tenant_id and p.endpoint = g.endpoint and p.subject = g.subject and p.status = 'pending' limit 1) is null then ${now}::timestamptz end,
+      case when not g.refused and row_number() over (partition by g.tenant_id, g.source, g.endpoint, g.subject order by g.event) = 1 and (
+        select p.id from tenantry.webhook_deliveries p where p.tenant_id = g.tenant_id and p.source = g.source and p.endpoint = g.endpoint
+        and p.subject = g.subject and p.status = 'pending' limit 1) is null then ${now}::timestamptz end,
       ${new Date(now.getTime() + retryForMs)}::timestamptz, ${now}::timestamptz
     from ${given}`.execute(transaction)
+  return full.map(({ tenant, source }) => ({ owner: tenant, source, deliveries: rows.filter((row) => row.tenant === tenant && row.source === source).length }))
+}
+
+type Line = Pick<Row, 'tenant' | 'source'>
+
+/** The lines of the rows that have as many waiting deliveries as a line may have. */
+async function fullLines (transaction: Kysely<SystemTables>, rows: readonly Row[]): Promise<readonly Line[]> {
+  const { rows: full } = await sql<Line>`
+    select tenant, source from (select distinct * from unnest(${rows.map(({ tenant }) => tenant)}::text[], ${rows.map(({ source }) => source)}::text[]) as g (tenant, source)) line, lateral (
+      select count(*) as waiting from (
+        select from tenantry.webhook_deliveries d where d.tenant_id = line.tenant and d.source = line.source and d.status = 'pending' limit ${maxWaiting}::int) held) w
+    where waiting >= ${maxWaiting}::int`.execute(transaction)
+  return full
 }

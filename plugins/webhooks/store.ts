@@ -1,14 +1,14 @@
 /** Deliveries in the database: which are tried, how they ended, and the log of them. Every time is the caller's clock. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { removal, sweep } from '../../lib/database/sweeping.js'
 
 /** Milliseconds for which an attempt is a process's own; then others take it over. Longer than any attempt takes. */
 export const leaseMs = 30_000
 
 const keptMs = 30 * 86_400_000
-const keptDeliveries = 100_000 // of an owner that have ended; the oldest leave
+const keptDeliveries = 100_000 // of a tenant's webhooks, and of the platform's for the events of one tenant; the oldest that have ended leave
 const maxCounted = 10_000
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
@@ -18,6 +18,8 @@ export interface Attempt {
   readonly id: string
   /** Whose webhook it is; empty for the platform's. */
   readonly tenant: string
+  /** Of the platform's webhooks: the tenant of the event. Else empty. */
+  readonly source: string
   /** The `name` of the webhook; empty for a callback. */
   readonly endpoint: string
   readonly sealed: Buffer | null
@@ -57,46 +59,77 @@ export interface LoggedDelivery {
 
 /** When the next attempt is due; null where none is. */
 export async function nextDue (db: Kysely<SystemTables>): Promise<Date | null> {
-  const { next } = await db.selectFrom('tenantry.webhook_deliveries').select(({ fn }) => fn.min('next_attempt_at').as('next')).where('next_attempt_at', 'is not', null).executeTakeFirstOrThrow()
-  return next
+  const { rows: [row] } = await sql<{ next: Date }>`select next_attempt_at as next from tenantry.webhook_deliveries
+    where next_attempt_at is not null order by next_attempt_at at time zone 'UTC' limit 1`.execute(db)
+  return row?.next ?? null
+}
+
+/** Lines that take turns. */
+export interface Turn {
+  /** The first line that is not before this text comes first, then those after it. */
+  readonly from: string
+  /** Lines that have no room. */
+  readonly full: readonly string[]
+  /** Deliveries of all of them that there is room for. */
+  readonly room: number
 }
 
 export interface Taking {
   readonly now: Date
   readonly holder: string
-  /** Whose turn it is: the first owner that is not before this text, then those after it. */
-  readonly from: string
-  /** Those who have no place left. */
-  readonly full: readonly string[]
-  readonly room: number
-  /** Of one owner. */
+  /** The platform's webhooks: the tenants of the events take turns. */
+  readonly platform: Turn
+  /** The webhooks of tenants: their owners take turns. `room` counts those of the platform too. */
+  readonly tenants: Turn
+  /** Deliveries that one line gets in its turn. */
   readonly each: number
 }
 
-/** Takes deliveries that are due, of a few of each owner in turn. */
-export async function takeDue (db: Kysely<SystemTables>, { now, holder, from, full, room, each }: Taking): Promise<Attempt[]> {
-  // From owner to owner by the index: a look is as cheap with thousands of deliveries of one as with one.
-  const { rows } = await sql<Attempt>`
-    with recursive turns as (
-      (select tenant_id from tenantry.webhook_deliveries where next_attempt_at is not null and tenant_id >= ${from} order by tenant_id limit 1)
+/** Takes deliveries that are due, a few of each line in turn. */
+export async function takeDue (db: Kysely<SystemTables>, taking: Taking): Promise<Attempt[]> {
+  const { rows } = await takeStatement(taking).execute(db)
+  return rows
+}
+
+/** The statement of `takeDue`. */
+export function takeStatement ({ now, holder, platform, tenants, each }: Taking): RawBuilder<Attempt> {
+  // Steps through the lines by the index, so that a look costs the same however many deliveries of one line wait. The
+  // order by all columns is that of the index, so that the planner takes it whatever the statistics say.
+  return sql<Attempt>`
+    with recursive sources as (
+      (select source from tenantry.webhook_deliveries where tenant_id = '' and next_attempt_at is not null and source >= ${platform.from}
+        order by tenant_id, source, next_attempt_at limit 1)
       union all
-      select next.tenant_id from turns, lateral (
-        select tenant_id from tenantry.webhook_deliveries where next_attempt_at is not null and tenant_id > turns.tenant_id order by tenant_id limit 1) next
+      select next.source from sources, lateral (
+        select source from tenantry.webhook_deliveries where tenant_id = '' and next_attempt_at is not null and source > sources.source
+        order by tenant_id, source, next_attempt_at limit 1) next
+    ), owners as (
+      (select tenant_id from tenantry.webhook_deliveries where next_attempt_at is not null and tenant_id > '' and tenant_id >= ${tenants.from}
+        order by tenant_id, source, next_attempt_at limit 1)
+      union all
+      select next.tenant_id from owners, lateral (
+        select tenant_id from tenantry.webhook_deliveries where next_attempt_at is not null and tenant_id > owners.tenant_id
+        order by tenant_id, source, next_attempt_at limit 1) next
     ), chosen as (
-      select due.id from turns, lateral (
-        select id from tenantry.webhook_deliveries where tenant_id = turns.tenant_id and next_attempt_at <= ${now}
-        order by next_attempt_at limit ${each}::int for update skip locked) due
-      where turns.tenant_id <> all (${full}::text[])
-      limit ${room}::int
+      select id from (
+        (select due.id from sources, lateral (
+          select id from tenantry.webhook_deliveries where tenant_id = '' and source = sources.source and next_attempt_at <= ${now}
+          order by next_attempt_at limit ${each}::int for update skip locked) due
+        where sources.source <> all (${platform.full}::text[]) limit ${platform.room}::int)
+        union all
+        (select due.id from owners, lateral (
+          select id from tenantry.webhook_deliveries where tenant_id = owners.tenant_id and source = '' and next_attempt_at <= ${now}
+          order by next_attempt_at limit ${each}::int for update skip locked) due
+        where owners.tenant_id <> all (${tenants.full}::text[]) limit ${tenants.room}::int)
+      ) either limit ${tenants.room}::int
     ), taken as (
       update tenantry.webhook_deliveries d set next_attempt_at = ${new Date(now.getTime() + leaseMs)}, holder = ${holder}::uuid, attempts = attempts + 1
       from chosen where d.id = chosen.id
-      returning d.id, d.tenant_id, d.event, d.endpoint, d.sealed, d.attempts, d.give_up_at
+      returning d.id, d.tenant_id, d.source, d.event, d.endpoint, d.sealed, d.attempts, d.give_up_at
     )
-    select t.id, t.tenant_id as tenant, t.endpoint, t.sealed, t.attempts, t.give_up_at as "giveUpAt",
+    select t.id, t.tenant_id as tenant, t.source, t.endpoint, t.sealed, t.attempts, t.give_up_at as "giveUpAt",
       e.id as "messageId", e.type, e.at, e.data::text as data
-    from taken t join tenantry.webhook_events e on e.place = t.event`.execute(db)
-  return rows
+    from taken t join tenantry.webhook_events e on e.place = t.event`
 }
 
 /** Writes how an attempt ended, and lets the next delivery of its subject go; nothing where another process has it now. */
@@ -112,13 +145,13 @@ export async function finish (db: Kysely<SystemTables>, id: string, holder: stri
         delivered_at: delivered ? now : null
       })
       .where('id', '=', id).where('holder', '=', holder).where('status', '=', 'pending')
-      .returning(['tenant_id as tenant', 'endpoint', 'subject']).executeTakeFirst()
+      .returning(['tenant_id as tenant', 'source', 'endpoint', 'subject']).executeTakeFirst()
     if (ended === undefined || again !== null) return
     // Only now: what was fanned out behind it meanwhile is seen by this statement (fan-out.ts locks the last of a subject).
     await sql`
       update tenantry.webhook_deliveries set next_attempt_at = ${now} where next_attempt_at is null and id = (
-        select id from tenantry.webhook_deliveries where tenant_id = ${ended.tenant} and endpoint = ${ended.endpoint} and subject = ${ended.subject}
-        and status = 'pending' order by event limit 1)`.execute(transaction)
+        select id from tenantry.webhook_deliveries where tenant_id = ${ended.tenant} and source = ${ended.source}
+        and endpoint = ${ended.endpoint} and subject = ${ended.subject} and status = 'pending' order by event limit 1)`.execute(transaction)
   })
 }
 
@@ -158,16 +191,18 @@ export async function redeliver (transaction: Kysely<SystemTables>, tenant: stri
   return numUpdatedRows > 0n
 }
 
-/** Removes events that are older than 30 days, with their deliveries, and of owners with very many those that ended first; then events that nothing is left of. */
+/** Removes events older than 30 days with their deliveries, then the oldest ended deliveries beyond `keptDeliveries`, then events without deliveries. */
 export function sweepDeliveries (db: Kysely<SystemTables>, now: Date): Promise<boolean> {
   return sweep(db, 'tenantry.webhook_deliveries.sweep', [
     removal('tenantry.webhook_events', sql`at < ${new Date(now.getTime() - keptMs)} and not exists (
       select from tenantry.webhook_deliveries d where d.event = place and d.status = 'pending')`),
     async (transaction) => {
       await sql`
-        delete from tenantry.webhook_deliveries d using (select tenant_id from tenantry.webhook_deliveries group by tenant_id having count(*) > ${keptDeliveries}) many,
-          lateral (select created_at from tenantry.webhook_deliveries k where k.tenant_id = many.tenant_id order by created_at desc, id desc offset ${keptDeliveries} limit 1) last
-        where d.tenant_id = many.tenant_id and d.created_at <= last.created_at and d.status <> 'pending'`.execute(transaction)
+        delete from tenantry.webhook_deliveries d using (
+            select tenant_id, source from tenantry.webhook_deliveries group by tenant_id, source having count(*) > ${keptDeliveries}) many,
+          lateral (select created_at from tenantry.webhook_deliveries k where k.tenant_id = many.tenant_id and k.source = many.source
+            order by created_at desc, id desc offset ${keptDeliveries} limit 1) last
+        where d.tenant_id = many.tenant_id and d.source = many.source and d.created_at <= last.created_at and d.status <> 'pending'`.execute(transaction)
       // One statement finds them all.
       return 0
     },

@@ -1,10 +1,12 @@
 /** Very many events, and what is left of old ones. */
 import type { HearerBook, Hearers } from '../../../plugins/webhooks/hearers.js'
+import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { compileOutboundWebhook, tenantWebhookSources } from '../../../lib/compiler/outbound-webhook.js'
 import { FaultList } from '../../../lib/config/faults.js'
 import { fanOut } from '../../../plugins/webhooks/fan-out.js'
-import { sweepDeliveries } from '../../../plugins/webhooks/store.js'
+import { sweepDeliveries, takeDue, takeStatement, type Turn } from '../../../plugins/webhooks/store.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { open } from './app.js'
 
@@ -32,6 +34,35 @@ test('very many events of a tenant keep nobody else waiting', async (t) => {
   t.equal(await count('globex'), 1, 'and those of the others')
   while (pass.outcome !== 'done') pass = await fanOut(app.db, hearers, pass.from, new Date())
   t.equal(await count('acme'), 3000)
+})
+
+test('a look for due deliveries reads a few pages, however many deliveries of one tenant wait', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { deliver: false })
+  const insert = (source: string, count: number) => query(`with event as (insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
+      select '${source}', 'entity.created', 'notes:' || n, '{}', now(), true from generate_series(1, ${count}) n returning place, subject)
+    insert into tenantry.webhook_deliveries (tenant_id, source, event, type, subject, endpoint, url, next_attempt_at, give_up_at, created_at)
+    select '', '${source}', place, 'entity.created', subject, 'all', 'https://example.com', now() - interval '1 minute', now() + interval '1 day', now() from event`)
+  await insert('flooder', 100_000)
+  await insert('victim', 1)
+  const look = { now: new Date(), holder: randomUUID(), each: 4, tenants: { from: '', full: [], room: 64 } }
+  const pagesOf = async (platform: Turn) => {
+    const { rows: [row] } = await sql<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>`explain (analyze, buffers, format json) ${takeStatement({ ...look, platform })}`.execute(app.db)
+    const plan = row?.['QUERY PLAN'][0].Plan
+    return (plan?.['Shared Hit Blocks'] ?? Infinity) + (plan?.['Shared Read Blocks'] ?? Infinity)
+  }
+  for (const statistics of ['without statistics', 'with statistics']) {
+    for (const platform of [{ from: '', full: [], room: 16 }, { from: '', full: ['flooder'], room: 8 }, { from: 'flooder\u0001', full: [], room: 16 }]) {
+      const pages = await pagesOf(platform)
+      t.ok(pages < 500, `${pages} pages, ${statistics}, ${JSON.stringify(platform)}`)
+    }
+    await query('analyze tenantry.webhook_deliveries')
+  }
+  const plan = await query("explain select next_attempt_at from tenantry.webhook_deliveries where next_attempt_at is not null order by next_attempt_at at time zone 'UTC' limit 1")
+  t.match(JSON.stringify(plan), /Index Scan using webhook_deliveries_next/)
+  await query("update tenantry.webhook_deliveries set next_attempt_at = now() - interval '1 minute', holder = null where next_attempt_at > now()")
+  const taken = await takeDue(app.db, { ...look, platform: { from: '', full: [], room: 16 } })
+  t.strictSame(taken.map(({ source }) => source).sort(), ['flooder', 'flooder', 'flooder', 'flooder', 'victim'])
 })
 
 test('what is over leaves: after 30 days, and events of which no delivery is left', async (t) => {

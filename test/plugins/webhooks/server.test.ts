@@ -1,4 +1,5 @@
 /** Webhooks of the whole server: writes of routes are told, in the transaction of the write. */
+import type { ServerResponse } from 'node:http'
 import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
 import { remoteCaller, caller } from '../../http/caller.js'
@@ -97,4 +98,49 @@ test('an event outlives the server that wrote it, killed right after the commit'
   await testServer(t, document(), { engine })
   await until(t, 'another server tells it', () => hears.requests.length === 1)
   t.strictSame(told(hears), ['entity.created notes kept'])
+})
+
+test('a flood of one tenant keeps no event of another from the platform\'s webhooks', async (t) => {
+  const platform = await receiver(t)
+  const held: ServerResponse[] = []
+  platform.answer = (_request, response) => { held.push(response) }
+  const { connectionString, query } = await postgresDatabase(t)
+  const app = await testServer(t, document(platform), { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['flooder', 'victim'], env })
+  const flood = caller(t, app, admin('flooder'))
+  for (let call = 0; call < 3; call++) {
+    t.equal((await flood('POST /notes', { body: Array.from({ length: 1000 }, (_, index) => ({ title: `flood ${call} ${index}` })) })).status, 201)
+  }
+  const made = async () => Number((await query("select count(*) from tenantry.webhook_deliveries where tenant_id = ''"))[0]?.['count'])
+  await until(t, 'each event has a delivery', async () => await made() === 3000)
+  t.equal((await caller(t, app, admin('victim'))('POST /notes', { body: { title: 'of the victim' } })).status, 201)
+  const order = () => told(platform).indexOf('entity.created notes of the victim')
+  await until(t, 'the event of the victim arrives while every delivery of the flood is unanswered', () => order() !== -1)
+  t.ok(order() <= 8, `${order()} deliveries of the flood are before it`)
+
+  // The receiver answers: the flood goes on, in full, and events of others go between.
+  platform.answer = (_request, response) => { response.end() }
+  for (const response of held) response.end()
+  await until(t, 'the flood goes on', () => platform.requests.length > 100)
+  const before = platform.requests.length
+  t.equal((await caller(t, app, admin('victim'))('POST /notes', { body: { title: 'of the victim again' } })).status, 201)
+  await until(t, 'the other event of the victim arrives', () => told(platform).includes('entity.created notes of the victim again'))
+  t.ok(told(platform).indexOf('entity.created notes of the victim again') < before + 500, 'before most of the flood')
+})
+
+test('of a tenant whose events wait for the platform in their thousands more are refused, and of no other', async (t) => {
+  const platform = await receiver(t)
+  const { connectionString, query } = await postgresDatabase(t)
+  const first = await testServer(t, { ...document(platform), queue: { workers: 0 } }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['flooder', 'victim'], env })
+  // Deliveries that wait for a time which is yet to come, as those of a receiver that fails.
+  await query(`with event as (insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
+      select 'flooder', 'entity.created', 'notes:' || n, '{}', now(), true from generate_series(1, 100000) n returning place, subject)
+    insert into tenantry.webhook_deliveries (tenant_id, source, event, type, subject, endpoint, url, next_attempt_at, give_up_at, created_at)
+    select '', 'flooder', place, 'entity.created', subject, 'all', 'https://example.com', now() + interval '1 hour', now() + interval '1 day', now() - interval '1 second' from event`)
+  for (const tenant of ['flooder', 'victim']) t.equal((await caller(t, first, admin(tenant))('POST /notes', { body: { title: `of ${tenant}` } })).status, 201)
+  const app = await testServer(t, document(platform), { engine: { provider: 'postgres', postgres: { connectionString } }, env })
+  await until(t, 'the event of the victim arrives', () => told(platform).includes('entity.created notes of victim'))
+  const failed = async () => (await caller(t, app, admin())('GET /webhooks/deliveries?status=failed')).body.data
+  await until(t, 'the other is refused', async () => (await failed())?.length === 1)
+  t.match(await failed(), [{ attempts: 0, lastError: 'too many deliveries wait already' }])
+  t.strictSame(told(platform), ['entity.created notes of victim'])
 })
