@@ -8,7 +8,7 @@ import type { QueryContext, Withheld } from './context.js'
 import { tenantColumn } from '../../database/catalogue.js'
 import { literal } from '../../database/sql.js'
 import { eventsTable, maxEventBytes } from '../../outbox.js'
-import { columnOf, quote, tableName } from './identifiers.js'
+import { columnOf, freeName, quote, tableName } from './identifiers.js'
 import { keyColumns } from './row-key.js'
 import { type Binder, type Input, Placeholders } from './sql.js'
 import { type Bound, compileVariants, type Switch } from './statement.js'
@@ -36,20 +36,13 @@ export function compileWrite (origin: QueryContext['origin'], switches: readonly
 /** What `returning` has besides the row for `upsertKind`: a row that no transaction has locked or changed is new. */
 export function returnMade (table: Table, alias: string): string {
   // Rows of partitions have no system columns there.
-  return table.partitioned !== true ? `, (${alias}.xmax = 0) as ${quote(madeName(table))}` : ''
-}
-
-/** A name that no column of the table has. */
-function madeName ({ columns }: Table): string {
-  let name = 'made'
-  while (columns.has(name)) name += '_'
-  return name
+  return table.partitioned !== true ? `, (${alias}.xmax = 0) as ${quote(freeName(table, 'made'))}` : ''
 }
 
 /** Of an upsert, whether a row of `w` is new. Of a table in partitions: whether it was there when the statement began. */
 export function upsertKind (table: Table, { schema }: Catalogue, conflict: readonly string[], placeholders: Placeholders): (row: string) => string {
   return (row) => {
-    if (table.partitioned !== true) return `case when ${columnOf(row, madeName(table))} then 'entity.created' else 'entity.updated' end`
+    if (table.partitioned !== true) return `case when ${columnOf(row, freeName(table, 'made'))} then 'entity.created' else 'entity.updated' end`
     const before = placeholders.alias()
     const same = conflict.map((name) => `${columnOf(before, name)} = ${columnOf(row, name)}`).join(' and ')
     return `case when exists (select from ${tableName(schema, table)} ${before} where ${same}) then 'entity.updated' else 'entity.created' end`

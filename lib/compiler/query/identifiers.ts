@@ -14,6 +14,13 @@ export function tableName (schema: string, table: Table): string {
   return `${quote(schema)}.${quote(table.name)}`
 }
 
+/** A name like this one that no column of the table has. */
+export function freeName ({ columns }: Table, wanted: string): string {
+  let name = wanted
+  while (columns.has(name)) name += '_'
+  return name
+}
+
 /** A column of the row that an alias names. */
 export function columnOf (alias: string, name: string): string {
   return `${alias}.${quote(name)}`

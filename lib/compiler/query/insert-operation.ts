@@ -1,7 +1,7 @@
 /** `insert` and `upsert`: from the configured `data` or the body to a statement. */
 import type { Table } from '../../database/catalogue.js'
 import type { BoundQuery, Reference, Scope } from '../types.js'
-import type { FixedColumn, InsertParts } from './insert.js'
+import type { FixedColumn, InsertParts, RowGroup, Rows } from './insert.js'
 import type { CompiledOperation } from './operation.js'
 import type { Subject } from './subject.js'
 import type { InputRow, WriteInput } from './write-input.js'
@@ -16,12 +16,16 @@ import { tenantKeys } from './foreign-keys.js'
 import { writeInsert } from './insert.js'
 import { refuse, requestPath } from './request-path.js'
 import { asValues, keyValues } from './row-key.js'
+import { refuseSameKeys } from './same-key.js'
 import type { Binder, Input } from './sql.js'
 import { type Switch, writeOnce } from './statement.js'
 import { compileInput } from './write-input.js'
 
 /** PostgreSQL takes 65,535 parameters; a few are the statement's own. */
 const maxValues = 65_000
+
+/** Each set of fields in an upsert is an `insert` of its own, which PostgreSQL plans for each request. */
+const maxGroups = 100
 
 /** The answer to an empty array. */
 const noRecords: BoundQuery = Object.freeze({ statement: Object.freeze({ text: 'select \'{"data":[]}\'' }), values: Object.freeze([]), answer: 'records' })
@@ -58,14 +62,17 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
       return { statement, values, answer: 'record' }
     }
     if (read.rows.length === 0) return noRecords
+    const count = read.rows.length
+    if (conflict !== undefined) refuseSameKeys(read.rows, conflict, input, fixed)
     const row = presence(read.rows, input)
-    if (!mixesDefaults(read.rows, row, input)) {
-      const { statement, values } = many(scope, { row, rows: rowsAsJson(read.rows, input), count: read.rows.length })
+    const groups = conflict === undefined ? [] : groupRows(read.rows, input)
+    const rows = rowsOf(read.rows, row, input, groups)
+    if (rows === undefined) {
+      const { statement, values } = many(scope, { row, rows: rowsAsJson(read.rows, input), count })
       return { statement, values, answer: 'records' }
     }
     const on = new Set([...accessSwitches, ...varying].filter((each) => each(scope, { row, rows: '', count: 0 })))
-    if (read.rows.length * row.length > maxValues) throw refuse({ path: '/body', message: `must hold at most ${maxValues} values when its records have different fields`, keyword: 'maxItems' })
-    const { statement, values } = writeOnce((placeholders) => writeInsert(partsFor(on, scope.events === true), { kind: 'each', rows: read.rows }, placeholders, on), scope, { row, rows: '', count: read.rows.length })
+    const { statement, values } = writeOnce((placeholders) => writeInsert(partsFor(on, scope.events === true), rows, placeholders, on), scope, { row, rows: '', count })
     return { statement, values, answer: 'records' }
   }
   return {
@@ -134,6 +141,31 @@ function conflictColumns (named: readonly string[] | undefined, table: Table, po
 /** Which columns any of the rows has. */
 function presence (rows: readonly InputRow[], { columns }: WriteInput): readonly unknown[] {
   return columns.map((_, index) => rows.some(({ json }) => json[index] !== undefined) ? true : undefined)
+}
+
+/** The rows of an upsert by the columns that they name, in the order of the request: an upsert changes no other column. */
+function groupRows (rows: readonly InputRow[], input: WriteInput): readonly RowGroup[] {
+  const groups = new Map<string, { rows: InputRow[], places: number[] }>()
+  for (const [index, row] of rows.entries()) {
+    let key = ''
+    for (let column = 0; column < input.columns.length; column++) key += row.json[column] === undefined ? '-' : '+'
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, { rows: [row], places: [index + 1] })
+    else {
+      group.rows.push(row)
+      group.places.push(index + 1)
+    }
+  }
+  if (groups.size > maxGroups) throw refuse({ path: input.path, message: `must hold records with at most ${maxGroups} different sets of fields`, keyword: 'maxItems' })
+  return [...groups.values()].map((group) => ({ ...group, json: rowsAsJson(group.rows, input) }))
+}
+
+/** How rows are written that need a statement of their own; undefined where one list of columns fits all of them. */
+function rowsOf (rows: readonly InputRow[], row: readonly unknown[], input: WriteInput, groups: readonly RowGroup[]): Rows | undefined {
+  if (groups.length > 1) return { kind: 'groups', groups }
+  if (!mixesDefaults(rows, row, input)) return undefined
+  if (rows.length * row.length > maxValues) throw refuse({ path: input.path, message: `must hold at most ${maxValues} values when its records have different fields`, keyword: 'maxItems' })
+  return { kind: 'each', rows }
 }
 
 /** Whether a column has a value in one row and takes its default in another: one list of columns then does not fit all. */

@@ -34,7 +34,7 @@ export function writeUpdate (parts: UpdateParts, placeholders: Placeholders, on:
   const update = `update ${tableName(catalogue.schema, table)} ${alias} set ${set.join(', ')}${where(conditions)}`
   const keys = tenantKeys(table, catalogue).filter((key) => key.columns.some((name) => given.some(({ column }) => column.name === name)))
   const events = parts.events && { part: tableEvents(table, parts.events.withheld, 'updated', placeholders), returning: '' }
-  return answerWritten(update, alias, { ...parts.written, keys }, parts.form, placeholders, events)
+  return answerWritten([{ text: update }], alias, { ...parts.written, keys }, parts.form, placeholders, events)
 }
 
 export type DeleteParts = Pick<UpdateParts, 'filters' | 'events'> & { readonly written: Pick<Written, 'table' | 'catalogue'> }

@@ -30,6 +30,8 @@ export interface WriteInput {
   readonly references: readonly Reference[]
   /** Where in the request the columns of one row come from, as JSON Pointers; without those that no single place gives. */
   readonly places: ReadonlyMap<string, string>
+  /** Where in the request the rows stand, as a JSON Pointer; empty where no single place gives them. */
+  readonly path: string
   /** The rows, and whether the input was an array of them; throws `validationFailed` and `forbidden`. */
   readonly read: (scope: Scope) => { readonly rows: readonly InputRow[], readonly many: boolean }
   /** Columns that every row has, so that no variant of the statement is without them. */
@@ -98,6 +100,7 @@ function configuredInput (data: Readonly<Record<string, unknown>>, table: Table,
   return {
     columns: written,
     references: members.flatMap(({ value }) => value.references),
+    path: '',
     places: new Map(members.filter(({ place }) => place !== '').map(({ name, place }) => [name, place])),
     read,
     always: new Set(always),
@@ -147,6 +150,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
   return {
     columns,
     references: value.references,
+    path,
     places: new Map(path === '' ? [] : columns.map(({ column: { name } }) => [name, pointerTo(path, name)])),
     read: (scope) => {
       const given = value.evaluate(scope)

@@ -2,6 +2,7 @@
 import type { Catalogue, ForeignKey, Table } from '../../database/catalogue.js'
 import type { Selection } from './selection.js'
 import { boundedRowText, boundedText } from './answer-size.js'
+import { freeName, quote } from './identifiers.js'
 import { hasEmbeds, selectList } from './embed.js'
 import { raise, referencesOwnTenant } from './foreign-keys.js'
 import { where } from './scope.js'
@@ -32,18 +33,36 @@ export interface WrittenEvents {
   readonly returning: string
 }
 
-/** Wraps `insert ...` or `update ...` (without `returning`) in a statement that answers the written rows. */
-export function answerWritten (write: string, alias: string, written: Written, form: Form, placeholders: Placeholders, events?: WrittenEvents): string {
+/** `insert ...` or `update ...` without `returning`. */
+export interface Write {
+  readonly text: string
+  /** A placeholder of the place of each of its rows in the answer, from 1, where several writes give one answer. */
+  readonly places?: string
+}
+
+/** Makes one statement of the writes, which answers the written rows. All of them write to `alias`. */
+export function answerWritten (writes: readonly Write[], alias: string, written: Written, form: Form, placeholders: Placeholders, events?: WrittenEvents): string {
   const { table, catalogue, selection, keys, embedLimit } = written
   const rendering = { schema: catalogue.schema, placeholders, embedLimit }
-  const plain = keys.length === 0 && !hasEmbeds(selection) && events === undefined
+  const [only] = writes
+  const plain = only?.places === undefined && keys.length === 0 && !hasEmbeds(selection) && events === undefined
   const returning = plain ? selectList(selection, alias, rendering) || 'null' : `${alias}.*${events?.returning ?? ''}`
   const w = placeholders.alias()
   const rows = plain
     ? 'w'
     : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, table, catalogue, 'w', w, placeholders))})`
   const record = plain && selection.fields.length === 0 ? "'{}'::json" : 'row_to_json(r.*)'
-  return `with w as (${write} returning ${returning})${events?.part ?? ''} ${answer(rows, record, form)}`
+  return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${answer(rows, record, form)}`
+}
+
+/** `w as (...)`: the written rows in the order of the answer. */
+function writtenRows (writes: readonly Write[], returning: string, table: Table): string {
+  const [only] = writes
+  if (only !== undefined && only.places === undefined) return `w as (${only.text} returning ${returning})`
+  const place = quote(freeName(table, 'place'))
+  const parts = writes.map(({ text }, index) => `w${index} as (${text} returning ${returning})`)
+  const rows = writes.map(({ places }, index) => `select w${index}.*, (${places})[(row_number() over ())::int] as ${place} from w${index}`)
+  return `${parts.join(', ')}, w as (select * from (${rows.join(' union all ')}) u order by ${place})`
 }
 
 function answer (rows: string, record: string, form: Form): string {

@@ -103,6 +103,14 @@ test('a variant has one text and one name, whatever the values; more than 64 run
   t.ok(name({ title: 'x' }), 'those that have one keep it')
 })
 
+test('an upsert of records with different fields runs without a name, and takes no name from others', async t => {
+  const { bind } = compile({ table: 'articles', operation: 'upsert', select: 'id' })
+  const name = (body: unknown): string | undefined => bind(scopeOf({ body })).statement.name
+  const id = '00000000-0000-4000-8000-000000000001'
+  for (let count = 0; count < 100; count++) t.equal(name([{ id, title: 'x' }, ...Array.from({ length: count }, () => ({ title: 'y', views: 1 })), { title: 'z' }]), undefined)
+  t.ok(name([{ id, title: 'x' }, { id: id.replace(/1$/, '2'), title: 'y' }]))
+})
+
 test('whatever pages a caller asks for, each combination of three optional filters keeps a name', async t => {
   const columns = ['title', 'views', 'slug']
   const { bind } = compile({ table: 'articles', operation: 'select', limit: 7, filters: columns.map((column) => ({ column, operator: 'eq', value: `{{query.${column}}}`, optional: true })) })

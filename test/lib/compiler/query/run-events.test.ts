@@ -49,6 +49,22 @@ onEachEngine(setUp, {
     t.strictSame(await told(library), [], 'nothing changed')
   },
 
+  'an upsert of records with different fields tells of each row, in their order': async (t, library) => {
+    const body = [{ id: uuid(11), title: 'A' }, { id: uuid(13), title: 'C', views: 3 }, { id: uuid(12), title: 'B', views: 2 }, { id: uuid(15), title: 'D' }]
+    await library.run({ table: 'articles', operation: 'upsert' }, { ...heard, body })
+    t.match(await told(library), [
+      event('updated', 'articles', uuid(11), { title: 'A', slug: 'alpha' }), event('created', 'articles', uuid(13), { title: 'C', views: 3 }),
+      event('updated', 'articles', uuid(12), { title: 'B', views: 2 }), event('created', 'articles', uuid(15), { title: 'D', views: 0 })
+    ])
+    await library.engine.refresh()
+    await library.run({ table: 'parts', operation: 'upsert' }, { ...heard, body: [{ n: 1, made: 'x' }, { n: 2 }] })
+    await told(library)
+    t.strictSame(await library.run({ table: 'parts', operation: 'upsert' }, { ...heard, body: [{ n: 3 }, { n: 1 }, { n: 2, made: 'y' }] }), {
+      data: [{ tenant_id: 'a', n: 3, made: null }, { tenant_id: 'a', n: 1, made: 'x' }, { tenant_id: 'a', n: 2, made: 'y' }]
+    })
+    t.match(await told(library), [event('created', 'parts', 3, { n: 3 }), event('updated', 'parts', 1, { made: 'x' }), event('updated', 'parts', 2, { made: 'y' })])
+  },
+
   'deletions are told with the rows as they were, soft ones as what they are': async (t, library) => {
     const softDelete = { enabled: true, allowHardDelete: true }
     const remove: Query = { table: 'articles', operation: 'delete', id: '{{params.id}}' }

@@ -121,6 +121,20 @@ onEachEngine(rows, {
     t.strictSame(await library.sql('select id from labels'), [{ id: 9 }])
   },
 
+  'an upsert of records with different fields fails as a whole where a row is another tenant\'s, deleted, or refers to one': async (t, library) => {
+    const before = await library.sql(titles)
+    const upsert: Query = { table: 'articles', operation: 'upsert', select: 'id, title, views, authors(name)' }
+    for (const bad of [{ id: uuid(19), title: 'x' }, { id: uuid(14), title: 'x' }, { id: uuid(12), title: 'x', author_id: uuid(9) }]) {
+      t.match(await refusalOf(library.run(upsert, { body: [{ id: uuid(11), title: 'y', views: 1 }, bad] })), { status: 400, code: 'TENANTRY_CONSTRAINT_VIOLATED' })
+      t.strictSame(await library.sql(titles), before)
+    }
+    t.strictSame(await library.run(upsert, { body: [{ id: uuid(12), title: 'B', author_id: uuid(1) }, { id: uuid(11), title: 'A', views: 1 }, { id: uuid(15), title: 'C', author_id: null }] }), {
+      data: [{ id: uuid(12), title: 'B', views: 20, authors: { name: 'Ada' } }, { id: uuid(11), title: 'A', views: 1, authors: { name: 'Ada' } }, { id: uuid(15), title: 'C', views: 0, authors: null }]
+    })
+    const mentors = [{ id: uuid(6), name: 'x', mentor_id: uuid(7) }, { id: uuid(7), name: 'y' }]
+    t.match(await library.run({ table: 'authors', operation: 'upsert', select: 'name' }, { body: mentors }), { data: [{ name: 'x' }, { name: 'y' }] }, 'one record refers to another of the request')
+  },
+
   'a foreign key leads to rows of the own tenant only': async (t, library) => {
     const before = await library.sql(titles)
     const refusals: [Query, Partial<Scope>][] = [
