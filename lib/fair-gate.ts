@@ -11,8 +11,11 @@
 export interface Party {
   readonly key: string | null | undefined
   held: number
-  /** null until somebody waits: most never do, and there are as many parties as tenants. */
-  waiting: Set<Waiter> | null
+  /**
+   * In order of arrival; null before the first one, since most parties never wait. Not a Set: its replaced tables would keep
+   * waiters, and so their requests, from being collected (see slots.ts).
+   */
+  waiting: Waiter[] | null
 }
 
 interface Waiter {
@@ -58,8 +61,8 @@ export class FairGate {
     if (party === undefined) this.parties.set(key, party = { key, held: 0, waiting: null })
     if (!isWaiting(party) && this.mayTake(party)) return this.grant(party, granted)
     const waiter: Waiter = { granted, refused, timer: setTimeout(() => this.refuse(waiter, party), this.timeoutMs) }
-    party.waiting ??= new Set()
-    party.waiting.add(waiter)
+    party.waiting ??= []
+    party.waiting.push(waiter)
     this.turns.add(party)
     this.waiters++
   }
@@ -128,7 +131,8 @@ export class FairGate {
 
   private remove (waiter: Waiter, party: Party): void {
     clearTimeout(waiter.timer)
-    party.waiting?.delete(waiter)
+    // Waiters are granted and refused from the front.
+    party.waiting?.splice(party.waiting.indexOf(waiter), 1)
     this.waiters--
   }
 
@@ -138,5 +142,5 @@ export class FairGate {
 }
 
 function isWaiting ({ waiting }: Party): boolean {
-  return waiting !== null && waiting.size > 0
+  return waiting !== null && waiting.length > 0
 }

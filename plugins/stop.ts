@@ -13,16 +13,23 @@ import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import fp from 'fastify-plugin'
 import { endsWithin } from '../lib/ends-within.js'
 import { failure } from '../lib/errors.js'
+import { Slots } from '../lib/slots.js'
 import { whenEnded } from './request-end.js'
 import { requireWhole } from './requirement.js'
 
 const lingering = 500 // ms for refusals to arrive, before connections that send nothing are cut off
 const endingMs = 200 // for what is left after that: jobs are handed back, and what is in memory is written
 const longestDelay = 300_000 // ms
+const noSlot = -1
+const slotInFlight = Symbol('tenantry.stop.slot')
 
 declare module 'fastify' {
   interface FastifyInstance {
     stopping: Stopping
+  }
+  interface FastifyRequest {
+    /** The slot of the response among those in flight. */
+    [slotInFlight]: number
   }
   interface FastifyContextConfig {
     /** The route tells whether this server wants requests: it is refused as soon as the server stops, others after the delay. Default: false. */
@@ -53,7 +60,7 @@ export const serverOptions = Object.freeze({ return503OnClosing: false })
 
 export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 9000 }: StopOptions): Promise<void> {
   requireWhole('delayMs', delayMs, 0, longestDelay)
-  const inFlight = new Set<ServerResponse>()
+  const inFlight = new Slots<ServerResponse>()
   const begun = new AbortController()
   const hurried = new AbortController()
   const overdue = new AbortController()
@@ -63,8 +70,11 @@ export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 900
   let whenIdle = () => {}
   app.decorate('stopping', { signal: begun.signal, overdue: overdue.signal, skipDelay: () => hurried.abort(), until: (work) => { works.push(work) } })
 
-  whenEnded(app, (_request, { raw }) => {
-    inFlight.delete(raw)
+  app.decorateRequest(slotInFlight, noSlot)
+  whenEnded(app, (request) => {
+    if (request[slotInFlight] === noSlot) return
+    inFlight.delete(request[slotInFlight])
+    request[slotInFlight] = noSlot
     if (inFlight.size === 0) whenIdle()
   })
 
@@ -74,8 +84,8 @@ export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 900
       if (refuses || request.routeOptions.config.probe === true) throw failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } })
       lastOfItsConnection(raw)
     }
-    // Its caller may have left while a hook before this one took its time.
-    if (!raw.destroyed) inFlight.add(raw)
+    // The caller may have left during an earlier hook.
+    if (!raw.destroyed) request[slotInFlight] = inFlight.add(raw)
     done()
   })
 
