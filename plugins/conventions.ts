@@ -11,6 +11,7 @@ import { validatorCompiler } from '../lib/validation.js'
 import { answerError } from './conventions/error-handler.js'
 import { errorSchemas } from './conventions/error-schemas.js'
 import { createJsonParser } from './conventions/json-body.js'
+import { watchRoutes } from './guards.js'
 
 export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from './conventions/error-schemas.js'
 
@@ -24,6 +25,7 @@ const equipped = new WeakSet<FastifyInstance>()
 export async function conventions (app: FastifyInstance, options: ConventionsOptions): Promise<void> {
   if (equipped.has(app)) return
   equipped.add(app)
+  watchRoutes(app)
   app.setErrorHandler(answerError)
   app.setValidatorCompiler(validatorCompiler)
   app.removeAllContentTypeParsers()

@@ -11,6 +11,7 @@ import type { Events } from '../lib/database/events.js'
 import type { SystemTables } from '../lib/database/system-tables.js'
 import fp from 'fastify-plugin'
 import { createEngine, type EngineOptions } from '../lib/database/index.js'
+import { watchRoutes } from './guards.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -26,6 +27,7 @@ declare module 'fastify' {
 export type DatabaseOptions = Omit<EngineOptions, 'log'>
 
 export async function database (app: FastifyInstance, options: DatabaseOptions): Promise<void> {
+  watchRoutes(app)
   const engine = await createEngine({ ...options, log: app.log })
   app.decorate('engine', engine)
   app.decorate('db', engine.kysely)

@@ -10,8 +10,21 @@ import type { FastifyInstance } from 'fastify'
  */
 export function requireDecorator (app: FastifyInstance, decorator: string, plugin: string, wanting: string, routes?: string): void {
   if (app.hasDecorator(decorator) || app.hasRequestDecorator(decorator)) return
-  const who = `"tenantry/plugins/${wanting}"`
-  throw new Error(`register the plugin "tenantry/plugins/${plugin}" before ${routes === undefined ? who : `\`${routes}\` of ${who}`}, which needs its "${decorator}"`)
+  throw new Error(`register the plugin "tenantry/plugins/${plugin}" before ${nameOf(wanting, routes)}, which needs its "${decorator}"`)
+}
+
+function nameOf (plugin: string, routes: string | undefined): string {
+  const name = `"tenantry/plugins/${plugin}"`
+  return routes === undefined ? name : `\`${routes}\` of ${name}`
+}
+
+/** Whether the plugin is registered. The start fails where it comes after `wanting`, which looks for it only once. */
+export function hasPlugin (app: FastifyInstance, decorator: string, plugin: string, wanting: string, routes?: string): boolean {
+  if (app.hasDecorator(decorator)) return true
+  app.addHook('onReady', async () => {
+    if (app.hasDecorator(decorator)) throw new Error(`register the plugin "tenantry/plugins/${plugin}" before ${nameOf(wanting, routes)}, which does not use it otherwise`)
+  })
+  return false
 }
 
 /** Throws where an option is no whole number within its bounds; `option` is its name, as the caller writes it. */

@@ -4,12 +4,11 @@
  * with or without this plugin. `auditRoutes`, beside it, are its endpoint.
  */
 import type {} from '../database.js'
-import type {} from '../plans/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { defaultRetentionDays, maxRetentionDays } from '../../lib/config/schema/audit.js'
 import { everyHour } from '../../lib/database/sweeping.js'
-import { builtInPlans } from '../../lib/plans.js'
+import { plansOf } from '../plans/plans-of.js'
 import { requireDecorator, requireWhole } from '../requirement.js'
 import { createAudit, type Audit } from './service.js'
 import { sweepAudit } from './sweep.js'
@@ -39,7 +38,7 @@ export async function audit (app: FastifyInstance, { retentionDays = defaultRete
   requireDecorator(app, 'engine', 'database', 'audit')
   requireWhole('retentionDays', retentionDays, 1, maxRetentionDays)
   const { db, engine, log } = app
-  const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
+  const plans = plansOf(app, 'audit')
   app.decorate('audit', createAudit({ db, dbFor: (tenant) => engine.kyselyFor(tenant), plans, retentionDays, now }))
   const stopSweeping = everyHour(() => sweepAudit(db, { plans, retentionDays }, new Date(now())), (err) => log.warn({ err }, 'old audit entries could not be removed; it is tried again'))
   app.addHook('onClose', stopSweeping)

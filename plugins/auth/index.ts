@@ -12,12 +12,12 @@ import { FaultList } from '../../lib/config/faults.js'
 import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/config/meaning/auth-providers.js'
 import { failure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
+import { guardRoutes } from '../guards.js'
 import { addStep } from '../pipeline.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
 import { createCallers, type Callers } from './callers.js'
 import { tokenInvalid } from './errors.js'
-import { markSeen, refuseEarlierRoutes } from './early-routes.js'
 import { ownProvider } from './providers/claims.js'
 import { createProviders } from './providers/index.js'
 import { createTokens, type Tokens } from './tokens.js'
@@ -74,15 +74,14 @@ export async function auth (app: FastifyInstance, options: AuthOptions): Promise
   app.decorateRequest('auth', null)
   const identifyPartial = createPartialIdentification(own)
 
-  refuseEarlierRoutes(app)
-  app.addHook('onRoute', (route) => {
+  guardRoutes(app, 'auth', (route) => {
     const { access, permissions = [], authProvider } = route.config ?? {}
+    refuseUnreadMembers(route)
     if (access === undefined) return
     if (!accessLevels.includes(access)) throw new Error(`${route.url}: "${access}" is no access level; there are ${accessLevels.join(', ')}`)
     if (authProvider !== undefined && authProvider !== ownProvider && !own.providers.includes(authProvider)) {
       throw new Error(`${route.url}: "${authProvider}" is no identity provider; there are ${[ownProvider, ...own.providers].join(', ')}`)
     }
-    markSeen(route)
     if (access === 'public') return
     addStep(route, 'identity', access === 'partial' ? identifyPartial : createIdentification(own, access !== 'open', authProvider))
     if (asksMore(access) || permissions.length > 0) addPermissionStep(route, access, permissions)
@@ -95,6 +94,20 @@ function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record
   const providers = checkAuthProviders(authProviders, jwt?.issuer, faults)
   faults.throwIfAny()
   return providers
+}
+
+/** Throws where a member of the route's config would have no effect, and the route would be more open than it looks. */
+function refuseUnreadMembers ({ method, url, config: { access, permissions = [], permission, authProvider } = {} }: RouteOptions): void {
+  const route = `${String(method)} ${url}`
+  const asksForNothing = access === undefined || access === 'public'
+  const unread = permissions.length > 0 ? 'permissions' : permission !== undefined ? 'permission' : authProvider !== undefined ? 'authProvider' : null
+  if (asksForNothing && unread !== null) {
+    const now = access === undefined ? 'no `access`' : 'the access "public"'
+    throw new Error(`the route ${route} has \`${unread}\` and ${now}, so that it looks at no token: add \`access: "user"\` to its config, or remove \`${unread}\``)
+  }
+  if (permission !== undefined && access !== 'tenant-admin') {
+    throw new Error(`the route ${route} has \`permission\` and the access "${String(access)}", which does not look at it: write \`permissions: ["${permission}"]\`, or \`access: "tenant-admin"\``)
+  }
 }
 
 /** The caller must be more than known. */

@@ -5,7 +5,6 @@
  */
 import type {} from '../auth/index.js'
 import type {} from '../database.js'
-import type {} from '../plans/index.js'
 import type {} from '../queue/index.js'
 import type {} from '../rate-limit/index.js'
 import type {} from '../tenancy/index.js'
@@ -14,8 +13,8 @@ import type { BillingSettings } from '../../lib/config/meaning/billing.js'
 import fp from 'fastify-plugin'
 import { FaultList } from '../../lib/config/faults.js'
 import { checkBilling } from '../../lib/config/meaning/billing.js'
-import { builtInPlans } from '../../lib/plans.js'
 import conventions from '../conventions.js'
+import { plansOf } from '../plans/plans-of.js'
 import { requireDecorator } from '../requirement.js'
 import { emitterOf } from '../webhooks/emitter.js'
 import { openAdapters } from './adapters.js'
@@ -52,7 +51,7 @@ export async function billing (app: FastifyInstance, { now = Date.now, ...settin
   requireDecorator(app, 'tenants', 'tenancy', 'billing')
   requireDecorator(app, 'queue', 'queue', 'billing')
   const { db, engine, events, queue, tenants, log } = app
-  const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
+  const plans = plansOf(app, 'billing')
   const faults = new FaultList()
   checkBilling(settings, plans.tiers, faults)
   faults.throwIfAny()
@@ -62,7 +61,7 @@ export async function billing (app: FastifyInstance, { now = Date.now, ...settin
   if (provider !== null && !receivers.has(provider.name)) log.warn({ provider: provider.name }, 'the payment provider has no signing secret: its webhooks are refused, and only a sync tells what became of a subscription')
   const unused = provider !== null ? [] : providerNames.filter((name) => settings[name]?.apiKey !== undefined || settings[name]?.productMap !== undefined)
   if (unused.length > 0) log.warn({ providers: unused }, 'there are settings of a payment provider, and none is chosen (PAYMENT_PROVIDER): nothing is sold')
-  const service = createBilling({ db, engine, events, plans, provider, providers, productPlans: products.saleOf, log, now, emitter: emitterOf(app) })
+  const service = createBilling({ db, engine, events, plans, provider, providers, productPlans: products.saleOf, log, now, emitter: emitterOf(app, 'billing') })
   app.decorate('billing', service)
   queue.define(settleJob, { retryLimit: 0, concurrency: 1 }, async ({ signal }) => { await service.settleDue(signal) })
   queue.every(settleJob, settleEvery)

@@ -1,7 +1,7 @@
 /** What the compiled routes need of other plugins, said at start and not at the first request. */
 import type { FastifyInstance } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
-import { requireDecorator } from '../requirement.js'
+import { hasPlugin, requireDecorator } from '../requirement.js'
 
 /** Throws an error that names the plugin to register. */
 export function requirePlugins (app: FastifyInstance, routes: readonly CompiledRoute[]): void {
@@ -15,4 +15,8 @@ export function requirePlugins (app: FastifyInstance, routes: readonly CompiledR
   if (routes.some((route) => route.workflow?.workflow.calls === true)) need('integrations', 'integrations')
   if (routes.some((route) => route.workflow?.async === true)) need('workflows', 'workflows')
   if (routes.some((route) => route.integrations.length > 0)) need('integrations', 'integrations')
+  // Taken where they are registered, whatever the routes say: they learn of writes, or give their own settings.
+  for (const [decorator, plugin] of [['cache', 'cache'], ['webhooks', 'webhooks'], ['secrets', 'secrets'], ['workflows', 'workflows'], ['resourceLimits', 'resource-limits']] as const) {
+    hasPlugin(app, decorator, plugin, 'config-routes')
+  }
 }

@@ -5,7 +5,6 @@
  */
 import type {} from '../auth/index.js'
 import type {} from '../database.js'
-import type {} from '../mfa/index.js'
 import type {} from '../sessions/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../users/index.js'
@@ -14,6 +13,7 @@ import fp from 'fastify-plugin'
 import { createAttempts } from '../../lib/attempts.js'
 import { everyHour } from '../../lib/database/sweeping.js'
 import conventions from '../conventions.js'
+import { hasSecondFactors } from '../mfa/index.js'
 import { requireDecorator } from '../requirement.js'
 import { loginRoutes } from './routes.js'
 import { createLogin } from './service.js'
@@ -34,6 +34,9 @@ export async function login (app: FastifyInstance, { registration = 'closed', no
   requireDecorator(app, 'users', 'users', 'login')
   const { db, engine, log, sessions, users } = app
   const mfa = app.hasDecorator('mfa') ? app.mfa : null
+  app.addHook('onReady', async () => {
+    if (mfa === null && hasSecondFactors(db)) throw new Error('register the plugin "tenantry/plugins/mfa" before "tenantry/plugins/login", in the same context or in one above it: otherwise a password alone logs in a user who has a second factor')
+  })
   const dbFor = (tenant: string) => engine.kyselyFor(tenant)
   const tries = createTries((tenant) => createAttempts(dbFor(tenant), now))
   const stopSweeping = everyHour(() => createAttempts(db, now).sweep(), (err) => log.warn({ err }, 'old tries of passwords could not be swept; it is tried again'))

@@ -11,6 +11,7 @@ import fp from 'fastify-plugin'
 import { catalogue } from '../../lib/errors.js'
 import { builtInPlans } from '../../lib/plans.js'
 import { openRedis } from '../../lib/redis.js'
+import { guardRoutes } from '../guards.js'
 import { addStep } from '../pipeline.js'
 import { createLimiter, type RateLimiter, type RouteLimiter } from './limiter.js'
 import { createMemoryStore } from './memory.js'
@@ -63,7 +64,7 @@ export async function rateLimit (app: FastifyInstance, options: RateLimitPluginO
   app.decorateRequest('rateLimited', false)
   app.decorateRequest(counted, false)
 
-  app.addHook('onRoute', (route) => {
+  guardRoutes(app, 'rate-limit', (route) => {
     const { access, rateLimitRule, addressLimit } = route.config ?? {}
     // A HEAD that Fastify adds to a GET draws on the same count.
     const method = String(route.method).replace('HEAD', 'GET')

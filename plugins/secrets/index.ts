@@ -5,16 +5,15 @@
  */
 import type {} from '../auth/index.js'
 import type {} from '../database.js'
-import type {} from '../plans/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import fp from 'fastify-plugin'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { everyHour } from '../../lib/database/sweeping.js'
-import { builtInPlans } from '../../lib/plans.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
 import conventions from '../conventions.js'
+import { plansOf } from '../plans/plans-of.js'
 import { requireDecorator } from '../requirement.js'
 import { emitterOf } from '../webhooks/emitter.js'
 import { refuseOtherKeys } from './key-check.js'
@@ -43,8 +42,8 @@ export async function secrets (app: FastifyInstance, { now = Date.now, ...settin
   if (note !== undefined) app.log.warn({ masterKeyId: keys.current.id }, note)
   await refuseOtherKeys(app.db, keys, app.log)
 
-  const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
-  const service = createSecrets({ db: app.db, plans, maxTenants: app.tenancy.maxRemembered, dbFor: (tenant) => app.engine.kyselyFor(tenant), events: app.events, cipher: createSecretCipher(keys), emitter: emitterOf(app), log: app.log, now })
+  const plans = plansOf(app, 'secrets')
+  const service = createSecrets({ db: app.db, plans, maxTenants: app.tenancy.maxRemembered, dbFor: (tenant) => app.engine.kyselyFor(tenant), events: app.events, cipher: createSecretCipher(keys), emitter: emitterOf(app, 'secrets'), log: app.log, now })
   const stopSweeping = everyHour(() => sweepSecrets(app.db, new Date(now())), (err) => app.log.warn({ err }, 'expired secrets could not be swept; it is tried again'))
   app.decorate('secrets', service)
   app.addHook('onClose', async () => {

@@ -5,13 +5,13 @@
  */
 import type {} from '../cache/store.js'
 import type {} from '../database.js'
-import type {} from '../plans/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Tenant } from './tenant.js'
 import fp from 'fastify-plugin'
-import { builtInPlans } from '../../lib/plans.js'
 import { everyTenant } from '../cache/store.js'
+import { guardRoutes } from '../guards.js'
 import { addStep } from '../pipeline.js'
+import { plansOf } from '../plans/plans-of.js'
 import { requireDecorator } from '../requirement.js'
 import { createErasure } from './erasure.js'
 import { createTenantMemory } from './memory.js'
@@ -74,7 +74,7 @@ export async function tenancy (app: FastifyInstance, { provisioning = 'auto', tr
   const store = createTenantStore(db)
   const memory = createTenantMemory((id) => store.find(id), maxRemembered, now)
   const erasure = createErasure(engine, db, events)
-  const tenants = createTenants({ store, plans: app.hasDecorator('plans') ? app.plans : builtInPlans, memory, events, erasure, log })
+  const tenants = createTenants({ store, plans: plansOf(app, 'tenancy'), memory, events, erasure, log })
   app.decorate('tenants', tenants)
   app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered }))
   app.decorateRequest('tenant', null)
@@ -101,7 +101,7 @@ export async function tenancy (app: FastifyInstance, { provisioning = 'auto', tr
   const provision = createProvisioning({ store, memory, events, erasure, makes: provisioning === 'auto' })
   const resolution = { provision, lookup: tenants.get, trustHeader }
   const [named, unnamed, stranger, sender] = [createCallerStep(resolution, true), createCallerStep(resolution, false), createStrangerStep(resolution, false), createStrangerStep(resolution, true)]
-  app.addHook('onRoute', (route) => {
+  guardRoutes(app, 'tenancy', (route) => {
     const { access, publicTenant = true, tenantInQuery = false } = route.config ?? {}
     if (access === undefined || access === 'public') return
     addStep(route, 'tenant', publicTenant ? named : unnamed)

@@ -7,10 +7,11 @@ import type { TenantRecord } from './tenant.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { builtInPlans, bytesPerMB, unlimited } from '../../lib/plans.js'
+import { bytesPerMB, unlimited } from '../../lib/plans.js'
 import { actorOf } from '../audit/actor.js'
 import conventions, { errorResponses } from '../conventions.js'
 import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import { plansOf } from '../plans/plans-of.js'
 import { requireDecorator } from '../requirement.js'
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: '1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
@@ -65,7 +66,7 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
   requireDecorator(app, 'tenants', 'tenancy', 'tenancy', 'tenantRoutes')
   await app.register(conventions)
   const { tenants } = app
-  const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
+  const plans = plansOf(app, 'tenancy', 'tenantRoutes')
   const { New, Changes } = bodiesOf(plans.tiers)
 
   app.get<{ Querystring: Static<typeof Page> }>('/tenants', {

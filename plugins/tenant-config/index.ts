@@ -17,7 +17,7 @@ import { setting } from '../../lib/config/environment.js'
 import { unknownConnectors } from '../../lib/connectors/index.js'
 import { routeContextOf } from '../../lib/tenant-document/index.js'
 import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import { hasPlugin, requireDecorator } from '../requirement.js'
 import { documentedRoutes } from './documentation.js'
 import { createLoad } from './load.js'
 import { createLoaded } from './loaded.js'
@@ -43,6 +43,8 @@ export async function tenantConfig (app: FastifyInstance, { tenancy, pagination,
   for (const [decorator, plugin] of [['engine', 'database'], ['auth', 'auth'], ['tenants', 'tenancy'], ['rateLimiter', 'rate-limit']] as const) {
     requireDecorator(app, decorator, plugin, 'tenant-config')
   }
+  // What tenants save is compiled for these: routes, steps and webhooks of theirs have no effect in one that comes later.
+  for (const plugin of ['integrations', 'workflows', 'webhooks', 'openapi']) hasPlugin(app, plugin, plugin, 'tenant-config')
   const { engine, db, events, log } = app
   const taken = collectTaken(app)
   const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events)

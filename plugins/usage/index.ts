@@ -4,12 +4,11 @@
  * `usageRoutes`, beside it, are its endpoints.
  */
 import type {} from '../database.js'
-import type {} from '../plans/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { everyHour } from '../../lib/database/sweeping.js'
-import { builtInPlans } from '../../lib/plans.js'
+import { plansOf } from '../plans/plans-of.js'
 import { requireDecorator } from '../requirement.js'
 import { emitterOf } from '../webhooks/emitter.js'
 import { createNotices } from './notices.js'
@@ -38,10 +37,10 @@ export interface UsageOptions {
 export async function usage (app: FastifyInstance, { now }: UsageOptions): Promise<void> {
   requireDecorator(app, 'engine', 'database', 'usage')
   requireDecorator(app, 'tenants', 'tenancy', 'usage')
-  const plans = app.hasDecorator('plans') ? app.plans : builtInPlans
+  const plans = plansOf(app, 'usage')
 
   const { db, engine, log } = app
-  const notices = createNotices({ emitter: emitterOf(app), plans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: now ?? Date.now, log })
+  const notices = createNotices({ emitter: emitterOf(app, 'usage'), plans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: now ?? Date.now, log })
   const stopSweeping = everyHour(() => notices.sweep(), (err) => log.warn({ err }, 'notices of limits could not be swept; it is tried again in an hour'))
   const service = createUsage({ engine, tenants: app.tenants, plans, notices, log, now })
   app.decorate('usage', service)

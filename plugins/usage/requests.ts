@@ -12,6 +12,7 @@ import type {} from '../tenant-config/serve.js'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type { UsageService } from './service.js'
 import { EventEmitter } from 'node:events'
+import { guardRoutes } from '../guards.js'
 import { whenEnded } from '../request-end.js'
 
 declare module 'fastify' {
@@ -31,6 +32,8 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
   const { trustHeader } = app.tenancy
   app.decorateRequest('streamedBytes', 0)
   app.decorateRequest('ended', false)
+  // Its hooks act on the whole context: the routes are only marked as counted.
+  guardRoutes(app, 'usage', () => {})
 
   app.addHook('onRequest', (request, _reply, done) => {
     if (request.headers['transfer-encoding'] !== undefined) observe(request, request.raw)

@@ -1,9 +1,11 @@
-/** What plugins tell events by that are not of entities: null where no plugin sends webhooks. */
+/** How plugins send events that are not about entities; null without the plugin webhooks. */
 import type { FastifyInstance } from 'fastify'
 import type { Webhooks } from './webhooks.js'
+import { hasPlugin } from '../requirement.js'
 
 export type Emitter = Pick<Webhooks, 'emit' | 'wake'>
 
-export function emitterOf (app: FastifyInstance): Emitter | null {
-  return app.hasDecorator('webhooks') ? app.webhooks : null
+/** @param wanting the plugin that asks, as the last part of its import path */
+export function emitterOf (app: FastifyInstance, wanting: string): Emitter | null {
+  return hasPlugin(app, 'webhooks', 'webhooks', wanting) ? app.webhooks : null
 }

@@ -115,18 +115,6 @@ t.test('a wrong secret and an unknown access level fail at start', async (t) => 
   await app.ready()
 })
 
-t.test('a route that declares access before the plugin is loaded is not served open', async (t) => {
-  const app = Fastify()
-  app.register(conventions)
-  app.register(auth, { jwt: { secret: testSecret } })
-  app.get('/early', { config: { access: 'user' } }, async () => ({}))
-  app.get('/theirs', async () => ({}))
-  app.register(async (group) => { group.get('/late', { config: { access: 'open' } }, async () => ({})) })
-  t.equal((await app.inject({ url: '/early', headers: bearer() })).statusCode, 500)
-  t.equal((await app.inject('/theirs')).statusCode, 200)
-  t.equal((await app.inject('/late')).statusCode, 200)
-})
-
 t.test('a partial token opens what asks for one and nothing else; what asks for one takes nothing else', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())

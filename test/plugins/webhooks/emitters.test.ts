@@ -101,7 +101,7 @@ async function again (t: Test, app: FastifyInstance): Promise<void> {
   const { db, engine, log } = app
   const plan = builtInPlans.of('free')
   // Each with a memory of its own, as two processes have.
-  const servers = [1, 2].map(() => createNotices({ emitter: emitterOf(app), plans: builtInPlans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: () => time, log }))
+  const servers = [1, 2].map(() => createNotices({ emitter: emitterOf(app, 'usage'), plans: builtInPlans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: () => time, log }))
   const tell = async () => {
     for (const server of servers) {
       server.reached('months', 'ai_cost', plan)

@@ -1,0 +1,145 @@
+/** An app whose routes ask for guards that no plugin gives them does not start: wrong orders, wrong contexts, and members without effect. */
+import Fastify, { type FastifyContextConfig, type FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import auth from '../../plugins/auth/index.js'
+import configRoutes from '../../plugins/config-routes/index.js'
+import conventions from '../../plugins/conventions.js'
+import cache from '../../plugins/cache/index.js'
+import database from '../../plugins/database.js'
+import login from '../../plugins/login/index.js'
+import mfa from '../../plugins/mfa/index.js'
+import plans from '../../plugins/plans/index.js'
+import rateLimit from '../../plugins/rate-limit/index.js'
+import sessions from '../../plugins/sessions/index.js'
+import tenancy from '../../plugins/tenancy/index.js'
+import usage from '../../plugins/usage/index.js'
+import users from '../../plugins/users/index.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { testMasterKey } from '../helpers/server.js'
+import { bearer, testSecret } from '../helpers/tokens.js'
+
+const jwt = { secret: testSecret }
+
+function bare (t: Test): FastifyInstance {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  return app
+}
+
+async function withDatabase (t: Test): Promise<FastifyInstance> {
+  const { connectionString } = await postgresDatabase(t)
+  const app = bare(t)
+  await app.register(database, { provider: 'postgres', postgres: { connectionString } })
+  await app.register(auth, { jwt })
+  return app
+}
+
+async function fails (t: Test, app: FastifyInstance, ...parts: string[]): Promise<void> {
+  const message = await app.ready().then(() => 'it starts', (error: unknown) => String(error))
+  for (const part of parts) t.ok(message.includes(part), `${message}\nnames ${part}`)
+}
+
+t.test('login that is registered before mfa does not start, wherever mfa is', async (t) => {
+  for (const isChild of [false, true]) {
+    const app = await withDatabase(t)
+    await app.register(tenancy)
+    await app.register(sessions)
+    await app.register(users)
+    await app.register(login)
+    if (isChild) await app.register(async (child) => { await child.register(mfa, { masterKey: testMasterKey }) })
+    else await app.register(mfa, { masterKey: testMasterKey })
+    await fails(t, app, 'register the plugin "tenantry/plugins/mfa" before "tenantry/plugins/login"')
+  }
+})
+
+t.test('permissions that nothing would check are an error at start that names the route', async (t) => {
+  const refused: [FastifyContextConfig, string][] = [
+    [{ permissions: ['a:b'] }, 'the route GET /x has `permissions` and no `access`'],
+    [{ access: 'public', permissions: ['a:b'] }, 'the route GET /x has `permissions` and the access "public"'],
+    [{ authProvider: 'jwt' }, 'the route GET /x has `authProvider` and no `access`'],
+    [{ permission: 'a:b' }, 'the route GET /x has `permission` and no `access`'],
+    [{ access: 'user', permission: 'a:b' }, 'write `permissions: ["a:b"]`']
+  ]
+  for (const [config, message] of refused) {
+    const app = bare(t)
+    await app.register(auth, { jwt })
+    app.register(async (group) => { group.get('/x', { config }, async () => ({})) })
+    await fails(t, app, message)
+  }
+})
+
+t.test('auth in a child context does not leave the routes of its parent open', async (t) => {
+  const configs: FastifyContextConfig[] = [{ access: 'platform-admin' }, { permissions: ['a:b'] }, { access: 'user' }]
+  for (const config of configs) {
+    const app = bare(t)
+    await app.register(async (child) => { await child.register(auth, { jwt }) })
+    app.get('/theirs', async () => ({}))
+    app.get('/admin', { config }, async () => ({}))
+    await fails(t, app, 'the route GET /admin', 'register and await the plugin before the route, in the same context or in one above it')
+  }
+})
+
+t.test('a route that was registered before auth is an error at start, in the same context and in another', async (t) => {
+  const app = bare(t)
+  app.register(conventions)
+  app.register(auth, { jwt })
+  app.get('/early', { config: { access: 'user' } }, async () => ({}))
+  app.get('/open', { config: { access: 'open' } }, async () => ({}))
+  await fails(t, app, 'the route GET /early', 'the route GET /open')
+
+  const other = bare(t)
+  await other.register(async (child) => { child.get('/early', { config: { access: 'tenant-admin' } }, async () => ({})) })
+  await other.register(auth, { jwt })
+  await fails(t, other, 'the route GET /early')
+})
+
+t.test('without auth anywhere a route that asks for a caller is an error at start', async (t) => {
+  const app = bare(t)
+  await app.register(rateLimit)
+  app.get('/mine', { config: { access: 'user' } }, async () => ({}))
+  await fails(t, app, 'the route GET /mine', '"tenantry/plugins/auth"')
+})
+
+t.test('rate-limit, tenancy and usage after the routes that they guard are errors at start', async (t) => {
+  const limited = bare(t)
+  await limited.register(auth, { jwt })
+  limited.get('/x', { config: { access: 'user' } }, async () => ({}))
+  await limited.register(rateLimit)
+  await fails(t, limited, 'the route GET /x was registered before the plugin "tenantry/plugins/rate-limit"')
+
+  const own = bare(t)
+  own.get('/own', { config: { rateLimitRule: { max: 1, windowMs: 1000 } } }, async () => ({}))
+  await own.register(rateLimit)
+  await fails(t, own, 'the route GET /own was registered before the plugin "tenantry/plugins/rate-limit"')
+
+  const app = await withDatabase(t)
+  app.get('/x', { config: { access: 'user' } }, async () => ({}))
+  await app.register(tenancy)
+  app.get('/y', { config: { access: 'user' } }, async () => ({}))
+  await app.register(usage)
+  await fails(t, app, 'the route GET /x was registered before the plugin "tenantry/plugins/tenancy"', 'the route GET /y was registered before the plugin "tenantry/plugins/usage"')
+})
+
+t.test('a plugin that others look for once is an error at start where it comes after them', async (t) => {
+  const app = await withDatabase(t)
+  await app.register(tenancy)
+  await app.register(plans, { plans: { free: { limits: { api: { requestsPerMinute: 5 } } } } })
+  await fails(t, app, 'register the plugin "tenantry/plugins/plans" before "tenantry/plugins/tenancy"')
+
+  const late = await withDatabase(t)
+  await late.register(rateLimit)
+  await late.register(configRoutes, { routes: [] })
+  await late.register(cache, { provider: 'memory' })
+  await fails(t, late, 'register the plugin "tenantry/plugins/cache" before "tenantry/plugins/config-routes"')
+})
+
+t.test('an app whose guards come first starts, with routes of its own and with other contexts', async (t) => {
+  const app = bare(t)
+  app.get('/theirs', async () => ({}))
+  await app.register(auth, { jwt })
+  await app.register(rateLimit)
+  await app.register(async (child) => { child.get('/mine', { config: { access: 'user' } }, async () => ({})) })
+  t.equal((await app.inject('/theirs')).statusCode, 200)
+  t.equal((await app.inject('/mine')).statusCode, 401)
+  t.equal((await app.inject({ url: '/mine', headers: bearer() })).statusCode, 200)
+})
