@@ -320,6 +320,8 @@ export interface QueueJobTable {
   /** From `data`: the name that its handler is defined under. */
   task: ColumnType<string, never, never>
   keep_until: Timestamp
+  /** Processes that ended while they ran it, since it last made progress. */
+  lost: Generated<number>
   completed_on: ColumnType<Date | null, Date | null | undefined, Date | null>
 }
 

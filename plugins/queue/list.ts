@@ -143,6 +143,6 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
     cancel: (within, id) => change(within, id, ['created', 'retry', 'active'], sql`state = 'cancelled', completed_on = now()`),
 
     retry: (within, id) => change(within, id, ['failed', 'cancelled'], sql`state = 'retry', completed_on = null, start_after = created_on, singleton_on = null,
-      keep_until = now() + interval '14 days', retry_limit = greatest(retry_limit, retry_count + 1)`)
+      keep_until = now() + interval '14 days', retry_limit = greatest(retry_limit, retry_count + 1), lost = 0`)
   }
 }

@@ -87,7 +87,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     names: () => [...tasks.keys()],
     endpointsOf: (name) => tasks.get(name)?.endpoints,
 
-    define (name, { retryLimit = 3, retryDelay = 10, expireIn = 900, concurrency = Math.max(workers, 1), endpoints }, handler) {
+    define (name, { retryLimit = 3, retryDelay = 10, expireIn = 900, concurrency = Math.max(workers, 1), endpoints, setAside }, handler) {
       if (sealed) throw new Error(`the job "${name}" is defined too late: define it before the app is ready`)
       if (!taskName.test(name)) throw new Error(`"${name}" is no name of a job: expected 1 to 64 of \`a-z 0-9 . _ -\`, a letter first`)
       if (tasks.has(name)) throw new Error(`the job "${name}" is defined twice`)
@@ -95,7 +95,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
       requireWhole('retryDelay', retryDelay, 0, 86_400)
       requireWhole('expireIn', expireIn, 1, 86_400)
       requireWhole('concurrency', concurrency, 1, 100)
-      tasks.set(name, { name, retryLimit, retryDelay, expireIn, concurrency, endpoints, handler })
+      tasks.set(name, { name, retryLimit, retryDelay, expireIn, concurrency, endpoints, setAside, handler })
     },
 
     async send (name, sent, transaction) {

@@ -10,6 +10,11 @@ import PgBoss from 'pg-boss'
 import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
 import { lease, queue } from './insertion.js'
 
+/** Processes that a job may end before it is set aside. */
+export const maxLost = 2
+
+const setAsideOutput = '{"name": "ProcessEnded", "message": "its process ended twice while it ran"}'
+
 /** Jobs that were delayed and are due, of which one statement makes so many ready. */
 const maxDue = 1000
 
@@ -22,6 +27,8 @@ export interface TakenJob {
   /** 0 for the first. */
   readonly retries: number
   readonly retryLimit: number
+  /** Processes that ended while they ran it, since it last made progress. */
+  readonly lost: number
 }
 
 /** Which attempt of which job. */
@@ -38,8 +45,10 @@ export interface Want {
 export interface Upkeep {
   /** Jobs of processes that are gone: they can be run again, */
   readonly takenOver: number
-  /** or have failed for good. */
+  /** or have failed for good, */
   readonly givenUp: number
+  /** or are set aside, because `maxLost` processes ended while they ran them. */
+  readonly setAside: number
   /** Milliseconds until the next delayed job is due; null where there is none. */
   readonly nextDue: number | null
 }
@@ -50,18 +59,29 @@ export interface TenantRoom {
   readonly most: number
   /** and how many do, by tenant. The platform is none. */
   readonly running: ReadonlyMap<string, number>
+  /**
+   * Whether a job may be taken that a process ended with. A process runs one of them at a time, so that of the jobs that
+   * ran beside it, it alone is there when the next process ends.
+   */
+  readonly suspect: boolean
 }
 
 export interface JobStore {
   /** Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` where another process takes one of the same key in this moment. */
   take (wants: readonly Want[], limit: number, room: TenantRoom): Promise<TakenJob[]>
-  /** Makes ready what is due, and with `takeOver` what processes have that are gone. */
-  upkeep (takeOver: boolean): Promise<Upkeep>
+  /**
+   * Makes ready what is due, and with `takeOver` what processes have that are gone.
+   *
+   * @param closing names whose jobs are taken once more to be set aside
+   */
+  upkeep (takeOver: boolean, closing: readonly string[]): Promise<Upkeep>
   /** Resolves with the ids of those that are this process's still. */
   renew (jobs: readonly Held[]): Promise<ReadonlySet<string>>
   complete (jobs: readonly Held[]): Promise<void>
   /** To be tried again, or failed for good; nothing where another process has it. */
-  fail (job: Held, reason: object): Promise<void>
+  fail (job: Held & Pick<TakenJob, 'lost'>, reason: object): Promise<void>
+  /** Failed for good, because processes ended while they ran it; nothing where another process has it. */
+  setAside (job: Held): Promise<void>
   /** Somebody else shall do it: the attempt does not count. */
   handBack (jobs: readonly Held[]): Promise<void>
   /** How many jobs of a tenant wait, counted up to `max`. */
@@ -77,6 +97,7 @@ interface TakenRow {
   data: { data: Record<string, unknown> }
   retries: number
   limit: number
+  lost: number
 }
 
 export function createJobStore (db: Kysely<SystemTables>): JobStore {
@@ -84,7 +105,7 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
   const boss = new PgBoss({ schema: 'tenantry_queue', db: executor(db), migrate: false, supervise: false, schedule: false, archiveCompletedAfterSeconds: 86_400 })
 
   return {
-    async take (wants, limit, { most, running }) {
+    async take (wants, limit, { most, running, suspect }) {
       const full = [...running].flatMap(([tenant, jobs]) => jobs >= most ? tenant : [])
       // From tenant to tenant by the index: a look is as cheap with thousands of jobs of one as with one. Where few tenants
       // have jobs each gives several, of which the first of each come first. Two of one key are not run together.
@@ -98,13 +119,13 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
           select best.*, want.room, want.place, turn.nth from want, lateral (
             select listed.*, count(*) over () as tenants from (
               select *, row_number() over () as nth from (
-                (${turns(sql`tenant_id >= want.first`, full)}) union all (${turns(sql`tenant_id < want.first`, full)})
+                (${turns(sql`tenant_id >= want.first`, full, suspect)}) union all (${turns(sql`tenant_id < want.first`, full, suspect)})
               ) either limit want.room
             ) listed
           ) turn, lateral (
-            select job.id, job.task, job.tenant_id, job.singleton_key, row_number() over (order by -priority, created_on) as round from (
+            select job.id, job.task, job.tenant_id, job.singleton_key, job.lost, row_number() over (order by -priority, created_on) as round from (
               select * from tenantry_queue.job where state < 'active' and start_after <= created_on
-                and task = want.task and tenant_id = turn.tenant_id
+                and task = want.task and tenant_id = turn.tenant_id ${unless(suspect)}
                 and (singleton_key is null or not exists (select from tenantry_queue.job as running where running.state = 'active'
                   and running.tenant_id = job.tenant_id and running.task = job.task and running.singleton_key = job.singleton_key))
                 order by -priority, created_on limit ceil(want.room::float8 / turn.tenants) for update skip locked
@@ -112,38 +133,42 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
           ) best
         ), chosen as (
           select id from (
-            select *, row_number() over (partition by tenant_id order by round, place) as of_tenant from (
+            select *, row_number() over (partition by tenant_id order by round, place) as of_tenant,
+              row_number() over (partition by lost > 0 order by round, place, nth) as of_kind from (
               select *, row_number() over (partition by task order by round, nth) as of_task from (
                 select *, row_number() over (partition by task, tenant_id, coalesce(singleton_key, id::text) order by round) as of_key from found
               ) keyed where of_key = 1
             ) taken where of_task <= room
           ) own left join busy on busy.tenant = tenant_id
-          where tenant_id = '' or of_tenant + coalesce(busy.jobs, 0) <= ${most}::int order by round, place, nth limit ${limit}::int
+          where (tenant_id = '' or of_tenant + coalesce(busy.jobs, 0) <= ${most}::int) and (lost = 0 or of_kind = 1) order by round, place, nth limit ${limit}::int
         )
         update tenantry_queue.job set state = 'active', started_on = now(), expire_in = ${lease} * interval '1 second',
           retry_count = case when started_on is null then retry_count else retry_count + 1 end
         from chosen where job.name = ${queue} and job.id = chosen.id
-        returning job.id, job.tenant_id as tenant, job.task, job.data, job.retry_count as retries, job.retry_limit as "limit"`.execute(db)
+        returning job.id, job.tenant_id as tenant, job.task, job.data, job.retry_count as retries, job.retry_limit as "limit", job.lost`.execute(db)
       return rows.map(({ limit: retryLimit, data, ...row }) => ({ ...row, data: data.data, retryLimit }))
     },
 
-    async upkeep (takeOver) {
-      const { rows: [row] } = await sql<{ over: number, given_up: number, next_due: number | null }>`
+    async upkeep (takeOver, closing) {
+      const { rows: [row] } = await sql<{ over: number, given_up: number, aside: number, next_due: number | null }>`
         with due as (
           update tenantry_queue.job set start_after = created_on where name = ${queue} and id in (select id from tenantry_queue.job
             where state < 'active' and start_after > created_on and start_after <= now() order by start_after limit ${maxDue} for update skip locked)
+        ), lost as (
+          select id, lost + 1 >= ${maxLost} and task <> all (${closing}::text[]) as aside, retry_count < retry_limit as again from tenantry_queue.job
+          where ${takeOver} and name = ${queue} and state = 'active' and started_on + expire_in < now() for update skip locked
         ), gone as (
-          update tenantry_queue.job set state = (case when retry_count < retry_limit then 'retry' else 'failed' end)::tenantry_queue.job_state,
-            start_after = created_on, completed_on = case when retry_count < retry_limit then null else now() end,
-            output = '{"message": "the process that ran it was lost"}'
-          where ${takeOver} and name = ${queue} and id in (select id from tenantry_queue.job
-            where state = 'active' and started_on + expire_in < now() for update skip locked)
-          returning state
+          update tenantry_queue.job set state = (case when again and not aside then 'retry' else 'failed' end)::tenantry_queue.job_state,
+            start_after = created_on, completed_on = case when again and not aside then null else now() end, lost = job.lost + 1,
+            output = case when aside then ${setAsideOutput}::jsonb else '{"name": "ProcessEnded", "message": "its process ended while it ran"}' end
+          from lost where job.name = ${queue} and job.id = lost.id
+          returning state, aside
         )
-        select (select count(*) from gone where state = 'retry')::int as over, (select count(*) from gone where state = 'failed')::int as given_up,
+        select (select count(*) from gone where state = 'retry')::int as over, (select count(*) from gone where state = 'failed' and not aside)::int as given_up,
+          (select count(*) from gone where aside)::int as aside,
           (select extract(epoch from min(start_after) - now()) * 1000 from tenantry_queue.job
             where state < 'active' and start_after > created_on and start_after > now())::float8 as next_due`.execute(db)
-      return { takenOver: row?.over ?? 0, givenUp: row?.given_up ?? 0, nextDue: row?.next_due ?? null }
+      return { takenOver: row?.over ?? 0, givenUp: row?.given_up ?? 0, setAside: row?.aside ?? 0, nextDue: row?.next_due ?? null }
     },
 
     async renew (jobs) {
@@ -161,8 +186,15 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
     async fail (job, reason) {
       await db.transaction().execute(async (transaction) => {
         const { rows } = await sql`select from tenantry_queue.job where ${isHeld([job])} for update`.execute(transaction)
-        if (rows.length > 0) await boss.fail(queue, job.id, reason, { db: executor(transaction) })
+        if (rows.length === 0) return
+        await boss.fail(queue, job.id, reason, { db: executor(transaction) })
+        // pg-boss writes the row anew, without columns that it does not know.
+        if (job.lost > 0) await sql`update tenantry_queue.job set lost = ${job.lost} where name = ${queue} and id = ${job.id}`.execute(transaction)
       })
+    },
+
+    async setAside (job) {
+      await sql`update tenantry_queue.job set state = 'failed', completed_on = now(), output = ${setAsideOutput}::jsonb where ${isHeld([job])}`.execute(db)
     },
 
     async handBack (jobs) {
@@ -188,14 +220,19 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
 }
 
 /** The tenants that have jobs of `want.task` that can be run and are not `full`, of those for which the condition on `tenant_id` holds, in their order. */
-function turns (condition: RawBuilder<unknown>, full: readonly string[]): RawBuilder<unknown> {
+function turns (condition: RawBuilder<unknown>, full: readonly string[], suspect: boolean): RawBuilder<unknown> {
   return sql`with recursive turns as (
       (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on
-        and task = want.task and ${condition} order by tenant_id limit 1)
+        and task = want.task and ${condition} ${unless(suspect)} order by tenant_id limit 1)
       union all
       select next.tenant_id from turns, lateral (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on
-        and task = want.task and tenant_id > turns.tenant_id and ${condition} order by tenant_id limit 1) next
+        and task = want.task and tenant_id > turns.tenant_id and ${condition} ${unless(suspect)} order by tenant_id limit 1) next
     ) select tenant_id from turns where tenant_id <> all (${full}::text[])`
+}
+
+/** Leaves out jobs that a process ended with, unless one of them may be taken. */
+function unless (suspect: boolean): RawBuilder<unknown> {
+  return suspect ? sql`` : sql`and lost = 0`
 }
 
 /** How pg-boss runs a statement. */

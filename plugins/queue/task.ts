@@ -9,6 +9,8 @@ export interface Job {
   readonly data: Readonly<Record<string, unknown>>
   /** 1 for the first. */
   readonly attempt: number
+  /** Processes that ended while they ran it, since it last made progress. */
+  readonly lost: number
   /**
    * Aborted when the attempt is over although the handler runs: it took longer than `expireIn`, the server stops, or
    * another process has the job. What the handler does from then on counts for nothing, and it should end.
@@ -17,7 +19,8 @@ export interface Job {
 }
 
 /**
- * Does the job. An error, or a process that dies, is followed by another attempt: a handler may run more than once for one
+ * Does the job. An error, or the end of the process, is followed by another attempt; after the second end of a process the
+ * job is set aside as failed. A handler may run more than once for one
  * job, and in rare cases (a process that the database did not hear of for a while) twice at a time.
  */
 export type Handler = (job: Job) => Promise<void>
@@ -36,6 +39,11 @@ export interface TaskOptions {
   readonly expireIn?: number | undefined
   /** Jobs of the name that this process runs at a time, 1 to 100. Default: as many as the process runs of all. */
   readonly concurrency?: number | undefined
+  /**
+   * Called instead of the handler, where two processes ended while they ran the job: writes elsewhere that the job has failed.
+   * It must not do what the handler does. Then the job is set aside. Without it that happens at once.
+   */
+  readonly setAside?: Handler | undefined
   /** Its jobs are part of what other endpoints start and end: which ones, for administrators who would send or cancel a job alone. */
   readonly endpoints?: string | undefined
 }
@@ -116,5 +124,6 @@ export interface Task {
   readonly expireIn: number
   readonly concurrency: number
   readonly endpoints: string | undefined
+  readonly setAside: Handler | undefined
   readonly handler: Handler
 }

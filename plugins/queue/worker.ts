@@ -8,6 +8,7 @@ import { isFailure } from '../../lib/errors.js'
 import { together } from '../../lib/together.js'
 import { outputOf, traceOf } from './failure.js'
 import { lease } from './insertion.js'
+import { maxLost } from './store.js'
 import type { JobStore, TakenJob, TenantRoom, Want } from './store.js'
 import { HandedBack, type Task } from './task.js'
 
@@ -100,11 +101,13 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   async function upkeep (): Promise<void> {
     const now = performance.now()
     if (now < nextUpkeep) return
-    const { takenOver, givenUp, nextDue } = await store.upkeep(now - reachedAt >= settledMs)
+    const closing = [...tasks.values()].flatMap(({ name, setAside }) => setAside === undefined ? [] : [name])
+    const { takenOver, givenUp, setAside, nextDue } = await store.upkeep(now - reachedAt >= settledMs, closing)
     lastUpkeep = performance.now()
     nextUpkeep = lastUpkeep + Math.min(idlePauseMs, nextDue === null ? idlePauseMs : Math.ceil(nextDue) + 1)
     if (takenOver > 0) log.warn({ jobs: takenOver }, 'jobs of a process that is gone are run again')
     if (givenUp > 0) log.error({ jobs: givenUp }, 'jobs have failed for good: the processes that ran them are gone, and they may not be tried again')
+    if (setAside > 0) log.error({ jobs: setAside }, 'jobs are set aside as failed: two processes ended while they ran them')
   }
 
   /** Takes jobs where there is room for them; false where there is none, or no job. */
@@ -124,7 +127,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   async function taken (wants: readonly Want[], limit: number): Promise<TakenJob[]> {
     for (;;) {
       try {
-        return await store.take(wants, limit, { most: ofOneTenant, running: tenantsRunning() })
+        return await store.take(wants, limit, { most: ofOneTenant, running: tenantsRunning(), suspect: !isSuspectRunning() })
       } catch (error) {
         if (!isFailure(error, 'conflict')) throw error
       }
@@ -135,6 +138,11 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     const counts = new Map<string, number>()
     for (const { job: { tenant } } of running.values()) if (tenant !== '') counts.set(tenant, (counts.get(tenant) ?? 0) + 1)
     return counts
+  }
+
+  function isSuspectRunning (): boolean {
+    for (const { job } of running.values()) if (job.lost > 0) return true
+    return false
   }
 
   function runningOf (name: string): number {
@@ -171,11 +179,13 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     } finally {
       clearTimeout(expiry)
     }
-    await settle(() => complete(job))
+    if (job.lost < maxLost) return await settle(() => complete(job))
+    log.error(toldOf(job), 'a job is set aside as failed: two processes ended while they ran it')
+    await settle(() => store.setAside(job))
   }
 
   async function abandon (job: TakenJob, error: unknown): Promise<void> {
-    const told = { job: job.id, task: job.task, tenant: job.tenant, attempt: job.retries + 1 }
+    const told = toldOf(job)
     if (error instanceof HandedBack || (error instanceof Ended && error.why === 'stopped')) return await store.handBack([job])
     if (error instanceof Ended && error.why === 'lost') {
       log.warn(told, 'a job that this process runs was taken from it, or removed')
@@ -255,8 +265,13 @@ function inTurn<Item> (items: readonly Item[], round: number): Item[] {
   return [...items.slice(first), ...items.slice(0, first)]
 }
 
-async function handled ({ handler }: Task, { id, tenant, data, retries }: TakenJob, signal: AbortSignal): Promise<void> {
-  await handler({ id, tenant, data, attempt: retries + 1, signal })
+function toldOf ({ id: job, task, tenant, retries }: TakenJob) {
+  return { job, task, tenant, attempt: retries + 1 }
+}
+
+async function handled ({ handler, setAside }: Task, { id, tenant, data, retries, lost }: TakenJob, signal: AbortSignal): Promise<void> {
+  const handle = lost < maxLost ? handler : setAside
+  await handle?.({ id, tenant, data, attempt: retries + 1, lost, signal })
 }
 
 function ended (signal: AbortSignal): Promise<never> {

@@ -82,7 +82,7 @@ export async function workflows (app: FastifyInstance, options: CheckedWorkflows
     })
   })
   // An attempt takes as long as its steps do. After a failure that is none of a step it is tried again, for as long as anybody may wait.
-  queue.define(runTask, { retryLimit: 100, retryDelay: 1, expireIn: 86_400, endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it' }, job.handle)
+  queue.define(runTask, { retryLimit: 100, retryDelay: 1, expireIn: 86_400, setAside: job.setAside, endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it' }, job.handle)
 
   app.decorate('workflows', createWorkflowRuns({
     engine,

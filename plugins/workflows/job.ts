@@ -16,7 +16,7 @@ import type { HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
 import { everyCompiled } from '../../lib/workflows/every-step.js'
 import { traceIdOf } from '../../lib/trace-context.js'
-import { HandedBack } from '../queue/index.js'
+import { HandedBack, maxLost } from '../queue/index.js'
 import { createDurableJournal } from './durable-journal.js'
 import { addressOf } from './end.js'
 import { Interrupted } from './journal.js'
@@ -52,6 +52,8 @@ export interface RunJobParts {
 export interface RunJob {
   /** Rejects where the run is not at its end: it is tried again. */
   handle (job: Pick<Job, 'id' | 'tenant' | 'attempt' | 'signal'>): Promise<void>
+  /** Ends the run as failed without running a step, where two processes ended at the same step. */
+  setAside (job: Pick<Job, 'id' | 'tenant' | 'lost' | 'signal'>): Promise<void>
   /** Runs of the tenant may have been canceled, or be gone: ends what of them runs here. */
   check (tenant: string): Promise<void>
 }
@@ -63,6 +65,7 @@ interface Ended {
 }
 
 const noValues: SecretValues = new Map()
+const endedProcesses: StoredError = { code: catalogue.internal.code, message: 'Two processes ended while they ran the same step, so the run is not tried again' }
 const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run was begun too often without coming to its end' }
 
 export function createRunJob ({ engine, store, documents, tenants, plugins, steps, end, log: ownLog }: RunJobParts): RunJob {
@@ -99,6 +102,14 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     }
   }
 
+  async function storedAddress (run: TakenRun, log: FastifyBaseLogger): Promise<Address | null> {
+    const { tenant: id } = run
+    const workflow = await documents.storedEnd(id, run.definition)
+    if (workflow === null || workflow.callback === null) return null
+    const tenant = id === '' ? null : await tenants.get(id)
+    return addressOf(workflow.callback, readScope(run, tenant, await secretsOf(workflow, id)), log)
+  }
+
   async function secretsOf ({ secrets: keys }: CompiledWorkflow, tenant: string): Promise<SecretValues> {
     const { secrets } = plugins()
     if (keys.length === 0 || secrets === null || tenant === '') return noValues
@@ -130,6 +141,14 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       } finally {
         running.delete(run)
       }
+    },
+
+    async setAside ({ id, tenant, lost, signal }) {
+      const run = await store.take(tenant, id)
+      if (run === undefined) return
+      // If even reading the address ended a process, the run ends without its callback.
+      const address = lost > maxLost ? null : await storedAddress(run, ownLog.child({ task: runTask, workflowId: id, tenant }))
+      await end(run, failed(endedProcesses), address, signal)
     },
 
     async check (tenant) {

@@ -97,10 +97,12 @@ insert into tenantry.workflow_steps (tenant_id, run_id, step, status) select $1,
 on conflict (tenant_id, run_id, step) do update set status = 'running', finished_at = null where workflow_steps.status in ('running', 'failed') returning 'held'`
 }
 
-/** Values: tenant, run, attempt, step, status, result, error. Answers a row as `beginStep` does. */
+/** Values: tenant, run, attempt, step, status, result, error. Answers a row as `beginStep` does. The run has made progress: ends of processes count anew. */
 export const endStep: Statement = {
   name: 'tenantry_step_end',
-  text: `with ${held}
+  text: `with ${held}, progress as (
+  update tenantry_queue.job set lost = 0 from held where name = 'jobs' and id = $2::uuid and tenant_id = $1 and lost > 0
+)
 insert into tenantry.workflow_steps (tenant_id, run_id, step, status, result, error, finished_at)
 select $1, $2::uuid, $4::text, $5::text, $6::text, $7::jsonb, clock_timestamp() from held
 on conflict (tenant_id, run_id, step) do update set status = excluded.status, result = excluded.result, error = excluded.error, finished_at = excluded.finished_at

@@ -1,7 +1,11 @@
 /**
  * A process that runs jobs. TEST_DATABASE is the address of the database, which is migrated. `count` writes a row in the
- * table `done`, which refuses a second one, and ends; `hang` writes one in `begun` and never ends. It prints when it is ready, and ends in order at SIGTERM.
+ * table `done`, which refuses a second one, and ends; `hang` writes one in `begun` and never ends; `linger` likewise in its
+ * first attempt, and ends in a later one; `kill` writes one in `begun` and, once a `linger` has begun, kills the process.
+ * It prints when it is ready, and ends in order at SIGTERM.
  */
+import type { Job } from '../../plugins/queue/index.js'
+import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { sql } from 'kysely'
 import database from '../../plugins/database.js'
@@ -17,9 +21,19 @@ const count = together<number, void>(async (numbers) => {
   await sql`insert into done (n, pid) select n, ${process.pid} from unnest(${numbers}::int[]) as n`.execute(app.db)
 })
 app.queue.define('count', {}, ({ data }) => count(Number(data['n'])))
-app.queue.define('hang', {}, async ({ id, attempt }) => {
-  await sql`insert into begun (job, attempt, pid) values (${id}, ${attempt}, ${process.pid})`.execute(app.db)
+const begin = async ({ id, attempt }: Job) => { await sql`insert into begun (job, attempt, pid) values (${id}, ${attempt}, ${process.pid})`.execute(app.db) }
+app.queue.define('hang', {}, async (job) => {
+  await begin(job)
   await new Promise(() => {})
+})
+app.queue.define('linger', {}, async (job) => {
+  await begin(job)
+  if (job.attempt === 1) await new Promise(() => {})
+})
+app.queue.define('kill', {}, async (job) => {
+  await begin(job)
+  while ((await sql`select from begun where job <> ${job.id}`.execute(app.db)).rows.length === 0) await sleep(10)
+  process.kill(process.pid, 'SIGKILL')
 })
 process.once('SIGTERM', () => app.close())
 console.log(`listening on ${await app.listen({ port: 0, host: '127.0.0.1' })}`)

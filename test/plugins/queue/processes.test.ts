@@ -1,7 +1,8 @@
+import type { FastifyInstance } from 'fastify'
 import type { Job } from '../../../plugins/queue/index.js'
 import { test } from 'tap'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
-import { startProgram } from '../../helpers/program.js'
+import { runProgram, startProgram } from '../../helpers/program.js'
 import { closedDoor, eventually, queueApp } from './app.js'
 
 const program = 'test/programs/queue.ts'
@@ -38,7 +39,7 @@ test('two processes do each job once, and one takes over what the other had that
 
   // In its time for a stop the job does not end.
   t.equal(await other?.stop(), 0)
-  t.match(await run('select state, retry_count, output from tenantry_queue.job where id = $1', id), [{ state: 'retry', retry_count: 0, output: { message: 'the process that ran it was lost' } }], 'it hands it back, and the attempt does not count')
+  t.match(await run('select state, retry_count, output from tenantry_queue.job where id = $1', id), [{ state: 'retry', retry_count: 0, output: { message: 'its process ended while it ran' } }], 'it hands it back, and the attempt does not count')
 })
 
 test('a stop waits for jobs that run, and hands back what takes too long', async (t) => {
@@ -106,4 +107,50 @@ test('jobs go on when a database that was lost is there again', async (t) => {
   await eventually(t, 'another one is run', () => seen.length === 2)
   t.same(seen, [[1, 1], [2, 1]])
   t.equal(warnings.filter((message) => message.startsWith('jobs are not run')).length, 1)
+})
+
+test('a job that ends a process twice is set aside, and the third process lives; a job that ran beside it completes', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const { app, run, change } = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
+    for (const name of ['kill', 'linger', 'count']) app.queue.define(name, {}, async () => { t.fail('this process runs no jobs') })
+  }, { workers: 0 })
+  await query(tables)
+  const linger = await app.queue.send('linger', { tenant: 'b', data: {} })
+  const kill = await app.queue.send('kill', { tenant: 'a', data: {} })
+  const overdue = "update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'"
+  for (let round = 0; round < 2; round++) {
+    t.equal((await runProgram(t, program, { TEST_DATABASE: connectionString })).code, null, 'the job ends its process')
+    await change(overdue)
+  }
+  await startProgram(t, program, { TEST_DATABASE: connectionString })
+  await eventually(t, 'the job has failed', async () => (await run('select state from tenantry_queue.job where id = $1', kill))[0]?.['state'] === 'failed')
+  t.match(await run('select output, retry_count, retry_limit from tenantry_queue.job where id = $1', kill), [{ output: { message: 'its process ended twice while it ran' }, retry_count: 1, retry_limit: 3 }])
+  t.same(await query('select attempt from begun where job = $1 order by attempt', [kill]), [{ attempt: 1 }, { attempt: 2 }])
+  await eventually(t, 'the other job completes', async () => (await run('select state from tenantry_queue.job where id = $1', linger))[0]?.['state'] === 'completed')
+  await app.queue.send('count', { tenant: 'b', data: { n: 1 } })
+  await eventually(t, 'the third process runs jobs', async () => (await query('select from done')).length === 1)
+})
+
+test('jobs that a process ended with are run one at a time, beside others', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const doors = new Map([1, 2, 3, 4].map((n) => [n, closedDoor()]))
+  const begun: number[] = []
+  const define = (app: FastifyInstance) => app.queue.define('work', {}, async ({ data }) => {
+    begun.push(Number(data['n']))
+    await doors.get(Number(data['n']))?.opened
+  })
+  const sender = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, define, { workers: 0 })
+  for (const n of [1, 2, 3, 4]) await sender.app.queue.send('work', { tenant: n % 2 === 0 ? 'a' : 'b', data: { n } })
+  await sender.run("update tenantry_queue.job set lost = 1, state = 'retry', retry_count = 1, started_on = now() where (data->'data'->>'n')::int <= 3")
+  const { app } = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, define, { workers: 8 })
+  await eventually(t, 'one of them runs beside the other job', () => begun.length === 2)
+  t.ok(begun.includes(4))
+  for (const count of [3, 4]) {
+    const last = begun.filter((n) => n !== 4).at(-1)
+    doors.get(last ?? 0)?.open()
+    await eventually(t, 'then the next', () => begun.length === count)
+  }
+  for (const door of doors.values()) door.open()
+  await app.close()
+  t.same((await sender.run('select state from tenantry_queue.job')).map(({ state }) => state), ['completed', 'completed', 'completed', 'completed'])
 })

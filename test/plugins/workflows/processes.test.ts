@@ -10,6 +10,7 @@ import { Webhook } from 'standardwebhooks'
 import { test, type Test } from 'tap'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'
+import { remote } from '../../helpers/remote.js'
 import { testEnv, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
@@ -38,6 +39,7 @@ function documentOf (origin: string): TestDocument {
 // The one waits for its database, the other for processes.
 test('processes that die', (t) => atOnce(t, {
   'a run whose worker is killed in every step completes, and no step that has ended runs again': isKilled,
+  'a run that ends a process twice at the same step has failed, and is told to its callback': isSetAside,
   'a run whose database is lost in the middle of its steps completes, and no step fails for it': losesItsDatabase
 }))
 
@@ -110,6 +112,39 @@ async function isKilled (t: Test): Promise<void> {
   for (const { headers, body } of told) t.match(new Webhook(String(secret)).verify(body, headers), { type: 'workflow.completed', data: { workflowId, workflow: 'ten', status: 'completed', result: { title: 'step-10' } } })
   t.equal(new Set(told.map(({ headers }) => headers['webhook-id'])).size, 1)
   t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: steps.length + 1 }])
+}
+
+async function isSetAside (t: Test): Promise<void> {
+  const { connectionString } = await postgresDatabase(t)
+  const called: string[] = []
+  const told: unknown[] = []
+  const service = await remote(t, ({ path, body }, response) => {
+    if (path === '/done') told.push(JSON.parse(body))
+    else called.push(path)
+    // The second step is never answered.
+    if (path !== '/count/step-3') response.setHeader('content-type', 'application/json').end('{"done":true}')
+  })
+  const document = documentOf(service.origin)
+  const sender = await testServer(t, { ...document, queue: { workers: 0 } }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a'] })
+  const ask = caller(t, sender, { token: signToken({ sub: 'u', role: 'user', tenant_id: 'a' }) })
+  const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'ten' } })
+  const startWorker = () => startProgram(t, 'test/programs/workflows.ts', { ...testEnv, TEST_DATABASE: connectionString, TEST_DOCUMENT: JSON.stringify(document) })
+  for (const round of [1, 2]) {
+    const worker = await startWorker()
+    await eventually(t, 'the step runs', () => called.filter((path) => path === '/count/step-3').length === round)
+    t.equal(await worker.stop('SIGKILL'), null)
+    await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
+      await transaction.executeQuery(CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'"))
+    })
+  }
+  const third = await startWorker()
+  await eventually(t, 'its end is told', () => told.length === 1)
+  t.match(told, [{ type: 'workflow.failed', data: { workflowId, status: 'failed', error: { message: /Two processes ended/ } } }])
+  t.match((await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body, { status: 'failed' })
+  t.strictSame(called, ['/count/step-1', '/count/step-3', '/count/step-3'], 'no step is run a third time')
+  const jobs = await sender.db.selectFrom('tenantry_queue.job').select('state').execute()
+  t.strictSame(jobs.map(({ state }) => state), ['failed'])
+  t.equal(await third.stop(), 0, 'the third process lives')
 }
 
 async function losesItsDatabase (t: Test): Promise<void> {

@@ -10,6 +10,7 @@ import { billing } from './billing.js'
 import { oauthTokens } from './oauth-tokens.js'
 import { queue } from './queue.js'
 import { queueLists } from './queue-lists.js'
+import { queueLosses } from './queue-losses.js'
 import { requestStats } from './request-stats.js'
 import { resourceLimits } from './resource-limits.js'
 import { revocations } from './revocations.js'
@@ -28,4 +29,4 @@ import { webhookSources } from './webhook-sources.js'
 import { webhooks } from './webhooks.js'
 import { workflows } from './workflows.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses]

@@ -1,0 +1,8 @@
+/** How many processes ended while they ran a job: after two it is set aside. */
+import type { SystemMigration } from './system-migration.js'
+
+export const queueLosses: SystemMigration = {
+  description: 'queue-losses',
+  tables: [],
+  statements: () => ['alter table tenantry_queue.job add column lost integer not null default 0']
+}
