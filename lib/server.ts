@@ -33,6 +33,7 @@ import rateLimit from '../plugins/rate-limit/index.js'
 import rbac from '../plugins/rbac/index.js'
 import { endStatusOf, wasSent, whenEnded } from '../plugins/request-end.js'
 import resourceLimits from '../plugins/resource-limits/index.js'
+import responses from '../plugins/responses/index.js'
 import sessions from '../plugins/sessions/index.js'
 import stop from '../plugins/stop.js'
 import secrets, { type SecretsOptions } from '../plugins/secrets/index.js'
@@ -95,6 +96,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
   })
   app.register(conventions, { root: true })
+  app.register(responses, { maxUnsentBytes: config.server.maxUnsentBytes, writeTimeoutMs: config.server.writeTimeoutMs })
   // Before the hooks that refuse requests, so that those are counted too.
   if (config.plugins.system !== false) app.register(metrics, config.plugins.system?.metrics ?? {})
   app.register(stop, { delayMs: config.server.stopDelayMs })

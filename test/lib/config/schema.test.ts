@@ -116,7 +116,7 @@ const complete = {
   queue: { workers: 4, maxWaitingPerTenant: 100_000 },
   rbac: { enabled: true, defaultRole: 'reader', rolesTable: 'platform_roles', permissionsTable: 'platform_permissions', userRolesTable: 'platform_user_roles' },
   analytics: { enabled: true, excludePaths: ['/health', '/own/*'], serviceName: 's', retentionDays: 1, buffer: { enabled: false, flushInterval: 2, maxSize: 3 } },
-  server: { bodyLimit: 1, trustProxy: ['10.0.0.1'], stopDelayMs: 5000 },
+  server: { bodyLimit: 1, trustProxy: ['10.0.0.1'], stopDelayMs: 5000, maxUnsentBytes: 1_048_576, writeTimeoutMs: 100 },
   tenancy: { provisioning: 'explicit', trustHeader: true, dashboardPermission: 'a:b', sharedTables: ['plans'], env: ['REGION'], overridableEnv: ['KEY'], maxLoadedTenants: 5 },
   plans: {
     pro: {

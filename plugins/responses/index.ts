@@ -1,0 +1,98 @@
+/**
+ * Bounds the memory and the time that large responses of one tenant take. A service plugin (fp): register it before the
+ * routes. It counts responses that their readers have not taken yet, refuses further large ones beyond a bound, and
+ * closes connections that take nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are
+ * not counted.
+ */
+import type {} from '../auth/index.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Socket } from 'node:net'
+import fp from 'fastify-plugin'
+import { failure } from '../../lib/errors.js'
+import { addressKey } from '../rate-limit/client.js'
+import { whenEnded } from '../request-end.js'
+import { requireWhole } from '../requirement.js'
+import { Ledger } from './ledger.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    responses: Responses
+  }
+}
+
+export interface Responses {
+  /** Bytes of counted responses that wait in memory for their readers. */
+  readonly unsentBytes: number
+}
+
+export interface ResponsesOptions {
+  /** Bytes of responses of one tenant, or of one address where callers have no tenant, that wait for their readers, 1,048,576 to 1,073,741,824. Default: 67,108,864. */
+  readonly maxUnsentBytes?: number | undefined
+  /** Milliseconds, 100 to 600,000, after which a connection that takes none of its unsent bytes is closed. Default: 30,000. */
+  readonly writeTimeoutMs?: number | undefined
+}
+
+const smallResponse = 16_384 // bytes; the kernel takes that much of a connection at once
+const bufferedResponse = 65_536 // bytes, from which a text is written as a Buffer: Node would copy it twice
+const errorResponse = 2048 // bytes; refusals themselves are not refused
+const retryAfter = 1 // s
+
+export async function responses (app: FastifyInstance, { maxUnsentBytes = 67_108_864, writeTimeoutMs = 30_000 }: ResponsesOptions): Promise<void> {
+  requireWhole('maxUnsentBytes', maxUnsentBytes, 1_048_576, 1_073_741_824)
+  requireWhole('writeTimeoutMs', writeTimeoutMs, 100, 600_000)
+  const ledger = new Ledger({ maxBytes: maxUnsentBytes })
+  app.decorate('responses', { get unsentBytes () { return ledger.bytes } })
+  // Pipelined responses whose connection is lost get their `close` event from this module.
+  whenEnded(app, () => {})
+  let trustsHeader = false
+  app.addHook('onReady', async () => { trustsHeader = app.hasDecorator('tenancy') && app.tenancy.trustHeader })
+
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const size = sizeOf(payload)
+    if (size < smallResponse && !isBehind(reply)) return done()
+    const { socket } = request.raw
+    // An injected request has none: its caller is this process.
+    if (!(socket instanceof Socket) || reply.raw.destroyed) return done()
+    const account = accountOf(request, trustsHeader)
+    if (size > errorResponse && !ledger.admits(account, socket, size)) return refuse(request, done)
+    const held = ledger.hold(account, socket, size)
+    reply.raw.once('close', () => held.release())
+    limitWriting(app, reply, socket, writeTimeoutMs)
+    done(null, typeof payload === 'string' && size >= bufferedResponse ? Buffer.from(payload) : payload)
+  })
+}
+
+/** Characters of a text: UTF-8 has at most three bytes for each, and most JSON has one. */
+function sizeOf (payload: unknown): number {
+  return typeof payload === 'string' ? payload.length : payload instanceof Uint8Array ? payload.byteLength : 0
+}
+
+/** The response waits for another one of its connection, or the connection has unsent bytes. */
+function isBehind ({ raw: { socket } }: FastifyReply): boolean {
+  return socket === null || socket.writableLength > 0
+}
+
+/** The tenant of the token. Otherwise the address, so that a stranger who names a tenant cannot use up its bytes. */
+function accountOf ({ auth, tenant, ip }: FastifyRequest, trustsHeader: boolean): string {
+  const id = auth?.tenant_id ?? (trustsHeader ? tenant?.id : undefined)
+  return id === undefined ? `address ${addressKey(ip)}` : `tenant ${id}`
+}
+
+function refuse (request: FastifyRequest, done: (error?: Error) => void): void {
+  if (request.method === 'GET' || request.method === 'HEAD') {
+    return done(failure('responsesUnread', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }))
+  }
+  // The write may be committed. An error status would deny that, so the caller loses the connection instead.
+  request.raw.socket.destroy()
+  done()
+}
+
+/** Node closes the connection when it takes no bytes for that long. */
+function limitWriting (app: FastifyInstance, { raw }: FastifyReply, socket: Socket, writeTimeoutMs: number): void {
+  raw.setTimeout(writeTimeoutMs)
+  // Before Node's own listener, which may set the time-out of an idle connection.
+  raw.prependOnceListener('finish', () => socket.setTimeout(app.server.timeout))
+}
+
+export default fp(responses, { name: 'tenantry-responses', fastify: '5.x' })

@@ -1,0 +1,55 @@
+/** Counts the bytes of responses that wait in memory for their readers, by tenant or address and by connection. */
+import type { Socket } from 'node:net'
+
+export interface LedgerOptions {
+  /** Bytes of one account. A connection has a quarter of it, all accounts together have four times as much. */
+  readonly maxBytes: number
+}
+
+/** The bytes of one response. Call `release` once. */
+export interface Held {
+  release (): void
+}
+
+const connectionShare = 4
+const processShare = 4
+
+export class Ledger {
+  private readonly maxBytes: number
+  private readonly byAccount = new Map<string, number>()
+  private readonly byConnection = new WeakMap<Socket, number>()
+  private total = 0
+
+  constructor ({ maxBytes }: LedgerOptions) {
+    this.maxBytes = maxBytes
+  }
+
+  /** Unread bytes of all accounts. */
+  get bytes (): number {
+    return this.total
+  }
+
+  /**
+   * Whether the response fits. A response is always admitted where nothing else of its account and connection is unread,
+   * so that each bound limits how many large responses wait, and not how large one may be.
+   */
+  admits (account: string, connection: Socket, size: number): boolean {
+    const ofConnection = this.byConnection.get(connection) ?? 0
+    if (ofConnection > 0 && ofConnection + size > this.maxBytes / connectionShare) return false
+    const ofAccount = this.byAccount.get(account) ?? 0
+    return ofAccount === 0 || (ofAccount + size <= this.maxBytes && this.total + size <= this.maxBytes * processShare)
+  }
+
+  hold (account: string, connection: Socket, size: number): Held {
+    this.add(account, connection, size)
+    return { release: () => this.add(account, connection, -size) }
+  }
+
+  private add (account: string, connection: Socket, size: number): void {
+    const ofAccount = (this.byAccount.get(account) ?? 0) + size
+    if (ofAccount > 0) this.byAccount.set(account, ofAccount)
+    else this.byAccount.delete(account)
+    this.byConnection.set(connection, (this.byConnection.get(connection) ?? 0) + size)
+    this.total += size
+  }
+}

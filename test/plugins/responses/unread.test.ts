@@ -1,0 +1,122 @@
+import type { Socket } from 'node:net'
+import { once } from 'node:events'
+import Fastify from 'fastify'
+import t, { type Test } from 'tap'
+import conventions from '../../../plugins/conventions.js'
+import responses, { type ResponsesOptions } from '../../../plugins/responses/index.js'
+import { listen } from '../../helpers/server.js'
+import { eventually } from '../queue/app.js'
+import { requestText, slowReader } from './slow-readers.js'
+
+const megabyte = 1_048_576
+const large = 10 * megabyte
+const long = 600_000 // ms: no connection of the test is closed by time
+
+/** An app whose caller is of the tenant that the header names, and the connections that it accepts. */
+async function open (t: Test, options: ResponsesOptions) {
+  const app = Fastify()
+  t.teardown(() => {
+    app.server.closeAllConnections()
+    return app.close()
+  })
+  const ended: string[] = []
+  app.decorateRequest('auth', null)
+  app.addHook('onRequest', (request, _reply, done) => {
+    const id = request.headers['x-test-tenant']
+    if (typeof id === 'string') request.auth = { tenant_id: id, sub: 'u', permissions: [] }
+    done()
+  })
+  await app.register(conventions, { root: true })
+  await app.register(responses, options)
+  app.addHook('onSend', (request, reply, _payload, done) => {
+    ended.push(`${request.url} ${reply.statusCode}`)
+    done()
+  })
+  const text = JSON.stringify('x'.repeat(large))
+  const body = () => Buffer.from(text).toString()
+  app.route({ method: ['GET', 'POST'], url: '/large', handler: async (_request, reply) => reply.type('application/json').send(body()) })
+  app.get('/small', async () => ({ small: true }))
+  app.get('/medium', async () => ({ text: 'x'.repeat(10_000) }))
+  app.get('/held', async () => await new Promise(() => {}))
+  const connections: Socket[] = []
+  app.server.on('connection', (socket: Socket) => { connections.push(socket) })
+  return { app, ended, connections, origin: await listen(app) }
+}
+
+const of = (tenant: string) => ({ 'x-test-tenant': tenant })
+
+t.test('60 callers that never read hold no more than the bound of their tenant, and others are served', async (t) => {
+  const { app, ended, origin } = await open(t, { maxUnsentBytes: 64 * megabyte, writeTimeoutMs: long })
+  const readers = await Promise.all(Array.from({ length: 60 }, () => slowReader(t, origin, requestText('GET', '/large', of('a')))))
+  await eventually(t, 'all 60 were handled', () => ended.filter((line) => line.startsWith('/large')).length >= 60)
+  t.ok(app.responses.unsentBytes > 0)
+  t.ok(app.responses.unsentBytes <= 64 * megabyte, `${app.responses.unsentBytes} bytes`)
+  const small = await fetch(`${origin}/small`, { headers: of('a') })
+  t.equal(small.status, 200, 'small responses of the tenant are still sent')
+  const other = await fetch(`${origin}/large`, { headers: of('b') })
+  t.equal((await other.text()).length, large + 2, 'another tenant gets its large response')
+  const refused = await fetch(`${origin}/large`, { headers: of('a') })
+  t.match([refused.status, refused.headers.get('retry-after'), await refused.json()], [429, '1', { code: 'TENANTRY_RESPONSES_UNREAD', retryAfter: 1 }])
+  const answers = await Promise.all(readers.map(async ({ read, socket }, index) => {
+    const end = read()
+    socket.on('data', () => { if (socket.bytesRead > large) socket.end() })
+    return { index, ...await end }
+  }))
+  t.strictSame([...new Set(answers.map(({ status }) => status))].sort(), [200, 429])
+  t.ok(answers.filter(({ status }) => status === 200).every(({ bytes }) => bytes > large), 'whoever was admitted gets all of it')
+  await eventually(t, 'nothing is held', () => app.responses.unsentBytes === 0)
+})
+
+t.test('callers without a tenant are counted by address, whatever tenant they name', async (t) => {
+  const { app, ended, origin } = await open(t, { maxUnsentBytes: 16 * megabyte, writeTimeoutMs: long })
+  for (let index = 0; index < 3; index++) await slowReader(t, origin, requestText('GET', '/large', { 'x-tenant-id': `t${index}` }))
+  await eventually(t, 'all were handled', () => ended.length >= 3)
+  t.strictSame(app.responses.unsentBytes, large + 2)
+  t.equal((await fetch(`${origin}/large`, { headers: of('t0') })).status, 200, 'the tenant itself is not touched')
+})
+
+t.test('a connection that reads nothing is closed', async (t) => {
+  const { app, connections, origin } = await open(t, { writeTimeoutMs: 100 })
+  const { read } = await slowReader(t, origin, requestText('GET', '/large', of('a')))
+  await eventually(t, 'the connection was accepted', () => connections.length === 1)
+  await once(connections[0]!, 'close')
+  t.equal(app.responses.unsentBytes, 0)
+  const { status, bytes } = await read()
+  t.equal(status, 200)
+  t.ok(bytes < large, `${bytes} bytes were sent before`)
+})
+
+t.test('the time-out ends with the response: a pipelined request may take longer', async (t) => {
+  const { app, connections, origin } = await open(t, { writeTimeoutMs: 5000 })
+  const { socket, read } = await slowReader(t, origin, requestText('GET', '/large', of('a')) + requestText('GET', '/held', of('a')))
+  await eventually(t, 'the response is counted', () => app.responses.unsentBytes > 0)
+  t.equal(connections[0]?.timeout, 5000)
+  const end = read()
+  await eventually(t, 'it was read', () => app.responses.unsentBytes === 0)
+  t.equal(connections[0]?.timeout, 0)
+  socket.destroy()
+  await end
+})
+
+t.test('requests that are pipelined on one connection are held to the bound of a connection', async (t) => {
+  const { app, ended, origin } = await open(t, { maxUnsentBytes: 44 * megabyte, writeTimeoutMs: long })
+  const { socket } = await slowReader(t, origin, requestText('GET', '/large', of('a')).repeat(50) + requestText('GET', '/medium', of('a')).repeat(50))
+  await eventually(t, 'all were handled', () => ended.length >= 100)
+  t.ok(app.responses.unsentBytes <= 11 * megabyte, `${app.responses.unsentBytes} bytes`)
+  socket.destroy()
+  await eventually(t, 'a connection that is lost frees the bytes of all its requests', () => app.responses.unsentBytes === 0)
+})
+
+t.test('a write beyond the bound loses its connection, and gets no error status', async (t) => {
+  const { ended, origin } = await open(t, { maxUnsentBytes: 16 * megabyte, writeTimeoutMs: long })
+  await slowReader(t, origin, requestText('GET', '/large', of('a')))
+  await eventually(t, 'it was handled', () => ended.length === 1)
+  const { read } = await slowReader(t, origin, requestText('POST', '/large', { ...of('a'), 'content-length': '0' }))
+  t.equal((await read()).bytes, 0)
+})
+
+t.test('refuses options out of bounds', async (t) => {
+  const start = async (options: ResponsesOptions) => { await Fastify().register(responses, options) }
+  await t.rejects(start({ maxUnsentBytes: 1 }), /maxUnsentBytes is 1: expected a whole number from 1048576/)
+  await t.rejects(start({ writeTimeoutMs: 1 }), /writeTimeoutMs is 1: expected a whole number from 100/)
+})
