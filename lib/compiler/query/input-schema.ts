@@ -10,7 +10,7 @@ import { isRecord } from '../../plain-value.js'
 import { compileValue } from '../template.js'
 import { columnSchema } from './record-schema.js'
 import { keyColumns } from './row-key.js'
-import { maxRows } from './write-input.js'
+import { maxRows, unwritable } from './write-input.js'
 
 /** What a query takes from the body. */
 export interface BodyInput {
@@ -69,8 +69,8 @@ function writtenSchema (written: Written, context: TemplateContext): JsonSchema 
 
 /** The body as a whole writes the row: any other member is refused. */
 function rowSchema (table: Table, written: Written): JsonSchema {
-  const columns = [...table.columns.values()].filter(({ name, generated }) =>
-    !generated && !written.excluded.has(name) && !(table.tenantScoped && name === tenantColumn))
+  const columns = [...table.columns.values()].filter((column) => unwritable(table, column) === undefined).filter(({ name }) =>
+    !written.excluded.has(name) && !(table.tenantScoped && name === tenantColumn))
   const required = columns.filter((column) => isRequired(column, written)).map(({ name }) => name)
   return {
     type: 'object',

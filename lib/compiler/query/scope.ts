@@ -5,13 +5,13 @@ import { columnOf } from './identifiers.js'
 import { bindTenant, type Placeholders } from './sql.js'
 
 /**
- * The conditions of a table's rows under an alias. They are written before the query's own: PostgreSQL judges conditions
- * of one cost in their order, and one that fails on a row must not meet another tenant's.
+ * The conditions of a table's rows under an alias. `withDeleted`: soft-deleted rows too. They stand before the query's own
+ * conditions: PostgreSQL evaluates those of one cost in order, and one that fails must not see another tenant's row.
  */
-export function rowConditions (table: Table, alias: string, placeholders: Placeholders): string[] {
+export function rowConditions (table: Table, alias: string, placeholders: Placeholders, { withDeleted = false } = {}): string[] {
   const conditions = []
   if (table.tenantScoped) conditions.push(`${columnOf(alias, tenantColumn)} = ${tenantPlaceholder(table, placeholders)}`)
-  if (table.softDelete) {
+  if (table.softDelete && !withDeleted) {
     // A partial index `where deleted = false` serves the plain form only; a column that may be null needs the other.
     const deleted = columnOf(alias, 'deleted')
     conditions.push(table.columns.get('deleted')?.notNull === true ? `${deleted} = false` : `${deleted} is not true`)

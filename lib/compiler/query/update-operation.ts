@@ -66,8 +66,11 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
 
   const isSoft: Switch = (scope) => !asksForHard(scope)
   const unique = isOneRow(filters, table)
-  const variants = compileWrite(context.origin, soft && allowHard ? [...filters.switches, isSoft] : filters.switches, (placeholders, on, events) =>
-    writeDelete({ written: { table, catalogue: context.catalogue }, filters, ...events && { events: { withheld: context.withheld } } }, { soft: soft && (!allowHard || on.has(isSoft)), unique }, placeholders, on))
+  const variants = compileWrite(context.origin, soft && allowHard ? [...filters.switches, isSoft] : filters.switches, (placeholders, on, events) => {
+    const isHard = soft && allowHard && !on.has(isSoft)
+    const parts = { written: { table, catalogue: context.catalogue }, filters, ...events && { events: { withheld: context.withheld } } }
+    return writeDelete(parts, { soft: soft && !isHard, withDeleted: isHard, unique }, placeholders, on)
+  })
   return {
     answer: 'deletion',
     missing: 'notFound',

@@ -39,20 +39,27 @@ export function writeUpdate (parts: UpdateParts, placeholders: Placeholders, on:
 
 export type DeleteParts = Pick<UpdateParts, 'filters' | 'events'> & { readonly written: Pick<Written, 'table' | 'catalogue'> }
 
+export interface DeleteForm {
+  /** Marks the rows as deleted. */
+  readonly soft: boolean
+  /** Removes soft-deleted rows too. */
+  readonly withDeleted: boolean
+  readonly unique: boolean
+}
+
 /** Writes the statement that removes the rows, or marks them as deleted. */
-export function writeDelete (parts: DeleteParts, { soft, unique }: { soft: boolean, unique: boolean }, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+export function writeDelete (parts: DeleteParts, { soft, withDeleted, unique }: DeleteForm, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const { table, catalogue } = parts.written
   const alias = placeholders.alias()
-  const condition = where(conditionsOf(parts, alias, placeholders, on))
+  const condition = where(conditionsOf(parts, alias, placeholders, on, withDeleted))
   const name = tableName(catalogue.schema, table)
   const [write, answer] = soft
     ? [`update ${name} ${alias} set ${table.columns.get('deleted')?.generated === true ? '' : '"deleted" = true, '}"deleted_at" = now()${condition}`, '{"success":true,"softDeleted":true}']
     : [`delete from ${name} ${alias}${condition}`, '{"success":true}']
-  // A row that is marked is gone for whoever reads.
   if (parts.events !== undefined) return `with w as (${write} returning ${alias}.*)${tableEvents(table, parts.events.withheld, 'deleted', placeholders)} select '${answer}' from w limit 1`
   return unique ? `${write} returning '${answer}'` : `with w as (${write} returning 1) select '${answer}' from w limit 1`
 }
 
-function conditionsOf ({ written, filters }: Pick<DeleteParts, 'written' | 'filters'>, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
-  return [...rowConditions(written.table, alias, placeholders), ...writeConditions(filters, alias, placeholders, on)]
+function conditionsOf ({ written, filters }: Pick<DeleteParts, 'written' | 'filters'>, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>, withDeleted = false): string[] {
+  return [...rowConditions(written.table, alias, placeholders, { withDeleted }), ...writeConditions(filters, alias, placeholders, on)]
 }

@@ -94,6 +94,15 @@ test('soft delete needs its columns', async t => {
     ['/q: the route\'s `softDelete` marks rows as deleted, but "labels" lacks the column "deleted" (boolean) and the column "deleted_at" (timestamptz)'])
 })
 
+test('the configuration sets no column that marks a soft-deleted row', async t => {
+  const because = 'marks a soft-deleted row: only a `delete` with `softDelete` sets it'
+  t.strictSame(faultsOf({ table: 'articles', operation: 'update', id: '{{params.id}}', data: { deleted: true, deleted_at: '{{now()}}' } }),
+    [`/q/data/deleted: the column "deleted" ${because}`, `/q/data/deleted_at: the column "deleted_at" ${because}`])
+  t.strictSame(faultsOf({ table: 'articles', operation: 'insert', data: [{ title: 'x', deleted: '{{body.deleted}}' }, { title: 'y' }] }), [])
+  t.strictSame(faultsOf({ table: 'articles', operation: 'insert', data: [{ title: 'x', deleted: false }] }), [`/q/data/0/deleted: ${because}`])
+  t.strictSame(faultsOf({ table: 'articles', operation: 'upsert', filters: [{ column: 'deleted', value: false }], data: { title: 'x' } }), [`/q/filters/0/value: the column "deleted" ${because}`])
+})
+
 test("a tenant's route uses tables of tenants, and reads those that the platform shares", async t => {
   const tenant = { origin: 'tenant', sharedTables: new Set(['countries']) } as const
   const hidden = "has no tenant_id column: a tenant's route cannot use it unless the platform lists it in `tenancy.sharedTables`"

@@ -245,7 +245,7 @@ const writes: Case<Query>[] = [
     query: { table: 'articles', operation: 'delete', id: '{{params.id}}' },
     scope: { params: { id }, query: { hard: true } },
     context: { softDelete: { enabled: true, allowHardDelete: true } },
-    sql: raw`delete from "public"."articles" t0 where t0."tenant_id" = $1::text and t0."deleted" = false and t0."id" = $2::uuid returning '{"success":true}'`,
+    sql: raw`delete from "public"."articles" t0 where t0."tenant_id" = $1::text and t0."id" = $2::uuid returning '{"success":true}'`,
     values: ['a', id]
   }
 ]
