@@ -30,7 +30,7 @@ export function compileWebhook ({ path, webhook }: Pick<Route, 'path' | 'webhook
   const scheme = schemeOf(webhook, at, context.faults)
   const secret = compileTemplate(webhook.secret, `${at}/secret`, { ...context, sources })
   const keys = secretKeysOf(secret.references)
-  if (keys.length > 1) context.faults.add(`${at}/secret`, 'expected one secret at most: while one is rotated, each of its two values signs')
+  if (keys.length > 1) context.faults.add(`${at}/secret`, 'expected one secret at most: while it is rotated, each of its values can sign')
   if (scheme === null) return null
   const { provider, acknowledges }: SignatureMembers = webhook
   return Object.freeze({ path, provider, scheme, secret, key: keys[0] ?? null, acknowledges: acknowledges === true })

@@ -76,6 +76,16 @@ export interface SecretsTable {
   updated_at: Timestamp
 }
 
+/** Values that rotations before the last one promised to accept; the last one's is in the row of the secret. */
+export interface SecretEarlierValuesTable {
+  tenant_id: string
+  key: string
+  version: number
+  /** Encrypted, see lib/secrets. */
+  value: Buffer
+  valid_until: ColumnType<Date, Date | string, Date | string>
+}
+
 /** Renewals of tokens of OAuth 2.0. */
 export interface OauthTokensTable {
   tenant_id: string
@@ -332,6 +342,7 @@ export interface SystemTables {
   'tenantry.deleted_tenants': DeletedTenantsTable
   'tenantry.tenant_configs': TenantConfigsTable
   'tenantry.secrets': SecretsTable
+  'tenantry.secret_earlier_values': SecretEarlierValuesTable
   'tenantry.audit_log': AuditLogTable
   'tenantry.attempts': AttemptsTable
   'tenantry.user_mfa': UserMfaTable
@@ -373,7 +384,7 @@ export const tenantOwnedTables = [
   'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',
   'tenantry.webhook_receipts', 'tenantry.usage_notices', 'tenantry.oauth_tokens',
   'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs',
-  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secrets', 'tenantry.api_keys',
+  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secret_earlier_values', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
   'tenantry.request_stats',
   'tenantry.usage_reservations', 'tenantry.usage_requests', 'tenantry.usage_counters', 'tenantry.usage_gauges',

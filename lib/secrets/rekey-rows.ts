@@ -56,6 +56,32 @@ export function secretRows (db: Kysely<SystemTables>, cipher: SecretCipher): Key
   }
 }
 
+/** Values of secrets that earlier rotations promised to accept. */
+export function earlierRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
+  const others = db.selectFrom('tenantry.secret_earlier_values').where(sql<boolean>`substring(value from 1 for ${sql.lit(headerLength)}) <> ${cipher.header}`)
+  return {
+    rows: () => inBatches<KeyedRow & { readonly version: number }>(async (after) => {
+      const rows = await others.select(['tenant_id as tenant', 'key', 'version', 'value'])
+        .$if(after !== undefined, (query) => query.where(sql<boolean>`(tenant_id, key, version) > (${after?.tenant}, ${after?.key}, ${after?.version}::integer)`))
+        .orderBy('tenant_id').orderBy('key').orderBy('version').limit(batchSize).execute()
+      return rows.map(({ tenant, key, version, value }) => ({
+        tenant,
+        key,
+        version,
+        async move () {
+          const { numUpdatedRows } = await db.updateTable('tenantry.secret_earlier_values').set({ value: cipher.renew({ tenant, key, version }, value) })
+            .where('tenant_id', '=', tenant).where('key', '=', key).where('version', '=', version).where('value', '=', value).executeTakeFirstOrThrow()
+          return numUpdatedRows > 0n
+        }
+      }))
+    }),
+    async count () {
+      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
+      return count
+    }
+  }
+}
+
 /** Secrets of second factors; of the key `mfa/<user>`. */
 export function mfaRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
   // Of nine bytes, which base64 ends with.

@@ -6,7 +6,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { sql } from 'kysely'
 import { SecretUnreadable, type SecretCipher } from './cipher.js'
-import { callbackRows, mfaRows, secretRows, webhookSecretRows } from './rekey-rows.js'
+import { callbackRows, earlierRows, mfaRows, secretRows, webhookSecretRows } from './rekey-rows.js'
 
 const maxPasses = 10 // while servers still write under another key, each pass finds new ones
 
@@ -21,13 +21,14 @@ export interface RekeyResult {
 
 /** Can be repeated: what is under the current key is left alone. */
 export async function rekeySecrets (db: Kysely<SystemTables>, cipher: SecretCipher): Promise<RekeyResult> {
-  const unreadable = new Map<string, RekeyResult['unreadable'][number]>()
-  const sources = [secretRows(db, cipher), mfaRows(db, cipher), webhookSecretRows(db, cipher), callbackRows(db, cipher)]
+  let unreadable: RekeyResult['unreadable'][number][] = []
+  const sources = [secretRows(db, cipher), earlierRows(db, cipher), mfaRows(db, cipher), webhookSecretRows(db, cipher), callbackRows(db, cipher)]
   let moved = 0
-  // Values whose grace period is over are nobody's; the key of one may be lost.
+  // Values whose grace periods have ended are not used any more, and their master key may be lost.
   await db.updateTable('tenantry.secrets').set({ previous_value: null, previous_version: null, previous_valid_until: null }).where('previous_valid_until', '<=', sql<Date>`now()`).execute()
+  await db.deleteFrom('tenantry.secret_earlier_values').where('valid_until', '<=', sql<Date>`now()`).execute()
   for (let pass = 1; pass <= maxPasses; pass++) {
-    unreadable.clear()
+    unreadable = []
     let left = 0
     for (const source of sources) {
       for await (const { tenant, key, move } of source.rows()) {
@@ -36,13 +37,13 @@ export async function rekeySecrets (db: Kysely<SystemTables>, cipher: SecretCiph
           else left++
         } catch (error) {
           if (!(error instanceof SecretUnreadable)) throw error
-          unreadable.set(`${tenant} ${key}`, { tenant, key, reason: error.message })
+          unreadable.push({ tenant, key, reason: error.message })
         }
       }
     }
     if (left > 0) continue
     const counts = await Promise.all(sources.map((source) => source.count()))
-    if (counts.reduce((sum, count) => sum + count) <= unreadable.size) return { moved, unreadable: [...unreadable.values()], unfinished: false }
+    if (counts.reduce((sum, count) => sum + count) <= unreadable.length) return { moved, unreadable, unfinished: false }
   }
-  return { moved, unreadable: [...unreadable.values()], unfinished: true }
+  return { moved, unreadable, unfinished: true }
 }

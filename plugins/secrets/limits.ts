@@ -3,6 +3,9 @@ import { maxSecretsOfAny } from '../../lib/config/schema/plans.js'
 import { failure } from '../../lib/errors.js'
 import { planLimit, unlimited, type Plan, type Plans } from '../../lib/plans.js'
 
+/** Values of one key that are accepted beside the present one: each costs a signature check. */
+export const maxEarlierValues = 10
+
 /** Of one tenant, whatever its plan: every server that serves it holds its values in memory. */
 export const maxBytesOfAny = 8_388_608
 
@@ -16,6 +19,13 @@ export function refuseBeyond (plans: Plans, { tier, limits: { tenantConfig: { ma
 /** 409 where a tenant's secrets would take so many bytes. */
 export function refuseBytes (bytes: number): void {
   if (bytes > maxBytesOfAny) throw failure('conflict', { message: `The secrets of a tenant have at most ${maxBytesOfAny} bytes in all, encrypted and with their metadata: delete some that are no longer used` })
+}
+
+/** 409 where a key has as many earlier values as can be accepted at a time. `ends`: when each of them ends, the next one first. */
+export function refuseEarlier (ends: readonly Date[]): void {
+  const [next] = ends
+  if (next === undefined || ends.length < maxEarlierValues) return
+  throw failure('conflict', { message: `At most ${maxEarlierValues} earlier values of a secret are accepted at a time: wait until the next one ends at ${next.toISOString()}, send \`gracePeriodDays\` 0, or end them all with \`endEarlier\`` })
 }
 
 /** 402 where the plan has no rotation. */

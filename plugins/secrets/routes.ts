@@ -27,7 +27,8 @@ const PutBody = Type.Object({
 
 const rotation = {
   newValue: Value('The value from now on.'),
-  gracePeriodDays: Type.Optional(Type.Integer({ minimum: 0, maximum: maxGraceDays, default: 0, description: 'How many days the value of before is accepted too, for signatures of what comes in.' }))
+  gracePeriodDays: Type.Optional(Type.Integer({ minimum: 0, maximum: maxGraceDays, default: 0, description: 'How many days the value of before is accepted too, for signatures of requests that arrive. Values of earlier rotations keep their own ends.' })),
+  endEarlier: Type.Optional(Type.Boolean({ default: false, description: 'true: the values of earlier rotations end now. For a value that others know.' }))
 }
 const RotateBody = Type.Object(rotation, closed)
 const RotateKeyBody = Type.Object({ key: Key, ...rotation }, closed)
@@ -121,8 +122,8 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     return { data: data.map(told), pagination: { ...page, total } }
   })
 
-  async function rotate (request: FastifyRequest, reply: FastifyReply, { key, newValue, gracePeriodDays = 0 }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>): Promise<FastifyReply> {
-    const until = await service.rotate(tenantOf(request), { key, newValue, gracePeriodDays }, actorOf(request))
+  async function rotate (request: FastifyRequest, reply: FastifyReply, { key, newValue, gracePeriodDays = 0, endEarlier }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>): Promise<FastifyReply> {
+    const until = await service.rotate(tenantOf(request), { key, newValue, gracePeriodDays, endEarlier }, actorOf(request))
     return reply.send({ success: true, oldKeyValidUntil: until.toISOString() })
   }
 }

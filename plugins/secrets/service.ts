@@ -11,7 +11,7 @@ import { failure, type TenantryError } from '../../lib/errors.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { createTenantAudit } from '../audit/service.js'
 import { createAccessCounter } from './accesses.js'
-import { refuseBeyond, refuseBytes, refuseRotation } from './limits.js'
+import { refuseBeyond, refuseBytes, refuseEarlier, refuseRotation } from './limits.js'
 import { createSecretStore, type ListedRow, type SecretRow, type SecretStore } from './store.js'
 import { createTenantValues, type Kept, type SecretValues } from './values.js'
 
@@ -42,6 +42,8 @@ export interface Rotation {
   readonly newValue: string
   /** 0 to 90 days in which the value of before is accepted too. */
   readonly gracePeriodDays: number
+  /** Ends the values of earlier rotations now, whose grace periods continue otherwise. Default: false. */
+  readonly endEarlier?: boolean | undefined
 }
 
 /** What was done with a secret. */
@@ -68,7 +70,7 @@ export interface Secrets {
   accessed (tenant: string, keys: readonly string[]): void
   /** The value, which counts as a use; null where it has expired, undefined where there is none. */
   get (tenant: string, key: string): Promise<string | null | undefined>
-  /** The value, and in the grace period of a rotation the one of before: for signatures of what comes in. Counts as a use. */
+  /** The value, and those of before that are in their grace periods, at most ten: for signatures of requests that arrive. Counts as a use. */
   accepted (tenant: string, key: string): Promise<string[]>
   /** By key, at most a thousand. */
   list (tenant: string, page?: { readonly limit?: number | undefined, readonly offset?: number | undefined }): Promise<ListedRow[]>
@@ -162,8 +164,8 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
       const value = current.get(key)
       if (typeof value !== 'string') return []
       accessed(tenant, [key])
-      const before = previous.get(key)
-      return before !== undefined && now() < before.until ? [value, before.value] : [value]
+      const time = now()
+      return [...new Set([value, ...(previous.get(key) ?? []).flatMap((earlier) => time < earlier.until ? [earlier.value] : [])])]
     },
     async list (tenant, { limit = maxListed, offset = 0 } = {}) {
       await accesses.flush()
@@ -180,8 +182,8 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
         const there = await own.find(tenant, key)
         const version = (there?.version ?? 0) + 1
         const sealed = cipher.encrypt({ tenant, key, version }, value)
-        const { others, bytes } = await own.room(tenant, key)
-        refuseBytes(bytes + sealed.length + maxMetadataBytes)
+        const { others, bytes, earlier } = await own.room(tenant, key)
+        refuseBytes(bytes + sealed.length + earlier + maxMetadataBytes)
         if (there === undefined || there.deletedAt !== null) {
           refuseBeyond(plans, plan, others)
           await own.create(tenant, key, { version, value: sealed, metadata: metadata ?? {}, expiresAt: expiresAt ?? null }, at)
@@ -194,7 +196,7 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
         return 'updated'
       })
     },
-    async rotate (tenant, { key, newValue, gracePeriodDays }, actor) {
+    async rotate (tenant, { key, newValue, gracePeriodDays, endEarlier = false }, actor) {
       const at = new Date(now())
       const until = new Date(at.getTime() + gracePeriodDays * day)
       refuseValue(newValue, '/body/newValue')
@@ -206,10 +208,12 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
         const expiresAt = await remainingExpiry(own, tenant, there, at)
         // What has expired is not accepted any longer, by a rotation neither.
         const hasExpired = there.expiresAt !== null && expiresAt === null
-        const previousValidUntil = gracePeriodDays === 0 || hasExpired ? null : earlier(until, expiresAt)
+        const previousValidUntil = gracePeriodDays === 0 || hasExpired ? undefined : earlier(until, expiresAt)
+        if (endEarlier || hasExpired) await own.endEarlier(tenant, key)
+        else if (previousValidUntil !== undefined) refuseEarlier(await own.ends(tenant, key, at))
         const value = cipher.encrypt({ tenant, key, version }, newValue)
-        const { bytes, own: before } = await own.room(tenant, key)
-        refuseBytes(bytes + value.length + maxMetadataBytes + (previousValidUntil === null ? 0 : before))
+        const { bytes, own: before, earlier: others } = await own.room(tenant, key)
+        refuseBytes(bytes + value.length + maxMetadataBytes + others + (previousValidUntil === undefined ? 0 : before))
         await own.replace(tenant, key, { version, value, metadata: there.metadata, expiresAt, previousValidUntil }, at)
         await own.audit(tenant, key, 'rotate', actor, at)
         await emitter?.emit(transaction, { tenant, type: 'secret.rotated', subject: `secret:${key}`, data: { key }, at })

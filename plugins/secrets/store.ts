@@ -37,14 +37,22 @@ export interface SealedRow {
   readonly expiredAt: Date | null
 }
 
+/** A value that a rotation before the last one promised to accept. */
+export interface EarlierRow {
+  readonly key: string
+  readonly version: number
+  readonly value: Buffer
+  readonly validUntil: Date
+}
+
 /** What a key gets anew. */
 export interface NewValue {
   readonly version: number
   readonly value: Buffer
   readonly metadata: Readonly<Record<string, unknown>>
   readonly expiresAt: Date | null
-  /** Until when the value of before is accepted; null ends it now, undefined leaves what there is of it. */
-  readonly previousValidUntil?: Date | null
+  /** Until when the value that is replaced is accepted. Default: it ends now. Earlier values keep their own ends. */
+  readonly previousValidUntil?: Date | undefined
 }
 
 /** Uses of one value. */
@@ -82,13 +90,18 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       return await db.selectFrom('tenantry.secrets').select([...summary, accessCount]).where('tenant_id', '=', tenant).where('key', '=', key).executeTakeFirst()
     },
 
-    /** What the tenant has besides the key: secrets that were not deleted, and the bytes of their values and metadata; and the bytes of the key's value. */
-    async room (tenant: string, key: string): Promise<{ others: number, bytes: number, own: number }> {
+    /**
+     * Of the tenant's other secrets, those that were not deleted, and the bytes of their values and metadata. Of the key: the
+     * bytes of its value, and of its earlier ones.
+     */
+    async room (tenant: string, key: string): Promise<{ others: number, bytes: number, own: number, earlier: number }> {
       const other = sql`deleted_at is null and key <> ${key}`
+      const rotated = (condition: ReturnType<typeof sql>) => sql`coalesce((select sum(octet_length(e.value)) from tenantry.secret_earlier_values e where e.tenant_id = ${tenant} and ${condition}), 0)`
       return await db.selectFrom('tenantry.secrets').select([
         sql<number>`(count(*) filter (where ${other}))::float8`.as('others'),
-        sql<number>`coalesce(sum(coalesce(octet_length(value), 0) + coalesce(octet_length(previous_value), 0) + pg_column_size(metadata)) filter (where ${other}), 0)::float8`.as('bytes'),
-        sql<number>`coalesce(max(octet_length(value)) filter (where key = ${key}), 0)::float8`.as('own')
+        sql<number>`coalesce(sum(coalesce(octet_length(value), 0) + coalesce(octet_length(previous_value), 0) + pg_column_size(metadata)) filter (where ${other}), 0)::float8 + ${rotated(sql`e.key <> ${key}`)}::float8`.as('bytes'),
+        sql<number>`coalesce(max(octet_length(value)) filter (where key = ${key}), 0)::float8`.as('own'),
+        sql<number>`coalesce(max(octet_length(previous_value)) filter (where key = ${key}), 0)::float8 + ${rotated(sql`e.key = ${key}`)}::float8`.as('earlier')
       ]).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
     },
 
@@ -108,13 +121,33 @@ export function createSecretStore (db: Kysely<SystemTables>) {
           previous_valid_until as "previousValidUntil", expires_at as "expiresAt", expired_at as "expiredAt", ahead
         from (
           select *, count(*) over ()::int as ahead, row_number() over keys as place,
-            sum(octet_length(value) + coalesce(octet_length(previous_value), 0)) over keys as bytes
+            sum(octet_length(value) + coalesce(octet_length(previous_value), 0) + earlier_bytes) over keys as bytes
           from (
-            select * from tenantry.secrets where tenant_id = ${tenant} and key > ${after} and deleted_at is null and value is not null order by key limit ${maxPage}
+            select s.*, coalesce((select sum(octet_length(e.value)) from tenantry.secret_earlier_values e where e.tenant_id = s.tenant_id and e.key = s.key), 0) as earlier_bytes
+            from tenantry.secrets s where tenant_id = ${tenant} and key > ${after} and deleted_at is null and value is not null order by key limit ${maxPage}
           ) rest window keys as (order by key)
         ) page where place = 1 or bytes <= ${maxBytes} order by key`.execute(db)
       const ahead = rows[0]?.ahead ?? 0
       return { rows, more: rows.length < ahead || ahead === maxPage }
+    },
+
+    /** The earlier values, but for the latest, of the keys after `after` up to `last`; by key, the newest first. */
+    async earlier (tenant: string, after: string, last: string): Promise<EarlierRow[]> {
+      return await db.selectFrom('tenantry.secret_earlier_values').select(['key', 'version', 'value', 'valid_until as validUntil'])
+        .where('tenant_id', '=', tenant).where('key', '>', after).where('key', '<=', last).orderBy('key').orderBy('version', 'desc').execute()
+    },
+
+    /** When each earlier value of the key ends that is still accepted, the next one first. */
+    async ends (tenant: string, key: string, at: Date): Promise<Date[]> {
+      const { rows } = await sql<{ readonly until: Date }>`select previous_valid_until as until from tenantry.secrets where tenant_id = ${tenant} and key = ${key} and previous_valid_until > ${at}
+        union all select valid_until from tenantry.secret_earlier_values where tenant_id = ${tenant} and key = ${key} and valid_until > ${at} order by until`.execute(db)
+      return rows.map(({ until }) => until)
+    },
+
+    /** Ends all earlier values of the key. */
+    async endEarlier (tenant: string, key: string): Promise<void> {
+      await db.deleteFrom('tenantry.secret_earlier_values').where('tenant_id', '=', tenant).where('key', '=', key).execute()
+      await db.updateTable('tenantry.secrets').set(noPrevious).where('tenant_id', '=', tenant).where('key', '=', key).execute()
     },
 
     /** A key that is new, or was deleted: nothing of before is left. */
@@ -137,16 +170,22 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     async replace (tenant: string, key: string, { version, value, metadata, expiresAt, previousValidUntil }: NewValue, at: Date): Promise<void> {
+      // Servers of an older version know the latest earlier value only, in the row of the secret.
+      if (previousValidUntil !== undefined) {
+        await sql`insert into tenantry.secret_earlier_values (tenant_id, key, version, value, valid_until)
+          select tenant_id, key, previous_version, previous_value, previous_valid_until from tenantry.secrets
+          where tenant_id = ${tenant} and key = ${key} and previous_valid_until > ${at}`.execute(db)
+      }
       await db.updateTable('tenantry.secrets')
         .set({ version, value, metadata: JSON.stringify(metadata), expires_at: expiresAt, expired_at: null, updated_at: at })
-        .$if(previousValidUntil === null, (query) => query.set(noPrevious))
         // The columns of before the update: a rekey in between has its ciphertext moved like any other.
-        .$if(previousValidUntil instanceof Date, (query) => query.set({ previous_value: sql`value`, previous_version: sql`version`, previous_valid_until: previousValidUntil }))
+        .$if(previousValidUntil !== undefined, (query) => query.set({ previous_value: sql`value`, previous_version: sql`version`, previous_valid_until: previousValidUntil ?? null }))
         .where('tenant_id', '=', tenant).where('key', '=', key).execute()
     },
 
     /** The value is gone, the row stays; false where there was none. */
     async remove (tenant: string, key: string, at: Date): Promise<boolean> {
+      await db.deleteFrom('tenantry.secret_earlier_values').where('tenant_id', '=', tenant).where('key', '=', key).execute()
       const { numUpdatedRows } = await db.updateTable('tenantry.secrets').set({ value: null, ...noPrevious, metadata: '{}', deleted_at: at, updated_at: at })
         .where('tenant_id', '=', tenant).where('key', '=', key).where('deleted_at', 'is', null).executeTakeFirstOrThrow()
       return numUpdatedRows > 0n

@@ -8,7 +8,7 @@ const deletedFor = 604_800_000 // ms that a deleted secret's row stays, whose nu
 
 /** Sweeps once; false where another server does so now. */
 export function sweepSecrets (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
-  return sweep(db, 'tenantry.secrets.sweep', [noteExpired, endGracePeriods, deleteSecrets].map((part) => (transaction) => part(transaction, at)))
+  return sweep(db, 'tenantry.secrets.sweep', [noteExpired, endGracePeriods, endEarlierValues, deleteSecrets].map((part) => (transaction) => part(transaction, at)))
 }
 
 /** Rows of secrets, locked in the order in which every statement locks them, so that none waits for another in a circle. */
@@ -25,6 +25,13 @@ async function noteExpired (db: Kysely<SystemTables>, at: Date): Promise<number>
 async function endGracePeriods (db: Kysely<SystemTables>, at: Date): Promise<number> {
   const { numAffectedRows = 0n } = await sql`update tenantry.secrets s set previous_value = null, previous_version = null, previous_valid_until = null
     from (${ended(sql`previous_valid_until <= ${at}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`.execute(db)
+  return Number(numAffectedRows)
+}
+
+async function endEarlierValues (db: Kysely<SystemTables>, at: Date): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`delete from tenantry.secret_earlier_values e using (
+    select tenant_id, key, version from tenantry.secret_earlier_values where valid_until <= ${at} order by tenant_id, key, version limit ${maxRows} for update skip locked
+  ) ended where e.tenant_id = ended.tenant_id and e.key = ended.key and e.version = ended.version`.execute(db)
   return Number(numAffectedRows)
 }
 

@@ -1,7 +1,7 @@
 /** The values of tenants' secrets, decrypted and kept in memory for at most a minute. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
-import type { SecretStore } from './store.js'
+import type { EarlierRow, SealedRow, SecretStore } from './store.js'
 import { createLoadCache } from '../../lib/load-cache.js'
 import { SecretUnreadable } from '../../lib/secrets/cipher.js'
 
@@ -12,11 +12,16 @@ const pageBytes = 524_288 // of ciphertexts that are read and decrypted at once:
 /** The secrets of a tenant: a key that is not in it does not exist, or cannot be decrypted; null: it has expired. */
 export type SecretValues = ReadonlyMap<string, string | null>
 
+export interface EarlierValue {
+  readonly value: string
+  readonly until: number
+}
+
 export interface Kept {
   /** As they are now; another map after one has expired. */
   values: SecretValues
-  /** Values of before a rotation, with the time in ms until which they are accepted. */
-  readonly previous: ReadonlyMap<string, { readonly value: string, readonly until: number }>
+  /** Values of before a rotation, each with the time in ms until which it is accepted; the newest first. */
+  readonly previous: ReadonlyMap<string, readonly EarlierValue[]>
   /** When the next value expires, in ms; Infinity where none does. */
   nextExpiry: number
   /** Those that will expire, with their time in ms. */
@@ -52,7 +57,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
 
   async function load (tenant: string): Promise<Kept> {
     const values = new Map<string, string | null>()
-    const previous = new Map<string, { value: string, until: number }>()
+    const previous = new Map<string, EarlierValue[]>()
     const expiries = new Map<string, number>()
     const expired: string[] = []
     const time = now()
@@ -60,7 +65,11 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
     let weight = 1
     for (let after = '', more = true; more;) {
       const page = await store.sealed(tenant, after, pageBytes)
-      after = page.rows.at(-1)?.key ?? after
+      const last = page.rows.at(-1)?.key ?? after
+      // Read after the page: a rotation in between moves a value from there to here.
+      const earlier = new Map<string, EarlierRow[]>()
+      for (const row of page.rows.length === 0 ? [] : await store.earlier(tenant, after, last)) earlier.set(row.key, [...earlier.get(row.key) ?? [], row])
+      after = last
       more = page.more
       for (const row of page.rows) {
         const { key, expiresAt, expiredAt } = row
@@ -78,12 +87,13 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
           expiries.set(key, expiresAt.getTime())
           nextExpiry = Math.min(nextExpiry, expiresAt.getTime())
         }
-        const { previousValue, previousVersion, previousValidUntil } = row
-        if (previousValue === null || previousVersion === null || previousValidUntil === null || previousValidUntil.getTime() <= time) continue
-        const before = read(tenant, key, previousVersion, previousValue)
-        if (before === undefined) continue
-        previous.set(key, { value: before, until: previousValidUntil.getTime() })
-        weight += before.length
+        for (const sealed of [...latestOf(row), ...earlier.get(key) ?? []]) {
+          if (sealed.validUntil.getTime() <= time) continue
+          const before = read(tenant, key, sealed.version, sealed.value)
+          if (before === undefined) continue
+          previous.set(key, [...previous.get(key) ?? [], { value: before, until: sealed.validUntil.getTime() }])
+          weight += before.length
+        }
       }
     }
     if (expired.length > 0) tellExpired(tenant, expired)
@@ -135,4 +145,9 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
     forget: (tenant) => cache.forget(tenant),
     clear: () => cache.clear()
   }
+}
+
+/** The earlier value that stands in the row of the secret. */
+function latestOf ({ key, previousValue, previousVersion, previousValidUntil }: SealedRow): EarlierRow[] {
+  return previousValue === null || previousVersion === null || previousValidUntil === null ? [] : [{ key, version: previousVersion, value: previousValue, validUntil: previousValidUntil }]
 }

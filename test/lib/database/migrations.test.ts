@@ -37,7 +37,7 @@ const tables = { authors, notes }
 
 const systemTables = [
   'tenantry.migrations', 'tenantry.documents', 'tenantry.tenants', 'tenantry.deleted_tenants', 'tenantry.tenant_configs',
-  'tenantry.secrets', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.users', 'tenantry.user_mfa', 'tenantry.revocations', 'tenantry.api_keys', 'tenantry.tenant_rbac', 'tenantry.tenant_roles',
+  'tenantry.secrets', 'tenantry.secret_earlier_values', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.users', 'tenantry.user_mfa', 'tenantry.revocations', 'tenantry.api_keys', 'tenantry.tenant_rbac', 'tenantry.tenant_roles',
   'tenantry.resource_usage', 'tenantry.resource_limits', 'tenantry.request_stats', 'tenantry.request_stats_writers',
   'tenantry.usage_instances', 'tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.usage_reservations',
   'tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job',

@@ -137,6 +137,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.documents').values({ ...own, collection: 'c', id: '1', data: {} }).execute()
   await transaction.insertInto('tenantry.tenant_configs').values({ ...own, version: 1, document: '{}', created_by: 'u' }).execute()
   await transaction.insertInto('tenantry.secrets').values({ ...own, key: 'k', version: 1, value: Buffer.from('x') }).execute()
+  await transaction.insertInto('tenantry.secret_earlier_values').values({ ...own, key: 'k', version: 0, value: Buffer.from('x'), valid_until: new Date(0) }).execute()
   await transaction.insertInto('tenantry.audit_log').values({ ...own, action: 'secret.create', target: 'k' }).execute()
   await transaction.insertInto('tenantry_queue.job').values({ name: 'jobs', data: JSON.stringify({ tenant, task: 't' }) }).execute()
   await transaction.insertInto('tenantry.users').values({ ...own, id: randomUUID(), email: 'a@example.com', password_hash: '$argon2id$', role: 'user' }).execute()

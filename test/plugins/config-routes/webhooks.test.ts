@@ -212,6 +212,11 @@ async function isolated (t: Test, app: FastifyInstance): Promise<void> {
   await app.secrets.rotate('a', { key: 'HOOK', newValue: 'the last of a', gracePeriodDays: 0 }, noActor)
   t.match(await send(app, '/own?tenant=a', byGithub('the next of a', '{"kind":"over"}')), refused, 'without a grace period')
   t.match(await send(app, '/own?tenant=a', byGithub('the last of a', '{"kind":"last"}')), created)
+  await app.secrets.rotate('a', { key: 'HOOK', newValue: 'BBB of a', gracePeriodDays: 7 }, noActor)
+  await app.secrets.rotate('a', { key: 'HOOK', newValue: 'CCC of a', gracePeriodDays: 1 }, noActor)
+  for (const value of ['the last of a', 'BBB of a', 'CCC of a']) {
+    t.match(await send(app, '/own?tenant=a', byGithub(value, `{"kind":"rotated twice","by":"${value}"}`)), created, value)
+  }
   await app.secrets.delete('a', 'HOOK', noActor)
   t.match(await send(app, '/own?tenant=a', byGithub('the last of a', '{"kind":"gone"}')), refused, 'without the secret')
   t.match(await send(app, '/own?tenant=a', byGithub('{{secret:HOOK}}', '{"kind":"gone"}')), refused)

@@ -86,6 +86,7 @@ test('a rekey moves every value, those of before too, also one that a server wri
   for (let index = 0; index < 120; index++) await before.secrets.put('acme', { key: `k${String(index).padStart(3, '0')}`, value: `${one} ${index}` }, noActor)
   await before.secrets.put('globex', { key: 'g', value: one }, noActor)
   await before.secrets.rotate('globex', { key: 'g', newValue: two, gracePeriodDays: 30 }, noActor)
+  await before.secrets.rotate('globex', { key: 'g', newValue: three, gracePeriodDays: 1 }, noActor)
 
   const both = { masterKey: current.text, previousKeys: old.text }
   const { app: serving } = await open(t, engine, both)
@@ -104,17 +105,17 @@ test('a rekey moves every value, those of before too, also one that a server wri
     }
   })
   const result = await rekeying
-  t.match(result, { moved: 121, unreadable: [], unfinished: false })
+  t.match(result, { moved: 122, unreadable: [], unfinished: false })
   t.same(await rekeySecrets(before.db, cipher), { moved: 0, unreadable: [], unfinished: false }, 'it can be repeated')
 
-  const { rows } = await sql<{ value: Buffer }>`select value from tenantry.secrets union all select previous_value from tenantry.secrets where previous_value is not null`.execute(before.db)
+  const { rows } = await sql<{ value: Buffer }>`select value from tenantry.secrets union all select previous_value from tenantry.secrets where previous_value is not null union all select value from tenantry.secret_earlier_values`.execute(before.db)
   t.same([...new Set(rows.map(({ value }) => keyIdOf(value)))], [current.key.id])
   const { app: after } = await open(t, engine, { masterKey: current.text })
   const values = await valuesOf(after, 'acme')
   t.equal(Object.keys(values).length, 120)
   t.equal(values['k050'], three, 'what was written meanwhile is not lost')
   t.equal(values['k119'], `${one} 119`)
-  t.same(await after.secrets.accepted('globex', 'g'), [two, one])
+  t.same(await after.secrets.accepted('globex', 'g'), [three, two, one])
   await t.rejects(open(t, engine, { masterKey: old.text }), new RegExp(`encrypted under the master key ${current.key.id}`), 'a server with the old key alone is refused')
 })
 

@@ -27,6 +27,8 @@ test('a ciphertext in the row of another tenant, key or version is no value, and
   t.same(await app.secrets.accepted('globex', 'a'), [])
   await run(sql`update tenantry.secrets set previous_value = (select value from tenantry.secrets where tenant_id = 'acme' and key = 'c'), previous_version = 1, previous_valid_until = now() + interval '1 day' where tenant_id = 'globex' and key = 'c'`, 'globex')
   t.same(await app.secrets.accepted('globex', 'c'), [theirs], 'nor as one of before')
+  await run(sql`insert into tenantry.secret_earlier_values select 'globex', key, version, value, now() + interval '1 day' from tenantry.secrets where tenant_id = 'acme' and key = 'c'`, 'globex')
+  t.same(await app.secrets.accepted('globex', 'c'), [theirs], 'nor as an earlier one')
 
   await run(sql`update tenantry.secrets set value = (select value from tenantry.secrets where tenant_id = 'acme' and key = 'a') where tenant_id = 'acme' and key = 'b'`, 'acme')
   t.same(await valuesOf(app, 'acme'), { a: mine, c: mine }, "another key's")

@@ -63,6 +63,7 @@ insert into parts select ${own}, n from generate_series(1, 2500) n;
 insert into tenantry.documents (tenant_id, collection, id, data) select ${own}, 'docs', n::text, '{}' from generate_series(1, 1100) n;
 insert into tenantry.tenant_configs (tenant_id, version, document, created_by) values (${own}, 1, '{"settings": {"a": 1}}', 'x');
 insert into tenantry.secrets (tenant_id, key, version, value) values (${own}, 'K', 1, '\\x00');
+insert into tenantry.secret_earlier_values values (${own}, 'K', 0, '\\x00', now());
 insert into tenantry.audit_log (tenant_id, target, action) values (${own}, 'K', 'secret.create');
 insert into tenantry.revocations values (${own}, 'u', '', now(), now());
 insert into tenantry_queue.job (name, data) values ('jobs', '{"tenant": "${tenant}", "task": "t"}');

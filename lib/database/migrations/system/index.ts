@@ -14,6 +14,7 @@ import { queueLosses } from './queue-losses.js'
 import { requestStats } from './request-stats.js'
 import { resourceLimits } from './resource-limits.js'
 import { revocations } from './revocations.js'
+import { secretEarlierValues } from './secret-earlier-values.js'
 import { secrets } from './secrets.js'
 import { systemTables } from './system-tables.js'
 import { tenantConfigs } from './tenant-configs.js'
@@ -29,4 +30,4 @@ import { webhookSources } from './webhook-sources.js'
 import { webhooks } from './webhooks.js'
 import { workflows } from './workflows.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses, secretEarlierValues]
