@@ -8,7 +8,8 @@ import { wantedTables, type DeclaredTables } from './declared-tables.js'
 import { createPoolEngine } from './engine-on-pool.js'
 
 export interface EngineOptions {
-  readonly provider: 'postgres' | 'embedded'
+  /** Default: `postgres` with the section `postgres`, else `embedded`. */
+  readonly provider?: 'postgres' | 'embedded' | undefined
   /** Required for the provider `postgres`. */
   readonly postgres?: PostgresOptions | undefined
   readonly embedded?: Embedded | undefined
@@ -28,7 +29,9 @@ export interface EngineOptions {
  * the embedded folder.
  */
 export async function createEngine (options: EngineOptions): Promise<Engine> {
-  const { provider, tables = {}, migrate = provider === 'embedded' ? 'auto' : 'manual', log } = options
+  const { tables = {}, log } = options
+  const provider = providerOf(options)
+  const migrate = options.migrate ?? (provider === 'embedded' ? 'auto' : 'manual')
   const schema = provider === 'postgres' ? options.postgres?.schema ?? 'public' : 'public'
   if (/^(tenantry|information_schema|pg_.*)$/.test(schema)) throw new Error(`the schema "${schema}" cannot hold the application's tables: choose another postgres.schema`)
   const connections = provider === 'postgres' ? connectPostgres(requirePostgres(options)) : await connectEmbedded(options.embedded)
@@ -48,6 +51,16 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
     await engine.close()
     throw error
   }
+}
+
+function providerOf ({ provider, postgres, embedded }: EngineOptions): 'postgres' | 'embedded' {
+  if (provider === undefined) {
+    if (postgres !== undefined && embedded !== undefined) throw new Error('the database has the sections "postgres" and "embedded": name one of them as `provider`')
+    return postgres === undefined ? 'embedded' : 'postgres'
+  }
+  if (provider !== 'postgres' && provider !== 'embedded') throw new Error(`the database provider is "${String(provider)}": expected "postgres" or "embedded"`)
+  if (provider === 'embedded' && postgres !== undefined) throw new Error('the database provider is "embedded", and the section "postgres" is given too: remove the section, or name the provider "postgres"')
+  return provider
 }
 
 async function apply (engine: Engine, log: EngineLog | undefined): Promise<void> {

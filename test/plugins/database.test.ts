@@ -1,7 +1,10 @@
-import { test } from 'tap'
 import Fastify from 'fastify'
+import { sql } from 'kysely'
+import { test } from 'tap'
+import configRoutes from '../../plugins/config-routes/index.js'
 import database from '../../plugins/database.js'
-import { forEachEngine } from '../helpers/postgres.js'
+import rateLimit from '../../plugins/rate-limit/index.js'
+import { forEachEngine, postgresDatabase } from '../helpers/postgres.js'
 
 test('two apps on one database: what one writes through app.events, both hear, as soon as they are ready', (t) => forEachEngine(t, async (t, section) => {
   const open = async () => {
@@ -23,3 +26,39 @@ test('two apps on one database: what one writes through app.events, both hear, a
   t.strictSame(await right.db.selectFrom('tenantry.tenants').select('name').execute(), [{ name: 'Acme' }])
   t.strictSame(gaps, [])
 }))
+
+const notes = { notes: { columns: { id: { type: 'integer', primaryKey: true } } } } as const
+
+test('a section postgres without a provider is the database that is used', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(database, { postgres: { connectionString } })
+  t.equal(app.engine.kind, 'postgres')
+  const { rows } = await sql<{ name: string }>`select current_database() as name`.execute(app.db)
+  t.ok(connectionString.endsWith(`/${rows[0]?.name ?? ''}`), `${rows[0]?.name ?? 'no database'} is that of the section`)
+})
+
+test('tables without a provider are migrated in memory, and their routes serve', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(database, { tables: notes })
+  await app.register(rateLimit)
+  await app.register(configRoutes, { routes: [{ path: '/notes', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }] })
+  const response = await app.inject('/notes')
+  t.equal(response.statusCode, 200, response.body)
+})
+
+test('a provider that contradicts the sections, and one that does not exist, are errors at start', async (t) => {
+  const postgres = { connectionString: 'postgres://127.0.0.1:1/none' }
+  const wrong: [object, RegExp][] = [
+    [{ provider: 'supabase', postgres }, /the database provider is "supabase": expected "postgres" or "embedded"/],
+    [{ provider: 'embedded', postgres }, /the section "postgres" is given too/],
+    [{ embedded: {}, postgres }, /name one of them as `provider`/]
+  ]
+  for (const [options, message] of wrong) {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    await t.rejects(async () => { await app.register(database, Object.assign({}, options)) }, { message })
+  }
+})
