@@ -1,11 +1,11 @@
-/** Keys of cached answers (DESIGN 4): whoever would get another answer gets another key. */
+/** Keys of cached answers: requests with different answers have different keys. */
 import type { RouteCache } from '../config/schema/route.js'
 import type { Reader, TemplateContext } from './reference.js'
 import type { Reference, Scope, TemplateSource } from './types.js'
 import { createHash } from 'node:crypto'
 import { pointerTo } from '../config/faults.js'
 import { compileReader } from './reference.js'
-import { compileValue } from './template.js'
+import { compilePieces, compileValue } from './template.js'
 
 /** What is asked for: the path without and the query string after the question mark. */
 export interface CacheTarget {
@@ -29,8 +29,9 @@ const keySources: readonly TemplateSource[] = ['env', 'body', 'params', 'query',
 
 /**
  * Makes the key of a route. It holds the tenant, whether fields are excluded, the method, path and sorted query
- * string, the claims, headers and settings of the tenant that the route's references read, and `varyBy`. `cache.key`, a template, replaces
- * path and query string; `route`, such as `GET /articles/:id`, keeps the keys of two routes apart all the same.
+ * string, the claims, headers and settings of the tenant that the route's references read, and `varyBy`. `cache.key`, a
+ * template, replaces path and query string; `limit` and `offset` stay, since every list reads them. `route`, such as
+ * `GET /articles/:id`, keeps the keys of two routes apart.
  */
 export function compileCacheKey (cache: RouteCache, references: readonly Reference[], pointer: string, context: TemplateContext, route = ''): (scope: Scope, target: CacheTarget) => string {
   const within: TemplateContext = { ...context, sources: new Set(keySources.filter((source) => context.sources.has(source))), secretsRefusedIn: 'a cache key' }
@@ -39,15 +40,21 @@ export function compileCacheKey (cache: RouteCache, references: readonly Referen
     const template = path.includes('{{') ? path : `{{${path}}}`
     readers.push(compileValue(template, pointerTo(pointer, 'varyBy', index), within).evaluate)
   }
-  const custom = cache.key === undefined ? undefined : compileValue(cache.key, `${pointer}/key`, within).evaluate
+  const custom = cache.key === undefined ? undefined : [...compilePieces(cache.key, `${pointer}/key`, within), ...pageReaders]
 
   return (scope, target) => {
     let key = (scope.fullAccess ? 'f' : 'r') + part(scope.tenant?.id) + part(target.method)
-    key += custom === undefined ? part(target.path) + part(sortedQuery(target.query)) : part(route) + part(custom(scope))
+    if (custom === undefined) key += part(target.path) + part(sortedQuery(target.query))
+    else {
+      key += part(route)
+      for (const read of custom) key += part(read(scope))
+    }
     for (const read of readers) key += part(read(scope))
     return key.length <= maxLength ? key : `sha256:${createHash('sha256').update(key).digest('hex')}`
   }
 }
+
+const pageReaders: readonly Reader[] = (['limit', 'offset'] as const).map((name) => ({ query }: Scope) => Object.hasOwn(query, name) ? query[name] : undefined)
 
 /** One part of a key: its kind and length come first, so that no two lists of parts have one text. */
 function part (value: unknown): string {

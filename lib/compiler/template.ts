@@ -30,13 +30,21 @@ interface Compilation {
 export function compileValue (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
   const compilation: Compilation = { context, references: new Map(), templates: 0 }
   const part = compilePart(value, pointer, compilation, 0)
-  if (compilation.templates > maxTemplates) context.faults.add(pointer, `a value holds at most ${maxTemplates} templates; this one has ${compilation.templates}`)
+  reportExcess(pointer, compilation)
   return finish(part, [...compilation.references.values()])
 }
 
 /** Compiles one string; the same as compileValue, for where only text can stand. */
 export function compileTemplate (text: string, pointer: string, context: TemplateContext): CompiledValue {
   return compileValue(text, pointer, context)
+}
+
+/** Compiles a text to a reader for each template and for each text between: for a caller that keeps their values apart. */
+export function compilePieces (text: string, pointer: string, context: TemplateContext): readonly Reader[] {
+  const compilation: Compilation = { context, references: new Map(), templates: 0 }
+  const parts = compileSegments(text, pointer, compilation)
+  reportExcess(pointer, compilation)
+  return parts.map(readerOf)
 }
 
 /** Text of a value inside a longer string. */
@@ -47,6 +55,10 @@ export function toText (value: unknown): string {
     case 'object': return value === null ? '' : value instanceof Date ? value.toISOString() : JSON.stringify(value)
     default: return String(value)
   }
+}
+
+function reportExcess (pointer: string, { templates, context }: Compilation): void {
+  if (templates > maxTemplates) context.faults.add(pointer, `a value holds at most ${maxTemplates} templates; this one has ${templates}`)
 }
 
 const nothing: Part = { constant: true, value: undefined }
@@ -126,21 +138,26 @@ function readerOf (part: Part): Reader {
 }
 
 function compileText (text: string, pointer: string, compilation: Compilation): Part {
-  if (!hasTemplate(text)) return { constant: true, value: text }
+  const parts = compileSegments(text, pointer, compilation)
+  const [only] = parts
+  return only !== undefined && parts.length === 1 ? only : parts.length === 0 ? nothing : textOf(parts)
+}
+
+/** A part for each template and for each text between; none where a fault was added. */
+function compileSegments (text: string, pointer: string, compilation: Compilation): readonly Part[] {
+  if (!hasTemplate(text)) return [{ constant: true, value: text }]
   let segments: Segment[]
   try {
     segments = parseTemplate(text)
   } catch (error) {
     if (!(error instanceof TemplateSyntaxError)) throw error
     compilation.context.faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
-    return nothing
+    return []
   }
   compilation.templates += segments.filter((segment) => typeof segment !== 'string').length
   // Past the bound nothing more is compiled; compileValue reports it once.
-  if (compilation.templates > maxTemplates) return nothing
-  const [only] = segments
-  if (segments.length === 1 && only !== undefined && typeof only !== 'string') return compileTemplateNode(only, pointer, compilation)
-  return textOf(segments.map((segment) => typeof segment === 'string' ? { constant: true, value: segment } : compileTemplateNode(segment, pointer, compilation)))
+  if (compilation.templates > maxTemplates) return []
+  return segments.map((segment) => typeof segment === 'string' ? { constant: true, value: segment } : compileTemplateNode(segment, pointer, compilation))
 }
 
 function textOf (parts: readonly Part[]): Part {

@@ -30,6 +30,8 @@ const routes: Route[] = [
   { method: 'get', path: '/countries', cache, queries: [{ table: 'countries', operation: 'select' }] },
   { method: 'get', path: '/docs', cache, firebaseQueries: [{ collection: 'docs', operation: 'query' }] },
   { method: 'get', path: '/docs/:id', cache, firebaseQueries: [{ collection: 'docs', operation: 'get', docId: '{{params.id}}' }] },
+  { method: 'get', path: '/pairs', cache: { ...cache, key: '{{query.a}}:{{query.b}}' }, queries: [{ table: 'countries', operation: 'select' }], response: { a: '{{query.a}}', b: '{{query.b}}' } },
+  { method: 'get', path: '/paged', cache: { ...cache, key: 'all' }, queries: [{ table: 'notes', operation: 'select', order: { column: 'id' } }] },
   write('/notes', 'notes'), write('/people', 'people'), write('/countries', 'countries'),
   { method: 'put', path: '/docs/:id', firebaseQueries: [{ collection: 'docs', operation: 'set', docId: '{{params.id}}' }] },
   { method: 'delete', path: '/notes/:id', queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] },
@@ -65,6 +67,23 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
       t.same(await look(ask, '/notes'), ['HIT', [title]])
     }
     t.ok((await app.cache.keys('acme')).length > 0)
+  })
+
+  await t.test('values of a key cannot move from one template to the next', async (t) => {
+    const pair = async (query: string) => (await acme(`GET /pairs?${query}`)).body
+    t.strictSame(await pair('a=x:y&b=z'), { a: 'x:y', b: 'z' })
+    await kept(acme, '/pairs?a=x:y&b=z')
+    t.strictSame(await pair('a=x&b=y:z'), { a: 'x', b: 'y:z' })
+    t.strictSame((await look(acme, '/pairs?a=x:y&b=z&utm=1'))[0], 'HIT')
+  })
+
+  await t.test('a key of its own does not hide limit and offset', async (t) => {
+    await acme('POST /notes', { body: { id: 50, title: 'next' } })
+    await kept(acme, '/paged')
+    t.same((await look(acme, '/paged?limit=1'))[1], ['of acme'])
+    t.same((await look(acme, '/paged?limit=1&offset=1'))[1], ['next'])
+    t.same((await look(acme, '/paged?utm=1')), ['HIT', ['of acme', 'next']])
+    await acme('DELETE /notes/50')
   })
 
   await t.test('a write ends the answers of its table and its tenant, embedded ones too, and no others', async (t) => {
