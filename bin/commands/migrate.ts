@@ -1,6 +1,7 @@
 /** `tenantry migrate`: brings the database to what the server and the document need. */
-import type { Command } from '../command.js'
+import type { Call, Command } from '../command.js'
 import type { DatabaseConfig } from '../../lib/config/index.js'
+import type { MigrationProgress } from '../../lib/database/migrations/apply.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { loadDocument } from '../document.js'
 
@@ -9,7 +10,9 @@ export const migrate: Command = {
   usage: '[document] [--print]',
   document: 'optional',
   details: `Makes what the database lacks: the server's own tables, the tables that the document declares, their indexes and
-policies. It never drops or narrows anything. Prints the name of each migration that it applied.
+policies. It never drops or narrows anything, and servers may serve meanwhile. Prints the name of each migration when it
+is applied; a migration of several steps, and a wait for a lock, is a line on standard error. After a failure, run it again:
+it continues where it stopped.
 
   --print   write the SQL to standard output and change nothing`,
   options: { print: { type: 'boolean' } },
@@ -23,12 +26,20 @@ policies. It never drops or narrows anything. Prints the name of each migration 
       for (const warning of plan.warnings) call.note(`note: ${warning}`)
       if (plan.migrations.length === 0) call.note('nothing is lacking')
       else if (call.flag('print')) call.print(planSql(plan).trimEnd())
-      else for (const name of await engine.migration.apply()) call.print(name)
+      else await engine.migration.apply(undefined, (progress) => tell(call, progress))
       return 0
     } finally {
       await engine.close()
     }
   }
+}
+
+/** Statements that run alone take long on a large table; a line says which table that is. */
+function tell (call: Call, { migration, step, of, table, state }: MigrationProgress): void {
+  const place = `${migration}: step ${step} of ${of}${table === undefined ? '' : `, ${table}`}`
+  if (state === 'started' && of > 1) call.note(place)
+  if (state === 'waiting') call.note(`${place}: another session holds a lock, trying again`)
+  if (state === 'done' && step === of) call.print(migration)
 }
 
 /** Whoever makes tables may bypass their policies; the role that serves requests may not. */

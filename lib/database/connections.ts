@@ -13,6 +13,8 @@ export interface Connections {
   readonly settings: SessionSettings
   /** How the connection is made that hears what other servers change; absent where no other can have the database. */
   readonly notices?: ClientConfig
+  /** How sessions for migrations are made, apart from the pool; absent where the database has one session only. */
+  readonly migrations?: ClientConfig
   /** Closes what is below the pool; called once, when the pool has ended. */
   close (): Promise<void>
 }
@@ -34,7 +36,7 @@ export interface SessionSettings {
 }
 
 /** The value of `app.tenant_id` that sees the rows of every tenant; no tenant's id, which has no `*`. */
-const everyTenant = '*'
+export const everyTenant = '*'
 
 /** Settings of a session or a transaction (PostgreSQL "Client Connection Defaults"). */
 export function settingsOf (statementTimeoutMs: number): Record<string, string> {

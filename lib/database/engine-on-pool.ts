@@ -15,12 +15,14 @@ import { TextExchange } from './exchange.js'
 import { createEvents } from './events-on-database.js'
 import { databaseBusy, databaseUnavailable, isRetryable, isStalePlan, translate } from './failures.js'
 import { createDialect } from './kysely-dialect.js'
-import { applyMigration, type ApplyOptions, type RunTransaction } from './migrations/apply.js'
-import { planMigration } from './migrations/plan.js'
+import { withMigrationSession } from './migration-session.js'
+import { applyMigrations, type ApplyOptions, type MigrationSession } from './migrations/apply.js'
+import { planMigration, planNext } from './migrations/plan.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
 
 const maxRetries = 3 // of a serialization failure or a deadlock
 const closingMs = 500 // that running statements have to finish when the engine closes; by then nobody waits for them
+const patienceFactor = 2 // times the longest statement of a request: what holds a lock for longer is no request
 const refreshPauseMs = 1000 // between refreshes that failing statements ask for
 
 /** What the engine needs besides its connections. */
@@ -185,10 +187,26 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     }
   }
 
-  const planOptions: ApplyOptions = { statementTimeoutMs: settings.statementTimeoutMs, schema: options.schema, wanted: options.wanted, roleTables: options.roleTables, rowLevelSecurity: settings.rowLevelSecurity }
-  // A migration waits for its lock and for its indexes for as long as they take.
-  const ownTransaction: RunTransaction = (work) => transaction(undefined, work, { ...settings, silenceMs: undefined })
+  const patienceMs = patienceFactor * settings.statementTimeoutMs
+  const planOptions: ApplyOptions = { patienceMs, concurrent: connections.migrations !== undefined, schema: options.schema, wanted: options.wanted, roleTables: options.roleTables, rowLevelSecurity: settings.rowLevelSecurity }
+  // A plan asks whether large tables have rows, which may take longer than a request may.
+  const ownTransaction = <T>(work: (session: Session) => Promise<T>) => transaction(undefined, work, { ...settings, silenceMs: undefined })
   const plan = ({ policies = true }: { policies?: boolean } = {}) => ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
+
+  async function applyLacking (applyOptions: ApplyOptions): Promise<string[]> {
+    // Most starts find nothing lacking, and need no lock.
+    if (await ownTransaction((session) => planNext(session, planOptions)) === null) return []
+    const { migrations: config } = connections
+    const work = (session: MigrationSession) => applyMigrations(session, applyOptions)
+    if (config !== undefined) return withMigrationSession({ config, settings, patienceMs, translate: fail }, work)
+    return work({
+      transaction: ownTransaction,
+      batch: (_settings, statements) => ownTransaction(async (session) => {
+        for (const { text, values } of statements) await session.rows({ text }, values)
+      }),
+      alone: async (text) => { await own.rows({ text }) }
+    })
+  }
 
   const kyselyFor = (tenantId?: string) => new Kysely<SystemTables>({ dialect: createDialect({ acquire: () => acquired(tenantId), release, settings, preludes, translate: fail }) })
   const kysely = kyselyFor()
@@ -220,9 +238,9 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     transaction: ({ tenantId }, work) => transaction(tenantId, work),
     migration: {
       plan,
-      async apply (actor) {
-        const applied = await applyMigration(ownTransaction, { ...planOptions, actor })
-        // Also where nothing was lacking: somebody else may have changed the tables, and this is how to tell.
+      async apply (actor, onProgress) {
+        const applied = await applyLacking({ ...planOptions, actor, onProgress })
+        // Also where nothing was lacking: another program may have changed the tables.
         await refresh()
         return applied
       }

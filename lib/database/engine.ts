@@ -5,6 +5,7 @@ import type { Kysely } from 'kysely'
 import type { Actor } from '../audit.js'
 import type { Catalogue } from './catalogue.js'
 import type { Events } from './events.js'
+import type { MigrationProgress } from './migrations/apply.js'
 import type { MigrationPlan } from './migrations/migration.js'
 import type { RoleTables } from './role-tables.js'
 import type { SystemTables } from './system-tables.js'
@@ -55,10 +56,12 @@ export interface Migration {
   plan (options?: { policies?: boolean }): Promise<MigrationPlan>
   /**
    * Applies what is lacking, under a lock that all servers of the database share, and reads the catalogue again. Returns
-   * the names of what was applied, in order; none where nothing was lacking. Rejects with `conflict` where the database
-   * refuses a migration, saying why; those before it stay. What an actor asks for stands in the platform's audit log.
+   * the names of the applied migrations, in order; none where nothing was lacking. Rejects with `conflict` where the
+   * database refuses a migration, and with `databaseBusy` where other sessions hold its locks too long; both messages name
+   * the migration and the table. Finished steps stay, and the next call continues behind them. The platform's audit log
+   * has a record of each migration that an actor asks for.
    */
-  apply (actor?: Actor): Promise<string[]>
+  apply (actor?: Actor, onProgress?: (progress: MigrationProgress) => void): Promise<string[]>
 }
 
 /**

@@ -40,6 +40,7 @@ export function connectPostgres ({ connectionString, notifyConnectionString = co
     acquireTimeoutMs,
     pool,
     settings: { statementTimeoutMs, silenceMs, prepared: preparedStatements, rowLevelSecurity, transaction: preparedStatements ? {} : settings },
+    migrations: { connectionString, ...tls, connectionTimeoutMillis: acquireTimeoutMs },
     notices: { connectionString: notifyConnectionString, ...tls },
     async close () {}
   }

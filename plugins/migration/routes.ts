@@ -6,7 +6,7 @@ import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { errorResponses } from '../conventions.js'
 
-const Sql = Type.String({ description: 'SQL for psql: each migration in a transaction, with its record. Empty where nothing is lacking.' })
+const Sql = Type.String({ description: 'SQL for psql: each migration with its record. Statements outside `begin` and `commit` cannot run in a transaction. Empty where nothing is lacking.' })
 
 const Overview = Type.Object({
   sql: Sql,

@@ -2,7 +2,7 @@
 import type { Actor } from '../../lib/audit.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
-import { planSql } from '../../lib/database/migrations/plan.js'
+import { hasLoneStatements, planSql } from '../../lib/database/migrations/plan.js'
 
 export interface MigrationService {
   /** What is lacking, as a script. */
@@ -35,9 +35,17 @@ export function createMigrationService ({ migration }: Pick<Engine, 'migration'>
   }
 }
 
-function instructionsOf ({ migrations, warnings }: MigrationPlan): string {
-  const task = migrations.length === 0
-    ? 'Nothing is lacking.'
-    : `To apply ${migrations.map(({ name }) => name).join(', ')}: run "tenantry migrate", send POST /migration/apply, or run the SQL with psql as the owner of the tables.`
-  return [task, ...warnings.map((warning) => `Note: ${warning}.`)].join('\n')
+function instructionsOf (plan: MigrationPlan): string {
+  if (plan.migrations.length === 0) return ['Nothing is lacking.', ...notesOf(plan)].join('\n')
+  const names = plan.migrations.map(({ name }) => name).join(', ')
+  return [
+    `To apply ${names}: run "tenantry migrate", send POST /migration/apply, or run the SQL as the owner of the tables with "psql -v ON_ERROR_STOP=1". ` +
+    'A statement gives up where another session holds its table; "tenantry migrate" and POST /migration/apply try it again, by hand you read the SQL anew and run what is left.',
+    ...hasLoneStatements(plan) ? ['The SQL has statements that cannot run in a transaction, such as "create index concurrently": run it without "--single-transaction".'] : [],
+    ...notesOf(plan)
+  ].join('\n')
+}
+
+function notesOf ({ warnings }: MigrationPlan): string[] {
+  return warnings.map((warning) => `Note: ${warning}.`)
 }

@@ -1,5 +1,6 @@
 /** The names of migrations as an empty database gets them. */
-import { planSql } from '../../lib/database/migrations/plan.js'
+import { planSql, recordSql } from '../../lib/database/migrations/plan.js'
+import { make } from '../../lib/database/migrations/steps.js'
 import { systemMigrations } from '../../lib/database/migrations/system/index.js'
 
 /** Those of the server's own tables, in order. */
@@ -14,11 +15,10 @@ function numbered (number: number, description: string): string {
   return `${String(number).padStart(3, '0')}_${description}`
 }
 
-/** SQL that an empty database has the server's own tables by, so that a server that starts on it has nothing to make. */
+/** SQL that gives an empty database the server's own tables, so that a server that starts on it has none to make. */
 export const systemSql: string = planSql({
-  migrations: systemMigrations.map(({ description, tables, statements }, index) => ({
-    name: numbered(index + 1, description), kind: 'system', tables, statements: statements({ policies: true }), required: true
-  })),
-  warnings: [],
-  tables: {}
+  migrations: systemMigrations.map(({ description, tables, statements }, index) => {
+    const name = numbered(index + 1, description)
+    return { name, kind: 'system', tables, steps: make([...statements({ policies: true }), recordSql({ name, kind: 'system' })]), required: true }
+  })
 })

@@ -1,68 +1,147 @@
-/** Applies what a database lacks. */
+/** Applies the migrations that a database lacks. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Actor } from '../../audit.js'
 import type { Session } from '../engine.js'
 import { auditStatement } from '../../audit.js'
-import { failure, TenantryError } from '../../errors.js'
-import { fullTextOf, isOutage } from '../failures.js'
+import { failure, isFailure, TenantryError } from '../../errors.js'
+import { fullTextOf, isOutage, sqlStateOf } from '../failures.js'
 import type { PlannedMigration } from './migration.js'
-import { planNext, recordSql, type PlanOptions } from './plan.js'
+import { planNext, type PlanOptions } from './plan.js'
+import { settingsOf, type MigrationStep } from './steps.js'
+import { madeBy } from './system-steps.js'
 
-/** The key of the advisory lock: any number that no other program is likely to choose. */
-const lockKey = 7_236_815_402
+const firstPauseMs = 100 // between attempts to get a lock; requests that queued behind the last attempt go first
+const longestPauseMs = 1000
 
-const maxLockTimeoutMs = 10_000 // for a table that a long statement holds: the migration fails rather than stop all requests behind it
-
-export interface ApplyOptions extends PlanOptions {
-  /** How long a statement of a request may run: a lock that is held for longer is no request's. */
-  readonly statementTimeoutMs: number
-  /** Who asks for it, for the audit log; undefined where nobody does. */
-  readonly actor?: Actor | undefined
+/** A step of a migration, for those who watch. */
+export interface MigrationProgress {
+  readonly migration: string
+  /** Counted from 1. */
+  readonly step: number
+  readonly of: number
+  /** The existing table that the step changes. */
+  readonly table: string | undefined
+  /** `waiting`: another session holds a lock, and the step is tried again. */
+  readonly state: 'started' | 'waiting' | 'done'
 }
 
-/** Runs work in one transaction of the server's own, which sees the rows of every tenant. */
-export type RunTransaction = <T> (work: (session: Session) => Promise<T>) => Promise<T>
+export interface ApplyOptions extends PlanOptions {
+  /** How long a step waits for locks of other sessions, with all its attempts. */
+  readonly patienceMs: number
+  /** The caller that asked for it, for the audit log; undefined for a start of the server. */
+  readonly actor?: Actor | undefined
+  readonly onProgress?: ((progress: MigrationProgress) => void) | undefined
+}
+
+/** A statement of a migration. */
+export interface MigrationStatement {
+  readonly text: string
+  readonly values: readonly unknown[]
+}
+
+/** A session of its own, on which migrations run. It sees the rows of every tenant. */
+export interface MigrationSession {
+  transaction<T> (work: (session: Session) => Promise<T>): Promise<T>
+  /** Runs the statements in one transaction with these settings, in one round trip: locks are not held while one is on its way. */
+  batch (settings: Readonly<Record<string, string>>, statements: readonly MigrationStatement[]): Promise<void>
+  /** Runs a statement that PostgreSQL refuses in a transaction. */
+  alone (text: string): Promise<void>
+}
 
 /**
- * Applies each migration in a transaction of its own, under a lock that all servers of this database share, planning anew
- * each time: servers that start together apply each one once. Returns the names in order; none where nothing was lacking.
- * A migration that fails leaves those before it, and rejects with what the database said about it.
+ * Applies each migration, planning anew each time. The caller holds the lock that all servers of the database share.
+ * Returns the names in order; none where nothing was lacking. A migration that fails leaves its finished steps in place,
+ * and applying again continues behind them.
  */
-export async function applyMigration (transaction: RunTransaction, options: ApplyOptions): Promise<string[]> {
+export async function applyMigrations (session: MigrationSession, options: ApplyOptions): Promise<string[]> {
   const applied: PlannedMigration[] = []
+  const made = new Set<string>()
   for (;;) {
-    const migration = await transaction((session) => applyNext(session, options))
+    const migration = await session.transaction((transaction) => planNext(transaction, { ...options, made }))
     if (migration === null) return applied.map(({ name }) => name)
-    if (applied.some(({ statements }) => statements.join() === migration.statements.join())) throw new Error(`the migration ${migration.name} was applied and is still lacking`)
+    const repeated = applied.some(({ steps }) => JSON.stringify(steps) === JSON.stringify(migration.steps))
+    if (repeated) throw new Error(`the migration ${migration.name} was applied and is still lacking`)
+    for (const [index, step] of migration.steps.entries()) {
+      const progress = { migration: migration.name, step: index + 1, of: migration.steps.length, table: shown(step) }
+      const tell = (state: MigrationProgress['state']) => options.onProgress?.({ ...progress, state })
+      tell('started')
+      await patiently(session, migration, step, tell, options)
+      tell('done')
+    }
+    for (const statement of migration.steps.flatMap(({ statements }) => statements)) made.add(madeBy(statement) ?? '')
     applied.push(migration)
   }
 }
 
-async function applyNext (session: Session, options: ApplyOptions): Promise<PlannedMigration | null> {
-  await session.rows({ text: "select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)" })
-  await session.rows({ text: 'select pg_advisory_xact_lock($1)' }, [lockKey])
-  const migration = await planNext(session, options)
-  if (migration === null) return null
-  await session.rows({ text: "select set_config('lock_timeout', $1, true)" }, [String(Math.min(options.statementTimeoutMs, maxLockTimeoutMs))])
-  for (const text of [...migration.statements, recordSql(migration)]) {
-    await session.rows({ text }).catch((error: unknown) => { throw refused(migration, error) })
+/** Tries the step again while other sessions hold the locks that it needs. */
+async function patiently (session: MigrationSession, migration: PlannedMigration, step: MigrationStep, tell: (state: 'waiting') => void, options: ApplyOptions): Promise<void> {
+  const isLast = step === migration.steps.at(-1)
+  const end = Date.now() + options.patienceMs
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+    try {
+      if (step.kind !== 'alone') {
+        const record = isLast && options.actor !== undefined ? await session.transaction((transaction) => auditOf(transaction, migration, options.actor)) : []
+        return await session.batch(settingsOf(step), [...step.statements.map((text) => ({ text, values: [] })), ...record])
+      }
+      for (const text of step.statements) await session.alone(text)
+      return
+    } catch (error) {
+      // The step fails for the first reason; an index that this cannot remove either is removed before the next attempt.
+      if (step.undo !== undefined && !isFailure(error, 'databaseUnavailable')) await session.alone(step.undo).catch(() => {})
+      if (!isContended(error, step)) throw refused(migration, step, error)
+      if (Date.now() + pauseMs > end) throw await overdue(session, migration, step, options.patienceMs, error)
+      tell('waiting')
+      await sleep(pauseMs * (0.75 + Math.random() / 2))
+    }
   }
-  if (options.actor !== undefined) await audit(session, migration, options.actor)
-  return migration
 }
 
-/** Before the log itself is made, the record of the migration is all there is. */
-async function audit (session: Session, { name }: PlannedMigration, actor: Actor): Promise<void> {
+/** The audit log's entry. Until the log exists, the record of the migration is the only trace. */
+async function auditOf (session: Session, { name, steps }: PlannedMigration, actor: Actor | undefined): Promise<MigrationStatement[]> {
+  if (actor === undefined) return []
   const [log] = await session.rows<{ made: boolean }>({ text: "select to_regclass('tenantry.audit_log') is not null as made" })
-  if (log?.made !== true) return
-  const { text, values } = auditStatement([{ tenant: '', action: 'migration.apply', actor, target: name, at: new Date() }])
-  await session.rows({ text }, values)
+  const isMade = log?.made === true || steps.some(({ statements }) => statements.some((statement) => madeBy(statement) === 'tenantry.audit_log'))
+  return isMade ? [auditStatement([{ tenant: '', action: 'migration.apply', actor, target: name, at: new Date() }])] : []
 }
 
-/** What the database says about a migration names tables, columns and types; it is for who runs the platform. */
-function refused ({ name }: PlannedMigration, error: unknown): unknown {
+/** A lock that another session holds, or a deadlock with it. Only a `change` has a time limit of its own. */
+function isContended (error: unknown, { kind }: MigrationStep): boolean {
+  const state = sqlStateOf(isOutage(error) ? error.cause : error)
+  return state === '55P03' || state === '40P01' || state === '40001' || (state === '57014' && kind === 'change')
+}
+
+async function overdue (session: MigrationSession, { name }: PlannedMigration, step: MigrationStep, patienceMs: number, cause: unknown): Promise<TenantryError> {
+  const { table } = step
+  const holders = table === undefined ? '' : await session.transaction((transaction) => holdersOf(transaction, table)).catch(() => '')
+  const place = table === undefined ? 'its tables' : `the table ${shown(step)}`
+  const who = holders === '' ? 'another session holds it' : `held by ${holders}`
+  return failure('databaseBusy', {
+    message: `The migration ${name} did not get a lock of ${place} within ${patienceMs / 1000} s (${who}): end the transaction that holds it, then apply again, which continues where this stopped`,
+    headers: { 'retry-after': '1' },
+    cause
+  })
+}
+
+const maxHolders = 5 // in a message
+
+async function holdersOf (session: Session, table: string): Promise<string> {
+  const rows = await session.rows<{ holder: string }>({
+    text: `select distinct 'process ' || a.pid || coalesce(' of ' || nullif(a.application_name, ''), '') || coalesce(', ' || a.state, '') as holder
+      from pg_locks l join pg_stat_activity a using (pid) where l.relation = to_regclass($1) and l.granted and a.pid <> pg_backend_pid() order by 1 limit ${maxHolders}`
+  }, [table])
+  return rows.map(({ holder }) => holder).join('; ')
+}
+
+/** The table as a message names it. */
+function shown ({ table }: MigrationStep): string | undefined {
+  return table?.replaceAll('"', '')
+}
+
+/** PostgreSQL's reason names tables, columns and types; it is for the platform's operator. */
+function refused ({ name }: PlannedMigration, step: MigrationStep, error: unknown): unknown {
   if (isOutage(error)) return error
   const reason = error instanceof TenantryError ? error.cause : error
   const text = reason instanceof Error ? fullTextOf(reason) : undefined
   if (text === undefined) return error
-  return failure('conflict', { message: `The migration ${name} cannot be applied: ${text}`, cause: reason })
+  return failure('conflict', { message: `The migration ${name} cannot be applied${step.table === undefined ? '' : ` to ${shown(step)}`}: ${text}`, cause: reason })
 }

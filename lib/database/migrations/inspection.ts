@@ -3,6 +3,8 @@ import type { Catalogue } from '../catalogue.js'
 import type { Session } from '../engine.js'
 import type { Security } from './policies.js'
 import { readCatalogue } from '../catalogue-reader.js'
+import { literal } from '../sql.js'
+import { fillingMark } from './fill.js'
 
 export interface AppliedMigration {
   readonly name: string
@@ -15,8 +17,14 @@ export interface TableState extends Security {
   readonly owned: boolean
   /** Views and foreign tables have no policies. */
   readonly securable: boolean
-  /** The columns of each index, in order; '' for an expression. */
+  /** The columns of each valid index, in order; '' for an expression. */
   readonly indexes: readonly (readonly string[])[]
+  /** Names of valid unique indexes that no constraint uses. */
+  readonly looseKeys: readonly string[]
+  /** Names of constraints that were added and not validated. */
+  readonly unvalidated: readonly string[]
+  /** Columns whose rows do not all have their values yet (fill.ts). */
+  readonly filling: readonly string[]
 }
 
 export interface Inspection {
@@ -40,7 +48,11 @@ select c.relname as name, c.relrowsecurity as enabled, c.relforcerowsecurity as 
   (select coalesce(json_agg(names.list), '[]') from pg_index i, lateral (
       select json_agg(coalesce(a.attname, '') order by u.place) as list from unnest(i.indkey) with ordinality u(attnum, place)
       left join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum where u.place <= i.indnkeyatts) names
-    where i.indrelid = c.oid and i.indisvalid and i.indpred is null) as indexes
+    where i.indrelid = c.oid and i.indisvalid and i.indpred is null) as indexes,
+  (select coalesce(json_agg(x.relname), '[]') from pg_index i join pg_class x on x.oid = i.indexrelid
+    where i.indrelid = c.oid and i.indisunique and i.indisvalid and not exists (select from pg_constraint k where k.conindid = i.indexrelid)) as "looseKeys",
+  (select coalesce(json_agg(k.conname), '[]') from pg_constraint k where k.conrelid = c.oid and not k.convalidated) as unvalidated,
+  (select coalesce(json_agg(a.attname), '[]') from pg_attribute a where a.attrelid = c.oid and col_description(c.oid, a.attnum) = ${literal(fillingMark)}) as filling
 from pg_class c
 where c.relnamespace = (select oid from pg_namespace where nspname = $1) and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition`
 

@@ -7,9 +7,11 @@ import type { SystemMigration } from './system/system-migration.js'
 import { identifier, literal } from '../sql.js'
 import { appliedMigrations, inspect, type AppliedMigration, type Inspection, type TableState } from './inspection.js'
 import { disableStatements, noSecurity, policyStatements } from './policies.js'
+import { change, make, stepSql, together, type MigrationStep } from './steps.js'
+import { madeBy, systemSteps } from './system-steps.js'
 import { systemMigrations } from './system/index.js'
 import { isOfRoleTables, roleTableMigrations } from './system/role-tables.js'
-import { difference, needsRows } from './tables.js'
+import { difference, needsRows, type Reference } from './tables.js'
 
 export interface PlanOptions {
   readonly schema: string
@@ -17,11 +19,21 @@ export interface PlanOptions {
   /** The tables of the platform's roles; null where the document has none. */
   readonly roleTables: RoleTables | null
   readonly rowLevelSecurity: boolean
-  /** false plans without policies, and takes those that are there out of force. Default: true. */
+  /** Other sessions read and write existing tables while migrations run. */
+  readonly concurrent: boolean
+  /** false plans without policies, and takes existing policies out of force. Default: true. */
   readonly policies?: boolean
+  /** Tables that the same run made: they are empty. Default: none. */
+  readonly made?: ReadonlySet<string>
 }
 
-type Draft = Omit<PlannedMigration, 'name'> & { readonly description: string }
+type Draft = Omit<PlannedMigration, 'name'> & {
+  readonly description: string
+  /** How many of its statements an earlier run finished; undefined for a migration that is new. */
+  readonly begun?: { readonly name: string, readonly done: number } | undefined
+  /** The count of statements after each step, for a system migration of several steps. */
+  readonly counts?: readonly number[]
+}
 
 /** Reads the database and plans. Throws where the database has a migration that this version does not know. */
 export async function planMigration (session: Session, options: PlanOptions): Promise<MigrationPlan> {
@@ -43,7 +55,7 @@ export async function planMigration (session: Session, options: PlanOptions): Pr
   }
 }
 
-/** The first of the plan; null where nothing is lacking. Before the server's own tables are all there, only their records are read. */
+/** The first of the plan; null where nothing is lacking. Before the server's own tables all exist, only their records are read. */
 export async function planNext (session: Session, options: PlanOptions): Promise<PlannedMigration | null> {
   const applied = await appliedMigrations(session)
   refuseNewer(applied)
@@ -51,12 +63,14 @@ export async function planNext (session: Session, options: PlanOptions): Promise
   return own[0] ?? (await planMigration(session, options)).migrations[0] ?? null
 }
 
-/** The whole of a plan as a script for psql: each migration in a transaction, with its record. */
-export function planSql ({ migrations }: MigrationPlan): string {
-  return migrations.map((migration) => {
-    const statements = [...migration.statements, recordSql(migration)].map((statement) => `${statement};`)
-    return `-- ${migration.name}\nbegin;\n${statements.join('\n')}\ncommit;\n`
-  }).join('\n')
+/** The whole plan as a script for psql, with the record of each migration. */
+export function planSql ({ migrations }: Pick<MigrationPlan, 'migrations'>): string {
+  return migrations.map(({ name, steps }) => `-- ${name}\n${steps.map(stepSql).join('')}`).join('\n')
+}
+
+/** Whether the script has statements that PostgreSQL refuses in a transaction. */
+export function hasLoneStatements ({ migrations }: Pick<MigrationPlan, 'migrations'>): boolean {
+  return migrations.some(({ steps }) => steps.some(({ kind }) => kind === 'alone'))
 }
 
 /** SQL that records a migration as applied. */
@@ -66,14 +80,39 @@ export function recordSql ({ name, kind }: Pick<PlannedMigration, 'name' | 'kind
 
 const numbered = /^\d+_/
 
+/** The record of a system migration that was not finished: its name, and how many of its statements are done. */
+const begunRecord = /^(\d+_(.+))\.(\d+)$/
+
+function finished (applied: readonly AppliedMigration[]): AppliedMigration[] {
+  return applied.filter(({ name }) => !begunRecord.test(name))
+}
+
 function named (drafts: readonly Draft[], applied: readonly AppliedMigration[]): PlannedMigration[] {
-  const last = Math.max(0, ...applied.map(({ name }) => Number.parseInt(name, 10) || 0))
-  return drafts.map(({ description, ...draft }, index) => ({ name: `${String(last + 1 + index).padStart(3, '0')}_${description}`, ...draft }))
+  let last = Math.max(0, ...applied.map(({ name }) => Number.parseInt(name, 10) || 0))
+  return drafts.map(({ description, begun, counts, steps, ...draft }) => {
+    const name = begun?.name ?? `${String(++last).padStart(3, '0')}_${description}`
+    return { ...draft, name, steps: recorded(name, draft.kind, steps, begun !== undefined, counts) }
+  })
+}
+
+/** Adds the records. A system migration of several steps records how far it came, since its statements run once only. */
+function recorded (name: string, kind: PlannedMigration['kind'], steps: readonly MigrationStep[], wasBegun: boolean, counts: readonly number[] = []): MigrationStep[] {
+  const manySteps = counts.length > 1
+  const progress = `delete from tenantry.migrations where starts_with(name, ${literal(`${name}.`)})`
+  const body = steps.map((step, index) => {
+    const isLast = index === steps.length - 1
+    if (!manySteps || isLast || step.kind === 'alone') return step
+    return { ...step, statements: [...step.statements, progress, recordSql({ name: `${name}.${counts[index]}`, kind })] }
+  })
+  const record = [...manySteps || wasBegun ? [progress] : [], recordSql({ name, kind })]
+  const last = body.at(-1)
+  if (last === undefined || last.kind === 'alone' || last.kind === 'scan') return [...body, ...make(record)]
+  return [...body.slice(0, -1), { ...last, statements: [...last.statements, ...record] }]
 }
 
 function refuseNewer (applied: readonly AppliedMigration[]): void {
   const known = new Set(systemMigrations.map(({ description }) => description))
-  const unknown = applied.find(({ name, kind }) => {
+  const unknown = finished(applied).find(({ name, kind }) => {
     const description = name.replace(numbered, '')
     return kind === 'system' && !known.has(description) && !isOfRoleTables(description)
   })
@@ -85,67 +124,103 @@ function wantedSystemMigrations ({ roleTables }: PlanOptions): readonly SystemMi
 }
 
 function systemDrafts (applied: readonly AppliedMigration[], options: PlanOptions): Draft[] {
-  const { policies = true } = options
-  const done = new Set(applied.filter(({ kind }) => kind === 'system').map(({ name }) => name.replace(numbered, '')))
-  return wantedSystemMigrations(options).filter(({ description }) => !done.has(description)).map(({ description, tables, statements }) => ({
-    description, kind: 'system', tables, statements: statements({ policies }), required: true
-  }))
+  const { policies = true, concurrent } = options
+  const done = new Set(finished(applied).filter(({ kind }) => kind === 'system').map(({ name }) => name.replace(numbered, '')))
+  const made = new Set(options.made)
+  return wantedSystemMigrations(options).filter(({ description }) => !done.has(description)).map(({ description, tables, statements }) => {
+    const texts = statements({ policies })
+    const draft = { description, kind: 'system', tables, required: true } as const
+    if (!concurrent) return { ...draft, steps: make(texts) }
+    const begun = begunOf(description, applied)
+    const steps = systemSteps(texts, made, begun?.done)
+    for (const table of texts.flatMap((text) => madeBy(text) ?? [])) made.add(table)
+    return { ...draft, begun, steps, counts: countsOf(steps, begun?.done ?? 0) }
+  })
 }
 
-/** All tables of the document in one migration, since they refer to each other. */
-async function declaredDraft (session: Session, { catalogue, states }: Inspection, { schema, wanted, policies = true }: PlanOptions, warnings: string[]): Promise<Draft[]> {
-  const statements: string[] = []
-  const references: string[] = []
+function begunOf (description: string, applied: readonly AppliedMigration[]): Draft['begun'] {
+  for (const { name: record } of applied) {
+    const [, name = '', found, done] = begunRecord.exec(record) ?? []
+    if (found === description) return { name, done: Number(done) }
+  }
+  return undefined
+}
+
+/** How many statements of the migration are done after each step; an index is two statements in the place of one. */
+function countsOf (steps: readonly MigrationStep[], done: number): number[] {
+  let count = done
+  return steps.map(({ kind, statements }) => {
+    count += kind === 'alone' ? 1 : statements.length
+    return count
+  })
+}
+
+/** Makes, in one transaction, all tables that are lacking, since they refer to each other; then changes those that exist. */
+async function declaredDraft (session: Session, { catalogue, states }: Inspection, options: PlanOptions, warnings: string[]): Promise<Draft[]> {
+  const { schema, wanted, policies = true, concurrent } = options
+  const made: string[] = []
+  const changes: MigrationStep[] = []
+  const references: (Reference & { readonly isNew: boolean })[] = []
   const created: string[] = []
   const altered: string[] = []
   for (const table of wanted.values()) {
     const existing = catalogue.tables.get(table.name)
     const name = `${identifier(schema)}.${identifier(table.name)}`
     const hasRows = existing !== undefined && !existing.view && needsRows(table, existing) && await isFilled(session, name)
-    const found = difference(table, { schema, existing, state: states.get(table.name), hasRows })
+    const found = difference(table, { schema, existing, state: states.get(table.name), hasRows, concurrent })
     warnings.push(...found.warnings)
-    if (found.statements.length + found.references.length > 0) (existing === undefined ? created : altered).push(table.name)
-    statements.push(...found.statements)
-    references.push(...found.references)
+    if (found.made.length + found.changes.length + found.references.length > 0) (existing === undefined ? created : altered).push(table.name)
+    made.push(...found.made)
+    changes.push(...found.changes)
+    references.push(...found.references.map((reference) => ({ ...reference, isNew: existing === undefined && !catalogue.tables.has(reference.to) })))
     const tenantColumn = existing?.columns.get('tenant_id') ?? table.columns.get('tenant_id')
-    // Those of tables that are there come with the policies of all that were found.
+    // Tables that had the column before get their policies with all others that were found.
     if (policies && table.tenantScoped && tenantColumn !== undefined && existing?.tenantScoped !== true && existing?.view !== true) {
-      statements.push(...policyStatements(name, tenantColumn.type, states.get(table.name) ?? noSecurity))
+      const secured = policyStatements(name, tenantColumn.type, states.get(table.name) ?? noSecurity)
+      if (existing === undefined) made.push(...secured)
+      else changes.push(...change(name, secured))
     }
   }
-  if (statements.length + references.length === 0) return []
-  if (!await schemaExists(session, schema)) statements.unshift(`create schema ${identifier(schema)}`)
+  // A reference between two new tables blocks no request; one to an existing table waits for its lock by itself.
+  made.push(...references.filter(({ isNew }) => isNew).flatMap(({ steps }) => steps.flatMap(({ statements }) => statements)))
+  const ofExisting = references.filter(({ isNew }) => !isNew).flatMap(({ steps }) => steps)
+  if (made.length + changes.length + ofExisting.length === 0) return []
+  if (!await schemaExists(session, schema)) made.unshift(`create schema ${identifier(schema)}`)
   const description = created.length > 0 ? describe('create', created) : describe('alter', altered)
-  return [{ description, kind: 'tables', tables: [...created, ...altered], statements: [...statements, ...references], required: true }]
+  return [draftOf(description, [...created, ...altered], [...make(made), ...changes, ...ofExisting], true, options)]
 }
 
-/** Tenant-scoped tables that are there, declared or not, and lack a policy. */
-function policyDraft ({ catalogue, states }: Inspection, { schema, rowLevelSecurity }: PlanOptions, warnings: string[]): Draft[] {
+function draftOf (description: string, tables: readonly string[], steps: readonly MigrationStep[], required: boolean, { concurrent }: PlanOptions): Draft {
+  return { description, kind: 'tables', tables, steps: concurrent ? steps : together(steps), required }
+}
+
+/** Tenant-scoped tables that exist, declared or not, and lack a policy. */
+function policyDraft ({ catalogue, states }: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
   const tables: string[] = []
-  const statements: string[] = []
+  const steps: MigrationStep[] = []
   for (const { name, type, state } of securable(catalogue, states)) {
-    const lacking = policyStatements(`${identifier(schema)}.${identifier(name)}`, type, state)
+    const table = `${identifier(options.schema)}.${identifier(name)}`
+    const lacking = policyStatements(table, type, state)
     if (lacking.length === 0) continue
     if (!state.owned) {
       warnings.push(`${name} has no policy that keeps tenants apart, and this role does not own it: its owner must apply ${lacking.join('; ')}`)
       continue
     }
     tables.push(name)
-    statements.push(...lacking)
+    steps.push(...change(table, lacking))
   }
-  return tables.length === 0 ? [] : [{ description: describe('isolate', tables), kind: 'tables', tables, statements, required: rowLevelSecurity }]
+  return tables.length === 0 ? [] : [draftOf(describe('isolate', tables), tables, steps, options.rowLevelSecurity, options)]
 }
 
 /** The opposite, for development: policies stay and are out of force. */
-function insecureDraft ({ catalogue, states, tenantOwned }: Inspection, { schema }: PlanOptions): Draft[] {
+function insecureDraft ({ catalogue, states, tenantOwned }: Inspection, options: PlanOptions): Draft[] {
   const found = [...securable(catalogue, states)].filter(({ state }) => state.enabled && state.owned)
   const names = [
     ...tenantOwned,
-    ...found.map(({ name }) => `${identifier(schema)}.${identifier(name)}`)
+    ...found.map(({ name }) => `${identifier(options.schema)}.${identifier(name)}`)
   ]
   if (names.length === 0) return []
-  const tables = found.map(({ name }) => name)
-  return [{ description: 'disable_row_level_security', kind: 'tables', tables, statements: names.flatMap(disableStatements), required: false }]
+  return [draftOf('disable_row_level_security', found.map(({ name }) => name), names.flatMap((name) => change(name, disableStatements(name))), false, options)]
 }
 
 function * securable (catalogue: Inspection['catalogue'], states: Inspection['states']): Iterable<{ name: string, type: string, state: TableState }> {

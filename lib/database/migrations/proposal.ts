@@ -22,7 +22,8 @@ export function columnsProposal (schema: string, table: Table, columns: Readonly
 }
 
 function statementsFor (schema: string, wanted: WantedTable, existing: Table | undefined): readonly string[] {
-  return difference(wanted, { schema, existing, state: undefined, hasRows: false }).statements
+  const { made, changes } = difference(wanted, { schema, existing, state: undefined, hasRows: false, concurrent: false })
+  return [...made, ...changes.flatMap(({ statements }) => statements)]
 }
 
 function wantedTable (name: string, definition: TableDefinition): WantedTable {

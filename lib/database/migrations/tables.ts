@@ -1,10 +1,13 @@
 /** The SQL that brings the application's tables to what the document declares. Nothing is dropped and nothing is narrowed. */
+import { createHash } from 'node:crypto'
 import type { Table } from '../catalogue.js'
 import type { WantedColumn, WantedTable } from '../declared-tables.js'
 import { sameColumns } from '../catalogue.js'
 import { hasKeyIndex } from '../declared-tables.js'
 import { identifier, identifiers, literal } from '../sql.js'
+import { addFilled, fill, isFilled } from './fill.js'
 import type { TableState } from './inspection.js'
+import { buildIndex, change, scan, type MigrationStep } from './steps.js'
 
 export interface TableContext {
   readonly schema: string
@@ -12,15 +15,25 @@ export interface TableContext {
   readonly state: TableState | undefined
   /** The table has rows: a column without a default cannot be made NOT NULL. */
   readonly hasRows: boolean
+  /** Requests read and write existing tables meanwhile. */
+  readonly concurrent: boolean
 }
 
 export interface TableDifference {
-  /** Makes the table or adds columns, keys and indexes. */
-  readonly statements: readonly string[]
-  /** Run when all tables are there. */
-  readonly references: readonly string[]
-  /** What the declaration says and the migration leaves as it is. */
+  /** Makes the table, with its keys and indexes. */
+  readonly made: readonly string[]
+  /** Adds columns, keys and indexes to the existing table. */
+  readonly changes: readonly MigrationStep[]
+  /** Add references. Run when all tables exist, and have their keys. */
+  readonly references: readonly Reference[]
+  /** Declarations that the migration leaves unapplied. */
   readonly warnings: readonly string[]
+}
+
+/** The steps that add a reference. */
+export interface Reference {
+  readonly to: string
+  readonly steps: readonly MigrationStep[]
 }
 
 /** What the table lacks. */
@@ -29,17 +42,18 @@ export function difference (wanted: WantedTable, context: TableContext): TableDi
   const name = `${identifier(schema)}.${identifier(wanted.name)}`
   if (existing === undefined) {
     return {
-      statements: [createTable(name, wanted), ...wanted.indexes.filter((columns) => !hasKeyIndex([wanted.primaryKey], columns)).map((columns) => createIndex(name, columns))],
-      references: wanted.foreignKeys.map((key) => addReference(name, schema, key)),
+      made: [createTable(name, wanted), ...wanted.indexes.filter((columns) => !hasKeyIndex([wanted.primaryKey], columns)).map((columns) => createIndex(name, columns))],
+      changes: [],
+      references: wanted.foreignKeys.map((key) => ({ to: key.referencedTable, steps: change(name, [addReference(name, schema, key)]) })),
       warnings: []
     }
   }
   return addTo(name, existing, wanted, context)
 }
 
-/** Columns that the existing table lacks and that have no value for the rows which are there. */
+/** Whether it matters that the existing table has rows: it lacks a column that has no value for them, or is partitioned. */
 export function needsRows (wanted: WantedTable, existing: Table): boolean {
-  return [...wanted.columns.values()].some((column) => column.notNull && !column.hasDefault && !existing.columns.has(column.name))
+  return existing.partitioned === true || [...wanted.columns.values()].some((column) => column.notNull && !column.hasDefault && !existing.columns.has(column.name))
 }
 
 function createTable (name: string, { columns, primaryKey, uniqueKeys }: WantedTable): string {
@@ -49,34 +63,72 @@ function createTable (name: string, { columns, primaryKey, uniqueKeys }: WantedT
   return `create table ${name} (\n  ${lines.join(',\n  ')}\n)`
 }
 
-function addTo (name: string, existing: Table, wanted: WantedTable, { schema, state, hasRows }: TableContext): TableDifference {
-  if (existing.view) return { statements: [], references: [], warnings: [`${wanted.name} is a view: its declaration has no effect`] }
-  const statements: string[] = []
+function addTo (name: string, existing: Table, wanted: WantedTable, context: TableContext): TableDifference {
+  const { schema, state, hasRows, concurrent } = context
+  if (existing.view) return { made: [], changes: [], references: [], warnings: [`${wanted.name} is a view: its declaration has no effect`] }
+  const changes: MigrationStep[] = []
+  const references: Reference[] = []
   const warnings: string[] = []
+  // PostgreSQL builds indexes of partitioned tables, and checks their references, only while it blocks writes.
+  const byHand = concurrent && existing.partitioned === true && hasRows
+  const plain = !concurrent || existing.partitioned === true
   for (const column of wanted.columns.values()) {
     const found = existing.columns.get(column.name)
+    if (found !== undefined && state?.filling.includes(column.name) === true) {
+      changes.push(...fill(name, column))
+      continue
+    }
     if (found !== undefined) {
       warnings.push(...compare(wanted.name, column, found))
       continue
     }
     const fillable = !column.notNull || column.hasDefault || !hasRows
     if (!fillable) warnings.push(`${wanted.name}.${column.name} is declared notNull and ${wanted.name} has rows: it is added without, give it values and set it NOT NULL`)
-    statements.push(`alter table ${name} add column ${columnSql(column, column.notNull && fillable)}`)
+    if (concurrent && isFilled(column)) changes.push(...addFilled(name, column, defaultSql(column.default, column.type)))
+    else changes.push(...change(name, [`alter table ${name} add column ${columnSql(column, column.notNull && fillable)}`]))
   }
   if (!hasWantedKey(existing, wanted)) warnings.push(primaryKeyWarning(existing, wanted))
   for (const key of wanted.uniqueKeys) {
-    if ([existing.primaryKey, ...existing.uniqueKeys].some((found) => sameColumns(found, key))) continue
-    statements.push(`alter table ${name} add unique (${identifiers(key)})`)
+    const index = indexName(wanted.name, key, 'key')
+    const attach = `alter table ${name} add constraint ${identifier(index)} unique using index ${identifier(index)}`
+    const columns = `(${identifiers(key)})`
+    if (state?.looseKeys.includes(index) === true) changes.push(...change(name, [attach]))
+    else if ([existing.primaryKey, ...existing.uniqueKeys].some((found) => sameColumns(found, key))) continue
+    else if (byHand) warnings.push(partitionedWarning(wanted.name, `the unique key ${columns}`))
+    else if (plain) changes.push(...change(name, [`alter table ${name} add unique ${columns}`]))
+    else changes.push(buildIndex({ schema: identifier(schema), table: name, name: identifier(index), unique: true, rest: columns }), ...change(name, [attach]))
   }
   for (const columns of wanted.indexes) {
     const covered = state?.indexes.some((index) => columns.every((column, place) => index[place] === column)) === true
-    if (!covered) statements.push(createIndex(name, columns))
+    const rest = `(${identifiers(columns)})`
+    if (covered) continue
+    else if (byHand) warnings.push(partitionedWarning(wanted.name, `the index ${rest}`))
+    else if (plain) changes.push(...change(name, [createIndex(name, columns)]))
+    else changes.push(buildIndex({ schema: identifier(schema), table: name, name: identifier(indexName(wanted.name, columns, 'idx')), unique: false, rest }))
   }
-  // A reference without the tenant that was there before is left alone.
-  const references = wanted.foreignKeys
-    .filter((key) => !existing.foreignKeys.some((found) => found.referencedTable === key.referencedTable && found.columns.every((column) => key.columns.includes(column))))
-    .map((key) => addReference(name, schema, key))
-  return { statements, references, warnings }
+  for (const key of wanted.foreignKeys) {
+    const add = addReference(name, schema, key)
+    const to = key.referencedTable
+    const validate = scan(name, `alter table ${name} validate constraint ${identifier(key.name)}`)
+    if (state?.unvalidated.includes(key.name) === true) references.push({ to, steps: [validate] })
+    // An existing reference without the tenant is left alone.
+    else if (existing.foreignKeys.some((found) => found.referencedTable === to && found.columns.every((column) => key.columns.includes(column)))) continue
+    else if (byHand) warnings.push(partitionedWarning(wanted.name, `the reference ${key.name}`))
+    else references.push({ to, steps: plain ? change(name, [add]) : [...change(name, [`${add} not valid`]), validate] })
+  }
+  return { made: [], changes, references, warnings }
+}
+
+function partitionedWarning (table: string, lacking: string): string {
+  return `${table} is partitioned, has rows and lacks ${lacking}: PostgreSQL would block its writes meanwhile, add it by hand, partition by partition`
+}
+
+const nameBytes = 63 // of an identifier in PostgreSQL
+
+/** Tells the columns by a hash too: two names of columns may read like one, and PostgreSQL cuts long names off. */
+function indexName (table: string, columns: readonly string[], kind: 'key' | 'idx'): string {
+  const end = `_${createHash('sha256').update(JSON.stringify([table, columns])).digest('hex').slice(0, 8)}_${kind}`
+  return `${Buffer.from([table, ...columns].join('_')).subarray(0, nameBytes - end.length).toString('utf8').replace(/\uFFFD+$/, '')}${end}`
 }
 
 function compare (table: string, wanted: WantedColumn, found: { type: string, notNull: boolean }): string[] {

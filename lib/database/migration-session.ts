@@ -1,0 +1,110 @@
+/** Sessions for migrations, apart from the pool, and the lock that keeps two servers from migrating at once. */
+import type { ClientConfig } from 'pg'
+import type { MigrationSession } from './migrations/apply.js'
+import type { SessionSettings } from './connections.js'
+import type { Step } from './exchange.js'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { guardAnswers } from './answer-guard.js'
+import { setSession, setTransaction, settingsOf } from './connections.js'
+import { encodeValues } from './encode.js'
+import { databaseUnavailable } from './failures.js'
+import { runRows, TransactionSession } from './session.js'
+
+/** The key of the advisory lock: any number that no other program is likely to choose. */
+const lockKey = 7_236_815_402
+
+const firstPauseMs = 100 // between looks at a lock that another server holds
+const longestPauseMs = 1000
+
+export interface MigrationConnections {
+  readonly config: ClientConfig
+  readonly settings: SessionSettings
+  /** How long a statement outside a transaction waits for one lock. */
+  readonly patienceMs: number
+  readonly translate: (error: unknown) => unknown
+}
+
+/**
+ * Runs the work while it holds the lock. A transaction of a session of its own holds it: it lasts while others commit, and
+ * behind a pooler too. A server that waits asks again and again, since an index that is built concurrently waits for every
+ * statement that began before it, such as one that waits for a lock.
+ */
+export async function withMigrationSession<T> (connections: MigrationConnections, work: (session: MigrationSession) => Promise<T>): Promise<T> {
+  const { translate } = connections
+  const clients = [open(connections.config), open(connections.config)] as const
+  const [holder, worker] = clients
+  let lost: unknown = null
+  holder.on('error', (error) => { lost ??= error })
+  worker.on('error', () => {})
+  try {
+    await Promise.all(clients.map((client) => client.connect()))
+    for (const client of clients) guardAnswers(client.connection.stream)
+    await holdLock(holder)
+    return await work(await migrationSession(worker, connections, () => {
+      if (lost !== null) throw databaseUnavailable(lost)
+    }))
+  } catch (error) {
+    throw translate(error)
+  } finally {
+    await Promise.allSettled(clients.map((client) => client.end()))
+  }
+}
+
+function open (config: ClientConfig): pg.Client {
+  return new pg.Client({ ...config, keepAlive: true })
+}
+
+/**
+ * An index that is built concurrently waits for every open snapshot. This transaction must have none: it reads committed
+ * rows, and in the simple protocol, since the portal of an extended statement keeps its snapshot.
+ */
+async function holdLock (client: pg.Client): Promise<void> {
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+    await client.query("begin isolation level read committed; set local idle_in_transaction_session_timeout = '0'")
+    const { rows: [found] } = await client.query<{ held: boolean }>(`select pg_try_advisory_xact_lock(${lockKey}) as held`)
+    if (found?.held === true) return
+    await client.query('rollback')
+    await sleep(pauseMs * (0.5 + Math.random()))
+  }
+}
+
+async function migrationSession (client: pg.Client, { settings, patienceMs, translate }: MigrationConnections, assertHeld: () => void): Promise<MigrationSession> {
+  const lasting = { ...settingsOf(0), lock_timeout: `${patienceMs}ms` }
+  const keepsSettings = Object.keys(settings.transaction).length === 0
+  if (keepsSettings) await runRows(client, [{ text: setSession(lasting), values: [] }], undefined)
+  const within = { ...settings, silenceMs: undefined, prepared: false }
+  const prelude = (own: Readonly<Record<string, string>>): Step => {
+    const all = { ...lasting, ...own }
+    return { text: setTransaction(Object.keys(all)), values: Object.values(all) }
+  }
+  const rollback = () => runRows(client, [{ text: 'rollback', values: [] }], undefined).catch(() => {})
+  return {
+    async transaction (work) {
+      assertHeld()
+      const session = new TransactionSession(client, within, [prelude({})], translate)
+      try {
+        const result = await work(session)
+        await session.commit()
+        return result
+      } catch (error) {
+        await rollback()
+        throw translate(error)
+      }
+    },
+    async batch (own, statements) {
+      assertHeld()
+      const steps = statements.map(({ text, values }) => ({ text, values: encodeValues(values) }))
+      try {
+        await runRows(client, [{ text: 'begin', values: [] }, prelude(own), ...steps, { text: 'commit', values: [] }], undefined)
+      } catch (error) {
+        await rollback()
+        throw translate(error)
+      }
+    },
+    async alone (text) {
+      assertHeld()
+      await runRows(client, [{ text, values: [] }], undefined).catch((error: unknown) => { throw translate(error) })
+    }
+  }
+}

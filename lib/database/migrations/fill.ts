@@ -1,0 +1,91 @@
+/**
+ * Adds a column whose default differs for each row, such as `uuid()`. PostgreSQL would write the whole table anew and block
+ * it meanwhile; here the rows get their values in small batches, each a transaction of its own.
+ */
+import type { WantedColumn } from '../declared-tables.js'
+import { createHash } from 'node:crypto'
+import { everyTenant } from '../connections.js'
+import { identifier, literal } from '../sql.js'
+import { change, lockTimeoutMs, scan, type MigrationStep } from './steps.js'
+
+const pagesAtOnce = 32 // some 5,000 rows at most, which stay locked until their batch is committed
+
+/** The comment of a column whose rows do not all have their values yet. */
+export const fillingMark = 'tenantry: its rows are being given their values'
+
+/** Values of the default are not the same for all rows. */
+export function isFilled ({ default: value }: WantedColumn): boolean {
+  return value === 'uuid()'
+}
+
+export function addFilled (table: string, column: WantedColumn, defaultText: string): MigrationStep[] {
+  const name = identifier(column.name)
+  return [
+    ...change(table, [
+      `alter table ${table} add column ${name} ${column.type}`,
+      `alter table ${table} alter column ${name} set default ${defaultText}`,
+      `comment on column ${table}.${name} is ${literal(fillingMark)}`
+    ]),
+    ...fill(table, column)
+  ]
+}
+
+/** What is left to do for a column that has the mark. */
+export function fill (table: string, column: WantedColumn): MigrationStep[] {
+  const name = identifier(column.name)
+  const unmark = `comment on column ${table}.${name} is null`
+  const filling: MigrationStep = { kind: 'alone', table, statements: [fillSql(table, name)] }
+  if (!column.notNull) return [filling, ...change(table, [unmark])]
+  const drop = `alter table ${table} drop constraint if exists ${checkName(column)}`
+  return [
+    filling,
+    // Not before: PostgreSQL would refuse updates of rows that have no value yet.
+    ...change(table, [drop, `alter table ${table} add constraint ${checkName(column)} check (${name} is not null) not valid`]),
+    scan(table, `alter table ${table} validate constraint ${checkName(column)}`),
+    // A validated check spares PostgreSQL the scan.
+    ...change(table, [`alter table ${table} alter column ${name} set not null`, drop, unmark])
+  ]
+}
+
+function checkName ({ name }: WantedColumn): string {
+  return identifier(`tenantry_filled_${createHash('sha256').update(name).digest('hex').slice(0, 8)}`)
+}
+
+/**
+ * Passes over the pages until a pass finds nothing to fill: an update by another session may move a row to a page that was
+ * passed already. Settings end with each commit, so each batch makes them again.
+ */
+function fillSql (table: string, column: string): string {
+  const settings = `perform set_config('app.tenant_id', ${literal(everyTenant)}, true), set_config('lock_timeout', '${lockTimeoutMs}ms', true);`
+  const update = `update only %s set ${column} = default where ${column} is null`
+  return `do $fill$
+declare
+  parts regclass[] := array(with recursive kin (oid) as (select ${literal(table)}::regclass::oid union select inhrelid from pg_inherits join kin on inhparent = kin.oid)
+    select kin.oid::regclass from kin join pg_class c on c.oid = kin.oid where c.relkind = 'r');
+  part regclass;
+  page bigint;
+  filled bigint;
+  found bigint;
+begin
+  ${settings}
+  loop
+    found := 0;
+    foreach part in array parts loop
+      page := 0;
+      while page * current_setting('block_size')::bigint <= pg_relation_size(part) loop
+        execute format(${literal(`${update} and ctid >= %L::tid and ctid < %L::tid`)}, part, format('(%s,0)', page), format('(%s,0)', page + ${pagesAtOnce}));
+        get diagnostics filled = row_count;
+        found := found + filled;
+        page := page + ${pagesAtOnce};
+        commit;
+        ${settings}
+      end loop;
+    end loop;
+    exit when found = 0;
+  end loop;
+  foreach part in array parts loop
+    execute format(${literal(update)}, part);
+  end loop;
+end
+$fill$`
+}

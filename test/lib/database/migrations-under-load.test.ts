@@ -1,0 +1,156 @@
+import { test } from 'tap'
+import pg from 'pg'
+import type { MigrationProgress } from '../../../lib/database/migrations/apply.js'
+import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
+import { systemSteps } from '../../../lib/database/migrations/system-steps.js'
+import { systemMigrations } from '../../../lib/database/migrations/system/index.js'
+import { planSql } from '../../../lib/database/migrations/plan.js'
+import { nameAfterSystem } from '../../helpers/migrations.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { openEngine, rejection } from './open.js'
+
+const longestBlock = '200ms'
+const rows = 200_000
+const sql = `
+create table authors (id int primary key);
+insert into authors select generate_series(1, 100);
+create table notes (id int primary key, tenant_id text not null, title text, author_id int);
+insert into notes select n, 'a', 'title ' || n, n % 100 + 1 from generate_series(1, ${rows}) n`
+const tables: DeclaredTables = {
+  authors: { columns: { id: { type: 'integer', primaryKey: true } } },
+  notes: {
+    columns: {
+      id: { type: 'integer', primaryKey: true },
+      title: { type: 'text', unique: true },
+      author_id: { type: 'integer', references: 'authors.id' },
+      open: { type: 'boolean', notNull: true, default: true },
+      key: { type: 'uuid', notNull: true, default: 'uuid()' },
+      tag: { type: 'text', default: 'uuid()' }
+    },
+    tenantScoped: true,
+    softDelete: true,
+    indexes: [['author_id']]
+  }
+}
+
+test('migrations of a large table block neither reads nor writes for long, beside an open transaction', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql })
+  const connected = async () => {
+    const client = new pg.Client({ connectionString })
+    await client.connect()
+    t.teardown(() => client.end())
+    return client
+  }
+  const [reading, writer, reader] = await Promise.all([connected(), connected(), connected()])
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables })
+  for (const client of [writer, reader]) await client.query(`set lock_timeout = '${longestBlock}'; set app.tenant_id = '*'`)
+  const done = new AbortController()
+  const repeat = async (work: (count: number) => Promise<unknown>) => {
+    let count = 0
+    while (!done.signal.aborted) await work(++count)
+    return count
+  }
+  const writes = repeat((count) => writer.query('insert into notes (id, tenant_id, title, author_id) values ($1, $2, $3, 1)', [rows + count, 'b', `new ${count}`])
+    .then(() => writer.query('update notes set author_id = 2 where id = $1', [count])))
+  const reads = repeat((count) => reader.query('select title from notes where id = $1', [count]))
+
+  const openTransaction = () => reading.query('begin isolation level repeatable read; select count(*) from notes where id < 10')
+  const waited = new Map<string, number>()
+  const seen: string[] = []
+  let freed = Promise.resolve()
+  const onProgress = ({ migration, step, of, table, state }: MigrationProgress) => {
+    if (state === 'started') seen.push(`${migration} ${step}/${of} ${table}`)
+    if (state !== 'waiting') return
+    waited.set(`${migration} ${step}`, (waited.get(`${migration} ${step}`) ?? 0) + 1)
+    if (waited.size === 1 && waited.get(`${migration} ${step}`) === 3) freed = reading.query('rollback').then(async () => { await waitsForSnapshot() })
+  }
+  /** Opens another transaction, and ends it when the build of an index waits for it. */
+  const waitsForSnapshot = async () => {
+    await openTransaction()
+    const waiting = "select 1 from pg_stat_activity where datname = current_database() and query like 'create%index concurrently%' and wait_event = 'virtualxid'"
+    const locks = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'alter table%'"
+    while (!done.signal.aborted && (await query(waiting)).length === 0) {
+      if ((await query(locks)).length === 0) continue
+      await reading.query('rollback')
+      await openTransaction()
+    }
+    await reading.query('rollback')
+  }
+
+  await openTransaction()
+  const applied = await engine.migration.apply(undefined, onProgress)
+  done.abort()
+  await freed
+  const [written, read] = await Promise.all([writes, reads])
+  t.strictSame(applied, [nameAfterSystem('alter_notes'), nameAfterSystem('isolate_notes', 2)])
+  t.ok([...waited.values()][0]! >= 3, 'a step was tried again while the transaction was open')
+  t.ok(written > 0 && read > 0)
+  t.strictSame(await engine.pendingMigrations(), [])
+  const [found] = await engine.transaction({ tenantId: null }, (session) => session.rows({
+    text: 'select count(*)::int as all, count(distinct key)::int as keys, count(distinct tag)::int as tags, count(*) filter (where open and not deleted)::int as open from notes'
+  }))
+  t.strictSame(found, { all: rows + written, keys: rows + written, tags: rows + written, open: rows + written })
+  t.strictSame(await query("select convalidated as valid from pg_constraint where conrelid = 'notes'::regclass and contype = 'f'"), [{ valid: true }])
+  t.strictSame(await query("select attnotnull as required from pg_attribute where attrelid = 'notes'::regclass and attname in ('key', 'tag') order by attname"), [{ required: true }, { required: false }])
+  t.equal((await query("select 1 from pg_index where indrelid = 'notes'::regclass and indisvalid")).length, 4, 'the keys, and the indexes of both lists')
+  t.ok(seen.every((line) => line.includes('public.notes') || line.endsWith(' undefined')))
+})
+
+test('a migration that was cut off at any step continues where it stopped', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql })
+  const open = () => openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables })
+  const engine = await open()
+  const { migrations } = await engine.migration.plan()
+  const steps = migrations.reduce((sum, migration) => sum + migration.steps.length, 0)
+  const isMigrating = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query ~ '^(alter|create|do|commit|drop|insert|comment)'"
+  let cut = 0
+  for (let place = 0; place < steps; place++) {
+    const cutting: Promise<unknown>[] = []
+    const broken = await rejection(engine.migration.apply(undefined, ({ state }) => {
+      if (state === 'done' && cutting.length === 0) cutting.push(query(isMigrating))
+    }).then(() => { throw new Error('finished') }))
+    await Promise.all(cutting)
+    if (broken instanceof Error && broken.message === 'finished') break
+    cut++
+  }
+  await engine.migration.apply()
+  t.ok(cut > 3, `${cut} of ${steps} steps were the last of a run`)
+  t.strictSame((await engine.migration.plan()).migrations, [])
+  t.equal((await query('select 1 from pg_index where not indisvalid')).length, 0)
+  t.strictSame(await query("select count(*)::int as n from pg_constraint where conrelid = 'notes'::regclass and contype in ('u', 'f', 'c')"), [{ n: 2 }], 'no check is left over')
+  t.strictSame(await query('select count(*)::int as n from notes where key is null or tag is null'), [{ n: 0 }])
+})
+
+test('every system migration can be applied to a database in use', async (t) => {
+  for (const { description, statements } of systemMigrations) {
+    const steps = systemSteps(statements({ policies: true }), new Set())
+    t.ok(steps.length > 0, description)
+    // A step that changes existing tables locks one of them.
+    for (const { kind, table } of steps) t.equal(table === undefined, kind === 'make', description)
+  }
+})
+
+test('a system migration on a table in use builds its index concurrently, and continues behind its finished statements', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  await query(`delete from tenantry.migrations where name like '%_queue-lists';
+    drop index tenantry_queue.job_of_tenant, tenantry_queue.job_of_task;
+    create index job_tenant on tenantry_queue.job (tenant_id);
+    create function tenantry_queue.notify_workers() returns trigger language plpgsql as 'begin return null; end';
+    create trigger job_notify_workers after insert on tenantry_queue.job for each statement execute function tenantry_queue.notify_workers()`)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
+  const { migrations } = await engine.migration.plan()
+  const name = nameAfterSystem('queue-lists')
+  t.strictSame(migrations.map((migration) => migration.name), [name])
+  t.match(planSql({ migrations }), /begin;[^]*drop trigger[^]*commit;\n-- the next statements cannot run in a transaction\ndrop index concurrently if exists tenantry_queue\.job_of_tenant;\ncreate index concurrently job_of_tenant on tenantry_queue\.job/)
+
+  const blocker = new pg.Client({ connectionString })
+  await blocker.connect()
+  t.teardown(() => blocker.end())
+  await query('create table tenantry_queue.job_of_tenant (id int)')
+  t.match(await rejection(engine.migration.apply()), { message: /queue-lists.*tenantry_queue\.job/ })
+  t.match((await query('select name from tenantry.migrations where name like \'%queue-lists%\'')), [{ name: /_queue-lists\.3$/ }], 'the statements before the index are done')
+  await query('drop table tenantry_queue.job_of_tenant')
+  t.strictSame(await engine.migration.apply(), [name])
+  t.strictSame(await query("select name from tenantry.migrations where name like '%queue-lists%'"), [{ name }])
+  t.strictSame(await query("select indexrelid::regclass::text as name from pg_index where indrelid = 'tenantry_queue.job'::regclass and indexrelid::regclass::text like '%job_of%' order by 1"), [{ name: 'tenantry_queue.job_of_task' }, { name: 'tenantry_queue.job_of_tenant' }])
+})
