@@ -97,6 +97,7 @@ export const catalogue = {
   stateConflict: entry('TENANTRY_STATE_CONFLICT', 409, 'Conflict', 'It is in a state in which this cannot be done'),
   bodyTooLarge: entry('TENANTRY_BODY_TOO_LARGE', 413, 'Payload Too Large', 'The request body is larger than this server accepts'),
   mediaTypeUnsupported: entry('TENANTRY_MEDIA_TYPE_UNSUPPORTED', 415, 'Unsupported Media Type', 'Send the body as application/json'),
+  expressionLimit: entry('TENANTRY_EXPRESSION_LIMIT', 422, 'Unprocessable Entity', 'An expression takes more time or memory than an expression may'),
   providerKeyRefused: entry('TENANTRY_PROVIDER_KEY_REFUSED', 424, 'Failed Dependency', "The provider refuses the tenant's key"),
   rateLimited: entry('TENANTRY_RATE_LIMITED', 429, 'Too Many Requests', 'Rate limit exceeded'),
   tooManyAttempts: entry('TENANTRY_TOO_MANY_ATTEMPTS', 429, 'Too Many Requests', 'Too many attempts: wait before the next one'),

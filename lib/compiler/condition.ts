@@ -1,32 +1,47 @@
-/** `condition`: an expression that says whether something is done. */
+/** `condition`: an expression that decides whether something is done. */
 import type { TemplateContext } from './reference.js'
 import type { Reference, Scope } from './types.js'
+import { isFailure } from '../errors.js'
+import { NotComputable } from './cel/values.js'
 import { compileExpression } from './expression.js'
+
+/** An expression that could not be computed: where it stands in its document, and why. It names no value. */
+export interface ExpressionFault {
+  readonly pointer: string
+  readonly reason: string
+}
+
+export type ReportFault = (fault: ExpressionFault) => void
+
+/** Throws `expressionLimit`; an expression that cannot be computed does not hold and is reported. */
+export type Condition = (scope: Scope, report: ReportFault) => boolean
 
 export interface CompiledCondition {
   readonly references: readonly Reference[]
-  /** Never throws. */
-  readonly holds: (scope: Scope) => boolean
+  readonly holds: Condition
 }
 
-/**
- * Compiles a condition; null after faults. False, null, 0 and the empty text do not hold, nor does what cannot be computed,
- * such as a comparison with what is not there.
- */
+const noLocals = Object.freeze({})
+
+/** Compiles a condition; null after faults. It holds for every value but false, null, 0, NaN and the empty text. */
 export function compileCondition (text: string, pointer: string, context: TemplateContext): CompiledCondition | null {
   const expression = compileExpression(text, pointer, context, [])
   if (expression === null) return null
-  const { references, evaluate } = expression
   return Object.freeze({
-    references,
-    holds (scope: Scope) {
+    references: expression.references,
+    holds: (scope: Scope, report: ReportFault) => {
       try {
-        return Boolean(evaluate(scope, noLocals))
-      } catch {
+        return expression.holds(scope, noLocals)
+      } catch (error) {
+        reportFault(error, pointer, report)
         return false
       }
     }
   })
 }
 
-const noLocals = Object.freeze({})
+/** Reports why an expression could not be computed; throws `expressionLimit` again. */
+export function reportFault (error: unknown, pointer: string, report: ReportFault): void {
+  if (isFailure(error, 'expressionLimit')) throw error
+  report({ pointer, reason: error instanceof NotComputable ? error.message : 'unexpected error' })
+}

@@ -1,42 +1,63 @@
-/** What CEL computes, made into JSON values. */
+/** The result of an expression as a JSON value. */
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
+import type { Budget } from './cel/budget.js'
+import { ExpressionLimit } from './cel/budget.js'
+import { CelType } from './cel/values.js'
 
-const maxText = 1_000_000 // characters of all strings of one result, so that repeated additions of a body stay bounded
+const valueBytes = 16
+const memberBytes = 32
+const memberSteps = 5
+const maxDepth = 500 // lists and maps within each other
 
-/** Turns integers into numbers, timestamps into ISO 8601, durations into seconds ("1.5s"), bytes into base64. Throws over 1 MB of text. */
-export function toJson (value: unknown): unknown {
+/**
+ * Makes integers numbers where a number is exact, timestamps ISO 8601 text, durations seconds ("1.5s"), bytes base64. The
+ * result shares no list or object with the value, and is charged as it is written: a list that holds one text twice counts
+ * the text twice.
+ */
+export function toJson (value: unknown, budget: Budget, depth = 0): unknown {
   switch (typeof value) {
     case 'boolean': return value
     case 'number': return Number.isFinite(value) ? value : null
-    case 'bigint': return Number(value)
-    default: return convert(value, { left: maxText })
-  }
-}
-
-function convert (value: unknown, budget: { left: number }): unknown {
-  switch (typeof value) {
+    case 'bigint': return ofInt(value)
     case 'string':
-      spend(budget, value.length)
+      budget.allocate(value.length)
       return value
-    case 'number': return Number.isFinite(value) ? value : null
-    case 'bigint': return Number(value)
-    case 'boolean': return value
-    case 'object': break
+    case 'object': return value === null ? null : ofObject(value, budget, depth)
     default: return null
   }
-  if (value === null) return null
-  spend(budget, 1)
-  if (Array.isArray(value)) return value.map((item) => convert(item, budget))
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString()
-  if (value instanceof Uint8Array) return Buffer.from(value).toString('base64')
-  if (value instanceof UnsignedInt) return Number(value.valueOf())
-  if (value instanceof Duration) return `${Number(value.seconds) + value.nanos / 1e9}s`
-  const prototype: unknown = Object.getPrototypeOf(value)
-  if (prototype !== Object.prototype && prototype !== null) return String(value)
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, convert(item, budget)]))
 }
 
-function spend (budget: { left: number }, amount: number): void {
-  budget.left -= amount
-  if (budget.left < 0) throw new RangeError('the result of an expression is too large')
+/** An int is a number where that is exact; otherwise it keeps its digits. */
+function ofInt (value: bigint): number | bigint {
+  return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value
+}
+
+function ofObject (value: object, budget: Budget, depth: number): unknown {
+  budget.spend(1)
+  budget.allocate(valueBytes)
+  if (depth === maxDepth) throw new ExpressionLimit('the result nests too deep')
+  if (Array.isArray(value)) {
+    budget.allocate(valueBytes * value.length)
+    budget.spend(value.length)
+    return value.map((item) => toJson(item, budget, depth + 1))
+  }
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString()
+  if (value instanceof Uint8Array) {
+    budget.allocateText(2 * value.length)
+    return Buffer.from(value.buffer, value.byteOffset, value.length).toString('base64')
+  }
+  if (value instanceof UnsignedInt) return ofInt(value.value)
+  if (value instanceof Duration) return `${Number(value.seconds) + value.nanos / 1e9}s`
+  if (value instanceof CelType) return value.name
+  return ofMembers(value, budget, depth)
+}
+
+function ofMembers (value: object, budget: Budget, depth: number): Record<string, unknown> {
+  const entries = Object.entries(value)
+  budget.allocate(memberBytes * entries.length)
+  budget.spend(memberSteps * entries.length)
+  return Object.fromEntries(entries.map(([name, item]) => {
+    budget.allocate(name.length)
+    return [name, toJson(item, budget, depth + 1)]
+  }))
 }

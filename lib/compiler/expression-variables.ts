@@ -1,23 +1,29 @@
 /** Finds in the syntax tree of an expression the paths that variables stand for, and refuses what it may not do. */
 import type { ASTNode } from '@marcbachmann/cel-js'
 import type { CelText, ExpressionTemplate } from './expression-text.js'
-import type { Reader, TemplateContext } from './reference.js'
+import type { TemplateContext } from './reference.js'
 import type { PathNode } from './template-parser.js'
 import type { Reference, Scope } from './types.js'
 import { nearest } from '../config/faults.js'
 import { variablePrefix } from './expression-text.js'
 import { compileReader, member, resolvePath } from './reference.js'
-import { compileTemplate, toText } from './template.js'
+import { compileTemplate } from './template.js'
 
-/** Never gives undefined: what is missing is null. */
+/** Reads a path of an expression. It never gives undefined: a missing value is null. */
 export type ExpressionReader = (scope: Scope, locals: Readonly<Record<string, unknown>>) => unknown
 
-/** A range of the CEL text and the variable that takes its place. */
-export interface Variable {
-  readonly name: string
-  readonly start: number
-  readonly end: number
-  readonly read: ExpressionReader
+/** The nodes that are paths. */
+export interface Paths {
+  readonly readers: ReadonlyMap<ASTNode, ExpressionReader>
+  /** Those that stand in a string literal: their value becomes text. */
+  readonly texts: ReadonlySet<ASTNode>
+}
+
+/** The paths of an expression, all its references, and the locals in use. */
+export interface Variables {
+  readonly paths: Paths
+  readonly references: readonly Reference[]
+  readonly locals: ReadonlySet<string>
 }
 
 /** Calls that loop over a list, or that name a value so that it can be doubled again and again. */
@@ -27,15 +33,16 @@ const maxDurationText = 64 // characters
 
 type Path = readonly (string | number)[]
 
-/** Collects the variables, references and locals of an expression; faults go to the context's list. */
-export function collectVariables (ast: ASTNode, cel: CelText, pointer: string, context: TemplateContext, locals: readonly string[]): { variables: Variable[], references: Reference[], locals: Set<string> } {
+/** Collects the paths of an expression; faults go to the context's list. */
+export function collectVariables (ast: ASTNode, cel: CelText, pointer: string, context: TemplateContext, locals: readonly string[]): Variables {
   const collector = new Collector(cel, pointer, context, locals)
   collector.walk(ast, new Set())
-  return { variables: collector.variables, references: collector.references, locals: collector.usedLocals }
+  return { paths: collector, references: Object.freeze(collector.references), locals: collector.usedLocals }
 }
 
 class Collector {
-  readonly variables: Variable[] = []
+  readonly readers = new Map<ASTNode, ExpressionReader>()
+  readonly texts = new Set<ASTNode>()
   readonly references: Reference[] = []
   readonly usedLocals = new Set<string>()
   readonly #cel: CelText
@@ -76,7 +83,7 @@ class Collector {
   }
 
   #access (node: ASTNode & { op: '.' | '[]' }, bound: ReadonlySet<string>): void {
-    const chain = chainOf(node, this.#cel.text)
+    const chain = chainOf(node)
     if (chain !== null && !bound.has(chain.root)) {
       if (!this.#take(node, chain.root, chain.path) && !typeNames.has(chain.root)) this.#unknown(node, chain.root)
       return
@@ -88,7 +95,7 @@ class Collector {
   #call (node: ASTNode, name: string, args: readonly ASTNode[], bound: ReadonlySet<string>): void {
     const [argument] = args
     if (name === 'has' && argument !== undefined) {
-      const chain = chainOf(argument, this.#cel.text)
+      const chain = chainOf(argument)
       if (chain !== null && !bound.has(chain.root)) {
         if (!this.#take(node, chain.root, chain.path, (value) => value !== undefined)) this.#unknown(argument, chain.root)
         return
@@ -127,6 +134,7 @@ class Collector {
     const template = this.#templates.get(root)
     if (template !== undefined) {
       this.#add(node, this.#templateReader(template, path), finish)
+      if (template.asText) this.texts.add(node)
       return true
     }
     if (root.startsWith(variablePrefix)) return false
@@ -154,7 +162,7 @@ class Collector {
     this.#add(node, compileReader(reference), finish)
   }
 
-  #templateReader (template: ExpressionTemplate, path: Path): Reader {
+  #templateReader (template: ExpressionTemplate, path: Path): ExpressionReader {
     const local = template.node.alternatives.find((alternative) => alternative.kind === 'path' && this.#locals.has(alternative.source))
     if (local?.kind === 'path') {
       this.#context.faults.add(this.#pointer, `\`${template.text}\`: write \`${local.text}\` without braces here`)
@@ -163,13 +171,11 @@ class Collector {
     const value = compileTemplate(template.text, this.#pointer, this.#context)
     this.references.push(...value.references)
     const { evaluate } = value
-    if (template.asText) return (scope) => path.length === 0 ? toText(evaluate(scope)) : undefined
     return path.length === 0 ? evaluate : (scope) => follow(evaluate(scope), path)
   }
 
   #add (node: ASTNode, read: ExpressionReader, finish: (value: unknown) => unknown): void {
-    const name = `${variablePrefix}v${this.variables.length}`
-    this.variables.push({ name, start: node.range.start, end: node.range.end, read: (scope, locals) => finish(read(scope, locals)) })
+    this.readers.set(node, (scope, locals) => finish(read(scope, locals)))
   }
 
   #unknown (node: ASTNode, name: string): void {
@@ -183,9 +189,7 @@ class Collector {
 }
 
 /** `a.b["c"][0]` as its root and members; null for anything else, such as an index that is computed. */
-function chainOf (node: ASTNode, text: string): { root: string, path: Path } | null {
-  // The range of `(a).b` begins inside its parentheses: such a chain is left to CEL.
-  if (text.slice(node.range.start, node.range.end).includes(')')) return null
+function chainOf (node: ASTNode): { root: string, path: Path } | null {
   const path: (string | number)[] = []
   let at: ASTNode = node
   for (;;) {

@@ -1,19 +1,23 @@
 /**
- * Expressions (DESIGN 4): CEL over the sources of templates and a few locals, compiled once. Paths are taken out of
- * the CEL text and read by the same readers as templates, so that a path that leads nowhere is null instead of an
- * error, nothing inherited can be reached, and an expression's references are known.
+ * Expressions: CEL over the sources of templates and a few locals, compiled once. Paths are read by the same readers as
+ * templates. So a path that leads nowhere is null instead of an error, inherited members cannot be reached, and the
+ * references of an expression are known.
  *
- * What differs from plain CEL: `===` and `!==` are `==` and `!=`; `{{path}}` is a reference, text inside a string
- * literal; int and double mix in arithmetic, so `item.price * 2` works (two integer literals still divide as
- * integers); `!` of null is true; results are JSON values. What stays as in CEL: `&&`, `||` and `?:` take booleans
- * only, and operators refuse null and mixed types, which makes `evaluate` throw.
+ * Differences from plain CEL: `===` and `!==` are `==` and `!=`. `{{path}}` is a reference; inside a string literal it is
+ * text. int and double mix in arithmetic, so that `item.price * 2` works (two integer literals still divide as integers).
+ * `!` takes any value: it is the complement of a condition. Results are JSON values. As in CEL, `&&`, `||` and `?:` take
+ * true and false only, and other operators refuse null and mixed types.
  */
 import type { ASTNode } from '@marcbachmann/cel-js'
 import type { TemplateContext } from './reference.js'
 import type { Reference, Scope } from './types.js'
 import { Environment, ParseError, TypeError as CelTypeError } from '@marcbachmann/cel-js'
+import { Budget, ExpressionLimit } from './cel/budget.js'
+import { compileCel, CompileFault, type CompiledCel } from './cel/compile.js'
+import { isTruthy } from './cel/values.js'
+import { failure } from '../errors.js'
 import { toJson } from './expression-result.js'
-import { collectVariables, type ExpressionReader, type Variable } from './expression-variables.js'
+import { collectVariables } from './expression-variables.js'
 import { toCel, type CelText } from './expression-text.js'
 import { TemplateSyntaxError } from './template-parser.js'
 
@@ -24,29 +28,37 @@ const environment = new Environment({
   homogeneousAggregateLiterals: false,
   limits: { maxAstNodes: 1000, maxDepth: 64, maxListElements: 100, maxMapEntries: 100, maxCallArguments: 16 }
 })
-for (const [left, right] of [['int', 'double'], ['double', 'int']] as const) {
-  environment.registerOperator(`${left} + ${right}: double`, (a: unknown, b: unknown) => Number(a) + Number(b))
-  environment.registerOperator(`${left} - ${right}: double`, (a: unknown, b: unknown) => Number(a) - Number(b))
-  environment.registerOperator(`${left} * ${right}: double`, (a: unknown, b: unknown) => Number(a) * Number(b))
-  environment.registerOperator(`${left} / ${right}: double`, (a: unknown, b: unknown) => Number(a) / Number(b))
-  environment.registerOperator(`${left} % ${right}: double`, (a: unknown, b: unknown) => Number(a) % Number(b))
+// The library checks types by these; the evaluator is our own, see cel/.
+const unused = () => null
+for (const operator of ['+', '-', '*', '/', '%']) {
+  environment.registerOperator(`int ${operator} double: double`, unused)
+  environment.registerOperator(`double ${operator} int: double`, unused)
 }
-environment.registerOperator('double % double: double', (a: unknown, b: unknown) => Number(a) % Number(b))
-environment.registerOperator('!null: bool', () => true)
-// Known to the check only: calls of these are read as paths before anything runs.
-environment.registerFunction('now(): string', () => '')
-environment.registerFunction('uuid(): string', () => '')
+environment.registerOperator('double % double: double', unused)
+for (const type of ['null', 'int', 'uint', 'double', 'string']) environment.registerOperator(`!${type}: bool`, unused)
+environment.registerFunction('now(): string', unused)
+environment.registerFunction('uuid(): string', unused)
 
-/** An expression, ready to run. */
+/** The signatures that the check of an expression accepts. */
+export function expressionFunctions (): readonly string[] {
+  return environment.getDefinitions().functions.map(({ signature }) => signature)
+}
+
+type Locals = Readonly<Record<string, unknown>>
+
+/** An expression, ready to run. Both functions throw `expressionLimit` where it exceeds its budget. */
 export interface CompiledExpression {
   readonly references: readonly Reference[]
   /** The locals that it reads. */
   readonly locals: ReadonlySet<string>
   /**
-   * The value as JSON: numbers for integers, ISO 8601 text for timestamps, null for what is no number. Throws where
-   * the operands do not fit (`null + 1`, `'a' > 1`), an index is out of bounds, or the result is over 1 MB of text.
+   * The value as JSON, which shares no list or object with the scope: numbers for integers (a bigint where a number is not
+   * exact), ISO 8601 text for timestamps, null for NaN and infinities. Throws where the operands do not fit
+   * (`null + 1`, `'a' > 1`) and where an index is out of bounds. A budget that several evaluations share bounds them together.
    */
-  readonly evaluate: (scope: Scope, locals: Readonly<Record<string, unknown>>) => unknown
+  readonly evaluate: (scope: Scope, locals: Locals, budget?: Budget) => unknown
+  /** Whether the value counts as true; throws as `evaluate` does. */
+  readonly holds: (scope: Scope, locals: Locals) => boolean
 }
 
 /**
@@ -63,9 +75,55 @@ export function compileExpression (text: string, pointer: string, context: Templ
   const before = faults.faults.length
   const parsed = parse(text, pointer, context)
   if (parsed === null) return null
-  const { variables, references, locals: used } = collectVariables(parsed.ast, parsed.cel, pointer, context, locals)
+  const { paths, references, locals: used } = collectVariables(parsed.ast, parsed.cel, pointer, context, locals)
   if (faults.faults.length > before) return null
-  return Object.freeze({ references: Object.freeze(references), locals: used, evaluate: compileVariables(parsed.cel.text, variables) })
+  try {
+    const compiled = compileCel(parsed.ast, paths)
+    const evaluate = evaluator(compiled, pointer)
+    const { path } = compiled
+    return Object.freeze({
+      references,
+      locals: used,
+      evaluate: (scope: Scope, values: Locals, budget?: Budget) => {
+        // A path of most expressions that are one leads to a value that needs no conversion.
+        const value = path === null || budget !== undefined ? undefined : path(scope, values)
+        if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value
+        return evaluate(scope, values, budget === undefined ? new Budget() : budget.begin(), toJson)
+      },
+      holds: (scope: Scope, values: Locals) => evaluate(scope, values, new Budget(), isTruthy) === true
+    })
+  } catch (error) {
+    if (!(error instanceof CompileFault)) throw error
+    faults.add(pointer, `${error.message} (at character ${parsed.cel.origin(error.node.range.start) + 1})`)
+    return null
+  }
+}
+
+/** Runs the closures under the budget. */
+function evaluator ({ run, steps, slots }: CompiledCel, pointer: string) {
+  return (scope: Scope, locals: Locals, budget: Budget, convert: (value: unknown, budget: Budget) => unknown): unknown => {
+    try {
+      budget.spend(steps)
+      return convert(run({ scope, locals, budget, bound: slots === 0 ? none : new Array<unknown>(slots) }), budget)
+    } catch (error) {
+      const limit = limitIn(error, budget)
+      if (limit === null) throw error
+      const message = `The expression at ${pointer} takes more time or memory than an expression may: send or select less data, or compute less`
+      throw failure('expressionLimit', { message, extras: { details: [{ path: pointer, message: limit.message, keyword: 'expressionLimit' }] } })
+    }
+  }
+}
+
+const none: unknown[] = []
+
+/** The limit that was exceeded, if the charge for the error itself exceeds it too; null for another error. */
+function limitIn (error: unknown, budget: Budget): ExpressionLimit | null {
+  try {
+    budget.absorb(error)
+    return null
+  } catch (limit) {
+    return limit instanceof ExpressionLimit ? limit : null
+  }
 }
 
 function parse (text: string, pointer: string, { faults }: TemplateContext): { ast: ASTNode, cel: CelText } | null {
@@ -88,28 +146,5 @@ function parse (text: string, pointer: string, { faults }: TemplateContext): { a
   } catch (error) {
     if (error instanceof ParseError || error instanceof CelTypeError) return fault(error)
     throw error
-  }
-}
-
-/** Puts the variables in the place of the paths that they stand for, and compiles the result. */
-function compileVariables (text: string, variables: readonly Variable[]): CompiledExpression['evaluate'] {
-  const inOrder = variables.toSorted((left, right) => left.start - right.start)
-  const [only] = inOrder
-  // One path alone needs no CEL, and its value is JSON already.
-  if (only !== undefined && only.start === 0 && only.end === text.length) return (scope, locals) => only.read(scope, locals)
-
-  let rewritten = ''
-  let position = 0
-  for (const { name, start, end } of inOrder) {
-    rewritten += text.slice(position, start) + name
-    position = end
-  }
-  const run = environment.parse(rewritten + text.slice(position))
-  const names = inOrder.map(({ name }) => name)
-  const readers: ExpressionReader[] = inOrder.map(({ read }) => read)
-  return (scope, locals) => {
-    const values: Record<string, unknown> = {}
-    for (let index = 0; index < names.length; index++) values[names[index]!] = readers[index]!(scope, locals)
-    return toJson(run(values))
   }
 }

@@ -2,9 +2,9 @@
 import type { Integration } from '../config/schema/integration.js'
 import type { CompiledCall, ConnectorSet } from '../connectors/types.js'
 import type { TemplateContext } from './reference.js'
-import type { Reference, Scope } from './types.js'
+import type { Reference } from './types.js'
 import { pointerTo } from '../config/faults.js'
-import { compileCondition } from './condition.js'
+import { compileCondition, type Condition } from './condition.js'
 import { compileCopies, type CopyCheck } from './copies.js'
 
 /** One of them, ready to run. */
@@ -12,7 +12,7 @@ export interface CompiledIntegration {
   /** The name in `{{results.<key>}}`: the alias, or else the type as it is written. */
   readonly key: string
   /** Whether the call runs; null where it always does. */
-  readonly condition: ((scope: Scope) => boolean) | null
+  readonly condition: Condition | null
   readonly call: CompiledCall
   readonly references: readonly Reference[]
   /** The check of what its params copy; null where none is needed. */

@@ -4,9 +4,10 @@ import type { CompiledExpression } from './expression.js'
 import type { TemplateContext } from './reference.js'
 import type { Reference, Scope } from './types.js'
 import { pointerTo } from '../config/faults.js'
+import { isFailure } from '../errors.js'
 import { isRecord } from '../plain-value.js'
 import { isEnvelope } from './answer.js'
-import { CopyBudget } from './copies.js'
+import { Budget } from './cel/budget.js'
 import { compileExpression } from './expression.js'
 
 /** A transform, ready to run. */
@@ -25,12 +26,14 @@ interface ComputedField {
   readonly once: boolean
 }
 
+/** Full evaluations that the computed fields of one response have together: 800,000 steps and 16 MB. */
+const evaluationsPerResponse = 4
+
 /**
- * Compiles a transform. `item` is each record of a list, or the record itself; `result` is the whole answer. A field
- * that reads only `result` becomes a member of the answer, any other one of each record. Fields are computed in order
- * and see those before them. An expression that cannot be
- * computed gives null, and so does one that would make the fields of one answer larger than 16 MB together. Null after
- * faults, or without fields.
+ * Compiles a transform. `item` is each record of a list, or the record itself; `result` is the whole answer. A field that
+ * reads only `result` becomes a member of the answer, any other one of each record. Fields are computed in order and see
+ * those before them. An expression that cannot be computed gives null. `apply` throws `expressionLimit` where one expression,
+ * or all of them together, exceed their budget. Null after faults, or without fields.
  */
 export function compileTransform (transform: Transform, pointer: string, context: TemplateContext): CompiledTransform | null {
   const within: TemplateContext = { ...context, secretsRefusedIn: 'a transform' }
@@ -54,7 +57,7 @@ export function compileTransform (transform: Transform, pointer: string, context
     references: Object.freeze(fields.flatMap(({ expression }) => expression.references)),
     names: Object.freeze({ record: perRecord.map(({ name }) => name), answer: perAnswer.map(({ name }) => name) }),
     apply: (answer: unknown, scope: Scope) => {
-      const budget = new CopyBudget()
+      const budget = new Budget(evaluationsPerResponse)
       if (!isEnvelope(answer)) {
         compute(fields, answer, answer, scope, budget)
         return answer
@@ -66,25 +69,20 @@ export function compileTransform (transform: Transform, pointer: string, context
   })
 }
 
-function compute (fields: readonly ComputedField[], target: unknown, result: unknown, scope: Scope, budget: CopyBudget): void {
+function compute (fields: readonly ComputedField[], target: unknown, result: unknown, scope: Scope, budget: Budget): void {
   if (!isRecord(target)) return
   const locals = { item: target, result }
   for (const { name, expression } of fields) {
-    const value = valueOf(expression, scope, locals)
-    // A copy: a record that held itself, or the answer, would be no JSON.
-    target[name] = budget.take(value) ? copyOf(value) : null
+    target[name] = valueOf(expression, scope, locals, budget)
   }
 }
 
-function copyOf (value: unknown): unknown {
-  return typeof value === 'object' ? structuredClone(value) : value
-}
-
 /** One record that does not fit an expression must not cost the caller the whole answer. */
-function valueOf (expression: CompiledExpression, scope: Scope, locals: Readonly<Record<string, unknown>>): unknown {
+function valueOf (expression: CompiledExpression, scope: Scope, locals: Readonly<Record<string, unknown>>, budget: Budget): unknown {
   try {
-    return expression.evaluate(scope, locals) ?? null
-  } catch {
+    return expression.evaluate(scope, locals, budget) ?? null
+  } catch (error) {
+    if (isFailure(error, 'expressionLimit')) throw error
     return null
   }
 }

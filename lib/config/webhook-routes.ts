@@ -51,7 +51,8 @@ class WebhookFaults extends FaultList {
   }
 }
 
-function placeOf (pointer: string): string {
+/** The place in the document of a part of a route that was made of a webhook. */
+export function placeOf (pointer: string): string {
   return pointer
     .replace(/^(\/webhooks\/\d+)\/webhook(?=\/|$)/, '$1')
     .replace(/^(\/webhooks\/\d+)\/integrations(?=\/|$)/, '$1/actions')

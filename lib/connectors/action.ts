@@ -5,6 +5,7 @@ import type { BodyText } from './body.js'
 import type { ActionDefinition } from './definition.js'
 import type { CompiledCall } from './types.js'
 import { noScope } from '../compiler/no-scope.js'
+import { Budget } from '../compiler/cel/budget.js'
 import { CopyBudget } from '../compiler/copies.js'
 import { compileExpression, type CompiledExpression } from '../compiler/expression.js'
 import { compileTemplate, compileValue } from '../compiler/template.js'
@@ -142,8 +143,9 @@ function compileComputed (compute: Readonly<Record<string, string>>, pointer: st
 
 function withComputed (params: Readonly<Record<string, unknown>>, computed: Computed, scope: Scope): Readonly<Record<string, unknown>> {
   const result: Record<string, unknown> = { ...params }
+  const budget = new Budget()
   for (const [name, expression] of computed) {
-    const value = expression.evaluate({ ...scope, params }, {})
+    const value = expression.evaluate({ ...scope, params }, {}, budget)
     if (value === null || value === undefined) delete result[name]
     else result[name] = value
   }

@@ -1,5 +1,5 @@
 /** Compiles the steps of a workflow in the order in which they run: each sees those that have ended by then. */
-import type { CompiledQuery, Reference } from '../compiler/types.js'
+import type { CompiledQuery, Reference, Scope } from '../compiler/types.js'
 import type { TemplateContext } from '../compiler/reference.js'
 import type { QueryContext } from '../compiler/query/index.js'
 import type { Query } from '../config/schema/query.js'
@@ -7,9 +7,9 @@ import type { Step } from '../config/schema/workflow.js'
 import type { WorkflowContext } from './context.js'
 import type { Flow, Place } from './flow.js'
 import type { CompiledStep, RunnerKind } from './types.js'
-import { compileCondition } from '../compiler/condition.js'
+import { compileCondition, reportFault, type ReportFault } from '../compiler/condition.js'
 import { compileCopies } from '../compiler/copies.js'
-import { compileExpression } from '../compiler/expression.js'
+import { compileExpression, type CompiledExpression } from '../compiler/expression.js'
 import { compileValue } from '../compiler/template.js'
 import { queryOf } from './members.js'
 
@@ -150,15 +150,16 @@ function compileSwitch ({ step, pointer, targets }: Place, ended: Set<string>, t
     const target = compiled.get(id)
     return target === undefined ? [] : [[name, target] as const]
   }))
-  return { ...base, kind: 'switch', value: valueOf(value.evaluate), cases, fallback: compiled.get(step.default ?? '') ?? null }
+  return { ...base, kind: 'switch', value: valueOf(value, `${pointer}/value`), cases, fallback: compiled.get(step.default ?? '') ?? null }
 }
 
-/** What cannot be computed is nothing. */
-function valueOf (evaluate: NonNullable<ReturnType<typeof compileExpression>>['evaluate']): (scope: Parameters<typeof evaluate>[0]) => unknown {
-  return (scope) => {
+/** A value that cannot be computed is reported, and picks no case. */
+function valueOf ({ evaluate }: CompiledExpression, pointer: string): (scope: Scope, report: ReportFault) => unknown {
+  return (scope, report) => {
     try {
       return evaluate(scope, noLocals)
-    } catch {
+    } catch (error) {
+      reportFault(error, pointer, report)
       return undefined
     }
   }

@@ -1,6 +1,7 @@
 /** A workflow ready to run: plain frozen data with closures in it, free of I/O (DESIGN 9). */
 import type { CompiledCall } from '../connectors/types.js'
 import type { CompiledQuery, CompiledValue, Reference, Scope, TableUse } from '../compiler/types.js'
+import type { Condition, ReportFault } from '../compiler/condition.js'
 import type { CopyCheck } from '../compiler/copies.js'
 import type { Callback, Step } from '../config/schema/workflow.js'
 
@@ -73,7 +74,7 @@ export interface CompiledWorkflow {
 interface StepBase {
   readonly id: string
   /** Whether it runs; null: always. What cannot be computed is false. */
-  readonly condition: ((scope: Scope) => boolean) | null
+  readonly condition: Condition | null
   /** Tries in all. */
   readonly attempts: number
   /** Milliseconds before the second try; each further wait is twice as long. */
@@ -108,7 +109,7 @@ export interface RunnerStep extends StepBase {
 export interface SwitchStep extends StepBase {
   readonly kind: 'switch'
   /** What picks the step; undefined where it cannot be computed. */
-  readonly value: (scope: Scope) => unknown
+  readonly value: (scope: Scope, report: ReportFault) => unknown
   readonly cases: ReadonlyMap<string, CompiledStep>
   readonly fallback: CompiledStep | null
 }

@@ -3,6 +3,10 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { Integrations } from '../integrations/integrations.js'
+import { expressionFaults } from '../../lib/log/expression-faults.js'
+import { createPace } from '../../lib/pace.js'
+
+const pace = createPace()
 
 /** What runs the calls of one request. */
 export interface Caller {
@@ -24,9 +28,12 @@ export interface LastCall {
 export async function runIntegrations (route: CompiledRoute, scope: Scope, { integrations, log }: Caller): Promise<LastCall | null> {
   let last: LastCall | null = null
   for (const { key, condition, call, copies } of route.integrations) {
-    if (condition !== null && !condition(scope)) {
-      scope.results[key] = null
-      continue
+    if (condition !== null) {
+      if (pace.due()) await pace.rest()
+      if (!condition(scope, expressionFaults(log, scope.tenant?.id ?? null))) {
+        scope.results[key] = null
+        continue
+      }
     }
     const runner = integrations()
     if (runner === null) throw new Error('the plugin integrations is not registered')

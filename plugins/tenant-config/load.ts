@@ -6,7 +6,7 @@ import type { RouteContext } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { TenantDocument } from '../../lib/tenant-document/index.js'
 import type { ConfigStore, SavedDocument } from './store.js'
-import { FaultList } from '../../lib/config/faults.js'
+import { FaultList, pointerTo } from '../../lib/config/faults.js'
 import { ConfigError } from '../../lib/config/index.js'
 import { webhookRoutes } from '../../lib/config/webhook-routes.js'
 import { compileRoute } from '../../lib/compiler/route.js'
@@ -39,7 +39,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
 
   async function make (tenant: string, { version, document, createdAt }: SavedDocument): Promise<TenantRoutes> {
     const { routes: declared, rateLimit, ...rest } = readTenantDocument(document)
-    const routes = [...declared, ...webhookRoutes(rest.webhooks).map(({ value }) => value)]
+    const routes = [...declared.map((value, index) => ({ value, pointer: pointerTo('/routes', index) })), ...webhookRoutes(rest.webhooks)]
     const shared = sharedBy({ cache: rest.cache, workflows: rest.workflows, credentials: rest.credentials, customIntegrations: rest.customIntegrations })
     const contextOf = memo((tables: Catalogue) => {
       const compiled = { ...context(rest, tables), faults: new FaultList() }
@@ -51,7 +51,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
       tenant,
       version,
       generation: `v${version} ${createdAt.getTime()} `,
-      weight: weightOf(document, routes, rest.workflows),
+      weight: weightOf(document, routes.map(({ value }) => value), rest.workflows),
       routes,
       rateLimit,
       catalogue,

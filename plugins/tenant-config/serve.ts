@@ -7,6 +7,7 @@ import { readinessOf } from '../config-routes/readiness.js'
 import { receiptsOf } from '../config-routes/receipts.js'
 import { serveRoute, servingOf, type Serving } from '../config-routes/serve.js'
 import { keepSignedBodies } from '../config-routes/signed-body.js'
+import { placedExpression } from './placed-expression.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -53,6 +54,9 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
 
   await app.register(async (own) => {
     keepSignedBodies(own, ({ tenantRoute }) => tenantRoute?.declared.webhook !== undefined)
+    own.setErrorHandler((error, { tenantRoute }) => {
+      throw tenantRoute === null ? error : placedExpression(error, tenantRoute.pointer)
+    })
     own.route({
       method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
       url: '/*',

@@ -18,6 +18,8 @@ export interface TenantRoute {
   readonly id: string
   /** Keeps what is cached of this document apart from what is cached of others. */
   readonly generation: string
+  /** Its place in the tenant's document, for errors: what is compiled may be shared with other routes. */
+  readonly pointer: string
   /** The tenant's own limit; null where only the server's counts. */
   readonly limit: Limit | null
   /** For the tables as they are now; null where these no longer have what the route needs. */
@@ -46,7 +48,7 @@ export interface TenantRoutesSource {
   /** A text that no other document has, of this tenant or of one that had its id before. */
   readonly generation: string
   readonly weight: number
-  readonly routes: readonly Route[]
+  readonly routes: readonly { readonly pointer: string, readonly value: Route }[]
   readonly rateLimit?: RateLimitOptions | undefined
   readonly catalogue: () => Catalogue
   readonly compile: (route: Route, tables: Catalogue) => CompiledRoute | null
@@ -59,10 +61,10 @@ export async function createTenantRoutes ({ tenant, version, generation, weight,
   const table = new RouteTable<TenantRoute>()
   const pace = createPace()
   const mounted: TenantRoute[] = []
-  for (const declared of routes) {
+  for (const { value: declared, pointer } of routes) {
     const method = methodOf(declared)
     const limit = rules.limitOf(declared.rateLimit ?? null, method, declared.path)
-    const route = new Mounted(declared, generation, limit, catalogue, compile)
+    const route = new Mounted(declared, pointer, generation, limit, catalogue, compile)
     table.add(method, declared.path, route)
     mounted.push(route)
     if (pace.due()) await pace.rest()
@@ -81,6 +83,7 @@ export async function createTenantRoutes ({ tenant, version, generation, weight,
 class Mounted implements TenantRoute {
   readonly declared: Route
   readonly id: string
+  readonly pointer: string
   readonly generation: string
   readonly limit: Limit | null
   readonly #catalogue: () => Catalogue
@@ -88,8 +91,9 @@ class Mounted implements TenantRoute {
   #of: Catalogue | undefined
   #compiled: CompiledRoute | null = null
 
-  constructor (declared: Route, generation: string, limit: Limit | null, catalogue: () => Catalogue, compile: TenantRoutesSource['compile']) {
+  constructor (declared: Route, pointer: string, generation: string, limit: Limit | null, catalogue: () => Catalogue, compile: TenantRoutesSource['compile']) {
     this.declared = declared
+    this.pointer = pointer
     this.id = `${methodOf(declared)} ${declared.path}`
     this.generation = generation
     this.limit = limit

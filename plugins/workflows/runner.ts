@@ -6,8 +6,11 @@ import type { CompiledWorkflow, CompiledStep, ParallelStep, SwitchStep } from '.
 import type { Scope } from '../../lib/compiler/types.js'
 import type { WorkflowHost } from './host.js'
 import { maxAnswerBytes } from '../../lib/compiler/answer.js'
+import type { ReportFault } from '../../lib/compiler/condition.js'
 import { toText } from '../../lib/compiler/template.js'
 import { failure, isFailure } from '../../lib/errors.js'
+import { expressionFaults } from '../../lib/log/expression-faults.js'
+import { createPace } from '../../lib/pace.js'
 import { systemClock, type Clock } from './clock.js'
 import { Interrupted, type StepOutcome } from './journal.js'
 import { errorOf, failedOf, isUnexpected } from './step-error.js'
@@ -16,6 +19,7 @@ import { runStep, type StepSurroundings } from './steps.js'
 
 export type { WorkflowHost } from './host.js'
 
+const pace = createPace()
 const maxParallel = 10 // steps of one group that run at a time
 const maxBackoffMs = 60_000
 
@@ -75,6 +79,7 @@ class Run {
   readonly #workflow: CompiledWorkflow
   readonly #host: WorkflowHost
   readonly #clock: Clock
+  readonly #report: ReportFault
   readonly #around: StepSurroundings
   /** When nothing more begins, of the run or of the step of its list that runs. */
   #ends: number
@@ -95,6 +100,7 @@ class Run {
     this.#ends = this.#after(host.timeoutMs)
     this.#turnEnds = this.#after(host.turnMs)
     this.scope = scopeOf(workflow, scope, this.#steps)
+    this.#report = expressionFaults(host.log, scope.tenant?.id ?? null)
     this.#around = { host, scope: this.scope, clock: this.#clock }
   }
 
@@ -124,7 +130,15 @@ class Run {
     if (done !== undefined) return done
     const before = journal.outcome(step.id)
     if (before !== undefined && !(turn === 'again' && before.status === 'failed')) return this.#taken(step, before, turn)
-    if (step.condition !== null && !step.condition(this.scope)) return this.#finish(step, skipped, turn)
+    if (step.condition !== null) {
+      try {
+        // Conditions do no I/O: a hundred of them would hold the event loop.
+        if (pace.due()) await pace.rest()
+        if (!step.condition(this.scope, this.#report)) return this.#finish(step, skipped, turn)
+      } catch (error) {
+        return this.#finish(step, failedOf(error), turn, error)
+      }
+    }
     const started = journal.started(step.id)
     if (started instanceof Promise) await started
     this.#moved = true
@@ -177,7 +191,8 @@ class Run {
   }
 
   async #switch (step: SwitchStep, ends: number, turn: Turn): Promise<StepOutcome> {
-    const value = step.value(this.scope)
+    if (pace.due()) await pace.rest()
+    const value = step.value(this.scope, this.#report)
     const target = (value === undefined || value === null ? undefined : step.cases.get(toText(value))) ?? step.fallback
     if (target === null) return skipped
     const { status, result } = await this.#step(target, ends, turn)

@@ -1,0 +1,118 @@
+/** Methods of texts and of lists of texts. */
+import type { Budget } from './budget.js'
+import type { Functions } from './operand.js'
+import { int, refuse, text } from './operand.js'
+import { Finder, firstOf } from './search.js'
+import { isList, NotComputable } from './values.js'
+
+/** Of each part of a split text: a reference, and a header with a position in the whole or a copy of a few characters. */
+const partBytes = 48
+
+/** Two characters change their case in one step: those beyond Latin take a table. */
+const caseShift = 1
+
+/** One step looks for halves of pairs in eight characters. */
+const pairShift = 3
+
+export const stringMethods: Functions = {
+  'contains/2': (budget, value, other) => firstOf(text(value), text(other), budget) !== -1,
+  'indexOf/2': (budget, value, other) => BigInt(firstOf(text(value), text(other), budget)),
+  'indexOf/3': (budget, value, other, from) => text(other) === '' ? int(from) : BigInt(new Finder(text(other), budget).first(text(value), index(from, text(value).length - 1))),
+  'lastIndexOf/2': (budget, value, other) => BigInt(new Finder(text(other), budget).last(text(value), text(value).length)),
+  'lastIndexOf/3': (budget, value, other, from) => text(other) === '' ? int(from) : BigInt(new Finder(text(other), budget).last(text(value), index(from, text(value).length - 1))),
+  'startsWith/2': (budget, value, other) => {
+    budget.scan(text(other).length)
+    return text(value).startsWith(text(other))
+  },
+  'endsWith/2': (budget, value, other) => {
+    budget.scan(text(other).length)
+    return text(value).endsWith(text(other))
+  },
+  'lowerAscii/1': (budget, value) => changeCase(text(value), budget, (from) => from.toLowerCase()),
+  'upperAscii/1': (budget, value) => changeCase(text(value), budget, (from) => from.toUpperCase()),
+  'trim/1': (budget, value) => {
+    budget.allocate(partBytes)
+    budget.scan(text(value).length)
+    return text(value).trim()
+  },
+  'substring/2': (budget, value, start) => slice(text(value), index(start, text(value).length), text(value).length, budget),
+  'substring/3': (budget, value, start, end) => slice(text(value), index(start, text(value).length), index(end, text(value).length), budget),
+  'split/2': (budget, value, separator) => split(text(value), text(separator), Infinity, budget),
+  'split/3': (budget, value, separator, limit) => {
+    const most = int(limit)
+    if (most === 0n) return []
+    return split(text(value), text(separator), most < 0n ? Infinity : Number(most), budget)
+  },
+  'join/1': (budget, list) => join(list, '', budget),
+  'join/2': (budget, list, separator) => join(list, text(separator), budget)
+}
+
+/** Characters (code points) of a text. */
+export function sizeOf (value: string, budget: Budget): bigint {
+  budget.spend(1 + (value.length >>> pairShift))
+  let size = value.length
+  for (let index = 0; index < value.length - 1; index++) {
+    if ((value.charCodeAt(index) & 0xfc00) !== 0xd800 || (value.charCodeAt(index + 1) & 0xfc00) !== 0xdc00) continue
+    size--
+    index++
+  }
+  return BigInt(size)
+}
+
+function index (value: unknown, most: number): number {
+  const at = int(value)
+  if (at < 0n || at > most) throw new NotComputable('the index is out of range')
+  return Number(at)
+}
+
+function slice (value: string, start: number, end: number, budget: Budget): string {
+  if (end < start) throw new NotComputable('the index is out of range')
+  budget.allocate(partBytes)
+  budget.scan(value.length)
+  return value.slice(start, end)
+}
+
+function changeCase (value: string, budget: Budget, change: (value: string) => string): string {
+  budget.spend(value.length >>> caseShift)
+  budget.allocateText(value.length)
+  const changed = change(value)
+  // A few letters become two or three.
+  if (changed.length > value.length) budget.allocateText(changed.length - value.length)
+  return changed
+}
+
+function split (value: string, separator: string, limit: number, budget: Budget): string[] {
+  budget.spend(1)
+  if (separator === '') return splitCharacters(value, limit, budget)
+  const finder = new Finder(separator, budget)
+  const parts: string[] = []
+  for (let start = 0; ;) {
+    budget.allocate(partBytes)
+    budget.spend(2)
+    const end = parts.length + 1 >= limit ? -1 : finder.first(value, start)
+    if (end === -1) {
+      parts.push(value.slice(start))
+      return parts
+    }
+    parts.push(value.slice(start, end))
+    start = end + separator.length
+  }
+}
+
+/** Halves of a pair come apart, as in JavaScript. */
+function splitCharacters (value: string, limit: number, budget: Budget): string[] {
+  const count = Math.min(value.length, limit)
+  budget.allocate(partBytes * (count + 1))
+  budget.spend(count)
+  if (count === value.length) return value.split('')
+  return [...value.slice(0, count - 1).split(''), value.slice(count - 1)]
+}
+
+function join (list: unknown, separator: string, budget: Budget): string {
+  if (!isList(list)) return refuse(list, 'list')
+  budget.spend(1 + list.length)
+  let length = separator.length * Math.max(0, list.length - 1)
+  for (const item of list) length += text(item).length
+  budget.allocateText(length)
+  return list.join(separator)
+}

@@ -1,0 +1,121 @@
+/** Timestamps and durations, and their parts in a time zone. */
+import { evaluate, EvaluationError } from '@marcbachmann/cel-js'
+import { Duration } from '@marcbachmann/cel-js/evaluator'
+import type { Budget } from './budget.js'
+import type { Functions, Implementation } from './operand.js'
+import { refuse, text } from './operand.js'
+import { NotComputable } from './values.js'
+
+const earliest = -62_135_596_800_000 // year 1
+const latest = 253_402_300_799_999 // year 9999
+const millisecondsPerDay = 86_400_000
+const longestZone = 64 // characters
+const mostFormats = 32
+
+/** A format takes some 100 µs to make, and some 12 to use. */
+const newFormatSteps = 10_000
+const formatSteps = 600
+
+type Part = (date: Date) => number
+
+/** Parts by the names of their methods. The date given has the time of the zone as its UTC. */
+const parts = {
+  getDate: (date) => date.getUTCDate(),
+  getDayOfMonth: (date) => date.getUTCDate() - 1,
+  getDayOfWeek: (date) => date.getUTCDay(),
+  getDayOfYear: (date) => Math.floor((date.getTime() - startOfYear(date)) / millisecondsPerDay),
+  getFullYear: (date) => date.getUTCFullYear(),
+  getHours: (date) => date.getUTCHours(),
+  getMilliseconds: (date) => date.getUTCMilliseconds(),
+  getMinutes: (date) => date.getUTCMinutes(),
+  getMonth: (date) => date.getUTCMonth(),
+  getSeconds: (date) => date.getUTCSeconds()
+} as const satisfies Record<string, Part>
+
+/** Methods of durations, which share some names with those of timestamps. */
+const durationParts: ReadonlyMap<string, (duration: Duration) => bigint> = new Map([
+  ['getHours', (duration: Duration) => duration.getHours()],
+  ['getMinutes', (duration: Duration) => duration.getMinutes()],
+  ['getSeconds', (duration: Duration) => duration.getSeconds()],
+  ['getMilliseconds', (duration: Duration) => duration.getMilliseconds()]
+])
+
+export const timeFunctions: Functions = {
+  'timestamp/1': (_budget, value) => toTimestamp(value)
+}
+
+export const timeMethods: Functions = Object.fromEntries(Object.entries(parts).flatMap(([name, part]): [string, Implementation][] => {
+  const ofDuration = durationParts.get(name)
+  return [
+    [`${name}/1`, (_budget, value) => value instanceof Duration && ofDuration !== undefined ? ofDuration(value) : whole(part(date(value)))],
+    [`${name}/2`, (budget, value, zone) => whole(part(inZone(date(value), text(zone), budget)))]
+  ]
+}))
+
+/** The value of `duration()`. The library's parser takes cubic time: the text must be short, and not a caller's. */
+export function durationOf (written: unknown): unknown {
+  try {
+    return evaluate('duration(written)', { written })
+  } catch (error) {
+    if (error instanceof EvaluationError) throw new NotComputable('a duration is written such as "90s" or "1h30m"')
+    throw error
+  }
+}
+
+function toTimestamp (value: unknown): Date {
+  const time = typeof value === 'bigint' ? Number(value) * 1000 : timeOf(text(value))
+  if (!(time >= earliest && time <= latest)) throw new NotComputable('the value cannot become a timestamp')
+  return new Date(time)
+}
+
+function timeOf (written: string): number {
+  return written.length < 20 || written.length > 30 ? NaN : Date.parse(written)
+}
+
+function date (value: unknown): Date {
+  return value instanceof Date ? value : refuse(value, 'timestamp')
+}
+
+function whole (value: number): bigint {
+  if (Number.isNaN(value)) throw new NotComputable('the timestamp is out of range')
+  return BigInt(value)
+}
+
+function startOfYear (date: Date): number {
+  const start = new Date(0)
+  start.setUTCFullYear(date.getUTCFullYear(), 0, 1)
+  return start.getTime()
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>()
+
+/** The format of a zone; the oldest of them leaves. */
+function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
+  const known = formats.get(zone)
+  if (known !== undefined) return known
+  budget.spend(newFormatSteps)
+  if (zone.length > longestZone) throw new NotComputable('the time zone is not known')
+  let made
+  try {
+    made = new Intl.DateTimeFormat('en-US', { timeZone: zone, calendar: 'iso8601', numberingSystem: 'latn', hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' })
+  } catch {
+    throw new NotComputable('the time zone is not known')
+  }
+  const [oldest] = formats.keys()
+  if (formats.size >= mostFormats && oldest !== undefined) formats.delete(oldest)
+  formats.set(zone, made)
+  return made
+}
+
+/** The date that has the time of the zone as its UTC. */
+function inZone (date: Date, zone: string, budget: Budget): Date {
+  budget.spend(formatSteps)
+  budget.allocate(2048)
+  const format = formatOf(zone, budget)
+  if (Number.isNaN(date.getTime())) throw new NotComputable('the timestamp is out of range')
+  const found = new Map(format.formatToParts(date).map(({ type, value }) => [type, Number(value)]))
+  const local = new Date(0)
+  local.setUTCFullYear(found.get('year') ?? NaN, (found.get('month') ?? NaN) - 1, found.get('day'))
+  local.setUTCHours(found.get('hour') ?? NaN, found.get('minute'), found.get('second'), date.getUTCMilliseconds())
+  return local
+}

@@ -1,0 +1,95 @@
+/** Expressions over HTTP: no text of a document and no value of a caller makes one of them cost more than its budget. */
+import type { Test } from 'tap'
+import { Writable } from 'node:stream'
+import { test } from 'tap'
+import { maxSteps } from '../../lib/compiler/cel/budget.js'
+import { remote } from '../helpers/remote.js'
+import { createWorld, save } from './tenants/world.js'
+
+const grown = "body.t.split('').join(body.t)"
+const searched = { h: 'a'.repeat(600_000), n: `${'a'.repeat(150_000)}b${'a'.repeat(150_000)}` }
+const limited = (path: string) => ({ status: 422, body: { code: 'TENANTRY_EXPRESSION_LIMIT', error: 'Unprocessable Entity', details: [{ path, keyword: 'expressionLimit' }] } })
+
+/** Counts the characters that the engine's own search may compare: its worst case is a product of lengths. */
+function watchSearches (t: Test): () => number {
+  let most = 0
+  for (const name of ['includes', 'indexOf', 'lastIndexOf', 'split'] as const) {
+    const original = Reflect.get(String.prototype, name)
+    Reflect.set(String.prototype, name, function (this: string, ...args: unknown[]): unknown {
+      if (typeof args[0] === 'string' && args[0].length > 1) most = Math.max(most, this.length * args[0].length)
+      return Reflect.apply(original, this, args)
+    })
+    t.teardown(() => Reflect.set(String.prototype, name, original))
+  }
+  return () => most
+}
+
+test('an expression that grows a text is refused, in every place of a tenant\'s document', async (t) => {
+  const { attacker, stranger, victim } = await createWorld(t)
+  const expression = (text: string) => `[${Array.from({ length: 24 }, () => text).join(',')}].size() > 0`
+  const inline = { async: false, input: { t: 'a'.repeat(20_000) }, steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition: expression(grown.replaceAll('body', 'input')) }] }
+  t.match(await attacker('POST /agent/workflow', { body: inline }), limited('/steps/0/condition'))
+  t.match(await attacker('POST /agent/workflow', { body: { ...inline, steps: [{ id: 'a', type: 'switch', value: grown.replaceAll('body', 'input'), cases: { x: 'b' } }, { id: 'b', type: 'database', operation: 'select', table: 'countries' }] } }), limited('/steps/0/value'))
+  await save(t, attacker, [
+    { method: 'post', path: '/grow', queries: [{ table: 'notes', operation: 'select' }], transform: { fields: { x: `result.data.size() >= 0 ? ${expression(grown).replace(' > 0', '')} : 0` } } },
+    { method: 'post', path: '/nested', queries: [{ table: 'notes', operation: 'select' }], transform: { fields: { x: 'result.data.size() >= 0 ? [[[body.t, body.t, body.t], [body.t, body.t, body.t]], [[body.t, body.t, body.t], [body.t, body.t, body.t]]] : []' } } },
+    { method: 'post', path: '/continue', workflow: { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', onError: 'continue', condition: expression(grown) }, { id: 'b', type: 'database', operation: 'select', table: 'countries' }] }, response: { error: '{{steps.a.error}}' } }
+  ])
+  const body = { t: 'a'.repeat(20_000) }
+  const tenant = 'attacker'
+  t.match(await stranger('POST /grow', { tenant, body }), limited('/routes/0/transform/fields/x'))
+  t.match(await stranger('POST /nested', { tenant, body: { t: 'a'.repeat(600_000) } }), limited('/routes/1/transform/fields/x'), 'a text that stands in a result many times counts as often')
+  t.match(await stranger('POST /continue', { tenant, body }), { status: 200, body: { error: { code: 'TENANTRY_EXPRESSION_LIMIT' } } }, 'a step fails with that reason')
+  t.match(await victim('GET /platform/notes'), { status: 200 })
+})
+
+test('a search takes time in proportion to the text', async (t) => {
+  const service = await remote(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json' }).end('{}') })
+  const { attacker, stranger } = await createWorld(t, {}, {
+    egress: { allow: [`127.0.0.1:${service.port}`] },
+    routes: [{ method: 'post', path: '/platform/search', integrations: [{ type: 'http', action: 'request', params: { url: service.origin }, condition: 'body.h.contains(body.n)' }] }]
+  })
+  const mostCompared = watchSearches(t)
+  const step = (condition: string) => ({ async: false, input: searched, steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }] })
+  for (const call of ['input.h.contains(input.n)', 'input.h.indexOf(input.n) > 0', 'input.h.lastIndexOf(input.n) > 0', 'input.h.split(input.n).size() > 1']) {
+    t.match(await attacker('POST /agent/workflow', { body: step(call) }), limited('/steps/0/condition'), call)
+  }
+  const smaller = { h: 'a'.repeat(200_000), n: `${'a'.repeat(50_000)}b${'a'.repeat(50_000)}` }
+  t.match(await stranger('POST /platform/search', { body: smaller }), { status: 200, text: 'null' }, 'what fits the budget is computed')
+  t.match(await stranger('POST /platform/search', { body: { ...smaller, h: smaller.h + smaller.n } }), { status: 200, text: '{}' }, 'and found')
+  t.match(await stranger('POST /platform/search', { body: searched }), limited('/routes/0/integrations/0/condition'), 'a caller without a token is refused')
+  t.ok(mostCompared() <= 16 * maxSteps, `the engine's own search compares at most ${mostCompared()} characters`)
+})
+
+test('a transform has one budget for all records of a response', async (t) => {
+  const { attacker, stranger } = await createWorld(t)
+  await save(t, attacker, [
+    { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] },
+    { method: 'post', path: '/sized', queries: [{ table: 'notes', operation: 'select' }], transform: { fields: { n: 'size(body.t)' } } }
+  ])
+  for (let index = 0; index < 20; index++) t.match(await attacker('POST /notes', { body: { title: 'a' } }), { status: 201 })
+  const ask = (length: number) => stranger('POST /sized', { tenant: 'attacker', body: { t: 'a'.repeat(length) } })
+  t.match(await ask(300_000), { status: 200, body: { data: Array.from({ length: 20 }, () => ({ n: 300_000 })) } })
+  t.match(await ask(600_000), limited('/routes/1/transform/fields/n'), 'one evaluation of it is within the budget, and twenty are not')
+})
+
+test('a condition that cannot be computed does not hold, and its place is logged once', async (t) => {
+  const lines: Record<string, unknown>[] = []
+  const stream = new Writable({ write (chunk, _encoding, done) { lines.push(JSON.parse(String(chunk))); done() } })
+  const { attacker, victim } = await createWorld(t, { logger: { level: 'warn', stream } })
+  const body = (condition: string) => ({ async: false, input: { x: 0, name: 'secret text' }, steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }] })
+  const runs = async (condition: string, ask = attacker) => {
+    const { status, body: answer } = await ask('POST /agent/workflow', { body: body(condition) })
+    t.equal(status, 200, condition)
+    return answer['result'] !== null
+  }
+  t.notOk(await runs('input.missing > 3'))
+  t.notOk(await runs('input.name > 3'))
+  t.notOk(await runs('input.name > 3', victim))
+  const warnings = lines.filter(({ expression }) => expression !== undefined)
+  t.match(warnings, [{ level: 40, tenant: 'attacker', expression: '/steps/0/condition', reason: 'null and int have no order' }, { tenant: 'victim' }])
+  t.equal(warnings.length, 2)
+  t.notMatch(JSON.stringify(warnings), 'secret text')
+  t.notOk(await runs('{{input.x}}'))
+  t.ok(await runs('!input.x'), 'of a value and its negation one holds')
+})
