@@ -105,6 +105,7 @@ export const catalogue = {
   queueFull: entry('TENANTRY_QUEUE_FULL', 429, 'Too Many Requests', 'Too many jobs of this tenant wait: try again later'),
   internal: entry('TENANTRY_INTERNAL', 500, 'Internal Server Error', 'An unexpected error occurred'),
   providerFailed: entry('TENANTRY_PROVIDER_FAILED', 502, 'Bad Gateway', 'The provider failed; try again'),
+  providerAnswerTooComplex: entry('TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX', 502, 'Bad Gateway', 'The JSON that the provider answered has too many keys, members or levels'),
   billingNotConfigured: entry('TENANTRY_BILLING_NOT_CONFIGURED', 503, 'Service Unavailable', 'Billing provider not configured'),
   providerBusy: entry('TENANTRY_PROVIDER_BUSY', 503, 'Service Unavailable', 'The provider limits the rate of calls; try again'),
   identityProviderUnavailable: entry('TENANTRY_IDENTITY_PROVIDER_UNAVAILABLE', 503, 'Service Unavailable', 'The keys of the identity provider cannot be had; try again'),

@@ -4,7 +4,7 @@ import type { CompiledCall, OutboundAnswerLike } from './types.js'
 import { member } from '../compiler/reference.js'
 import { parsePath, TemplateSyntaxError } from '../compiler/template-parser.js'
 import { failure } from '../errors.js'
-import { isTooDeep, maxJsonDepth } from '../json-depth.js'
+import { jsonExcess } from '../json-bounds.js'
 
 // Drops a byte order mark, with which some services begin.
 const utf8 = new TextDecoder()
@@ -31,7 +31,8 @@ function valueOf ({ headers, body }: OutboundAnswerLike): unknown {
   if (body.length === 0) return null
   const text = utf8.decode(body)
   if (!/^[^;]*[/+]json\s*(?:;|$)/i.test(headers['content-type'] ?? '')) return text
-  if (isTooDeep(text)) throw failure('providerFailed', { message: `The provider answered JSON that nests deeper than ${maxJsonDepth} levels` })
+  const excess = jsonExcess(text)
+  if (excess !== null) throw failure('providerAnswerTooComplex', { message: `The JSON that the provider answered ${excess}` })
   try {
     return JSON.parse(text)
   } catch {

@@ -1,8 +1,8 @@
-/** The parser of JSON bodies: bounded in depth, and without keys that reach a prototype. */
+/** The parser of JSON bodies: bounded in depth and keys, and without keys that reach a prototype. */
 import type { FastifyBodyParser, FastifyInstance } from 'fastify'
 import { isUtf8 } from 'node:buffer'
 import { failure } from '../../lib/errors.js'
-import { isTooDeep, maxJsonDepth } from '../../lib/json-depth.js'
+import { jsonExcess } from '../../lib/json-bounds.js'
 
 export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffer> {
   const parse = app.getDefaultJsonParser('error', 'error')
@@ -19,8 +19,9 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
       return
     }
     const text = bytes.toString()
-    if (isTooDeep(text)) {
-      done(failure('badRequest', { message: `The body is nested deeper than ${maxJsonDepth} levels` }))
+    const excess = jsonExcess(text)
+    if (excess !== null) {
+      done(failure('badRequest', { message: `The body ${excess}` }))
       return
     }
     parse(request, text, (error, body) => {

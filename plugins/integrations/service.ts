@@ -4,10 +4,12 @@ import type { Outbound, OutboundAnswer } from '../outbound/outbound.js'
 import type { Integrations } from './integrations.js'
 import type { Tokens } from './tokens.js'
 import { failure, isFailure, type ErrorName } from '../../lib/errors.js'
+import { createPace } from '../../lib/pace.js'
 import { isLost, isTransient, maxTries, waitAfter } from './retries.js'
 
 const defaultTimeoutMs = 10_000
 const maxTimeoutMs = 600_000
+const largeAnswer = 65_536 // bytes, from which reading it takes long enough to let other requests in between
 
 export interface RunnerParts {
   readonly outbound: Outbound
@@ -17,6 +19,7 @@ export interface RunnerParts {
 }
 
 export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrations['run'] {
+  const pace = createPace()
   return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, log }) => {
     signal?.throwIfAborted()
     const { trusted, method, url, headers: prepared, body } = call.prepare(scope)
@@ -71,6 +74,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
     try {
       const answer = await tried()
       const { status } = answer
+      if (answer.body.length > largeAnswer && pace.due()) await pace.rest()
       if (status >= 200 && status < 300) return call.result(answer)
       throw failure('providerFailed', { message: `The service answered ${status}`, extras: { status } })
     } catch (error) {
@@ -101,7 +105,7 @@ async function pause (ms: number, signal: AbortSignal): Promise<void> {
   }
 }
 
-const placedErrors = ['providerFailed', 'providerTimeout', 'providerBusy', 'addressRefused'] as const satisfies readonly ErrorName[]
+const placedErrors = ['providerFailed', 'providerAnswerTooComplex', 'providerTimeout', 'providerBusy', 'addressRefused'] as const satisfies readonly ErrorName[]
 
 /** The error says which call it was. */
 function placed (error: unknown, { connector, action }: CompiledCall): unknown {

@@ -2,6 +2,7 @@
 import type { Outbound } from '../outbound/outbound.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
+import { parseBounded } from '../../lib/json-bounds.js'
 
 const timeoutMs = 10_000
 const maxTokenLength = 16_384 // characters
@@ -91,7 +92,7 @@ function isToken (value: unknown): value is string {
 
 function jsonOf (body: Buffer): Readonly<Record<string, unknown>> {
   try {
-    return Object(JSON.parse(body.toString()))
+    return Object(parseBounded(body.toString()))
   } catch {
     return {}
   }

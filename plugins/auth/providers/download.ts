@@ -1,4 +1,5 @@
 /** Asks another server for a JSON document, of which little is expected: it may be slow, endless, or somebody else's. */
+import { parseBounded } from '../../../lib/json-bounds.js'
 
 const maxBytes = 1_048_576 // of the document, unpacked
 const standardLimit = 5_000 // ms for everything
@@ -26,7 +27,7 @@ export async function downloadJson (address: string, stop: AbortController, time
       if (size > maxBytes) throw new Error(`the answer has more than ${maxBytes} bytes`)
       chunks.push(chunk)
     }
-    return JSON.parse(Buffer.concat(chunks).toString())
+    return parseBounded(Buffer.concat(chunks).toString())
   } finally {
     clearTimeout(timer)
   }

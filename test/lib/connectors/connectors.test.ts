@@ -206,7 +206,7 @@ t.test('a result is what the action picks of the answer', async (t) => {
   t.equal(act({}).result(answer('')), null)
   t.throws(() => act({}).result(answer('{"a":')), { code: 'TENANTRY_PROVIDER_FAILED' })
   t.strictSame(act({}).result(answer('\ufeff[1]')), [1], 'a byte order mark')
-  t.throws(() => act({}).result(answer('['.repeat(10_000) + ']'.repeat(10_000))), { code: 'TENANTRY_PROVIDER_FAILED' }, 'what nests deeper than can be written again')
+  t.throws(() => act({}).result(answer('['.repeat(10_000) + ']'.repeat(10_000))), { code: 'TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX' }, 'what nests deeper than can be written again')
 })
 
 t.test('which calls may be sent again, and which a cached route may make', async (t) => {

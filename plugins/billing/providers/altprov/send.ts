@@ -1,4 +1,5 @@
 /** One request to Stripe: bounded, without redirects, and its failures told apart as Stripe documents them. */
+import { parseBounded } from '../../../../lib/json-bounds.js'
 import { answerText, cleanReason, kindOfStatus, ProviderFault, retryAfterOf, type FaultKind } from '../call.js'
 
 /** What the headers of an answer say. */
@@ -56,7 +57,7 @@ function kindOf (status: number, code: string | undefined): FaultKind {
 function refusalOf (text: string): { code?: string | undefined, message?: string | undefined } {
   let body: unknown
   try {
-    body = JSON.parse(text)
+    body = parseBounded(text)
   } catch {
     return {}
   }

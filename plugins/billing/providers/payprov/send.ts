@@ -1,5 +1,6 @@
 /** One request to Polar: bounded, without redirects, and its failures told apart as Polar documents them. */
 import { createHash } from 'node:crypto'
+import { parseBounded } from '../../../../lib/json-bounds.js'
 import { answerText, cleanReason, kindOfStatus, ProviderFault, retryAfterOf, type FaultKind } from '../call.js'
 
 export interface Sender {
@@ -56,7 +57,7 @@ function faultOf (response: Response, text: string, call: string, accessToken: s
 function refusalOf (text: string): { name?: string | undefined, reason?: string | undefined } {
   let body: unknown
   try {
-    body = JSON.parse(text)
+    body = parseBounded(text)
   } catch {
     return {}
   }
