@@ -22,6 +22,8 @@ interface Row extends Record<string, unknown> {
   reads_from: string[] | null
   /** null for a table without inheritance. */
   family: string[] | null
+  /** null where none is. */
+  tenant_heirs: string[] | null
   checks: { name: string, columns: string[] }[]
 }
 
@@ -83,7 +85,14 @@ select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as pa
         select i.inhparent as oid from pg_inherits i where i.inhrelid = k.oid
         union all select i.inhrelid from pg_inherits i where i.inhparent = k.oid) n)
     select json_agg(b.relname order by b.relname) from kin k join pg_class b on b.oid = k.oid
-    where b.relnamespace = c.relnamespace and b.oid <> c.oid) end as family
+    where b.relnamespace = c.relnamespace and b.oid <> c.oid) end as family,
+  case when c.relkind in ('r', 'f') and not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = $2 and not a.attisdropped) then (
+    with recursive heirs (oid) as (
+      select i.inhrelid from pg_inherits i where i.inhparent = c.oid
+      union
+      select i.inhrelid from heirs h join pg_inherits i on i.inhparent = h.oid)
+    select json_agg(b.relname order by b.relname) from heirs h join pg_class b on b.oid = h.oid
+    where exists (select from pg_attribute a where a.attrelid = b.oid and a.attname = $2 and not a.attisdropped)) end as tenant_heirs
 from pg_class c
 where c.relnamespace = (select oid from pg_namespace where nspname = $1)
   and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
@@ -91,7 +100,7 @@ where c.relnamespace = (select oid from pg_namespace where nspname = $1)
 order by c.relname`
 
 export async function readCatalogue (session: Pick<Session, 'rows'>, schema: string): Promise<Reading> {
-  const rows = await session.rows<Row>({ text }, [schema])
+  const rows = await session.rows<Row>({ text }, [schema, tenantColumn])
   const constraints = new Map(rows.map((row) => [row.name, new Map(
     [...row.keys, ...row.indexes, ...row.foreign_keys, ...row.checks].map(({ name, columns }) => [name, columns])
   )]))
@@ -115,7 +124,8 @@ function tableOf (row: Row): Table {
     view: row.view,
     ...row.partitioned && { partitioned: true },
     ...row.reads_from !== null && { readsFrom: row.reads_from },
-    ...row.family !== null && { family: row.family }
+    ...row.family !== null && { family: row.family },
+    ...row.tenant_heirs !== null && { tenantHeirs: row.tenant_heirs }
   })
 }
 

@@ -51,6 +51,11 @@ export interface Table {
   readonly readsFrom?: readonly string[]
   /** Of a table that inherits, or is inherited from: the other tables of its family, in which its rows may stand too. */
   readonly family?: readonly string[]
+  /**
+   * Of a table without `tenant_id`: the tables that inherit from it and have one, of any schema. A query on this table reads
+   * and changes their rows too, of every tenant, and no policy of theirs applies.
+   */
+  readonly tenantHeirs?: readonly string[]
 }
 
 /** The application tables of one schema at one moment; frozen, replaced as a whole by a refresh. */

@@ -1,5 +1,6 @@
 /** What queries are compiled against, and which tables they may name. */
 import type { Catalogue, Column, Table } from '../../database/catalogue.js'
+import type { Query } from '../../config/schema/query.js'
 import type { TemplateContext } from '../template.js'
 import { nearest } from '../../config/faults.js'
 
@@ -25,8 +26,8 @@ export interface QueryContext extends TemplateContext {
   readonly origin: 'platform' | 'tenant'
 }
 
-/** The table of that name, or undefined after a fault was added: unknown, not a tenant's to use, or a view that is written. */
-export function findTable (name: string, pointer: string, context: QueryContext, write: boolean): Table | undefined {
+/** The table of that name, or undefined after a fault was added: the operation cannot use the table. */
+export function findTable (name: string, pointer: string, context: QueryContext, operation: Query['operation']): Table | undefined {
   const { catalogue, faults } = context
   const table = catalogue.tables.get(name)
   if (table === undefined) {
@@ -37,7 +38,13 @@ export function findTable (name: string, pointer: string, context: QueryContext,
     faults.add(pointer, `the table "${name}" has no tenant_id column: a tenant's route cannot use it unless the platform lists it in \`tenancy.sharedTables\``)
     return undefined
   }
-  if (!write) return table
+  // An insert writes to the table alone.
+  if (table.tenantHeirs !== undefined && operation !== 'insert') {
+    const heirs = table.tenantHeirs.map((heir) => `"${heir}"`).join(', ')
+    faults.add(pointer, `a query on "${name}" reaches the rows of every tenant in ${heirs}, which inherits from it: use ${table.tenantHeirs.length === 1 ? heirs : 'one of them'}, or give "${name}" a tenant_id column`)
+    return undefined
+  }
+  if (operation === 'select') return table
   if (table.view) faults.add(pointer, `"${name}" is a view: it can only be read`)
   else if (context.origin === 'tenant' && !table.tenantScoped) faults.add(pointer, `the table "${name}" is shared by all tenants: a tenant's route can only read it`)
   else return table

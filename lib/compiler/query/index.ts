@@ -42,7 +42,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     faults.add(pointer, 'a query needs a `table`')
     return null
   }
-  const table = findTable(query.table, `${pointer}/table`, context, query.operation !== 'select')
+  const table = findTable(query.table, `${pointer}/table`, context, query.operation)
   if (table === undefined) checkQueryTexts(query, pointer, context)
   const subject = table === undefined ? undefined : compileSubject(query, table, pointer, context)
   const operation = subject === undefined ? undefined : operations[query.operation](subject)

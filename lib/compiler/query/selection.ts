@@ -120,7 +120,7 @@ function embedOf (item: SelectItem, items: readonly SelectItem[], name: string, 
     faults.add(pointer, relation, catalogue.tables.has(item.name) ? undefined : nearest(item.name, catalogue.tables.keys()))
     return []
   }
-  const hidden = [relation.table, relation.junction?.table].some((each) => each !== undefined && findTable(each.name, pointer, context, false) === undefined)
+  const hidden = [relation.table, relation.junction?.table].some((each) => each !== undefined && findTable(each.name, pointer, context, 'select') === undefined)
   if (hidden) return []
   const [only] = items
   if (only !== undefined && items.length === 1 && isCount(only) && !relation.table.columns.has('count')) return [{ kind: 'count', name, relation }]

@@ -64,6 +64,24 @@ test('the catalogue tells which tables inherit, through others too', (t) => onEa
   t.equal(changed.tables.get('red_cars')?.family, undefined)
 }))
 
+test('the catalogue tells which tables without a tenant have heirs with one', (t) => onEachEngine(t, async (t, engine) => {
+  await run(engine,
+    'create schema other',
+    'create table things (id int)',
+    'create table cars () inherits (things)',
+    'create table red_cars (tenant_id text) inherits (cars)',
+    'create table other.boats (tenant_id text) inherits (things)',
+    'create table owned (id int, tenant_id text)',
+    'create table owned_more () inherits (owned)',
+    'create table parts (id int, tenant_id text) partition by range (id)',
+    'create table parts_all partition of parts default'
+  )
+  const { tables } = await engine.refresh()
+  t.strictSame(tables.get('things')?.tenantHeirs, ['boats', 'red_cars'])
+  t.strictSame(tables.get('cars')?.tenantHeirs, ['red_cars'])
+  for (const name of ['red_cars', 'owned', 'owned_more', 'parts']) t.equal(tables.get(name)?.tenantHeirs, undefined, name)
+}))
+
 test('listeners hear of changes, once each, and of nothing when nothing changed', (t) => onEachEngine(t, async (t, engine) => {
   const heard: string[][] = []
   const end = engine.onCatalogue(({ tables }) => { heard.push([...tables.keys()]) })
