@@ -95,7 +95,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     // Fastify tells of answers that were sent, and of errors.
     if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
   })
-  app.register(conventions, { root: true })
+  app.register(conventions, { root: true, pagination: config.pagination })
   app.register(responses, { maxUnsentBytes: config.server.maxUnsentBytes, writeTimeoutMs: config.server.writeTimeoutMs })
   // Before the hooks that refuse requests, so that those are counted too.
   if (config.plugins.system !== false) app.register(metrics, config.plugins.system?.metrics ?? {})

@@ -11,6 +11,7 @@ import { validatorCompiler } from '../lib/validation.js'
 import { answerError } from './conventions/error-handler.js'
 import { errorSchemas } from './conventions/error-schemas.js'
 import { createJsonParser } from './conventions/json-body.js'
+import type { Pagination } from './conventions/page.js'
 import { watchRoutes } from './guards.js'
 
 export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from './conventions/error-schemas.js'
@@ -18,6 +19,8 @@ export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from '
 export interface ConventionsOptions {
   /** The context is the server's root: unknown paths are answered with `notFound`. Default: false. */
   readonly root?: boolean
+  /** The document's `pagination`: sizes of pages of built-in lists in this context and below. Default: that of the context above, else 20, at most 100. */
+  readonly pagination?: Pagination | undefined
 }
 
 const equipped = new WeakSet<FastifyInstance>()
@@ -27,6 +30,7 @@ export async function conventions (app: FastifyInstance, options: ConventionsOpt
   equipped.add(app)
   watchRoutes(app)
   app.setErrorHandler(answerError)
+  if (options.pagination !== undefined) app.decorate('pagination', options.pagination)
   app.setValidatorCompiler(validatorCompiler)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, createJsonParser(app))

@@ -67,8 +67,7 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
     preValidation: gatherFilters,
     schema: { tags, summary: 'Rows of a table', description: whose, params: Tables, querystring: Many, response: { 200: ListOf(Entity), ...errorResponses(...refusals) } }
   }, async (request, reply) => {
-    const { query } = request
-    return json(reply, await entities().list(callerOf(request), request.params.table, { ...query, ...pageOf(query) }))
+    return json(reply, await entities().list(callerOf(request), request.params.table, { ...request.query, ...pageOf(request) }))
   })
 
   app.get<Reading>('/admin/entities/:table/:id', {

@@ -11,7 +11,6 @@ import { compileQuery } from '../../lib/compiler/query/index.js'
 import { FaultList, type Fault } from '../../lib/config/faults.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
-import { pageOf } from '../conventions/page.js'
 import { viewOf, type Reach } from './views.js'
 
 const maxShapes = 500 // of all callers
@@ -41,8 +40,8 @@ export interface Shapes {
 }
 
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['params', 'query'])
-/** Every list says its page; these are the bounds of all lists. */
-const pagination = { defaultLimit: pageOf({}).limit, maxLimit: pageOf({ limit: Infinity }).limit, defaultOffset: 0 }
+/** Every list names its page, which the endpoint has bounded. */
+const pagination = { defaultLimit: 1, maxLimit: Number.MAX_SAFE_INTEGER, defaultOffset: 0 }
 
 export function createShapes (engine: Pick<Engine, 'catalogue'>): Shapes {
   const known = new LRUCache<string, CompiledQuery>({ max: maxShapes })

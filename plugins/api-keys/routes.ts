@@ -6,6 +6,7 @@ import { actorOf } from '../audit/actor.js'
 import { callerOf, holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery, slice } from '../conventions/page.js'
 import { tenantOf } from '../tenancy/required.js'
 import { maxGraceDays, maxKeys, type ApiKey, type ApiKeys, type Grantor } from './service.js'
 
@@ -24,7 +25,8 @@ const shown = {
   expiresAt: TimeOrNull('When the key ends, or ended; null: never.'),
   lastUsedAt: TimeOrNull('When the key was used last, to the minute; null: not yet.')
 }
-const List = Type.Object({ keys: Type.Array(Type.Object(shown), { maxItems: maxKeys, description: 'The oldest first.' }) })
+const ListQuery = Type.Object(pageQuery('Keys'), closed)
+const List = ListOf(Type.Object(shown))
 const Made = Type.Object({ key: KeyText, ...shown })
 
 const NewKey = Type.Object({
@@ -48,10 +50,14 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const uncached = { 'cache-control': 'no-store' }
 
 export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () => number): void {
-  app.get('/tenant/api-keys', {
+  app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/api-keys', {
     config,
-    schema: { tags, summary: 'The API keys of the tenant, without the keys themselves', response: { 200: List, ...errorResponses(...refusals) } }
-  }, async (request) => ({ keys: (await service.list(tenantOf(request))).map(bodyOf) }))
+    schema: { tags, summary: 'The API keys of the tenant, the oldest first, without the keys themselves', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const page = pageOf(request)
+    const keys = await service.list(tenantOf(request))
+    return { data: slice(keys, page).map(bodyOf), pagination: { ...page, total: keys.length } }
+  })
 
   app.post<{ Body: Static<typeof NewKey> }>('/tenant/api-keys', {
     config,

@@ -61,7 +61,7 @@ export async function auditRoutes (app: FastifyInstance): Promise<void> {
     }
   }, async (request) => {
     const { userId, action } = request.query
-    const page = pageOf(request.query)
+    const page = pageOf(request)
     const { data, total } = await audit.page({ ...timesOf(request.query), tenant: whose(request), userId, actions: action === undefined ? undefined : asked.get(action) }, page)
     return { data: data.map(told), pagination: { ...page, total } }
   })

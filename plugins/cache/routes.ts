@@ -15,10 +15,11 @@ import { writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import conventions, { errorResponses } from '../conventions.js'
+import { ListOf, pageOf, pageQuery, slice } from '../conventions/page.js'
 import { requireDecorator } from '../requirement.js'
 import { everyTenant } from './store.js'
 
-const maxKeys = 1000
+const maxOffset = 100_000 // keys; a store finds a page by reading all keys before it
 
 const tenant = (without: string) => Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`', description: `The id of a tenant. Without it, and without X-Tenant-ID: ${without}.` }))
 const Whose = (without: string) => Type.Object({ tenant: tenant(without) }, { additionalProperties: false })
@@ -34,13 +35,10 @@ const Stats = Type.Object({
 
 const KeysQuery = Type.Object({
   tenant: tenant("those of the platform's own"),
-  limit: Type.Optional(Type.Integer({ minimum: 1, description: `How many at most; more than ${maxKeys} is ${maxKeys}. Default: 100.` }))
+  ...pageQuery('Keys', maxOffset)
 }, { additionalProperties: false })
 
-const Keys = Type.Object({
-  tenant: Type.Union([Type.String(), Type.Null()], { description: "Whose they are; null for the platform's own." }),
-  keys: Type.Array(Type.String(), { description: 'In no order. A key begins with 16 characters that stand for what the document says of the route; then comes `f` where it is of callers who get all fields, else `r`; then tenant, method, path, query string and what else the answer is made from. Of a long one all after the first 16 is its SHA-256.' })
-})
+const Keys = ListOf(Type.String({ description: 'A key begins with 16 characters that stand for what the document says of the route; then comes `f` where it is of callers who get all fields, else `r`; then tenant, method, path, query string and what else the answer is made from. Of a long one all after the first 16 is its SHA-256.' }))
 
 const KeyParams = Type.Object({ key: Type.String({ minLength: 1, description: 'As it is listed, percent-encoded.' }) })
 
@@ -73,11 +71,13 @@ export async function cacheRoutes (app: FastifyInstance): Promise<void> {
 
   app.get<{ Querystring: Static<typeof KeysQuery> }>('/cache/keys', {
     config,
-    schema: { tags, summary: 'The keys of cached answers', querystring: KeysQuery, response: { 200: Keys, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'The keys of cached answers', description: 'The order holds as long as nothing is stored and nothing ends.', querystring: KeysQuery, response: { 200: Keys, ...errorResponses(...refusals) } }
   }, async (request, reply) => {
-    const of = whose(request)
+    const of = whose(request) ?? ''
+    const page = pageOf(request)
+    const [keys, { items }] = await Promise.all([cache.keys(of, page.offset + page.limit), cache.stats(of)])
     reply.header('cache-control', 'no-store')
-    return { tenant: of ?? null, keys: await cache.keys(of ?? '', Math.min(request.query.limit ?? 100, maxKeys)) }
+    return { data: slice(keys, page), pagination: { ...page, total: items } }
   })
 
   app.delete<{ Querystring: Static<ReturnType<typeof Whose>> }>('/cache/clear', {

@@ -1,26 +1,50 @@
-/** Pages of the lists that built-in endpoints answer (SPEC "Limits" 3 and "Pagination envelope"). */
+/** Pages of the lists that built-in endpoints answer. */
+import type { FastifyRequest } from 'fastify'
 import { Type, type TSchema } from 'typebox'
 
-const defaultLimit = 20
-const maxLimit = 100
+/** Sizes of pages, as in the document's `pagination`. */
+export interface Pagination {
+  readonly defaultLimit: number
+  readonly maxLimit: number
+  readonly defaultOffset: number
+}
 
-/** The members of a query string that asks for a page; `items` is what the list holds. */
-export function pageQuery (items: string, maxOffset: number = Number.MAX_SAFE_INTEGER) {
-  return {
-    limit: Type.Optional(Type.Integer({ minimum: 1, default: defaultLimit, description: `${items} a page, at most ${maxLimit}: a larger number is lowered to it.` })),
-    offset: Type.Optional(Type.Integer({ minimum: 0, maximum: maxOffset, default: 0, description: `${items} to skip.` }))
+/** A page of a list. */
+export interface Page {
+  readonly limit: number
+  readonly offset: number
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Sizes of pages of built-in lists; absent where nobody set them. */
+    pagination?: Pagination
   }
 }
 
-/** The page that a query string asks for. */
-export function pageOf ({ limit = defaultLimit, offset = 0 }: { limit?: number | undefined, offset?: number | undefined }): { limit: number, offset: number } {
-  return { limit: Math.min(limit, maxLimit), offset }
+const defaults: Pagination = { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 }
+
+/** The members of a query string that asks for a page; `items` are the entries of the list. */
+export function pageQuery (items: string, maxOffset: number = Number.MAX_SAFE_INTEGER) {
+  return {
+    limit: Type.Optional(Type.Integer({ minimum: 1, description: `${items} a page. Default: \`pagination.defaultLimit\` of the document, 20. A number above \`pagination.maxLimit\`, 100, is lowered to it.` })),
+    offset: Type.Optional(Type.Integer({ minimum: 0, maximum: maxOffset, description: `${items} to skip. Default: \`pagination.defaultOffset\`, 0.` }))
+  }
 }
 
-/** The answer: a page, and how many there are in all. */
+/** The page that a request asks for, in the sizes of its app. */
+export function pageOf ({ query: { limit, offset }, server: { pagination = defaults } }: Pick<FastifyRequest<{ Querystring: Partial<Page> }>, 'query' | 'server'>): Page {
+  return { limit: Math.min(limit ?? pagination.defaultLimit, pagination.maxLimit), offset: offset ?? pagination.defaultOffset }
+}
+
+/** The page of a list that is at hand as a whole. */
+export function slice<Item> (items: readonly Item[], { limit, offset }: Page): Item[] {
+  return items.slice(offset, offset + limit)
+}
+
+export const PageInfo = Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() })
+
+/** The response: a page, and the number of all entries. */
 export function ListOf<Item extends TSchema> (item: Item) {
-  return Type.Object({
-    data: Type.Array(item),
-    pagination: Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() })
-  })
+  return Type.Object({ data: Type.Array(item), pagination: PageInfo })
 }

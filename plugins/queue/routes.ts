@@ -100,8 +100,9 @@ export async function queueRoutes (app: FastifyInstance): Promise<void> {
       querystring: Query,
       response: { 200: ListOf(Listed), ...errorResponses(...refusals) }
     }
-  }, async ({ query: { state, name, tenant, ...query } }) => {
-    const page = pageOf(query)
+  }, async (request) => {
+    const { state, name, tenant } = request.query
+    const page = pageOf(request)
     const { data, total } = await list.page({ state, name, tenant }, page)
     return { data: data.map(told), pagination: { ...page, total } }
   })

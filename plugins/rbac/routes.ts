@@ -46,7 +46,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     config,
     schema: { tags, summary: 'The roles of the platform, by name', querystring: PageQuery, response: { 200: ListOf(Role), ...errorResponses(...refusals) } }
   }, async (request) => {
-    const page = pageOf(request.query)
+    const page = pageOf(request)
     const { rows, total } = await service.roles(page)
     return { data: rows.map(roleBody), pagination: { ...page, total } }
   })
@@ -81,7 +81,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     config,
     schema: { tags, summary: 'The permissions that roles hold, or may hold, by name', querystring: PageQuery, response: { 200: ListOf(PermissionEntry), ...errorResponses(...refusals) } }
   }, async (request) => {
-    const page = pageOf(request.query)
+    const page = pageOf(request)
     const { rows, total } = await service.permissions(page)
     return { data: rows.map(permissionBody), pagination: { ...page, total } }
   })

@@ -5,9 +5,9 @@ import { Type, type Static } from 'typebox'
 import { actorOf } from '../audit/actor.js'
 import { maxCounted } from '../audit/store.js'
 import { errorResponses } from '../conventions.js'
-import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import { ListOf, PageInfo, pageOf, pageQuery } from '../conventions/page.js'
 import { tenantOf } from '../tenancy/required.js'
-import { maxGraceDays, maxListed, maxMetadataBytes, maxValueBytes, type AuditRow, type Rotation, type Secrets } from './service.js'
+import { maxGraceDays, maxMetadataBytes, maxValueBytes, type AuditRow, type Rotation, type Secrets } from './service.js'
 
 const bodyLimit = 204_800 // bytes: a value of the largest size as `\uXXXX`, and metadata
 
@@ -42,11 +42,8 @@ const Secret = Type.Object({
   expiresAt: TimeOrNull('When the value ends, or ended; null: never.'),
   metadata: Metadata
 })
-const ListQuery = Type.Object({
-  limit: Type.Integer({ minimum: 1, default: maxListed, description: `At most ${maxListed}.` }),
-  offset: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, default: 0 })
-}, closed)
-const List = Type.Object({ secrets: Type.Array(Secret, { maxItems: maxListed, description: 'By key. A page that is full may not be the last.' }) })
+const ListQuery = Type.Object(pageQuery('Secrets'), closed)
+const List = Type.Object({ secrets: Type.Array(Secret, { description: 'By key.' }), pagination: PageInfo })
 const Stored = Type.Object({ success: Type.Boolean(), key: Type.String() })
 const Rotated = Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('Until then the value of before is accepted.') })
 const Done = Type.Object({ success: Type.Boolean() })
@@ -73,8 +70,9 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     config,
     schema: { tags, summary: 'The secrets of the tenant, without their values', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
   }, async (request, reply) => {
-    const secrets = await service.list(tenantOf(request), request.query)
-    return reply.type('application/json; charset=utf-8').send(`{"secrets":[${secrets.map(shown).join(',')}]}`)
+    const page = pageOf(request)
+    const { secrets, total } = await service.page(tenantOf(request), page)
+    return reply.type('application/json; charset=utf-8').send(`{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`)
   })
 
   app.post<{ Body: Static<typeof PutBody> }>('/tenant/secrets', {
@@ -117,7 +115,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
       response: { 200: Audit, ...errorResponses(...refusals) }
     }
   }, async (request) => {
-    const page = pageOf(request.query)
+    const page = pageOf(request)
     const { data, total } = await service.audit(tenantOf(request), { ...page, key: request.query.key })
     return { data: data.map(told), pagination: { ...page, total } }
   })

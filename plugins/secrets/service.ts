@@ -72,6 +72,8 @@ export interface Secrets {
   get (tenant: string, key: string): Promise<string | null | undefined>
   /** The value, and those of before that are in their grace periods, at most ten: for signatures of requests that arrive. Counts as a use. */
   accepted (tenant: string, key: string): Promise<string[]>
+  /** A page by key, and the number of all. */
+  page (tenant: string, page: { readonly limit: number, readonly offset: number }): Promise<{ readonly secrets: ListedRow[], readonly total: number }>
   /** By key, at most a thousand. */
   list (tenant: string, page?: { readonly limit?: number | undefined, readonly offset?: number | undefined }): Promise<ListedRow[]>
   /** Throws `validationFailed`, `planLimit`, `tenantUnknown`, and `conflict` beyond what any tenant may have. */
@@ -148,6 +150,14 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
     return null
   }
 
+  /** The store of the tenant, with the uses until now counted and the secrets that have expired marked. */
+  async function settled (tenant: string): Promise<ReturnType<typeof createSecretStore>> {
+    await accesses.flush()
+    const own = createSecretStore(dbFor(tenant))
+    await own.expire(tenant, new Date(now()))
+    return own
+  }
+
   return {
     values (tenant) {
       const found = values.get(tenant)
@@ -168,10 +178,13 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
       return [...new Set([value, ...(previous.get(key) ?? []).flatMap((earlier) => time < earlier.until ? [earlier.value] : [])])]
     },
     async list (tenant, { limit = maxListed, offset = 0 } = {}) {
-      await accesses.flush()
-      const own = createSecretStore(dbFor(tenant))
-      await own.expire(tenant, new Date(now()))
+      const own = await settled(tenant)
       return await own.list(tenant, { limit: Math.min(limit, maxListed), offset })
+    },
+    async page (tenant, page) {
+      const own = await settled(tenant)
+      const [secrets, total] = await Promise.all([own.list(tenant, page), own.count(tenant)])
+      return { secrets, total }
     },
     async put (tenant, { key, value, metadata, expiresAt }, actor) {
       const at = new Date(now())
@@ -232,8 +245,7 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
       })
     },
     async audit (tenant, { limit, offset, key }) {
-      await accesses.flush()
-      await createSecretStore(dbFor(tenant)).expire(tenant, new Date(now()))
+      await settled(tenant)
       const { data, total } = await readAudit(tenant, { actions: audited, target: key }, { limit, offset })
       return { data: data.map(({ target, action, userId, count, timestamp }) => ({ key: target ?? '', action: action.slice(prefix.length), userId, count, timestamp })), total }
     },

@@ -105,6 +105,13 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       ]).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
     },
 
+    /** How many there are that were not deleted. */
+    async count (tenant: string): Promise<number> {
+      const { count } = await db.selectFrom('tenantry.secrets').select(sql<number>`count(*)::integer`.as('count'))
+        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).executeTakeFirstOrThrow()
+      return count
+    },
+
     /** A page of those that were not deleted, by key. */
     async list (tenant: string, { limit, offset }: { limit: number, offset: number }): Promise<ListedRow[]> {
       return await db.selectFrom('tenantry.secrets')

@@ -72,8 +72,8 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
   app.get<{ Querystring: Static<typeof Page> }>('/tenants', {
     config,
     schema: { tags, summary: 'The tenants, in the order of their ids', querystring: Page, response: { 200: List, ...errorResponses(...refusals) } }
-  }, async ({ query }) => {
-    const page = pageOf(query)
+  }, async (request) => {
+    const page = pageOf(request)
     const { data, total } = await tenants.list(page)
     return { data: data.map(bodyOf), pagination: { ...page, total } }
   })

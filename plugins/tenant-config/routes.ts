@@ -76,7 +76,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     config,
     schema: { tags, summary: 'The versions of the document that are kept, the newest first', querystring: Page, response: { 200: Versions, ...errorResponses(...refusals) } }
   }, async (request) => {
-    const page = pageOf(request.query)
+    const page = pageOf(request)
     const { data, total } = await service.versions(tenantOf(request), page)
     return { data: data.map(({ createdAt, ...version }) => ({ ...version, createdAt: createdAt.toISOString() })), pagination: { ...page, total } }
   })

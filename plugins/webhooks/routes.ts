@@ -61,7 +61,7 @@ export async function webhookRoutes (app: FastifyInstance): Promise<void> {
       response: { 200: ListOf(Delivery), ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
     }
   }, async (request) => {
-    const page = pageOf(request.query)
+    const page = pageOf(request)
     const { data, total } = await webhooks.deliveries(ownerOf(request), request.query, page)
     return { data: data.map(told), pagination: { ...page, total } }
   })

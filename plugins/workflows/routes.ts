@@ -16,7 +16,7 @@ import { everyStep } from '../../lib/workflows/every-step.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, holds, requirePermissions } from '../auth/access.js'
 import conventions, { errorResponses } from '../conventions.js'
-import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import { ListOf, pageOf, pageQuery, slice } from '../conventions/page.js'
 import { requireDecorator } from '../requirement.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -54,13 +54,12 @@ const Run = Type.Object({ workflowId: Type.String({ format: 'uuid' }), workflow:
 const Completed = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('completed'), result: Type.Unknown({ description: 'That of the last step that ran.' }) })
 const Queued = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('queued'), statusUrl: Type.String({ description: 'Where its status is told.' }) })
 const Canceled = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('canceled') })
-const Listed = Type.Object({
-  workflows: Type.Array(Type.Object({
-    id: Type.String({ description: 'What `ref` names.' }),
-    source: Type.Enum(['tenant', 'platform'], { description: 'Whose document it stands in.' }),
-    steps: Type.Integer({ description: 'How many steps it has.' })
-  }))
-})
+const ListedQuery = Type.Object(pageQuery('Workflows'), closed)
+const Listed = ListOf(Type.Object({
+  id: Type.String({ description: 'The name for `ref`.' }),
+  source: Type.Enum(['tenant', 'platform'], { description: 'The document that declares it.' }),
+  steps: Type.Integer({ description: 'The number of its steps.' })
+}))
 
 const Id = Type.Object({ workflowId: WorkflowId }, closed)
 const RunsQuery = Type.Object({ status: Type.Optional(Status), ...pageQuery('Runs', maxCounted) }, closed)
@@ -138,7 +137,7 @@ export async function workflowRoutes (app: FastifyInstance): Promise<void> {
     config,
     schema: { tags, summary: 'Runs, the newest first', description: `Those of the caller; for administrators all of their tenant, kept for 30 days. \`total\` counts up to ${maxCounted}.`, querystring: RunsQuery, response: { 200: ListOf(Run), ...errorResponses(...refusals) } }
   }, async (request) => {
-    const page = pageOf(request.query)
+    const page = pageOf(request)
     const { data, total } = await workflows.list(viewerOf(request), request.query.status, page)
     return { data: data.map(listed), pagination: { ...page, total } }
   })
@@ -152,10 +151,14 @@ export async function workflowRoutes (app: FastifyInstance): Promise<void> {
     return { workflowId, status: 'canceled' }
   })
 
-  app.get('/agent/workflows', {
+  app.get<{ Querystring: Static<typeof ListedQuery> }>('/agent/workflows', {
     config,
-    schema: { tags, summary: 'The workflows that can be run by name', response: { 200: Listed, ...errorResponses(...refusals) } }
-  }, async (request) => ({ workflows: await documents.list(request.tenant?.id ?? '') }))
+    schema: { tags, summary: 'The workflows that can be run by name', querystring: ListedQuery, response: { 200: Listed, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const page = pageOf(request)
+    const workflows = await documents.list(request.tenant?.id ?? '')
+    return { data: slice(workflows, page), pagination: { ...page, total: workflows.length } }
+  })
 }
 
 /** Administrators see all runs of their tenant, or of the platform; others their own. */

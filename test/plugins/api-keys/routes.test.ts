@@ -10,7 +10,7 @@ const admin = (tenant: string) => ({ role: 'admin', tenant_id: tenant, sub: `adm
 test('a key acts for its tenant with its scopes, is told once, and only its hash is kept', (t) => forEachEngine(t, async (t, engine) => {
   const { app, as } = await open(t, engine, { tenants: ['acme', 'globex'] })
   const [acme, globex] = [as(admin('acme')), as(admin('globex'))]
-  t.same((await acme('GET /tenant/api-keys')).body, { keys: [] })
+  t.same((await acme('GET /tenant/api-keys')).body, { data: [], pagination: { limit: 20, offset: 0, total: 0 } })
 
   const answer = await acme('POST /tenant/api-keys', { body: { name: 'CI', scopes: ['articles:*'], expiresAt: '2999-01-01T00:00:00+01:00' } })
   t.equal(answer.status, 201)
@@ -19,7 +19,7 @@ test('a key acts for its tenant with its scopes, is told once, and only its hash
   const [id, key] = [String(described['id']), String(shown)]
   t.match(key, new RegExp(`^tnt_${id}_[A-Za-z0-9_-]{43}$`))
   t.match(described, { name: 'CI', scopes: ['articles:*'], createdBy: 'admin of acme', createdAt: /^20\d\d-.*Z$/, expiresAt: '2998-12-31T23:00:00.000Z', lastUsedAt: null })
-  t.same((await acme('GET /tenant/api-keys')).body, { keys: [described] })
+  t.same((await acme('GET /tenant/api-keys')).body, { data: [described], pagination: { limit: 20, offset: 0, total: 1 } })
 
   const holder = as(key)
   t.same((await holder('GET /who')).body, { auth: { sub: `api-key:${id}`, tenant_id: 'acme', permissions: ['articles:*'], api_key: id }, tenant: 'acme' })
@@ -30,7 +30,7 @@ test('a key acts for its tenant with its scopes, is told once, and only its hash
 
   refused(t, await holder('GET /who', { tenant: 'globex' }), 403, 'TENANT_MISMATCH', "another tenant's id")
   t.equal((await holder('GET /who', { tenant: 'acme' })).status, 200)
-  t.same((await globex('GET /tenant/api-keys')).body, { keys: [] })
+  t.same((await globex('GET /tenant/api-keys')).body, { data: [], pagination: { limit: 20, offset: 0, total: 0 } })
   refused(t, await globex(`DELETE /tenant/api-keys/${id}`), 404, 'NOT_FOUND', "another tenant's key")
   refused(t, await globex(`POST /tenant/api-keys/${id}/rotate`), 404, 'NOT_FOUND', "another tenant's key")
   t.equal((await holder('GET /read')).status, 200)

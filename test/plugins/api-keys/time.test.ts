@@ -46,8 +46,7 @@ test('when a key was used last is told at once, and written when the server stop
   const acme = as(admin)
   const [used, unused] = [await makeKey(t, acme), await makeKey(t, acme)]
   const lastUse = async () => {
-    const { keys } = (await acme('GET /tenant/api-keys')).body
-    return Array.isArray(keys) ? keys.map(({ id, lastUsedAt }) => [id, lastUsedAt]).sort() : keys
+    return (await acme('GET /tenant/api-keys')).body.data?.map(({ id, lastUsedAt }) => [id, lastUsedAt]).sort()
   }
   const expected = (at: string | null) => [[used.id, at], [unused.id, null]].sort()
   t.same(await lastUse(), expected(null))

@@ -13,7 +13,7 @@ const second = secretText('sk_live_the_second_value')
 test('a secret is stored, listed without its value, changed, deleted and stored anew; of each tenant its own', (t) => forEachEngine(t, async (t, engine) => {
   const { app, as } = await open(t, engine, { tenants: { acme: 'pro', globex: 'pro' } })
   const [acme, globex] = [as('acme'), as('globex')]
-  t.same(await acme('GET /tenant/secrets').then(({ body }) => body), { secrets: [] })
+  t.same(await acme('GET /tenant/secrets').then(({ body }) => body), { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
 
   const created = await acme('POST /tenant/secrets', { body: { key: 'stripe', value: first, metadata: { type: 'api key', nested: { a: [1] } }, expiresAt: '2100-01-01T00:00:00Z' } })
   t.match(created, { status: 201, body: { success: true, key: 'stripe' } })
@@ -32,7 +32,7 @@ test('a secret is stored, listed without its value, changed, deleted and stored 
 
   t.match(await acme('DELETE /tenant/secrets/stripe'), { status: 200, body: { success: true } })
   refused(t, await acme('DELETE /tenant/secrets/stripe'), 404, 'NOT_FOUND')
-  t.same((await acme('GET /tenant/secrets')).body, { secrets: [] })
+  t.same((await acme('GET /tenant/secrets')).body, { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
   t.same(await valuesOf(app, 'acme'), {})
   t.same(await valuesOf(app, 'globex'), { stripe: second }, "the other tenant's is untouched")
   const { rows } = await sql`select value, previous_value, deleted_at is not null as deleted from tenantry.secrets where tenant_id = 'acme'`.execute(app.db)
@@ -79,7 +79,7 @@ test('a refusal holds nothing of the value, and says what is wrong', async (t) =
   const broken = await acme('POST /tenant/secrets', { raw: `{"key": "a", "value": "${first}"` })
   refused(t, broken, 400, 'BAD_REQUEST')
   t.notOk(broken.text.includes(first))
-  t.same((await acme('GET /tenant/secrets')).body, { secrets: [] })
+  t.same((await acme('GET /tenant/secrets')).body, { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
 
   t.match(await post({ key: 'a'.repeat(128), value: 'x'.repeat(65_536) }), { status: 201 })
   t.match(await post({ key: 'A-z_0.9', value: `${'ü'.repeat(32_768)}` }), { status: 201 })
@@ -126,7 +126,7 @@ test('administrators of the tenant and holders of secrets:write may, nobody else
   t.match(await holder('POST /tenant/secrets', { body: { key: 'b', value: second } }), { status: 201 })
   t.match(await platform('GET /tenant/secrets', { tenant: 'acme' }), { body: { secrets: [{ key: 'a' }, { key: 'b' }] } })
   refused(t, await platform('GET /tenant/secrets'), 400, 'TENANT_REQUIRED')
-  t.same((await as('globex')('GET /tenant/secrets')).body, { secrets: [] })
+  t.same((await as('globex')('GET /tenant/secrets')).body, { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
   t.same((await as('globex')('GET /tenant/secrets/audit')).body.data, [])
   refused(t, await as('globex')('DELETE /tenant/secrets/a'), 404, 'NOT_FOUND', "another tenant's")
 })

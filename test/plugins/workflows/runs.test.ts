@@ -276,9 +276,9 @@ async function isOfTheDocument (t: Test): Promise<void> {
     ],
     routes: [{ method: 'post', path: '/orders/:name', requireAuth: true, workflow: { steps: [insert('write', 'route {{params.name}} {{headers.x-order}} {{auth.sub}}')], async: true } }]
   })
-  const { body: { workflows: listed } } = await ask('GET /agent/workflows', { token: users.anna })
+  const { body: { data: listed } } = await ask('GET /agent/workflows', { token: users.anna })
   t.match(listed, [{ id: 'own', source: 'tenant', steps: 1 }, { id: 'greet', source: 'tenant', steps: 2 }, { id: 'gone' }, { id: 'long' }, { id: 'guarded', source: 'platform' }])
-  t.notMatch((await ask('GET /agent/workflows', { token: users.anna_of_b })).body['workflows'], [{ source: 'tenant' }])
+  t.notMatch((await ask('GET /agent/workflows', { token: users.anna_of_b })).body['data'], [{ source: 'tenant' }])
   const own = await start({ ref: 'own', input: { name: 'text' } })
   const greet = await start({ ref: 'greet' })
   const gone = await start({ ref: 'gone', input: { path: 'gone' } })
