@@ -110,7 +110,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const started = compileRouteWorkflow(route, pointer, context, values)
   const request = compileRequest(route.request, `${pointer}/request`, faults, {
     params,
-    paginated: queries.some((query) => query.answer === 'page') || started?.workflow.sources.query === true,
+    paginated: hasOneQuery(route) && queries.some((query) => query.answer === 'page'),
     hardDelete: route.softDelete?.allowHardDelete === true,
     ofTenant: context.origin === 'tenant',
     bulk: takesArrays(route)
@@ -162,6 +162,11 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   })
 }
 
+/** Whether the query string pages the route's list: of several queries no caller could say which one. */
+function hasOneQuery ({ queries = [], firebaseQueries = [] }: Route): boolean {
+  return queries.length + firebaseQueries.length === 1
+}
+
 /** Table queries first, then document queries; each sees the results of those before it. */
 function compileQueries (route: Route, pointer: string, context: RouteContext, params: readonly string[], uses: PartUses): CompiledQuery[] {
   const compiled: CompiledQuery[] = []
@@ -182,6 +187,7 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     withheld,
     catalogue: context.catalogue,
     pagination: context.pagination,
+    callerPages: hasOneQuery(route),
     excludeFields: route.excludeFields ?? [],
     softDelete: route.softDelete,
     sharedTables: context.sharedTables,

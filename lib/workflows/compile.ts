@@ -61,7 +61,7 @@ function compileParts (definition: WorkflowDefinition, pointer: string, context:
     steps: Object.freeze(steps),
     stepIds: Object.freeze([...flow.ids]),
     readSteps: readStepsOf(references, flow.ids),
-    sources: readSourcesOf(references, around.sources !== null && queries.some(({ answer }) => answer === 'page')),
+    sources: readSourcesOf(references),
     references: Object.freeze(references),
     secrets: Object.freeze([...new Set([...secretKeysOf(references), ...uses.keys])]),
     tenantScoped: queries.some((query) => query.tenantScoped),

@@ -64,13 +64,13 @@ export function templatesOf (context: WorkflowContext, around: Surroundings, use
 }
 
 /** `pages`: a list is read whose page the query string may name. */
-export function readSourcesOf (references: readonly Reference[], pages: boolean): ReadSources {
+export function readSourcesOf (references: readonly Reference[]): ReadSources {
   const has = (source: TemplateSource) => references.some((reference) => reference.source === source)
   const headers = new Set(references.flatMap(({ source, path: [name] }) => source === 'headers' && name !== undefined ? [String(name)] : []))
   return Object.freeze({
     body: has('body'),
     params: has('params'),
-    query: pages || has('query'),
+    query: has('query'),
     headers: Object.freeze([...headers]),
     auth: has('auth'),
     tenant: has('tenant'),

@@ -56,6 +56,7 @@ export function createShapes (engine: Pick<Engine, 'catalogue'>): Shapes {
       env: {},
       catalogue: view,
       pagination,
+      callerPages: true,
       excludeFields: [],
       softDelete: { enabled: query.operation === 'delete' && !includeDeleted },
       // The view holds what may be read, and no more.

@@ -14,6 +14,8 @@ export interface Withheld {
 export interface QueryContext extends TemplateContext {
   readonly catalogue: Catalogue
   readonly pagination: { readonly defaultLimit: number, readonly maxLimit: number, readonly defaultOffset: number }
+  /** A list takes `limit` and `offset` of the query string. Default: it takes its own alone. */
+  readonly callerPages?: boolean
   /** The route's excluded fields; the query's own are added to them. */
   readonly excludeFields: readonly string[]
   /** The route's soft delete. */

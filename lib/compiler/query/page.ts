@@ -40,15 +40,16 @@ export interface PageSql {
   readonly total: (count: string) => string
 }
 
-/** The limit and offset of a list: the query string's, else the query's own, else the document's. */
+/** The limit and offset of a list: the query string's where the list takes them, else the query's own, else the document's. */
 export function compilePage (query: Pick<Query, 'limit' | 'offset'>, pointer: string, context: QueryContext): Page {
-  const { defaultLimit, maxLimit, defaultOffset } = context.pagination
+  const { callerPages = false, pagination: { defaultLimit, maxLimit, defaultOffset } } = context
+  const ofCaller = callerPages ? given : () => undefined
   // The answer tells both.
   const within: QueryContext = { ...context, secretsRefusedIn: 'a `limit` or an `offset`' }
   const limit = compileCount(query.limit, pointerTo(pointer, 'limit'), within)
   const offset = compileCount(query.offset, pointerTo(pointer, 'offset'), within)
-  const readLimit = (scope: Scope): number => Math.min(given(scope, 'limit') ?? limit.read(scope) ?? defaultLimit, maxLimit)
-  const readOffset = (scope: Scope): number => given(scope, 'offset') ?? offset.read(scope) ?? defaultOffset
+  const readLimit = (scope: Scope): number => Math.min(ofCaller(scope, 'limit') ?? limit.read(scope) ?? defaultLimit, maxLimit)
+  const readOffset = (scope: Scope): number => ofCaller(scope, 'offset') ?? offset.read(scope) ?? defaultOffset
   const own = Math.min(typeof query.limit === 'number' ? query.limit : defaultLimit, maxLimit)
   const literals = new Set([...usualLimits, own])
   const starts = (scope: Scope): boolean => readOffset(scope) === 0 && literals.has(readLimit(scope))

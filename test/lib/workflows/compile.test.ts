@@ -119,7 +119,7 @@ test('a compiled workflow says what it reads, and who reads its steps', async (t
       id: 'inline',
       origin: 'platform',
       stepIds: ['list', 'made', 'last'],
-      sources: { body: true, params: true, query: true, headers: ['x-id'], auth: true, input: true, payload: false },
+      sources: { body: true, params: true, query: false, headers: ['x-id'], auth: true, input: true, payload: false },
       secrets: ['hook'],
       tenantScoped: true,
       calls: false,

@@ -15,6 +15,7 @@ export function contextOf (faults: FaultList, changes: Partial<QueryContext> = {
     env: {},
     catalogue: library(),
     pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 },
+    callerPages: true,
     excludeFields: [],
     sharedTables: new Set(),
     origin: 'platform',
