@@ -12,11 +12,21 @@ const calm: ReadonlySet<string> = new Set([catalogue.stopping.code, catalogue.bi
 
 /** Fastify's error handler, and its `frameworkErrors`: what fails before a route is found (a malformed URL). */
 export function answerError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  // Its end is logged as that of every request, with the status 499.
+  if (hasLeft(thrown, request)) {
+    reply.hijack()
+    return
+  }
   const error = toTenantryError(thrown)
   const alarming = error.statusCode >= 500 && !calm.has(error.code)
   if (alarming) request.log.error({ err: error }, error.message)
   else request.log.debug({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))
+}
+
+/** The caller closed its connection before its body was there. */
+function hasLeft (thrown: unknown, { raw }: FastifyRequest): boolean {
+  return raw.destroyed && !raw.complete && thrown instanceof Error && 'code' in thrown && thrown.code === 'ECONNRESET'
 }
 
 /** The members that errors of Fastify, of its plugins and of `http-errors` carry. */

@@ -1,5 +1,7 @@
 /** What the lines of requests say, over HTTP, and that the trace of a request goes with its calls. */
-import { connect } from 'node:net'
+import type { IncomingMessage } from 'node:http'
+import { once } from 'node:events'
+import { connect, type AddressInfo } from 'node:net'
 import { Writable } from 'node:stream'
 import { test } from 'tap'
 import { remote } from '../../helpers/remote.js'
@@ -97,6 +99,22 @@ test('lines of requests, and traces', async (t) => {
     await eventually(t, 'the handler has ended', async () => (await admin('GET /things/3', { headers: { 'x-request-id': 'after-1' } })).status === 200)
     t.match(of('left-1').filter(({ level }) => level === 30), [{ msg: 'request', method: 'GET', route: '/slow', path: '/slow', tenant: 'acme', status: 499, aborted: true }])
     t.equal(of('left-1').filter(({ level }) => level === 30).length, 1)
+  })
+
+  await t.test('a caller who leaves within the body has one line, without a stack', async (t) => {
+    const { port } = app.server.address() as AddressInfo
+    for (const [index, head] of ['content-length: 100', 'transfer-encoding: chunked'].entries()) {
+      const id = `left-body-${index}`
+      const socket = connect(port, '127.0.0.1')
+      const arrived = once(app.server, 'request')
+      socket.write(`POST /inline HTTP/1.1\r\nhost: a\r\nx-request-id: ${id}\r\ncontent-type: application/json\r\nauthorization: Bearer ${signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada' })}\r\n${head}\r\n\r\n${index === 0 ? '{"a":' : '5\r\n{"a":\r\n'}`)
+      const [request]: IncomingMessage[] = await arrived
+      await eventually(t, 'its body is read', () => Number(request?.listenerCount('data')) > 0)
+      socket.destroy()
+      await eventually(t, 'it is logged', () => of(id).some(({ msg }) => msg === 'request'))
+      t.match(of(id).filter(({ level }) => Number(level) >= 30), [{ msg: 'request', status: 499, aborted: true }], id)
+      t.notMatch(of(id).map((line) => JSON.stringify(line)).join(), /stack/)
+    }
   })
 
   await t.test('requests at the same time have their own lines', async (t) => {
