@@ -48,7 +48,7 @@ export function startSlices (): Worker<SliceOrder, SliceReport> {
   return startWorker('slices.ts')
 }
 
-function startWorker<Order extends object, Report> (file: string): Worker<Order, Report> {
+export function startWorker<Order extends object, Report> (file: string): Worker<Order, Report> {
   const child = start(file, [])
   return {
     async run (order) {

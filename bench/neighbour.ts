@@ -1,0 +1,87 @@
+/**
+ * What the worst tenant takes from another one: the rate and the time of its row route beside each attack, against those of
+ * quiet slices of the same run, which alternate with the attacked ones; and the longest answer of `/health`.
+ * `node --import tsx bench/neighbour.ts` after a build. Options:
+ *   --seconds N      of a slice (default 2)
+ *   --slices N       attacked slices for each attack, with as many quiet ones (default 5)
+ *   --rate N         requests a second of the other tenant (default 200)
+ *   --attacks LIST   which of expressions,slowReaders,manyKeys,saves,slowQueries,largeResponses,flood,all (default all of them)
+ */
+import type { AttackOrder } from './neighbour/attacker.js'
+import type { CallerOrder, CallerReport } from './neighbour/caller.js'
+import type { NeighbourSettings } from './neighbour/server.js'
+import type { BenchRequest } from './cases.js'
+import { randomBytes } from 'node:crypto'
+import { cpus } from 'node:os'
+import { parseArgs } from 'node:util'
+import { startPrivateServer } from '../test/helpers/postgres/private.js'
+import { signToken, testSecret } from '../test/helpers/tokens.js'
+import { attacks, neighbourSql, startUpstream, worstTenant, type AttackName, type Statuses, type Target } from '../test/helpers/worst-neighbour.js'
+import { markdownTable, median } from './statistics.js'
+import { startSubject, startWorker } from './subject.js'
+import { withClient } from './tenants/data.js'
+
+const names = Object.keys(attacks) as AttackName[]
+const { values: options } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '2' },
+    slices: { type: 'string', default: '5' },
+    rate: { type: 'string', default: '200' },
+    attacks: { type: 'string', default: [...names, 'all'].join(',') }
+  }
+})
+const [seconds = 2, slices = 5, rate = 200] = [options.seconds, options.slices, options.rate].map(Number)
+
+const token = (tenant: string) => `Bearer ${signToken({ sub: `admin of ${tenant}`, role: 'admin', tenant_id: tenant }, { expiresIn: 86_400 })}`
+const upstream = await startUpstream()
+const database = await startPrivateServer({ settings: { shared_buffers: '256MB', timezone: 'UTC' } })
+const connectionString = `postgres://postgres:postgres@127.0.0.1:${database.port}/postgres`
+await withClient(connectionString, async (client) => { await client.query(neighbourSql) })
+const settings: NeighbourSettings = { connectionString, jwtSecret: testSecret, masterKey: randomBytes(32).toString('base64'), upstream: upstream.origin }
+const server = await startSubject('neighbour', settings)
+const attacker = startWorker<{ order: AttackOrder }, Statuses>('neighbour/attacker.ts')
+const caller = startWorker<CallerOrder, CallerReport>('neighbour/caller.ts')
+try {
+  await withClient(connectionString, async (client) => {
+    await client.query("insert into tenantry.tenants (id, name, plan) select id, id, 'enterprise' from unnest($1::text[]) as id", [[worstTenant, 'quiet']])
+  })
+  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}; ${rate} requests/s of one tenant beside the attacks of another\n`)
+  const rows: string[][] = []
+  await slice(1)
+  for (const name of options.attacks.split(',')) rows.push(await compare(name))
+  console.log(markdownTable(['attack', 'quiet, requests/s', 'attacked, requests/s', 'ratio (asked ≥ 0.8)', 'quiet p99 ms', 'attacked p99 ms', 'ratio (asked ≤ 2)', '/health, longest ms (asked < 50)', 'failures', 'answers to the attack'], rows))
+} finally {
+  for (const process of [caller, attacker, server]) await process.stop()
+  await database.remove()
+  upstream.close()
+}
+
+async function compare (name: string): Promise<string[]> {
+  const target: Target = { url: server.url, authorization: token(worstTenant) }
+  const order: AttackOrder = { names: name === 'all' ? names : names.filter((known) => known === name), target }
+  if (order.names.length === 0) throw new Error(`no attack is called ${name}`)
+  const [quiet, attacked]: [CallerReport[], CallerReport[]] = [[], []]
+  const answered: Statuses = {}
+  for (let index = 0; index < slices; index++) {
+    quiet.push(await slice(seconds))
+    await attacker.run({ order })
+    attacked.push(await slice(seconds))
+    for (const [status, count] of Object.entries(await attacker.run({ order: null }))) answered[status] = (answered[status] ?? 0) + count
+  }
+  const rates = [quiet, attacked].map((reports) => median(reports.map((report) => report.rate)))
+  const times = [quiet, attacked].map((reports) => percentile(reports.flatMap((report) => report.times), 0.99))
+  const ratio = ([base = Number.NaN, other = Number.NaN]: readonly number[]) => (other / base).toFixed(2)
+  const health = Math.max(...attacked.map((report) => report.health)).toFixed(0)
+  const failures = attacked.reduce((sum, report) => sum + report.failures, 0)
+  return [name, ...rates.map((value) => value.toFixed(0)), ratio(rates), ...times.map((value) => value.toFixed(1)), ratio(times), health, String(failures), Object.entries(answered).map(([status, count]) => `${status}: ${count}`).join(', ')]
+}
+
+function slice (duration: number): Promise<CallerReport> {
+  const headers = { authorization: token('quiet') }
+  const requests = Array.from({ length: 500 }, (_, index): BenchRequest => ({ method: 'GET', path: `/items/${index + 1}`, headers }))
+  return caller.run({ url: server.url, requests, rate, seconds: duration })
+}
+
+function percentile (values: readonly number[], share: number): number {
+  return [...values].sort((left, right) => left - right)[Math.floor((values.length - 1) * share)] ?? Number.NaN
+}

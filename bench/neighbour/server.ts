@@ -1,0 +1,25 @@
+/** tenantry as it is published, with the document of the worst neighbour. */
+import type { ServerSettings } from '../server-process.js'
+import { neighbourSections } from '../../test/helpers/worst-neighbour.js'
+import { serve } from '../server-process.js'
+
+export interface NeighbourSettings extends ServerSettings {
+  readonly upstream: string
+  readonly masterKey: string
+}
+
+// As it is built for publishing: the name would be the source here.
+const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
+
+const { upstream, masterKey }: NeighbourSettings = JSON.parse(process.argv[2] ?? '{}')
+
+await serve(async ({ connectionString, jwtSecret }) => {
+  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: masterKey }
+  return createServer({
+    databaseProvider: 'postgres',
+    postgres: { connectionString: '{{env.DATABASE_URL}}' },
+    migrate: 'auto',
+    jwt: { secret: '{{env.JWT_SECRET}}' },
+    ...neighbourSections(upstream)
+  }, { env, logger: { level: 'fatal' } })
+})
