@@ -78,7 +78,14 @@ export function recordSql ({ name, kind }: Pick<PlannedMigration, 'name' | 'kind
   return `insert into tenantry.migrations (name, kind) values (${literal(name)}, ${literal(kind)})`
 }
 
-const numbered = /^\d+_/
+/** Earlier versions wrote some descriptions with spaces and hyphens. */
+function normalized (description: string): string {
+  return description.replace(/[ -]/g, '_')
+}
+
+function descriptionOf ({ name }: AppliedMigration): string {
+  return name.replace(/^\d+_/, '')
+}
 
 /** The record of a system migration that was not finished: its name, and how many of its statements are done. */
 const begunRecord = /^(\d+_(.+))\.(\d+)$/
@@ -112,9 +119,9 @@ function recorded (name: string, kind: PlannedMigration['kind'], steps: readonly
 
 function refuseNewer (applied: readonly AppliedMigration[]): void {
   const known = new Set(systemMigrations.map(({ description }) => description))
-  const unknown = finished(applied).find(({ name, kind }) => {
-    const description = name.replace(numbered, '')
-    return kind === 'system' && !known.has(description) && !isOfRoleTables(description)
+  const unknown = finished(applied).find((migration) => {
+    const description = descriptionOf(migration)
+    return migration.kind === 'system' && !known.has(normalized(description)) && !isOfRoleTables(description)
   })
   if (unknown !== undefined) throw new Error(`the database is newer than this version of tenantry, which does not know its migration ${unknown.name}: update tenantry`)
 }
@@ -125,9 +132,9 @@ function wantedSystemMigrations ({ roleTables }: PlanOptions): readonly SystemMi
 
 function systemDrafts (applied: readonly AppliedMigration[], options: PlanOptions): Draft[] {
   const { policies = true, concurrent } = options
-  const done = new Set(finished(applied).filter(({ kind }) => kind === 'system').map(({ name }) => name.replace(numbered, '')))
+  const done = new Set(finished(applied).filter(({ kind }) => kind === 'system').map((migration) => normalized(descriptionOf(migration))))
   const made = new Set(options.made)
-  return wantedSystemMigrations(options).filter(({ description }) => !done.has(description)).map(({ description, tables, statements }) => {
+  return wantedSystemMigrations(options).filter(({ description }) => !done.has(normalized(description))).map(({ description, tables, statements }) => {
     const texts = statements({ policies })
     const draft = { description, kind: 'system', tables, required: true } as const
     if (!concurrent) return { ...draft, steps: make(texts) }
@@ -140,8 +147,8 @@ function systemDrafts (applied: readonly AppliedMigration[], options: PlanOption
 
 function begunOf (description: string, applied: readonly AppliedMigration[]): Draft['begun'] {
   for (const { name: record } of applied) {
-    const [, name = '', found, done] = begunRecord.exec(record) ?? []
-    if (found === description) return { name, done: Number(done) }
+    const [, name = '', found = '', done] = begunRecord.exec(record) ?? []
+    if (normalized(found) === normalized(description)) return { name, done: Number(done) }
   }
   return undefined
 }

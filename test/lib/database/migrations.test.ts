@@ -3,6 +3,7 @@ import pg from 'pg'
 import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
 import { createEngine } from '../../../lib/database/index.js'
 import { planSql, recordSql } from '../../../lib/database/migrations/plan.js'
+import { systemMigrations } from '../../../lib/database/migrations/system/index.js'
 import { tenantOwnedTables } from '../../../lib/database/system-tables.js'
 import { nobody, openEngine, rejection, run } from './open.js'
 import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
@@ -191,6 +192,20 @@ test('a database that is newer than the program is refused, and untouched', (t) 
     t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*_from_the_future/ })
   }
   t.strictSame([...(await engine.refresh()).tables.keys()], [])
+}, { empty: true }))
+
+test('system migrations are named in snake_case, and those that a database has under an older name are not applied again', (t) => forEachEngine(t, async (t, database) => {
+  for (const { description } of systemMigrations) t.match(description, /^[a-z0-9]+(_[a-z0-9]+)*$/)
+  if (database.provider !== 'postgres') return
+  const engine = await openEngine(t, { ...database, migrate: 'auto' })
+  const names = () => engine.transaction(nobody, (session) => session.rows({ text: 'select name from tenantry.migrations order by name' }))
+  for (const [name, older] of [['oauth_tokens', 'oauth tokens'], ['usage_requests', 'usage-requests']]) {
+    await engine.transaction(nobody, (session) => session.rows({ text: `update tenantry.migrations set name = replace(name, '${name}', '${older}')` }))
+  }
+  const before = await names()
+  t.ok(JSON.stringify(before).includes('oauth tokens'))
+  await openEngine(t, { ...database, migrate: 'auto' })
+  t.strictSame(await names(), before)
 }, { empty: true }))
 
 test('a migration that the data forbids says why, leaves no invalid index, and continues when the data allow it', async (t) => {

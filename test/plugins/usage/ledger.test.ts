@@ -158,7 +158,7 @@ test('requests that were counted before they had rows of their own are carried o
   const engine = await createEngine({ provider: 'postgres', postgres: { connectionString } })
   t.teardown(() => engine.close())
   const plan = await engine.migration.plan()
-  await query(planSql({ ...plan, migrations: plan.migrations.filter(({ name }) => !name.endsWith('_usage-requests')) }))
+  await query(planSql({ ...plan, migrations: plan.migrations.filter(({ name }) => !name.endsWith('_usage_requests')) }))
   await admin("insert into tenantry.tenants (id, name) values ('acme', 'a'), ('globex', 'g')")
   await admin(`insert into tenantry.usage_counters values ('acme', 'api_calls', '2026-06-01', 5), ('acme', 'bandwidth_bytes', '2026-06-01', 70), ('acme', 'api_calls', '2026-06-02', ${maxAmount}),
     ('acme', 'llm_tokens', '2026-06-01', 9), ('globex', 'bandwidth_bytes', '2026-06-02', 3), ('globex', 'storage_bytes', 'total', 4)`)

@@ -5,7 +5,7 @@ import { noSecurity, policyStatements } from '../policies.js'
 const tables = ['tenantry.oauth_tokens']
 
 export const oauthTokens: SystemMigration = {
-  description: 'oauth tokens',
+  description: 'oauth_tokens',
   tables,
   statements: ({ policies }) => [
     // `key` is that of the secret that the access token is, `token_hash` its SHA-256.

@@ -6,7 +6,7 @@
 import type { SystemMigration } from './system-migration.js'
 
 export const queueLists: SystemMigration = {
-  description: 'queue-lists',
+  description: 'queue_lists',
   tables: [],
   statements: () => [
     'drop trigger job_notify_workers on tenantry_queue.job',

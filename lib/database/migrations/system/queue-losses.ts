@@ -2,7 +2,7 @@
 import type { SystemMigration } from './system-migration.js'
 
 export const queueLosses: SystemMigration = {
-  description: 'queue-losses',
+  description: 'queue_losses',
   tables: [],
   statements: () => ['alter table tenantry_queue.job add column lost integer not null default 0']
 }

@@ -5,7 +5,7 @@ import { noSecurity, policyStatements } from '../policies.js'
 const table = 'tenantry.usage_notices'
 
 export const usageNotices: SystemMigration = {
-  description: 'usage-notices',
+  description: 'usage_notices',
   tables: [table],
   statements: ({ policies }) => [
     `create table ${table} (

@@ -5,7 +5,7 @@ import { noSecurity, policyStatements } from '../policies.js'
 const table = 'tenantry.usage_requests'
 
 export const usageRequests: SystemMigration = {
-  description: 'usage-requests',
+  description: 'usage_requests',
   tables: [table],
   statements: ({ policies }) => [
     // Room in each page, since rows are written again every second.

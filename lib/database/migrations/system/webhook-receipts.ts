@@ -5,7 +5,7 @@ import { noSecurity, policyStatements } from '../policies.js'
 const table = 'tenantry.webhook_receipts'
 
 export const webhookReceipts: SystemMigration = {
-  description: 'webhook-receipts',
+  description: 'webhook_receipts',
   tables: [table],
   statements: ({ policies }) => [
     // The empty tenant is the platform.

@@ -4,7 +4,7 @@ import type { SystemMigration } from './system-migration.js'
 const deliveries = 'tenantry.webhook_deliveries'
 
 export const webhookSources: SystemMigration = {
-  description: 'webhook-sources',
+  description: 'webhook_sources',
   tables: [],
   statements: () => [
     `alter table ${deliveries} add column source text collate "C" not null default ''`,
