@@ -14,5 +14,7 @@ export const github: Scheme = {
     if (typeof given !== 'string') throw invalid('a signature')
     requireSigned(secrets, (secret) => anyEqual([given], `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`))
   },
-  idOf: ({ body, headers }) => idOr(headers['x-github-delivery'], body)
+  idOf: ({ body, headers }) => idOr(headers['x-github-delivery'], body),
+  // The header is not signed.
+  signedIdOf: ({ body }) => idOr(undefined, body)
 }

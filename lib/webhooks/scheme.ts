@@ -21,6 +21,8 @@ export interface Scheme {
   verify (delivery: Delivery, secrets: readonly string[]): void
   /** What tells the delivery from others and is the same when it comes again: 1 to 255 visible ASCII characters. */
   idOf (delivery: Delivery, payload: unknown): string
+  /** The same, made of signed parts only. Default: `idOf`. */
+  signedIdOf?(delivery: Delivery): string
 }
 
 const tolerance = 300 // s, before and after

@@ -7,13 +7,20 @@ import type { CompiledWebhook } from '../../lib/compiler/webhook.js'
 import type { Secrets } from '../secrets/service.js'
 import type { Receipts } from './receipts.js'
 import type { Warned } from './secrets.js'
-import { createHash } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import { hasTemplate } from '../../lib/compiler/template-parser.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isRepeated } from '../../lib/webhooks/index.js'
 import { challengeOf } from '../../lib/webhooks/slack.js'
 import { countFailedSignature } from '../rate-limit/signatures.js'
 import { createReadBody, requireReadable } from './signed-body.js'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The signature of a webhook was verified. */
+    signed: boolean
+  }
+}
 
 const contentType = 'application/json; charset=utf-8'
 const received = '{"received":true}'
@@ -46,7 +53,7 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     const { scheme, provider } = webhook
     const delivery = { body, headers: request.headers, url: addressOf(request, appUrl), now: now() }
     const tenant = request.tenant?.id ?? ''
-    const accepted = await signingSecrets(webhook, tenant, secrets)
+    const { accepted, own } = await signingSecrets(webhook, tenant, secrets)
     try {
       if (isRepeated(request.raw.rawHeaders, scheme.headers)) throw failure('signatureInvalid')
       scheme.verify(delivery, accepted)
@@ -56,12 +63,17 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
       warn(accepted.length === 0 ? 'a webhook has no signing secret: every call is refused' : 'the signature of a webhook is not valid: where it came from the service, compare its signing secret', error)
       throw error
     }
+    request.signed = true
     const payload = await readBody(request, body, provider)
     reply.header('content-type', contentType)
     const challenge = provider === 'slack' ? challengeOf(payload) : null
     if (challenge !== null) return JSON.stringify({ challenge })
     request.body = payload
-    const answer = await receipts.once({ tenant, path: pathOf(webhook.path, request.params), id: scheme.idOf(delivery, payload) }, work)
+    const path = pathOf(webhook.path, request.params)
+    const id = scheme.idOf(delivery, payload)
+    const once = () => receipts.once({ tenant, path, id }, work)
+    // A secret that is not the tenant's own signs for every tenant: a delivery is handled for the first tenant that it names.
+    const answer = own ? await once() : await receipts.once({ tenant: '', path, id: sharedId(accepted, scheme.signedIdOf?.(delivery) ?? id) }, scheme.signedIdOf === undefined ? work : once)
     if (answer !== undefined && !webhook.acknowledges) return answer
     reply.code(200)
     return received
@@ -76,12 +88,23 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
   }
 }
 
+interface SigningSecrets {
+  readonly accepted: string[]
+  /** They are the tenant's own secrets. */
+  readonly own: boolean
+}
+
 /** None of them is empty, or the text of a template that found nothing: whoever reads the document knows that. */
-async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: string, secrets: Secrets | null): Promise<string[]> {
-  if (key === null) return [secret.evaluate(nothing)].filter(isSecret)
+async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: string, secrets: Secrets | null): Promise<SigningSecrets> {
+  if (key === null) return { accepted: [secret.evaluate(nothing)].filter(isSecret), own: false }
   const values = tenant === '' || secrets === null ? [] : await secrets.accepted(tenant, key)
-  if (values.length > 0) return values.map((value) => secret.evaluate({ ...nothing, secrets: new Map([[key, value]]) })).filter(isSecret)
-  return [secret.evaluate(nothing)].filter(isSecret).filter((text) => !hasTemplate(text))
+  if (values.length > 0) return { accepted: values.map((value) => secret.evaluate({ ...nothing, secrets: new Map([[key, value]]) })).filter(isSecret), own: true }
+  return { accepted: [secret.evaluate(nothing)].filter(isSecret).filter((text) => !hasTemplate(text)), own: false }
+}
+
+/** Keyed with the secret: only a sender who knows it can use up the id. */
+function sharedId ([secret = '']: readonly string[], id: string): string {
+  return `hmac:${createHmac('sha256', secret).update(id).digest('base64url')}`
 }
 
 function isSecret (value: unknown): value is string {

@@ -59,7 +59,7 @@ export async function configRoutes (app: FastifyInstance, { routes, webhooks, wo
         access: route.requireAuth ? 'user' : 'open',
         authProvider: route.authProvider,
         publicTenant: route.publicTenant,
-        countsStrangers: true,
+        countsStrangers: route.webhook === null ? true : 'signed',
         tenantInQuery: route.webhook !== null,
         // Whoever signs is not held to the limit of strangers.
         ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),

@@ -8,6 +8,7 @@ import { createJsonParser } from '../conventions/json-body.js'
 /** Gives the routes of the context that are webhooks the bytes of their bodies; others have JSON, as everywhere. */
 export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: FastifyRequest) => boolean): void {
   const parseJson = createJsonParser(app)
+  if (!app.hasRequestDecorator('signed')) app.decorateRequest('signed', false)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
     if (isWebhook(request)) done(null, body)

@@ -6,6 +6,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Readable } from 'node:stream'
 import type {} from '../auth/index.js'
+import type {} from '../config-routes/inbound.js'
 import type {} from '../rate-limit/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../tenant-config/serve.js'
@@ -23,8 +24,8 @@ declare module 'fastify' {
     ended: boolean
   }
   interface FastifyContextConfig {
-    /** The route is published for tenants: a request of a caller without a token is usage of the tenant that it names. Default: false. */
-    countsStrangers?: boolean
+    /** The route is published for tenants: a request without a token is usage of the tenant that it names; `signed`: after its signature was verified. Default: false. */
+    countsStrangers?: boolean | 'signed'
   }
 }
 
@@ -62,7 +63,7 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
   function count (request: FastifyRequest, sent: number): void {
     const { tenant, streamedBytes } = request
     if (tenant === null || streamedBytes === -1 || request.rateLimited) return
-    if (!trustHeader && request.auth === null && !isPublished(request)) return
+    if (request.auth === null && (isUnsigned(request) || !(trustHeader || isPublished(request)))) return
     request.streamedBytes = -1
     record(tenant, receivedBytes(request) + sent + streamedBytes)
   }
@@ -72,7 +73,13 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
 function isPublished (request: FastifyRequest): boolean {
   // There is none without the plugin tenant-config.
   const route: TenantRoute | null | undefined = request.tenantRoute
-  return (route !== null && route !== undefined) || request.routeOptions.config.countsStrangers === true
+  return (route !== null && route !== undefined) || Boolean(request.routeOptions.config.countsStrangers)
+}
+
+/** A webhook whose signature was not verified: any caller can name any tenant in its address. */
+function isUnsigned ({ tenantRoute, routeOptions, signed }: FastifyRequest): boolean {
+  const isWebhook = tenantRoute?.declared.webhook !== undefined || routeOptions.config.countsStrangers === 'signed'
+  return isWebhook && !signed
 }
 
 /** Of a body whose length was told; where it did not arrive as a whole, no more than came over the connection. */

@@ -33,6 +33,7 @@ const document: TestDocument = {
     { method: 'post', path: '/in/checked', webhook: { provider: 'github', secret: '{{env.HOOK}}' }, request: { body: { kind: { type: 'string', required: true } } }, queries: [seen] },
     { method: 'post', path: '/in/empty', webhook: { provider: 'github', secret: "{{env.NONE || ''}}" }, response: {} },
     { method: 'post', path: '/in/tenant', webhook: { provider: 'github', secret: '{{secret:HOOK}}' }, queries: [{ table: 'heard', operation: 'insert', data: { kind: '{{payload.kind}}' } }] },
+    { method: 'post', path: '/in/shared', webhook: { provider: 'github', secret: '{{env.HOOK}}' }, queries: [{ table: 'heard', operation: 'insert', data: { kind: '{{payload.kind}}' } }] },
     { method: 'post', path: '/in/private', public: false, webhook: { provider: 'github', secret: '{{secret:HOOK}}' }, response: {} },
     { method: 'post', path: '/plain', response: { tenant: '{{tenant.id || "none"}}', sent: '{{body}}' } }
   ],
@@ -73,12 +74,14 @@ t.test('deliveries', (t) => atOnce(t, {
 
 async function everyScheme (t: Test): Promise<void> {
   await forEachEngine(t, async (t, engine) => {
-    const app = await testServer(t, document, { engine, env, tenants: [{ id: 'a', plan: 'pro' }, { id: 'b', plan: 'pro' }] })
+    const app = await testServer(t, document, { engine, env, tenants: [{ id: 'a', plan: 'pro' }, { id: 'b', plan: 'pro' }, { id: 'victim', plan: 'pro' }] })
     await t.test('are handled once', (t) => once(t, app))
     await t.test('are verified', (t) => verified(t, app))
     await t.test('are read', (t) => read(t, app))
     await t.test('are of one tenant', (t) => isolated(t, app))
     await t.test('run what the document says', (t) => declared(t, app))
+    await t.test('that are signed with a secret of the platform are not handled again for another tenant', (t) => bound(t, app))
+    await t.test('with a wrong signature are not usage of the tenant that they name', (t) => billed(t, app))
   })
 }
 
@@ -222,6 +225,30 @@ async function isolated (t: Test, app: FastifyInstance): Promise<void> {
   t.match(await send(app, '/own?tenant=a', byGithub('{{secret:HOOK}}', '{"kind":"gone"}')), refused)
   await app.tenants.update('b', { status: 'suspended' })
   t.match(await send(app, '/own?tenant=b', byGithub('the secret of b', '{}')), { status: 403 })
+}
+
+async function bound (t: Test, app: FastifyInstance): Promise<void> {
+  const delivery = (id: string) => byGithub(secret, '{"kind":"bound"}', id)
+  await store(app, 'a', 'the secret of a')
+  t.match(await send(app, '/in/shared?tenant=a', delivery('first')), created)
+  t.strictSame(await send(app, '/in/shared?tenant=victim', delivery('first')), received)
+  t.strictSame(await send(app, '/in/shared?tenant=victim', delivery('another')), received, 'the id of a delivery is not signed')
+  t.strictSame(await send(app, '/in/shared', delivery('first')), received, 'nor is it handled for no tenant')
+  t.equal(await count(app, 'heard', 'bound'), 1)
+  t.match(await send(app, '/in/shared?tenant=victim', byGithub(secret, '{"kind":"for the other"}', 'second')), created, 'a delivery of its own')
+}
+
+async function billed (t: Test, app: FastifyInstance): Promise<void> {
+  const saved = await app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: 'victim' }), payload: { routes: [{ method: 'post', path: '/mine', webhook: { provider: 'github', secret }, response: {} }] } })
+  t.equal(saved.statusCode, 200, saved.body)
+  const calls = async () => (await app.usage.summary('victim')).api_calls
+  const before = await calls()
+  for (let index = 0; index < 5; index++) {
+    for (const path of ['/in/shared', '/mine']) t.match(await send(app, `${path}?tenant=victim`, byGithub('wrong', '{"kind":"x"}')), refused)
+  }
+  t.equal(await calls(), before)
+  for (const path of ['/in/shared', '/mine']) t.ok((await send(app, `${path}?tenant=victim`, byGithub(secret, `{"kind":"right ${path}"}`))).status < 300)
+  t.equal(await calls(), before + 2)
 }
 
 async function declared (t: Test, app: FastifyInstance): Promise<void> {
