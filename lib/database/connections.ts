@@ -35,8 +35,12 @@ export interface SessionSettings {
   readonly transaction: Readonly<Record<string, string>>
 }
 
-/** The value of `app.tenant_id` that sees the rows of every tenant; no tenant's id, which has no `*`. */
+/** The setting that says whose rows a session sees. */
+export const tenantSetting = 'app.tenant_id'
+/** Its value for the rows of every tenant. No tenant's id has a `*`. */
 export const everyTenant = '*'
+/** Its value for a request of no tenant, which sees the platform's own rows. No tenant's id has a `/`. */
+export const noTenant = '/platform'
 
 /** Settings of a session or a transaction (PostgreSQL "Client Connection Defaults"). */
 export function settingsOf (statementTimeoutMs: number): Record<string, string> {
@@ -45,7 +49,7 @@ export function settingsOf (statementTimeoutMs: number): Record<string, string> 
     statement_timeout: String(statementTimeoutMs),
     // A transaction is of one request; one that stands still holds locks and a connection.
     idle_in_transaction_session_timeout: String(statementTimeoutMs),
-    'app.tenant_id': everyTenant
+    [tenantSetting]: everyTenant
   }
 }
 

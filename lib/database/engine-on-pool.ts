@@ -1,7 +1,7 @@
 /** The engine above both kinds of connections. */
 import type { PoolClient } from 'pg'
 import type { Catalogue } from './catalogue.js'
-import type { Connections } from './connections.js'
+import { tenantSetting, type Connections } from './connections.js'
 import type { RoleTables } from './role-tables.js'
 import type { Engine, EngineLog, EngineStatus, Session, SessionOptions, Statement } from './engine.js'
 import type { SystemTables } from './system-tables.js'
@@ -13,17 +13,22 @@ import { readCatalogue, type Reading } from './catalogue-reader.js'
 import { withDeclared, type WantedTable } from './declared-tables.js'
 import { TextExchange } from './exchange.js'
 import { createEvents } from './events-on-database.js'
-import { databaseBusy, databaseUnavailable, isRetryable, isStalePlan, translate } from './failures.js'
+import { databaseBusy, databaseUnavailable, isLostSetting, isRetryable, isStalePlan, translate } from './failures.js'
 import { createDialect } from './kysely-dialect.js'
 import { withMigrationSession } from './migration-session.js'
 import { applyMigrations, type ApplyOptions, type MigrationSession } from './migrations/apply.js'
 import { planMigration, planNext } from './migrations/plan.js'
+import { poolerAdvice } from './pooler.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
 
 const maxRetries = 3 // of a serialization failure or a deadlock
 const closingMs = 500 // that running statements have to finish when the engine closes; by then nobody waits for them
 const patienceFactor = 2 // times the longest statement of a request: what holds a lock for longer is no request
 const refreshPauseMs = 1000 // between refreshes that failing statements ask for
+
+const poolerWarningPauseMs = 10_000 // each request would write the same line
+const lostSetting = `a session has lost its setting ${tenantSetting}: a pooler between this server and the database gives statements to other sessions; the connection is made again. ` +
+  `The settings postgres.preparedStatements and postgres.rowLevelSecurity tell how sessions are used: ${poolerAdvice}`
 
 /** What the engine needs besides its connections. */
 export interface PoolEngineOptions {
@@ -43,6 +48,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   let fingerprint = ''
   let refreshAsked: NodeJS.Timeout | null = null
   let lastAsked = 0
+  let lastPoolerWarning = -Infinity
   let closing: Promise<void> | null = null
   let running = 0
   const gate = new FairGate(connections.max, connections.acquireTimeoutMs)
@@ -58,8 +64,15 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   /** The error for the caller; a statement that the tables no longer fit starts a refresh. */
   function fail (error: unknown): unknown {
     const translated = translate(error, reading.constraints)
+    if (isLostSetting(error)) warnOfPooler(error)
     if (isFailure(translated, 'schemaChanged')) askForRefresh()
     return translated
+  }
+
+  function warnOfPooler (error: unknown): void {
+    if (Date.now() < lastPoolerWarning + poolerWarningPauseMs) return
+    lastPoolerWarning = Date.now()
+    options.warn(error, lostSetting)
   }
 
   function askForRefresh (): void {
@@ -120,7 +133,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       const attempt = (): void => acquire(tenantId, (fault, client) => {
         if (client === null) return reject(fault)
         client.query(new TextExchange(steps, settings.silenceMs, (error, value) => {
-          release(client)
+          release(client, isLostSetting(error))
           if (error === null) return resolve(value)
           if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
           reject(fail(error))
@@ -148,7 +161,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
         if (attempts < maxRetries && (isRetryable(fault ?? error) || isStalePlan(fault))) continue
         throw fail(error)
       } finally {
-        release(client)
+        release(client, isLostSetting(fault))
       }
     }
   }
@@ -157,13 +170,15 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const own: Pick<Session, 'rows'> = {
     async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
       const client = await acquired()
+      let fault: unknown
       try {
         const { rows } = await runRows(client, [...preludes(undefined), stepOf(statement, values, settings)], settings.silenceMs)
         return rows as Row[]
       } catch (error) {
+        fault = error
         throw fail(error)
       } finally {
-        release(client)
+        release(client, isLostSetting(fault))
       }
     }
   }

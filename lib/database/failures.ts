@@ -4,6 +4,7 @@
  */
 import { catalogue, failure, isFailure, TenantryError, type CatalogueEntry } from '../errors.js'
 import { tenantColumn } from './catalogue.js'
+import { tenantSetting } from './connections.js'
 
 /** Seconds after which a caller may try again; the database is looked for at once, so the shortest that HTTP can say. */
 const retryAfter = { 'retry-after': '1' }
@@ -60,6 +61,12 @@ export function isStalePlan (error: unknown): boolean {
   return state === '26000' || (state === '0A000' && fieldOf(error, 'routine') === 'RevalidateCachedQuery')
 }
 
+/** A policy did not find the setting of the tenant in the session: the session is not the one that the setting was made in. */
+export function isLostSetting (error: unknown): boolean {
+  // The text is translated; the name of the setting in it is not.
+  return error instanceof Error && sqlStateOf(error) === '42704' && error.message.includes(tenantSetting)
+}
+
 /** The catalogue's error for what a driver threw; anything unknown is returned as it is, and answers 500. */
 export function translate (error: unknown, constraints: ConstraintReader): unknown {
   if (error instanceof TenantryError) return error
@@ -113,6 +120,7 @@ function isValueSyntax (state: string, error: unknown): boolean {
 }
 
 function translateState (state: string, error: unknown, constraints: ConstraintReader): unknown {
+  if (isLostSetting(error)) return databaseUnavailable(error)
   if (isStalePlan(error)) return failure('schemaChanged', { headers: retryAfter, cause: error })
   if (isValueSyntax(state, error)) return failure('invalidValue', { cause: withoutValue(error, state) })
   const cause = aboutValues.test(state) ? withoutValue(error, state) : error

@@ -2,10 +2,13 @@
 import type { Engine, EngineLog } from './engine.js'
 import type { Embedded } from '../config/schema/database.js'
 import type { RoleTables } from './role-tables.js'
+import type { Connections } from './connections.js'
 import { connectEmbedded } from './embedded.js'
 import { connectPostgres, type PostgresOptions } from './postgres.js'
 import { wantedTables, type DeclaredTables } from './declared-tables.js'
+import { translate } from './failures.js'
 import { createPoolEngine } from './engine-on-pool.js'
+import { refuseTransactionPooler } from './pooler.js'
 
 export interface EngineOptions {
   /** Default: `postgres` with the section `postgres`, else `embedded`. */
@@ -25,7 +28,7 @@ export interface EngineOptions {
 /**
  * Connects, reads the catalogue and (with `migrate: 'auto'`) applies what the database lacks. Rejects with
  * `databaseUnavailable` where there is no database, and with an error that says so where the database is newer than
- * this version, where its role bypasses the policies that `rowLevelSecurity` counts on, and where another process has
+ * this version, where a pooler would lose the settings of its sessions, where its role bypasses the policies that `rowLevelSecurity` counts on, and where another process has
  * the embedded folder.
  */
 export async function createEngine (options: EngineOptions): Promise<Engine> {
@@ -43,6 +46,7 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
     warn: (err, message) => log?.warn({ err }, message)
   })
   try {
+    if (provider === 'postgres' && connections.settings.prepared) await refusePooler(connections)
     if (connections.settings.rowLevelSecurity) await refuseBypass(engine)
     await (migrate === 'auto' ? apply(engine, log) : report(engine, log))
     await engine.refresh()
@@ -61,6 +65,14 @@ function providerOf ({ provider, postgres, embedded }: EngineOptions): 'postgres
   if (provider !== 'postgres' && provider !== 'embedded') throw new Error(`the database provider is "${String(provider)}": expected "postgres" or "embedded"`)
   if (provider === 'embedded' && postgres !== undefined) throw new Error('the database provider is "embedded", and the section "postgres" is given too: remove the section, or name the provider "postgres"')
   return provider
+}
+
+async function refusePooler ({ pool, migrations: config = {} }: Connections): Promise<void> {
+  try {
+    await refuseTransactionPooler(pool, config)
+  } catch (error) {
+    throw translate(error, { columnsOf: () => undefined })
+  }
 }
 
 async function apply (engine: Engine, log: EngineLog | undefined): Promise<void> {

@@ -2,12 +2,13 @@
 import type { PoolClient } from 'pg'
 import type { SessionSettings } from './connections.js'
 import { PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type CompiledQuery, type DatabaseConnection, type Dialect, type Driver, type QueryResult, type TransactionSettings } from 'kysely'
+import { isLostSetting } from './failures.js'
 import { runRows, stepOf, type Preludes } from './session.js'
 
 export interface DialectOptions {
   /** A connection that nobody else has. */
   readonly acquire: () => Promise<PoolClient>
-  readonly release: (client: PoolClient) => void
+  readonly release: (client: PoolClient, broken: boolean) => void
   readonly settings: SessionSettings
   readonly preludes: Preludes
   readonly translate: (error: unknown) => unknown
@@ -34,7 +35,7 @@ class PoolDriver implements Driver {
   }
 
   async releaseConnection (connection: PoolConnection): Promise<void> {
-    this.options.release(connection.client)
+    this.options.release(connection.client, connection.isLost)
   }
 
   async beginTransaction (connection: PoolConnection, { isolationLevel, accessMode }: TransactionSettings): Promise<void> {
@@ -58,6 +59,8 @@ class PoolConnection implements DatabaseConnection {
   readonly client: PoolClient
   private readonly options: DialectOptions
   private inTransaction = false
+  /** Its session has lost its settings. */
+  isLost = false
 
   constructor (client: PoolClient, options: DialectOptions) {
     this.client = client
@@ -87,6 +90,9 @@ class PoolConnection implements DatabaseConnection {
   }
 
   private run (steps: Parameters<typeof runRows>[1]): ReturnType<typeof runRows> {
-    return runRows(this.client, steps, this.options.settings.silenceMs).catch((error: unknown) => { throw this.options.translate(error) })
+    return runRows(this.client, steps, this.options.settings.silenceMs).catch((error: unknown) => {
+      this.isLost ||= isLostSetting(error)
+      throw this.options.translate(error)
+    })
   }
 }

@@ -2,7 +2,7 @@
 import type { ClientBase } from 'pg'
 import type { Parameter } from './encode.js'
 import type { Session, Statement } from './engine.js'
-import { setTransaction, type SessionSettings } from './connections.js'
+import { noTenant, setTransaction, tenantSetting, type SessionSettings } from './connections.js'
 import { encodeValues } from './encode.js'
 import { RowsExchange, TextExchange, type RowsResult, type Step } from './exchange.js'
 import { isTenantId } from '../tenant-id.js'
@@ -17,14 +17,13 @@ export function createPreludes ({ rowLevelSecurity, transaction }: SessionSettin
   const own: readonly Step[] = names.length === 0 ? [] : [{ text: setTransaction(names), values }]
   if (!rowLevelSecurity) return () => own
 
-  const scopedNames = names.length === 0 ? ['app.tenant_id'] : names
+  const scopedNames = names.length === 0 ? [tenantSetting] : names
   const text = setTransaction(scopedNames)
   const name = names.length === 0 ? 'tenantry_tenant' : undefined
   const scope = (tenantId: string): readonly Step[] => [{
-    text, name, values: scopedNames.map((setting): Parameter => setting === 'app.tenant_id' ? tenantId : transaction[setting] ?? null)
+    text, name, values: scopedNames.map((setting): Parameter => setting === tenantSetting ? tenantId : transaction[setting] ?? null)
   }]
-  // No row has an empty tenant but those of the platform itself.
-  const platform = scope('')
+  const platform = scope(noTenant)
   return (tenantId) => {
     if (tenantId === undefined) return own
     if (tenantId === null) return platform

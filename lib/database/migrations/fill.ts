@@ -4,7 +4,7 @@
  */
 import type { WantedColumn } from '../declared-tables.js'
 import { createHash } from 'node:crypto'
-import { everyTenant } from '../connections.js'
+import { everyTenant, tenantSetting } from '../connections.js'
 import { identifier, literal } from '../sql.js'
 import { change, lockTimeoutMs, scan, type MigrationStep } from './steps.js'
 
@@ -56,7 +56,7 @@ function checkName ({ name }: WantedColumn): string {
  * passed already. Settings end with each commit, so each batch makes them again.
  */
 function fillSql (table: string, column: string): string {
-  const settings = `perform set_config('app.tenant_id', ${literal(everyTenant)}, true), set_config('lock_timeout', '${lockTimeoutMs}ms', true);`
+  const settings = `perform set_config(${literal(tenantSetting)}, ${literal(everyTenant)}, true), set_config('lock_timeout', '${lockTimeoutMs}ms', true);`
   const update = `update only %s set ${column} = default where ${column} is null`
   return `do $fill$
 declare

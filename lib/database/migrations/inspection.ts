@@ -1,7 +1,7 @@
 /** What a database holds at one moment, as far as a migration must know. */
 import type { Catalogue } from '../catalogue.js'
 import type { Session } from '../engine.js'
-import type { Security } from './policies.js'
+import { outdatedSql, type Security } from './policies.js'
 import { readCatalogue } from '../catalogue-reader.js'
 import { literal } from '../sql.js'
 import { fillingMark } from './fill.js'
@@ -31,10 +31,17 @@ export interface Inspection {
   readonly applied: readonly AppliedMigration[]
   readonly catalogue: Catalogue
   readonly states: ReadonlyMap<string, TableState>
-  /** Tables of the server's own schemas, with these. */
+  /** Tables of the server's own schemas, with their schema. */
   readonly systemTables: ReadonlySet<string>
-  /** Those of them that hold what tenants own, quoted where they must be. */
-  readonly tenantOwned: readonly string[]
+  /** Those of them that hold what tenants own. */
+  readonly tenantOwned: readonly OwnedTable[]
+}
+
+/** A system table that holds what tenants own. */
+export interface OwnedTable {
+  /** With its schema, quoted where it must be. */
+  readonly quoted: string
+  readonly security: Security
 }
 
 interface StateRow extends Record<string, unknown>, TableState {
@@ -44,7 +51,7 @@ interface StateRow extends Record<string, unknown>, TableState {
 const statesText = `
 select c.relname as name, c.relrowsecurity as enabled, c.relforcerowsecurity as forced, c.relkind in ('r', 'p') as securable,
   pg_has_role(c.relowner, 'usage') as owned,
-  (select coalesce(json_agg(json_build_object('name', polname, 'permissive', polpermissive)), '[]') from pg_policy where polrelid = c.oid) as policies,
+  (select coalesce(json_agg(json_build_object('name', polname, 'permissive', polpermissive, 'outdated', ${outdatedSql})), '[]') from pg_policy where polrelid = c.oid) as policies,
   (select coalesce(json_agg(names.list), '[]') from pg_index i, lateral (
       select json_agg(coalesce(a.attname, '') order by u.place) as list from unnest(i.indkey) with ordinality u(attnum, place)
       left join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum where u.place <= i.indnkeyatts) names
@@ -60,11 +67,14 @@ interface SystemTableRow extends Record<string, unknown> {
   name: string
   quoted: string
   owned: boolean
+  security: Security
 }
 
 const systemTablesText = `
 select n.nspname || '.' || c.relname as name, n.nspname || '.' || quote_ident(c.relname) as quoted,
-  exists (select from pg_attribute where attrelid = c.oid and attname = 'tenant_id' and not attisdropped) as owned
+  exists (select from pg_attribute where attrelid = c.oid and attname = 'tenant_id' and not attisdropped) as owned,
+  json_build_object('enabled', c.relrowsecurity, 'forced', c.relforcerowsecurity, 'policies',
+    (select coalesce(json_agg(json_build_object('name', polname, 'permissive', polpermissive, 'outdated', ${outdatedSql})), '[]') from pg_policy where polrelid = c.oid)) as security
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname in ('tenantry', 'tenantry_queue') and c.relkind in ('r', 'p')
 order by 1`
@@ -78,7 +88,7 @@ export async function inspect (session: Session, schema: string): Promise<Inspec
     catalogue,
     states: new Map(states.map((state) => [state.name, state])),
     systemTables: new Set(systemTables.map(({ name }) => name)),
-    tenantOwned: systemTables.filter(({ owned }) => owned).map(({ quoted }) => quoted)
+    tenantOwned: systemTables.filter(({ owned }) => owned).map(({ quoted, security }) => ({ quoted, security }))
   }
 }
 

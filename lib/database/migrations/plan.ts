@@ -6,7 +6,7 @@ import type { MigrationPlan, PlannedMigration } from './migration.js'
 import type { SystemMigration } from './system/system-migration.js'
 import { identifier, literal } from '../sql.js'
 import { appliedMigrations, inspect, type AppliedMigration, type Inspection, type TableState } from './inspection.js'
-import { disableStatements, noSecurity, policyStatements } from './policies.js'
+import { disableStatements, noSecurity, policyStatements, renewStatements } from './policies.js'
 import { change, make, stepSql, together, type MigrationStep } from './steps.js'
 import { madeBy, systemSteps } from './system-steps.js'
 import { systemMigrations } from './system/index.js'
@@ -201,8 +201,8 @@ function draftOf (description: string, tables: readonly string[], steps: readonl
   return { description, kind: 'tables', tables, steps: concurrent ? steps : together(steps), required }
 }
 
-/** Tenant-scoped tables that exist, declared or not, and lack a policy. */
-function policyDraft ({ catalogue, states }: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
+/** Tenant-scoped tables that exist, declared or not, and lack a policy; and all tables with policies of an earlier version. */
+function policyDraft ({ catalogue, states, tenantOwned }: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
   const tables: string[] = []
   const steps: MigrationStep[] = []
   for (const { name, type, state } of securable(catalogue, states)) {
@@ -216,6 +216,11 @@ function policyDraft ({ catalogue, states }: Inspection, options: PlanOptions, w
     tables.push(name)
     steps.push(...change(table, lacking))
   }
+  for (const { quoted, security } of tenantOwned) {
+    const outdated = renewStatements(quoted, 'text', security)
+    if (outdated.length > 0) tables.push(quoted)
+    steps.push(...change(quoted, outdated))
+  }
   return tables.length === 0 ? [] : [draftOf(describe('isolate', tables), tables, steps, options.rowLevelSecurity, options)]
 }
 
@@ -223,7 +228,7 @@ function policyDraft ({ catalogue, states }: Inspection, options: PlanOptions, w
 function insecureDraft ({ catalogue, states, tenantOwned }: Inspection, options: PlanOptions): Draft[] {
   const found = [...securable(catalogue, states)].filter(({ state }) => state.enabled && state.owned)
   const names = [
-    ...tenantOwned,
+    ...tenantOwned.map(({ quoted }) => quoted),
     ...found.map(({ name }) => `${identifier(options.schema)}.${identifier(name)}`)
   ]
   if (names.length === 0) return []

@@ -1,42 +1,75 @@
 /**
- * Row-level security of tenant-scoped tables (DESIGN 3, "Tenant isolation of rows").
+ * Row-level security of tenant-scoped tables.
  *
- * The setting `app.tenant_id` says whose rows a session sees and writes: those of that tenant, or with `*` (which no
- * tenant's id can be) those of all. Where it is not set there are none: policies fail closed, for the owner of the table
- * too (FORCE). The server's own sessions have `*`, so that it works the same without `postgres.rowLevelSecurity`; with it
- * each transaction of a request sets its tenant, or the empty text where it has none, over that. Whoever looks at a table
- * by other means, under a role that policies bind, sets it too: `set app.tenant_id = '*'`.
+ * The setting `app.tenant_id` says whose rows a session sees and writes: those of one tenant, those of all (`*`), or the
+ * platform's own, whose tenant is empty (`/platform`); no tenant's id has such characters. A session without the setting
+ * gets an error: PostgreSQL raises it for a setting that was never made. A setting that a transaction made and that ended
+ * with it is empty afterwards, which the policies refuse as loudly. No rows in place of the error would look like data that
+ * vanished. The policies hold for the owner of the table too (FORCE).
  *
- * Permissive policies of one table add up, so a policy that somebody adds later could open it again. The one that keeps
- * tenants apart is therefore restrictive; a permissive one beside it is there only where the table has no other, since
- * without any nothing is visible.
+ * Permissive policies of one table add up, so the policy that keeps tenants apart is restrictive. A permissive one stands
+ * beside it only where the table has no other, since PostgreSQL shows no rows without any.
  */
-import { identifier } from '../sql.js'
+import { everyTenant, noTenant, tenantSetting } from '../connections.js'
+import { identifier, literal } from '../sql.js'
 
 export const isolationPolicy = 'tenantry_isolation'
 export const accessPolicy = 'tenantry_access'
 
-/** What a table has already. */
+export interface Policy {
+  readonly name: string
+  readonly permissive: boolean
+  /** An earlier version made it, with a rule that shows no rows to a session without the setting. */
+  readonly outdated: boolean
+}
+
+/** The security that a table has. */
 export interface Security {
   readonly enabled: boolean
   readonly forced: boolean
-  readonly policies: readonly { readonly name: string, readonly permissive: boolean }[]
+  readonly policies: readonly Policy[]
 }
 
 export const noSecurity: Security = { enabled: false, forced: false, policies: [] }
 
+/** Tables to which requests of every tenant may add rows of the platform: events of rows that have no tenant. */
+const platformWrites: ReadonlySet<string> = new Set(['tenantry.webhook_events'])
+
 /** The statements that a table lacks; none where it is secured. `table` is quoted; `type` is that of `tenant_id`. */
-export function policyStatements (table: string, type: string, { enabled, forced, policies }: Security): string[] {
-  // The subquery is evaluated once a statement, the bare function would be once a row.
-  const column = type === 'text' || type === 'character varying' ? identifier('tenant_id') : `${identifier('tenant_id')}::text`
-  const rule = `((select current_setting('app.tenant_id', true)) in (${column}, '*'))`
-  const policy = (name: string, kind: string) => `create policy ${name} on ${table} as ${kind} using ${rule} with check ${rule}`
+export function policyStatements (table: string, type: string, security: Security): string[] {
+  const { enabled, forced, policies } = security
   return [
-    ...policies.some(({ name }) => name === isolationPolicy) ? [] : [policy(isolationPolicy, 'restrictive')],
-    ...policies.some(({ permissive }) => permissive) ? [] : [policy(accessPolicy, 'permissive')],
+    ...policies.some(({ name }) => name === isolationPolicy) ? [] : [`create policy ${isolationPolicy} on ${table} as restrictive ${isolationRule(table, type)}`],
+    ...policies.some(({ permissive }) => permissive) ? [] : [`create policy ${accessPolicy} on ${table} as permissive ${accessRule}`],
+    ...renewStatements(table, type, security),
     ...enabled ? [] : [`alter table ${table} enable row level security`],
     ...forced ? [] : [`alter table ${table} force row level security`]
   ]
+}
+
+/** The statements that replace the rules of an earlier version. They read no rows. */
+export function renewStatements (table: string, type: string, { policies }: Security): string[] {
+  const outdated = new Set(policies.filter((policy) => policy.outdated).map(({ name }) => name))
+  return [
+    ...outdated.has(isolationPolicy) ? [`alter policy ${isolationPolicy} on ${table} ${isolationRule(table, type)}`] : [],
+    ...outdated.has(accessPolicy) ? [`alter policy ${accessPolicy} on ${table} ${accessRule}`] : []
+  ]
+}
+
+/** SQL for the members of a policy in a list of `pg_policy`: whether an earlier version made it. */
+export const outdatedSql = `polname in (${literal(isolationPolicy)}, ${literal(accessPolicy)}) and pg_get_expr(polqual, polrelid) ~ 'SELECT'`
+
+const accessRule = 'using (true) with check (true)'
+
+/** No subquery: databases that spread tables over machines have none in policies. */
+function isolationRule (table: string, type: string): string {
+  const column = type === 'text' || type === 'character varying' ? identifier('tenant_id') : `${identifier('tenant_id')}::text`
+  const setting = `current_setting(${literal(tenantSetting)})`
+  // PostgreSQL knows no such setting, and says its name.
+  const raise = `current_setting(${literal(`${tenantSetting} (empty)`)})::boolean`
+  // In the order of frequency: the rule is evaluated for each row.
+  const rule = `case ${setting} when ${literal(everyTenant)} then true when ${column} then ${column} <> '' or ${raise} when '' then ${raise} when ${literal(noTenant)} then ${column} = '' else false end`
+  return `using (${rule}) with check (${platformWrites.has(table) ? `(${rule}) or ${column} = ''` : rule})`
 }
 
 /** The statements that take the policies out of force, for development. */

@@ -4,7 +4,7 @@
  */
 import { buildIndex, change, make, scan, type MigrationStep } from './steps.js'
 
-const table = '[\\w.]+|[\\w.]*"[^"]+"'
+const table = '[\\w.]*"[^"]+"|[\\w.]+'
 const createTable = new RegExp(`^create table (?:if not exists )?(${table})`)
 const createIndex = new RegExp(`^create (unique )?index (?:(\\w+) )?on (${table}) ([^]*)$`)
 const validate = new RegExp(`^alter table (${table}) validate constraint `)

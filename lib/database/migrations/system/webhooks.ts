@@ -1,16 +1,9 @@
 /** Outbound webhooks: events as they were written beside what they tell of, and their deliveries. */
 import type { SystemMigration } from './system-migration.js'
-import { accessPolicy, isolationPolicy, noSecurity, policyStatements } from '../policies.js'
+import { noSecurity, policyStatements } from '../policies.js'
 
 const events = 'tenantry.webhook_events'
 const others = ['tenantry.webhook_deliveries', 'tenantry.webhook_secrets']
-
-/** As of every table of tenants, but that a tenant's request may write events of the platform: of a row that has no tenant, such as one of a shared table. */
-const eventPolicies = [[isolationPolicy, 'restrictive'], [accessPolicy, 'permissive']].map(([name, kind]) => {
-  const rule = "(select current_setting('app.tenant_id', true)) in (tenant_id, '*')"
-  return `create policy ${name} on ${events} as ${kind} using (${rule}) with check (tenant_id = '' or ${rule})`
-})
-const secured = [isolationPolicy, accessPolicy].map((name) => ({ name, permissive: name === accessPolicy }))
 
 export const webhooks: SystemMigration = {
   description: 'webhooks',
@@ -67,6 +60,6 @@ export const webhooks: SystemMigration = {
   secret bytea not null,
   created_at timestamptz not null
 )`,
-    ...policies ? [...eventPolicies, ...policyStatements(events, 'text', { ...noSecurity, policies: secured }), ...others.flatMap((table) => policyStatements(table, 'text', noSecurity))] : []
+    ...policies ? [events, ...others].flatMap((table) => policyStatements(table, 'text', noSecurity)) : []
   ]
 }

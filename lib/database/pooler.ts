@@ -1,0 +1,46 @@
+/** Recognises a transaction pooler, which runs the statements of one connection on sessions that change. */
+import type { ClientConfig, Pool, PoolClient } from 'pg'
+import pg from 'pg'
+
+/** What to do about a pooler that loses the settings of a session. */
+export const poolerAdvice = 'set "preparedStatements": false in the section "postgres", which sends the settings with each transaction, or connect to the database itself or through a pooler of sessions'
+
+/**
+ * Throws where the pool leads through a transaction pooler: the settings that a connection makes once, such as the tenant
+ * whose rows it sees, would end with the session behind it. The process id tells: the database itself announces the one
+ * that it works under, a pooler makes one up. A pooler of sessions passes, since an idle connection keeps its session.
+ */
+export async function refuseTransactionPooler (pool: Pool, config: ClientConfig): Promise<void> {
+  const client = await pool.connect()
+  try {
+    const session = await sessionOf(client)
+    const announced: unknown = Reflect.get(client, 'processID')
+    if (announced === session) return
+    if (await isShared(client, session, config)) throw new Error(`postgres.connectionString leads through a transaction pooler, such as PgBouncer with pool_mode=transaction, which loses the settings of a session: ${poolerAdvice}`)
+  } finally {
+    client.release()
+  }
+}
+
+/** Whether another connection, in a transaction, gets the session that the idle client had, or leaves another one to it. */
+async function isShared (client: PoolClient, session: number, config: ClientConfig): Promise<boolean> {
+  const other = new pg.Client(config)
+  other.on('error', () => {})
+  try {
+    await other.connect()
+    await other.query('begin')
+    if (await sessionOf(other) === session) return true
+    return await sessionOf(client) !== session
+  } catch {
+    // A pooler of sessions that has no second session gives the first one to nobody else.
+    return false
+  } finally {
+    await other.end().catch(() => {})
+  }
+}
+
+async function sessionOf (client: PoolClient | pg.Client): Promise<number> {
+  const { rows: [row] } = await client.query<{ session: number }>('select pg_backend_pid() as session')
+  if (row === undefined) throw new Error('the database names no session')
+  return row.session
+}
