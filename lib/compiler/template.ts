@@ -18,6 +18,7 @@ interface Compilation {
   readonly context: TemplateContext
   /** By source and path. */
   readonly references: Map<string, Reference>
+  readonly readers: Reader[]
   templates: number
 }
 
@@ -28,10 +29,10 @@ interface Compilation {
  * What a template resolves to is never read as a template again.
  */
 export function compileValue (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
-  const compilation: Compilation = { context, references: new Map(), templates: 0 }
+  const compilation: Compilation = { context, references: new Map(), readers: [], templates: 0 }
   const part = compilePart(value, pointer, compilation, 0)
   reportExcess(pointer, compilation)
-  return finish(part, [...compilation.references.values()])
+  return finish(part, [...compilation.references.values()], compilation.readers)
 }
 
 /** Compiles one string; the same as compileValue, for where only text can stand. */
@@ -41,7 +42,7 @@ export function compileTemplate (text: string, pointer: string, context: Templat
 
 /** Compiles a text to a reader for each template and for each text between: for a caller that keeps their values apart. */
 export function compilePieces (text: string, pointer: string, context: TemplateContext): readonly Reader[] {
-  const compilation: Compilation = { context, references: new Map(), templates: 0 }
+  const compilation: Compilation = { context, references: new Map(), readers: [], templates: 0 }
   const parts = compileSegments(text, pointer, compilation)
   reportExcess(pointer, compilation)
   return parts.map(readerOf)
@@ -63,8 +64,11 @@ function reportExcess (pointer: string, { templates, context }: Compilation): vo
 
 const nothing: Part = { constant: true, value: undefined }
 
-function finish (part: Part, references: readonly Reference[]): CompiledValue {
-  if (!part.constant) return Object.freeze({ constant: false, references: Object.freeze(references), evaluate: part.read })
+function finish (part: Part, references: readonly Reference[], readers: readonly Reader[]): CompiledValue {
+  if (!part.constant) {
+    const isTemplate = readers[0] === part.read
+    return Object.freeze({ constant: false, references: Object.freeze(references), evaluate: part.read, ...!isTemplate && { within: Object.freeze(readers) } })
+  }
   const { value } = part
   return Object.freeze({ constant: true, references: Object.freeze(references), evaluate: () => value })
 }
@@ -198,7 +202,9 @@ function compileTemplateNode ({ text, alternatives }: TemplateNode, pointer: str
       break
     }
   }
-  return { constant: false, read: chain(readers) }
+  const read = chain(readers)
+  compilation.readers.push(read)
+  return { constant: false, read }
 }
 
 function compileAlternative (node: PathNode | LiteralNode, template: string, pointer: string, compilation: Compilation, last: boolean): Part {

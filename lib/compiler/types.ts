@@ -71,6 +71,8 @@ export interface CompiledValue {
   readonly references: readonly Reference[]
   /** undefined where a template resolved to nothing. */
   readonly evaluate: (scope: Scope) => unknown
+  /** The templates of a value that holds more than one template: each gives undefined where it resolves to nothing. */
+  readonly within?: readonly ((scope: Scope) => unknown)[]
 }
 
 /** A JSON Schema, as plain data. */

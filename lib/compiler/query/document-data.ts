@@ -6,7 +6,7 @@ import { compileValue } from '../template.js'
 import { noScope } from '../no-scope.js'
 import { refuse, requestPath } from './request-path.js'
 import { isRecord } from '../../plain-value.js'
-import { isExcludedInput, maxRows } from './write-input.js'
+import { type InputOptions, isExcludedInput, isLacking, maxRows } from './write-input.js'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -17,7 +17,7 @@ export interface DocumentData {
 }
 
 /** Compiles the `data` of a write; undefined after a fault was added. */
-export function compileDocumentData (data: unknown, pointer: string, context: QueryContext, options: { excluded: ReadonlySet<string>, many: boolean }): DocumentData | undefined {
+export function compileDocumentData (data: unknown, pointer: string, context: QueryContext, options: InputOptions): DocumentData | undefined {
   const before = context.faults.faults.length
   const value = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
   if (context.faults.faults.length > before) return undefined
@@ -25,7 +25,9 @@ export function compileDocumentData (data: unknown, pointer: string, context: Qu
     context.faults.add(pointer, 'expected an object with the fields, or a template')
     return undefined
   }
-  const dropped = droppedFields(data, value, pointer, context, options.excluded)
+  const members = isRecord(data) ? Object.entries(data).map(([name, member]) => ({ name, value: compileValue(member, pointerTo(pointer, name), context) })) : null
+  const nested = members?.filter(({ value }) => value.within !== undefined) ?? []
+  const dropped = droppedFields(members, value, options.excluded)
   const path = requestPath(value, '')
 
   const readOne = (given: unknown, at: string, id: string | null, fullAccess: boolean): Fields => {
@@ -37,10 +39,16 @@ export function compileDocumentData (data: unknown, pointer: string, context: Qu
     return Object.fromEntries(Object.entries(given).filter(isKept))
   }
 
+  const evaluate = (scope: Scope): unknown => {
+    const given = value.evaluate(scope)
+    const lacking = nested.filter((member) => isLacking(member.value, scope, options.lacking))
+    return lacking.length === 0 || !isRecord(given) ? given : Object.fromEntries(Object.entries(given).filter(([name]) => !lacking.some((member) => member.name === name)))
+  }
+
   return {
     references: value.references,
     read: (scope, id) => {
-      const given = value.evaluate(scope)
+      const given = evaluate(scope)
       if (!options.many || !Array.isArray(given)) return { documents: [readOne(given, path, id, scope.fullAccess)], many: false }
       if (given.length > maxRows) throw refuse({ path, message: `must hold at most ${maxRows} records`, keyword: 'maxItems' })
       return { documents: given.map((each, index) => readOne(each, pointerTo(path, index), null, scope.fullAccess)), many: true }
@@ -49,8 +57,7 @@ export function compileDocumentData (data: unknown, pointer: string, context: Qu
 }
 
 /** Excluded fields that the body gives, directly or through the configured members. */
-function droppedFields (data: unknown, value: CompiledValue, pointer: string, context: QueryContext, excluded: ReadonlySet<string>): ReadonlySet<string> {
-  if (!isRecord(data)) return value.references.some(({ source }) => source === 'body') ? excluded : new Set()
-  const names = Object.entries(data).filter(([name, member]) => isExcludedInput(name, compileValue(member, pointerTo(pointer, name), context), excluded))
-  return new Set(names.map(([name]) => name))
+function droppedFields (members: readonly { name: string, value: CompiledValue }[] | null, value: CompiledValue, excluded: ReadonlySet<string>): ReadonlySet<string> {
+  if (members === null) return value.references.some(({ source }) => source === 'body') ? excluded : new Set()
+  return new Set(members.filter((member) => isExcludedInput(member.name, member.value, excluded)).map(({ name }) => name))
 }

@@ -76,7 +76,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
   const id = query.docId === undefined ? undefined : compileId(query.docId, pointerTo(pointer, 'docId'), { ...context, secretsRefusedIn: 'the id of a document' })
   const writes = operation !== 'get' && operation !== 'query' && operation !== 'delete'
   const creates = operation === 'create' || operation === 'add'
-  const data = writes ? compileDocumentData(query.data, pointerTo(pointer, 'data'), context, { excluded: new Set(excluded), many: creates }) : undefined
+  const data = writes ? compileDocumentData(query.data, pointerTo(pointer, 'data'), context, { excluded: new Set(excluded), many: creates, lacking: operation === 'update' ? 'some' : 'every' }) : undefined
   const parts: Parts = {
     origin: context.origin,
     collection: () => collection,

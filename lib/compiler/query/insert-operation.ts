@@ -35,7 +35,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
   const { query, table, pointer, context, excluded, selection, accessSwitches } = subject
   const before = context.faults.faults.length
   // `single` is one record in and out: an array of them is refused.
-  const input = compileInput(query.data, table, pointer, context, { excluded, many: query.single !== true })
+  const input = compileInput(query.data, table, pointer, context, { excluded, many: query.single !== true, lacking: query.operation === 'insert' ? 'every' : 'some' })
   const { columns: fixed, references, places } = fixedColumns(subject)
   const conflict = query.operation === 'upsert' ? conflictColumns(query.onConflict, table, pointer, subject) : undefined
   if (input === undefined || context.faults.faults.length > before) return undefined

@@ -17,7 +17,7 @@ import { writeDelete, writeUpdate } from './update.js'
 /** Compiles an `update`; undefined after faults were added. */
 export function compileUpdate (subject: Subject): CompiledOperation | undefined {
   const { query, table, pointer, context, excluded, selection, accessSwitches, filters } = subject
-  const input = compileInput(query.data, table, pointer, context, { excluded, many: false })
+  const input = compileInput(query.data, table, pointer, context, { excluded, many: false, lacking: 'some' })
   if (!checkFilters(subject) || input === undefined) return undefined
 
   const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)

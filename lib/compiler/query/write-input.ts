@@ -55,6 +55,18 @@ export interface InputOptions {
   readonly excluded: ReadonlySet<string>
   /** Arrays of rows are taken too. */
   readonly many: boolean
+  readonly lacking: Lacking
+}
+
+/**
+ * Which templates inside a nested or longer value must resolve to nothing for the column to be left out: `some` where an
+ * existing value would be lost, `every` where the row is new.
+ */
+export type Lacking = 'some' | 'every'
+
+/** Whether the value is left out although it gives something: an object without members, or a text with gaps. */
+export function isLacking ({ within }: CompiledValue, scope: Scope, lacking: Lacking): boolean {
+  return within !== undefined && within[lacking]((read) => read(scope) === undefined)
 }
 
 /** Compiles the `data` of a write; undefined after faults were added. */
@@ -68,7 +80,7 @@ export function compileInput (data: unknown, table: Table, pointer: string, cont
 }
 
 /** `data` names the columns: each has a value of its own. */
-function configuredInput (data: Readonly<Record<string, unknown>>, table: Table, pointer: string, context: QueryContext, { excluded }: InputOptions): WriteInput {
+function configuredInput (data: Readonly<Record<string, unknown>>, table: Table, pointer: string, context: QueryContext, { excluded, lacking }: InputOptions): WriteInput {
   const { faults } = context
   const members: { name: string, column: Column, encode: Encoder, value: CompiledValue, place: string, path: string, excluded: boolean }[] = []
   for (const [name, configured] of Object.entries(data)) {
@@ -96,7 +108,7 @@ function configuredInput (data: Readonly<Record<string, unknown>>, table: Table,
     const bound = new Array<unknown>(written.length)
     for (let index = 0; index < written.length; index++) {
       const { column, encode, value, path, excluded } = written[index]!
-      const given = excluded && !scope.fullAccess ? undefined : value.evaluate(scope)
+      const given = (excluded && !scope.fullAccess) || isLacking(value, scope, lacking) ? undefined : value.evaluate(scope)
       if (given === undefined) continue
       const encoded = given === null ? null : encode(given)
       if (encoded === unfit) throw refuse({ path, message: misfit(column), keyword: 'type' })
