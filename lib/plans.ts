@@ -31,7 +31,7 @@ export const Plan = Type.Object({
       maxStorageMB: limit('Megabytes (1,048,576 bytes) of files.'),
       maxFileSizeMB: limit('Megabytes of one file.')
     }),
-    api: Type.Object({ requestsPerMinute: limit('Requests a minute; they are counted where the document has `rateLimit.enabled`.') }),
+    api: Type.Object({ requestsPerMinute: limit('Requests a minute; they are counted unless the document has `rateLimit.enabled` false.') }),
     ai: Type.Object({
       llmTokensPerMonth: limit('Tokens of language models a month.'),
       maxCostPerMonth: limit('What these may cost a month, in USD.')

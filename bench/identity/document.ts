@@ -14,6 +14,7 @@ export function identityDocument (rbac: boolean): ConfigInput {
     rbac: { enabled: rbac },
     // Tries of a password are limited by address: each of the benchmark's comes from another one.
     server: { trustProxy: 1 },
+    rateLimit: { enabled: false },
     routes: [
       { path: '/greetings/:name', method: 'get', requiredPermissions: [permission], request: { params: { name: { type: 'string', maxLength: 50 } } }, response: { message: 'Hello {{params.name}}' } },
       { path: '/articles/:id', method: 'get', requiredPermissions: [permission], request: { params: { id: { type: 'string', format: 'uuid' } } }, queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}' }] }

@@ -54,6 +54,7 @@ export function platformDocument (maxLoadedTenants: number): ConfigInput {
     migrate: 'auto',
     jwt: { secret: '{{env.JWT_SECRET}}' },
     tenancy: { maxLoadedTenants },
+    rateLimit: { enabled: false },
     routes: measuredRoutes('/base')
   }
 }

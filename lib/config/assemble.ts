@@ -194,7 +194,8 @@ function connectorsOf (sections: Sections, env: Env, faults: FaultList): Connect
   return compileConnectors({ credentials, customIntegrations }, { origin: 'platform', env, faults })
 }
 
-function rateLimitOf (sections: Sections): RateLimit | undefined {
+function rateLimitOf (sections: Sections): Config['rateLimit'] | undefined {
+  if (!sections.has('rateLimit')) return { enabled: true, plansOnly: true }
   const section = sections.get('rateLimit', RateLimit)
   return section && withDefaultRule(section)
 }

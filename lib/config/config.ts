@@ -45,7 +45,8 @@ export interface Config {
   readonly routes: Route[]
   readonly pagination: Pagination
   readonly cache: CacheStore
-  readonly rateLimit: RateLimit
+  /** `plansOnly`: the document has no such section, and tenants are held to their plans. */
+  readonly rateLimit: RateLimit & { readonly plansOnly?: true }
   readonly server: Server
   readonly tenancy: Tenancy
   readonly plans: Plans

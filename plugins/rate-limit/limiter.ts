@@ -73,7 +73,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
     },
     checkRoute (request, reply, limit) {
       const tenant = tenantOf(request)
-      if (tenant === undefined) return count(request, reply, tenant, limit, null)
+      if (tenant === undefined) return limit.plansOnly ? undefined : count(request, reply, tenant, limit, null)
       const ceiling = ceilingOf(request)
       if (!limit.addressesOnly) return count(request, reply, tenant, limit, ceiling)
       if (ceiling !== null) return count(request, reply, tenant, ceiling, null)
@@ -82,6 +82,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       // Told and never refused, so that what failed stays the answer: a token, of any algorithm, is judged in a fraction of a
       // millisecond and without a look-up. What needs one is refused before it: keys by the count of `x-api-key` in the
       // plugin auth, and tenants that strangers name by the limit of the route, which comes before they are looked up.
+      if (limit.plansOnly) return
       const client = addressKey(request.ip)
       const taken = store.take('address', client, limit, null, now())
       const tell = (counted: Taken) => {

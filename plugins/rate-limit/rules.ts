@@ -28,6 +28,8 @@ export interface RateLimitOptions {
   readonly default?: Partial<RateLimitRule> | undefined
   /** Rules by `"GET /path"` or `"/path"`, the path as it is declared. What one leaves out is taken from `default`. */
   readonly perEndpoint?: Readonly<Record<string, Partial<RateLimitRule>>> | undefined
+  /** Routes without a rule hold tenants to their plans, and addresses to nothing. Default: false. */
+  readonly plansOnly?: boolean | undefined
 }
 
 /** A rule and the count that it draws on, prepared before the first request. */
@@ -41,6 +43,8 @@ export interface Limit {
   readonly isConditional: boolean
   /** It counts for callers without a tenant only. */
   readonly addressesOnly: boolean
+  /** It counts for no caller: only the plan's ceiling beside it does. */
+  readonly plansOnly: boolean
   /** The bucket, in a key of bounded length. */
   readonly key: string
 }
@@ -48,15 +52,16 @@ export interface Limit {
 export interface LimitOptions {
   readonly owner?: string | null
   readonly addressesOnly?: boolean
+  readonly plansOnly?: boolean
 }
 
 const maxKey = 80 // characters of a bucket's name that go into a key as they are
 const keyHead = 40 // characters of a longer one that stay readable
 
-export function createLimit (rule: RateLimitRule, bucket: string, { owner = null, addressesOnly = false }: LimitOptions = {}): Limit {
+export function createLimit (rule: RateLimitRule, bucket: string, { owner = null, addressesOnly = false, plansOnly = false }: LimitOptions = {}): Limit {
   const isConditional = rule.skipSuccessfulRequests === true || rule.skipFailedRequests === true
   const key = bucket.length <= maxKey ? bucket : `${bucket.slice(0, keyHead)}#${createHash('sha256').update(bucket).digest('base64url')}`
-  return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, key })
+  return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, plansOnly, key })
 }
 
 export interface Rules {
@@ -71,14 +76,14 @@ export interface Rules {
 const fallback = { max: 100, windowMs: 60_000 }
 
 /** @param owner the tenant whose document it is; null: the platform's */
-export function createRules ({ enabled = true, default: given, perEndpoint = {} }: RateLimitOptions, owner: string | null = null): Rules {
+export function createRules ({ enabled = true, default: given, perEndpoint = {}, plansOnly = false }: RateLimitOptions, owner: string | null = null): Rules {
   const general = { ...fallback, ...given }
   const byEndpoint = new Map<string, Limit>()
   if (enabled) {
     for (const [key, rule] of Object.entries(perEndpoint)) byEndpoint.set(key, createLimit({ ...general, ...rule }, key, { owner }))
   }
   const unused = new Set(byEndpoint.keys())
-  const byDefault = enabled ? createLimit(general, '', { owner, addressesOnly: given?.max === undefined }) : null
+  const byDefault = enabled ? createLimit(general, '', { owner, addressesOnly: given?.max === undefined, plansOnly }) : null
 
   return {
     enabled,

@@ -52,7 +52,7 @@ const Info = Type.Object({
   plan: Plan,
   createdAt: CreatedAt,
   limits: Type.Object({
-    apiCalls: Type.Number({ description: 'Requests a minute; they are counted where the document has `rateLimit.enabled`.' }),
+    apiCalls: Type.Number({ description: 'Requests a minute; they are counted unless the document has `rateLimit.enabled` false.' }),
     llmTokens: Type.Number({ description: 'Tokens a month.' }),
     storage: Type.Number({ description: 'Bytes.' })
   }, { description: 'What the plan includes; -1 is unlimited.' })

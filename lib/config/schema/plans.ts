@@ -36,7 +36,7 @@ export const PlanChanges = Section({
       maxFileSizeMB: limit('One file.', { unit: 'MB' })
     }, { description: 'Files. 1 MB is 1,048,576 bytes.' })),
     api: Type.Optional(Section({
-      requestsPerMinute: limit('Requests a minute; they are counted where `rateLimit.enabled` is true.', { minimum: 1 })
+      requestsPerMinute: limit('Requests a minute; they are counted unless `rateLimit.enabled` is false.', { minimum: 1 })
     }, { description: 'The API.' })),
     ai: Type.Optional(Section({
       llmTokensPerMonth: limit('Tokens of language models a month.', { maximum: 1_000_000_000_000 }),

@@ -1,4 +1,4 @@
-/** How often callers may call (SPEC "rateLimit", DESIGN 7). */
+/** How often callers may call. */
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 import { RedisServer } from './redis.js'
@@ -50,7 +50,7 @@ export const RateLimit = Section({
     description: 'Rules by `GET /path` or `/path`, the path as it is declared. A route\'s own rule goes before them.'
   })),
   redis: Type.Optional(RedisServer('Where instances share their counts; it needs the package ioredis. Default: the Redis of `cache`, where `cache.provider` is `redis`; else each instance counts by itself.'))
-}, { default: { enabled: false }, description: 'How often callers may call. Without it only routes with their own `rateLimit` are limited.' })
+}, { description: 'How often callers may call. Without it tenants are held to the requests a minute of their plans, and routes to their own `rateLimit`; `{ "enabled": false }` turns the plans off too.' })
 export type RateLimit = WithDefaultRule<Static<typeof RateLimit>>
 
 /** After the check the rule for all routes is whole, where there is one. */

@@ -14,7 +14,7 @@ t.test('the smallest document has every default', async (t) => {
     routes: [],
     pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 },
     cache: { enabled: true, provider: 'memory', ttl: 60, maxSize: 10_000, maxMemoryMB: 64 },
-    rateLimit: { enabled: false },
+    rateLimit: { enabled: true, plansOnly: true },
     server: { bodyLimit: 1_048_576, maxUnsentBytes: 67_108_864, stopDelayMs: 0, trustProxy: false, writeTimeoutMs: 30_000 },
     tenancy: { provisioning: 'auto', trustHeader: false, sharedTables: [], env: [], overridableEnv: [], maxLoadedTenants: 1000 },
     plans: {},

@@ -1,0 +1,37 @@
+/** The requests a minute of plans, in documents that do and do not turn rate limits off. */
+import { test, type Test } from 'tap'
+import { createServer } from '../../lib/server.js'
+import { testDocument, testEnv } from '../helpers/server.js'
+import { signToken } from '../helpers/tokens.js'
+import { postgresSection } from '../helpers/postgres.js'
+import { caller } from './caller.js'
+
+/** The statuses of five requests of a tenant whose plan has three a minute, and of five anonymous ones. */
+async function statuses (t: Test, document: Parameters<typeof testDocument>[0]): Promise<{ tenant: number[], anonymous: number[], limit: unknown }> {
+  const { rateLimit: _, ...whole } = testDocument({
+    plans: { free: { limits: { api: { requestsPerMinute: 3 } } } },
+    routes: [{ method: 'get', path: '/a', response: { ok: true } }]
+  }, await postgresSection(t))
+  const app = createServer({ ...whole, ...document }, { env: testEnv, logger: false })
+  t.teardown(() => app.close())
+  const ask = caller(t, app)
+  const token = signToken({ tenant_id: 'acme' })
+  const tenant: number[] = []
+  const anonymous: number[] = []
+  let limit: unknown
+  for (let index = 0; index < 5; index++) {
+    const answer = await ask('GET /a', { token })
+    limit ??= answer.headers['x-ratelimit-limit']
+    tenant.push(answer.status)
+  }
+  for (let index = 0; index < 5; index++) anonymous.push((await ask('GET /a')).status)
+  return { tenant, anonymous, limit }
+}
+
+test('a plan holds its tenants to its requests a minute without a section rateLimit, and nobody else', async (t) => {
+  t.strictSame(await statuses(t, {}), { tenant: [200, 200, 200, 429, 429], anonymous: [200, 200, 200, 200, 200], limit: '3' })
+})
+
+test('rateLimit that is off turns the plans off too', async (t) => {
+  t.strictSame(await statuses(t, { rateLimit: { enabled: false } }), { tenant: [200, 200, 200, 200, 200], anonymous: [200, 200, 200, 200, 200], limit: undefined })
+})
