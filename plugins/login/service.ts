@@ -43,7 +43,7 @@ export interface Login {
 
 export interface LoginParts {
   readonly users: Users
-  readonly sessions: Pick<Sessions, 'open' | 'openPartial' | 'isClosed'>
+  readonly sessions: Pick<Sessions, 'open' | 'openPartial' | 'usePartial' | 'isClosed'>
   /** null: there are no second factors. */
   readonly mfa: Pick<Mfa, 'isEnabled' | 'check'> | null
   readonly tries: Tries
@@ -106,6 +106,11 @@ export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginP
       if (!isRight) {
         await told('failure', 'code')
         throw credentialsInvalid('Invalid code')
+      }
+      // After the code was found right: a wrong code leaves the token for another try.
+      if (!await sessions.usePartial(claims)) {
+        await told('failure', 'used')
+        throw tokenInvalid()
       }
       await told('success')
       return await opened(user, ['pwd', 'otp'], claims)

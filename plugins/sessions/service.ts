@@ -8,6 +8,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Auth } from '../auth/index.js'
 import type { Owners } from './owner.js'
 import type { RevocationStore } from './store.js'
+import { hash } from 'node:crypto'
 import { noActor, writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 import { partialLifetime } from '../auth/partial.js'
@@ -40,6 +41,8 @@ export interface Sessions {
   open (claims: SessionClaims, partial?: Claims): Promise<{ token: string, expiresIn: number }>
   /** A partial token that every later logout of everywhere ends, and no earlier one; `expiresIn` is in seconds. */
   openPartial (claims: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<{ partialToken: string, expiresIn: number }>
+  /** Uses up a partial token; false where another request did so before, on any server. `tenantUnknown`. */
+  usePartial (claims: Claims): Promise<boolean>
   /** Ends the token whose verified claims these are, on every server within a second. `tenantUnknown`. */
   close (claims: Claims, token: string, actor: Actor): Promise<void>
   /**
@@ -50,8 +53,7 @@ export interface Sessions {
    */
   closeAll (tenant: string, userId: string, actor: Actor, caller?: Claims): Promise<void>
   /**
-   * Whether `closeAll` ended the token with these claims, as the database knows it now. For tokens that `app.auth` does not
-   * ask about: partial ones.
+   * Whether a partial token was used up, or ended by `closeAll`, as the database knows it now.
    */
   isClosed (claims: Claims): Promise<boolean>
 }
@@ -119,6 +121,11 @@ export function createSessions ({ store, owners, events, auth, dbFor, log, now }
       return { partialToken, expiresIn: partialLifetime }
     },
 
+    async usePartial (claims) {
+      const { tenant_id: tenant = '' } = claims
+      return await store.usePartial(dbFor(tenant), tenant, owners.of(claims), { ...partialOf(claims), until: endOf(claims, new Date(now())) })
+    },
+
     async close (claims, token, actor) {
       const tenant = claims.tenant_id ?? ''
       const owner = owners.of(claims)
@@ -145,9 +152,16 @@ export function createSessions ({ store, owners, events, auth, dbFor, log, now }
 
     async isClosed (claims) {
       const sequence = await sequenceOf(claims)
-      return sequence !== 0 && !isAfter(claims, sequence, now())
+      if (sequence !== 0 && !isAfter(claims, sequence, now())) return true
+      return typeof claims.jti === 'string' && await store.isUsed(dbFor(claims.tenant_id ?? ''), owners.of(claims), partialOf(claims))
     }
   }
+}
+
+/** The row of a used partial token. Ids of other tokens are hashes of their texts. */
+function partialOf ({ sub, jti }: Claims): { readonly subject: Buffer, readonly token: Buffer } {
+  if (typeof jti !== 'string') throw new Error('the claims are not those of a partial token')
+  return { subject: subjectOf(sub, 'buffer'), token: hash('sha256', `partial ${jti}`, 'buffer') }
 }
 
 /** When the token can be alive no longer. It may say any number. */

@@ -70,6 +70,20 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       return numInsertedOrUpdatedRows > 0n
     },
 
+    /** Uses up a partial token; false where it was used, or its tenant is not there. */
+    async usePartial (writer: Kysely<SystemTables>, tenant: string, owner: string, { subject, token, until }: Omit<EndedToken, 'issued'>): Promise<boolean> {
+      const { rows } = await sql`with live as materialized (select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share)
+        insert into tenantry.revocations (tenant_id, subject, token, expires_at)
+        select ${owner}, ${subject}, ${token}, ${until}::timestamptz where ${tenant} = '' or exists (select from live)
+        on conflict do nothing returning 1`.execute(writer)
+      return rows.length > 0
+    },
+
+    async isUsed (reader: Kysely<SystemTables>, owner: string, { subject, token }: Pick<EndedToken, 'subject' | 'token'>): Promise<boolean> {
+      return await reader.selectFrom('tenantry.revocations').select('tenant_id')
+        .where('tenant_id', '=', owner).where('subject', '=', subject).where('token', '=', token).executeTakeFirst() !== undefined
+    },
+
     /** One row in the place of those of the user, or of the whole list. Its time is later than that of any end before it, whatever the clocks say. */
     async end (writer: Writer, owner: string, { subject, at, until }: End): Promise<void> {
       await sql`with gone as (

@@ -125,6 +125,18 @@ test('whoever registers becomes a user, where the document opens it and the tena
   t.match(await audited(app), [/^acme auth.register success new@example.com 127.0.0.1$/, /auth.login/, /^acme auth.register success eve/])
 })
 
+test('a partial token gives one session, however many requests send it at a time to several servers', async (t) => {
+  const engine = await postgres(t)
+  const here = await open(t, engine, { tenants: ['acme'], mfa: true })
+  const there = await open(t, engine, { clock: here.clock, mfa: true })
+  await addUser(here.app, 'acme', email)
+  const { body: { token } } = await here.logIn('acme', email, password)
+  const { backupCodes } = await enrol(t, caller(t, here.app, { token: String(token) }), here.clock)
+  const { body: { partialToken } } = await here.logIn('acme', email, password)
+  const answers = await Promise.all(backupCodes.slice(0, 4).map((code, index) => [here, there][index % 2]?.ask('POST /auth/mfa/verify', { token: String(partialToken), body: { code } })))
+  t.same(answers.map((answer) => answer?.status).sort(), [200, 401, 401, 401])
+})
+
 test('whoever has a second factor is asked for it', async (t) => {
   const { app, ask, clock, logIn } = await open(t, await postgres(t), { tenants: ['acme', 'globex'], mfa: true })
   const id = await addUser(app, 'acme', email)
@@ -149,15 +161,18 @@ test('whoever has a second factor is asked for it', async (t) => {
   const whole = await verify(partialToken, phone.code())
   t.match(whole, { status: 200, headers: { 'cache-control': 'no-store' }, body: { tokenType: 'Bearer', user: { id, email, role: 'user', tenantId: 'acme' } } })
   t.match(claimsOf(whole.body['token']), { sub: id, tenant_id: 'acme', amr: ['pwd', 'otp'] })
-  refused(t, await verify(partialToken, phone.code()), 401, 'CREDENTIALS_INVALID', 'a code that was used')
-  t.match((await verify(partialToken, backupCodes[0])), { status: 200 }, 'a backup code')
+  refused(t, await verify(partialToken, backupCodes[0]), 401, 'TOKEN_INVALID', 'a partial token that was used')
+  const { body: { partialToken: second } } = await logIn('acme', email, password)
+  refused(t, await verify(second, phone.code()), 401, 'CREDENTIALS_INVALID', 'a code that was used')
+  t.match((await verify(second, backupCodes[0])), { status: 200 }, 'a backup code, which the refusal did not use up')
+  const { body: { partialToken: unused } } = await logIn('acme', email, password)
 
   for (const send of [asBearer, inBody]) {
     refused(t, await send(whole.body['token'], backupCodes[1]), 401, 'TOKEN_INVALID', 'a whole token is no partial one')
     refused(t, await send('x'.repeat(9000), backupCodes[1]), 401, 'TOKEN_INVALID')
-    refused(t, await send(`${String(partialToken).slice(0, -3)}abc`, undefined), 401, 'TOKEN_INVALID', 'before the body is judged')
+    refused(t, await send(`${String(unused).slice(0, -3)}abc`, undefined), 401, 'TOKEN_INVALID', 'before the body is judged')
   }
-  const [token1, token2] = [String(partialToken), app.auth.signPartial({ sub: id, tenant_id: 'acme' })]
+  const [token1, token2] = [String(unused), app.auth.signPartial({ sub: id, tenant_id: 'acme' })]
   refused(t, await inBody(token1, backupCodes[1], { token: token2 }), 400, 'CREDENTIALS_AMBIGUOUS')
   refused(t, await inBody(token1, phone.wrong(), { token: token1 }), 401, 'CREDENTIALS_INVALID', 'the same one twice')
   for (const body of [{ code: backupCodes[1] }, {}, { partialToken: null, code: backupCodes[1] }, { partialToken: [token1] }, [], 'x']) {
@@ -175,7 +190,7 @@ test('whoever has a second factor is asked for it', async (t) => {
   await app.tenants.update('acme', { status: 'active' })
 
   await app.sessions.closeAll('acme', id, { userId: id, address: null })
-  for (const send of [asBearer, inBody]) refused(t, await send(partialToken, backupCodes[1]), 401, 'TOKEN_INVALID', 'after a logout of everywhere')
+  for (const send of [asBearer, inBody]) refused(t, await send(unused, backupCodes[1]), 401, 'TOKEN_INVALID', 'after a logout of everywhere')
   const { body: { partialToken: next } } = await logIn('acme', email, password)
   t.equal((await inBody(next, backupCodes[1], { tenant: 'acme' })).status, 200, 'a partial token of the same second, after the logout')
   const { isClosed } = app.sessions
@@ -184,7 +199,8 @@ test('whoever has a second factor is asked for it', async (t) => {
     await app.sessions.closeAll('acme', id, { userId: id, address: null })
     return closed
   }
-  const { body: { token: late } } = await asBearer(next, backupCodes[2])
+  const { body: { partialToken: another } } = await logIn('acme', email, password)
+  const { body: { token: late } } = await asBearer(another, backupCodes[2])
   app.sessions.isClosed = isClosed
   refused(t, await ask('GET /mfa/status', { token: String(late) }), 401, 'TOKEN_INVALID', 'a session of before the logout that was made meanwhile')
 
