@@ -1,4 +1,5 @@
-/** The shapes of answers (DESIGN 3, "What a configured route answers") as they are seen in JavaScript. */
+/** The shapes of answers as JavaScript sees them. */
+import type { Answer } from './types.js'
 import { isRecord } from '../plain-value.js'
 
 /**
@@ -7,16 +8,25 @@ import { isRecord } from '../plain-value.js'
  */
 export const maxAnswerBytes = 16_777_216
 
-type Members = Readonly<Record<string, unknown>>
+/**
+ * Where the records of an answer are, as the compiled route knows it. The shape of a value does not tell: a record may have
+ * one column named `data`.
+ * - `wrapped`: in the member `data`, beside which `pagination` may stand
+ * - `value`: the answer of a service: each item where it is a list, and otherwise the answer itself
+ * - `record`: the answer itself
+ */
+export type AnswerForm = 'wrapped' | 'value' | 'record'
 
-/** An answer that wraps its records: `{data: [...]}` or `{data: [...], pagination: {...}}`. */
-export interface Envelope extends Members {
-  readonly data: readonly unknown[]
+/** The form of what one query answers. */
+export function formOf (answer: Answer): AnswerForm {
+  return answer === 'page' || answer === 'records' ? 'wrapped' : 'record'
 }
 
-/** Whether an answer is a page or a list of records, and no single record with a column named `data`. */
-export function isEnvelope (answer: unknown): answer is Envelope {
-  if (!isRecord(answer) || !Array.isArray(answer['data'])) return false
-  const names = Object.keys(answer)
-  return names.length === 1 || (names.length === 2 && Object.hasOwn(answer, 'pagination'))
+/** The records of an answer; null where the answer itself is the record. */
+export function recordsOf (answer: unknown, form: AnswerForm): readonly unknown[] | null {
+  switch (form) {
+    case 'wrapped': return isRecord(answer) && Array.isArray(answer['data']) ? answer['data'] : []
+    case 'value': return Array.isArray(answer) ? answer : null
+    case 'record': return null
+  }
 }

@@ -60,7 +60,7 @@ export function checkRouteTexts (route: Route, pointer: string, { faults: told, 
   checkRouteRules(route, pointer, faults)
   checkRouteWorkflow(route, pointer, { ...without, faults, env, stepKinds, connectors }, values, workflows)
   const answers = answerValues(values, route, null)
-  if (route.transform !== undefined) compileTransform(route.transform, `${pointer}/transform`, answers)
+  if (route.transform !== undefined) compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.size > 1, names: null })
   if (route.response !== undefined) compileResponse(route.response, `${pointer}/response`, answers)
   compileResourceLimit(route, pointer, values)
   compileWebhook(route, pointer, values)

@@ -16,6 +16,8 @@ export interface ExpressionTemplate {
 
 export interface CelText {
   readonly text: string
+  /** As the document holds it. */
+  readonly source: string
   readonly templates: readonly ExpressionTemplate[]
   /** The position in the document's text of a position in the CEL text. */
   readonly origin: (position: number) => number
@@ -80,7 +82,7 @@ export function toCel (source: string): CelText {
       position++
     }
   }
-  return { text: output.text, templates, origin: (at) => output.origin(at) }
+  return { text: output.text, source, templates, origin: (at) => output.origin(at) }
 }
 
 /** Text that grows, and remembers where each of its parts came from. */

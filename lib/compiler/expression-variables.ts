@@ -24,6 +24,13 @@ export interface Variables {
   readonly paths: Paths
   readonly references: readonly Reference[]
   readonly locals: ReadonlySet<string>
+  readonly members: readonly LocalMember[]
+}
+
+/** A field that is read of a local: `item.price`. */
+export interface LocalMember {
+  readonly local: string
+  readonly name: string
 }
 
 /** Calls that loop over a list, or that name a value so that it can be doubled again and again. */
@@ -37,7 +44,7 @@ type Path = readonly (string | number)[]
 export function collectVariables (ast: ASTNode, cel: CelText, pointer: string, context: TemplateContext, locals: readonly string[]): Variables {
   const collector = new Collector(cel, pointer, context, locals)
   collector.walk(ast, new Set())
-  return { paths: collector, references: Object.freeze(collector.references), locals: collector.usedLocals }
+  return { paths: collector, references: Object.freeze(collector.references), locals: collector.usedLocals, members: Object.freeze(collector.members) }
 }
 
 class Collector {
@@ -45,6 +52,7 @@ class Collector {
   readonly texts = new Set<ASTNode>()
   readonly references: Reference[] = []
   readonly usedLocals = new Set<string>()
+  readonly members: LocalMember[] = []
   readonly #cel: CelText
   readonly #pointer: string
   readonly #context: TemplateContext
@@ -84,6 +92,7 @@ class Collector {
 
   #access (node: ASTNode & { op: '.' | '[]' }, bound: ReadonlySet<string>): void {
     const chain = chainOf(node)
+    if (node.op === '.' && node.args[1] === 'length' && !(chain !== null && chain.path.length === 1)) this.#length(node, node.args[0])
     if (chain !== null && !bound.has(chain.root)) {
       if (!this.#take(node, chain.root, chain.path) && !typeNames.has(chain.root)) this.#unknown(node, chain.root)
       return
@@ -141,6 +150,7 @@ class Collector {
     if (this.#locals.has(root)) {
       this.usedLocals.add(root)
       const [first, second] = path
+      if (typeof first === 'string') this.members.push({ local: root, name: first })
       if (first === undefined) this.#add(node, (_scope, locals) => locals[root], finish)
       else if (second === undefined) this.#add(node, (_scope, locals) => member(locals[root], first), finish)
       else this.#add(node, (_scope, locals) => follow(locals[root], path), finish)
@@ -162,6 +172,12 @@ class Collector {
     this.#add(node, compileReader(reference), finish)
   }
 
+  /** Lists and texts have no members. A record, or the body, may well have a field of that name. */
+  #length (node: ASTNode, of: ASTNode): void {
+    const text = this.#cel.source.slice(this.#cel.origin(of.range.start), this.#cel.origin(of.range.end))
+    this.#fault(node, `a list and a text have no \`length\`; a field of that name is written \`${text}["length"]\``, `size(${text})`)
+  }
+
   #templateReader (template: ExpressionTemplate, path: Path): ExpressionReader {
     const local = template.node.alternatives.find((alternative) => alternative.kind === 'path' && this.#locals.has(alternative.source))
     if (local?.kind === 'path') {
@@ -170,6 +186,9 @@ class Collector {
     }
     const value = compileTemplate(template.text, this.#pointer, this.#context)
     this.references.push(...value.references)
+    if (template.node.alternatives.some((alternative) => alternative.kind === 'path' && alternative.path.length > 1 && alternative.text.endsWith('.length'))) {
+      this.#context.faults.add(this.#pointer, `\`${template.text}\`: a list and a text have no \`length\`; write \`size(...)\` without braces`)
+    }
     const { evaluate } = value
     return path.length === 0 ? evaluate : (scope) => follow(evaluate(scope), path)
   }

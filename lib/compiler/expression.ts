@@ -17,7 +17,7 @@ import { compileCel, CompileFault, type CompiledCel } from './cel/compile.js'
 import { isTruthy } from './cel/values.js'
 import { failure } from '../errors.js'
 import { toJson } from './expression-result.js'
-import { collectVariables } from './expression-variables.js'
+import { collectVariables, type LocalMember } from './expression-variables.js'
 import { toCel, type CelText } from './expression-text.js'
 import { TemplateSyntaxError } from './template-parser.js'
 
@@ -51,6 +51,8 @@ export interface CompiledExpression {
   readonly references: readonly Reference[]
   /** The locals that it reads. */
   readonly locals: ReadonlySet<string>
+  /** The fields that it reads of them. */
+  readonly members: readonly LocalMember[]
   /**
    * The value as JSON, which shares no list or object with the scope: numbers for integers (a bigint where a number is not
    * exact), ISO 8601 text for timestamps, null for NaN and infinities. Throws where the operands do not fit
@@ -75,7 +77,7 @@ export function compileExpression (text: string, pointer: string, context: Templ
   const before = faults.faults.length
   const parsed = parse(text, pointer, context)
   if (parsed === null) return null
-  const { paths, references, locals: used } = collectVariables(parsed.ast, parsed.cel, pointer, context, locals)
+  const { paths, references, locals: used, members } = collectVariables(parsed.ast, parsed.cel, pointer, context, locals)
   if (faults.faults.length > before) return null
   try {
     const compiled = compileCel(parsed.ast, paths)
@@ -84,6 +86,7 @@ export function compileExpression (text: string, pointer: string, context: Templ
     return Object.freeze({
       references,
       locals: used,
+      members,
       evaluate: (scope: Scope, values: Locals, budget?: Budget) => {
         // A path of most expressions that are one leads to a value that needs no conversion.
         const value = path === null || budget !== undefined ? undefined : path(scope, values)

@@ -3,7 +3,7 @@ import type { CompiledResponse, JsonSchema } from './types.js'
 import type { TemplateContext } from './reference.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'
 import { isRecord } from '../plain-value.js'
-import { isEnvelope } from './answer.js'
+import { recordsOf, type AnswerForm } from './answer.js'
 import { compileMapping } from './mapping.js'
 import { compileWriter, isResponseSchema, writeItems, type Writer } from './response-schema.js'
 import { compileValue } from './template.js'
@@ -46,12 +46,12 @@ function nearSchema (response: unknown): string | undefined {
   return nearest(response['type'], ['object', 'array'])
 }
 
-function serializer (schema: JsonSchema, write: Writer): Writer {
+function serializer (schema: JsonSchema, write: Writer): (result: unknown, form: AnswerForm) => string {
   const describesEnvelope = isRecord(schema['properties']) && Object.hasOwn(schema['properties'], 'data')
   if (describesEnvelope) return write
-  return (result) => {
-    if (!isEnvelope(result)) return write(result)
-    const data = `{"data":${writeItems(result.data, write)}`
+  return (result, form) => {
+    if (form !== 'wrapped' || !isRecord(result)) return write(result)
+    const data = `{"data":${writeItems(recordsOf(result, form) ?? [], write)}`
     return result['pagination'] === undefined ? `${data}}` : `${data},"pagination":${JSON.stringify(result['pagination'])}}`
   }
 }

@@ -12,6 +12,7 @@ import type { CompiledResourceLimit } from './resource-limit.js'
 import type { CompiledTransform } from './transform.js'
 import type { CopyCheck } from './copies.js'
 import { nearest, pointerTo } from '../config/faults.js'
+import { isRecord } from '../plain-value.js'
 import { faultsOfRoute } from '../config/webhook-routes.js'
 import { withheldBy } from './query/withheld.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
@@ -116,7 +117,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     bulk: takesArrays(route)
   })
   const answers = answerValues(values, route, started)
-  const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, answers)
+  const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.length > 1, names: namesOf(queries) })
   const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, answers)
   const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, queryKeys, context.connectors, { ...values, overridableEnv: context.overridableEnv ?? none })
   const references = [
@@ -165,6 +166,14 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
 /** Whether the query string pages the route's list: of several queries no caller could say which one. */
 function hasOneQuery ({ queries = [], firebaseQueries = [] }: Route): boolean {
   return queries.length + firebaseQueries.length === 1
+}
+
+/** The fields of the records that a route answers; null where they may have any. */
+function namesOf (queries: readonly CompiledQuery[]): ReadonlySet<string> | null {
+  const [query] = queries
+  if (query === undefined || queries.length > 1 || query.fields === null || query.answer === 'deletion') return null
+  const { properties } = query.record
+  return new Set([...query.fields, ...Object.keys(isRecord(properties) ? properties : {})])
 }
 
 /** Table queries first, then document queries; each sees the results of those before it. */

@@ -3,10 +3,10 @@ import type { Transform } from '../config/schema/route.js'
 import type { CompiledExpression } from './expression.js'
 import type { TemplateContext } from './reference.js'
 import type { Reference, Scope } from './types.js'
-import { pointerTo } from '../config/faults.js'
+import { nearest, pointerTo } from '../config/faults.js'
 import { isFailure } from '../errors.js'
 import { isRecord } from '../plain-value.js'
-import { isEnvelope } from './answer.js'
+import { recordsOf, type AnswerForm } from './answer.js'
 import { Budget } from './cel/budget.js'
 import { compileExpression } from './expression.js'
 
@@ -16,7 +16,15 @@ export interface CompiledTransform {
   /** The names of the computed fields: those of each record of a list, and those of the answer itself. */
   readonly names: { readonly record: readonly string[], readonly answer: readonly string[] }
   /** Adds the fields to an answer that is the caller's own to change, and returns it. */
-  readonly apply: (answer: unknown, scope: Scope) => unknown
+  readonly apply: (answer: unknown, scope: Scope, form: AnswerForm) => unknown
+}
+
+/** What is known of the answer that a transform changes. */
+export interface TransformedAnswer {
+  /** Several queries answer, each with a member. */
+  readonly several: boolean
+  /** The fields of a record; null where records may have any. */
+  readonly names: ReadonlySet<string> | null
 }
 
 interface ComputedField {
@@ -31,11 +39,12 @@ const evaluationsPerResponse = 4
 
 /**
  * Compiles a transform. `item` is each record of a list, or the record itself; `result` is the whole answer. A field that
- * reads only `result` becomes a member of the answer, any other one of each record. Fields are computed in order and see
+ * reads only `result` becomes a member of the answer, any other one of each record. A list that is the whole answer has no
+ * members: each field is one of its records then. The answer of several queries is no record: its fields read `result`. Fields are computed in order and see
  * those before them. An expression that cannot be computed gives null. `apply` throws `expressionLimit` where one expression,
  * or all of them together, exceed their budget. Null after faults, or without fields.
  */
-export function compileTransform (transform: Transform, pointer: string, context: TemplateContext): CompiledTransform | null {
+export function compileTransform (transform: Transform, pointer: string, context: TemplateContext, { several, names }: TransformedAnswer = { several: false, names: null }): CompiledTransform | null {
   const within: TemplateContext = { ...context, secretsRefusedIn: 'a transform' }
   const fields: ComputedField[] = []
   const take = (expressions: Readonly<Record<string, string>> | undefined, at: string) => {
@@ -43,7 +52,19 @@ export function compileTransform (transform: Transform, pointer: string, context
       const field = pointerTo(at, name)
       if (name === '__proto__') context.faults.add(field, 'no field can be named "__proto__"')
       const expression = compileExpression(text, field, within, ['item', 'result'])
+      if (expression !== null) checkItem(expression, field)
       if (expression !== null) fields.push({ name, expression, once: expression.locals.has('result') && !expression.locals.has('item') })
+    }
+  }
+  const computed = [transform, ...transform.operations ?? []].flatMap((operation) => Object.keys(operation.fields ?? {}))
+  const checkItem = ({ locals, members }: CompiledExpression, at: string) => {
+    if (several && locals.has('item')) {
+      context.faults.add(at, 'the route answers several queries, so that there is no `item`: read `result`, which has the result of each query under its name')
+    }
+    if (names === null) return
+    const known = [...names, ...computed]
+    for (const { local, name } of members) {
+      if (local === 'item' && !known.includes(name)) context.faults.add(at, `\`item.${name}\`: no record of this route has a field "${name}"`, nearest(name, known))
     }
   }
   const before = context.faults.faults.length
@@ -56,14 +77,16 @@ export function compileTransform (transform: Transform, pointer: string, context
   return Object.freeze({
     references: Object.freeze(fields.flatMap(({ expression }) => expression.references)),
     names: Object.freeze({ record: perRecord.map(({ name }) => name), answer: perAnswer.map(({ name }) => name) }),
-    apply: (answer: unknown, scope: Scope) => {
+    apply: (answer: unknown, scope: Scope, form: AnswerForm) => {
       const budget = new Budget(evaluationsPerResponse)
-      if (!isEnvelope(answer)) {
+      const records = recordsOf(answer, form)
+      if (records === null) {
         compute(fields, answer, answer, scope, budget)
         return answer
       }
-      for (const item of answer.data) compute(perRecord, item, answer, scope, budget)
-      compute(perAnswer, answer, answer, scope, budget)
+      const isList = Array.isArray(answer)
+      for (const item of records) compute(isList ? fields : perRecord, item, answer, scope, budget)
+      if (!isList) compute(perAnswer, answer, answer, scope, budget)
       return answer
     }
   })

@@ -4,6 +4,7 @@
  */
 import type { Statement } from '../database/engine.js'
 import type { TraceContext } from '../trace-context.js'
+import type { AnswerForm } from './answer.js'
 
 /** The verified claims of the caller. */
 export interface Claims {
@@ -157,4 +158,4 @@ export type CompiledResponse =
   /** `response` was a mapping: its value, evaluated with the results in the scope, is the body; `serialize` writes it as JSON. */
   | { readonly kind: 'mapping', readonly value: CompiledValue, readonly serialize: (scope: Scope) => string }
   /** `response` was a JSON Schema: members that it does not name are left out. */
-  | { readonly kind: 'schema', readonly schema: JsonSchema, readonly serialize: (result: unknown) => string }
+  | { readonly kind: 'schema', readonly schema: JsonSchema, readonly serialize: (result: unknown, form: AnswerForm) => string }

@@ -3,12 +3,18 @@ import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { BoundQuery, CompiledQuery, Scope } from '../../lib/compiler/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
-import { maxAnswerBytes } from '../../lib/compiler/answer.js'
+import { formOf, maxAnswerBytes, type AnswerForm } from '../../lib/compiler/answer.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { runIntegrations, type Caller, type LastCall } from './integrations.js'
 import { placed } from './placed.js'
 
 type Run = (bound: BoundQuery) => Promise<string | null>
+
+/** The JSON text that the queries or calls answer, and where its records are. */
+interface Answered {
+  readonly text: string
+  readonly form: AnswerForm
+}
 
 /**
  * Runs the route for one request; what it wrote is told to the cache once it is committed and before this resolves or
@@ -44,28 +50,28 @@ async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: 
     await written()
     return body
   }
-  const text = route.transaction
+  const answer = route.transaction
     ? await engine.transaction(options, (session) => answerOf(route, scope, (bound) => textIn(session, bound)))
     : await answerOf(route, scope, (bound) => engine.text(bound.statement, bound.values, options))
   const telling = written()
   if (telling instanceof Promise) await telling
-  if (!calls) return bodyOf(route, text, scope)
+  if (!calls) return bodyOf(route, answer, scope)
   const last = await runIntegrations(route, scope, caller)
-  return bodyOf(route, route.queries.length > 0 ? text : JSON.stringify(last?.result ?? null), scope, last)
+  return bodyOf(route, route.queries.length > 0 ? answer : { text: JSON.stringify(last?.result ?? null), form: 'value' }, scope, last)
 }
 
 /** `last`: the call whose result is the answer where the route has no queries. */
-function bodyOf (route: CompiledRoute, text: string, scope: Scope, last: LastCall | null = null): string {
+function bodyOf (route: CompiledRoute, { text, form }: Answered, scope: Scope, last: LastCall | null = null): string {
   const { transform, response, copies } = route
   if (transform === null) {
     if (response === null) return text
-    if (response.kind === 'schema') return response.serialize(JSON.parse(text))
+    if (response.kind === 'schema') return response.serialize(JSON.parse(text), form)
     copies?.response?.(scope, route.integrations.length > 0 ? Infinity : text.length)
     return response.serialize(scope)
   }
-  const answer = transform.apply(JSON.parse(text), scope)
+  const answer = transform.apply(JSON.parse(text), scope, form)
   if (response === null) return JSON.stringify(answer)
-  if (response.kind === 'schema') return response.serialize(answer)
+  if (response.kind === 'schema') return response.serialize(answer, form)
   const computed = { ...scope, results: resultsOf(route, answer, scope, last) }
   // How long the text of what was computed is, nobody knows.
   copies?.response?.(computed, Infinity)
@@ -80,27 +86,27 @@ function resultsOf (route: CompiledRoute, answer: unknown, { results }: Scope, l
   return Object.assign({ ...results }, answer)
 }
 
-function answerOf (route: CompiledRoute, scope: Scope, run: Run): Promise<string> {
+function answerOf (route: CompiledRoute, scope: Scope, run: Run): Promise<Answered> {
   const [first] = route.queries
-  if (first === undefined) return Promise.resolve('{}')
+  if (first === undefined) return Promise.resolve({ text: '{}', form: 'record' })
   return route.queries.length === 1 ? resultOf(first, 0, 0, route, scope, run) : answerOfAll(route, scope, run)
 }
 
 /** The queries in order; `{{results.<key>}}` of one reaches those after it. */
-async function answerOfAll (route: CompiledRoute, scope: Scope, run: Run): Promise<string> {
+async function answerOfAll (route: CompiledRoute, scope: Scope, run: Run): Promise<Answered> {
   const members: string[] = []
   let length = 0
   for (const [index, query] of route.queries.entries()) {
-    const text = await resultOf(query, index, length, route, scope, run)
+    const { text } = await resultOf(query, index, length, route, scope, run)
     length += text.length
     if (length > maxAnswerBytes) throw failure('answerTooLarge')
     members.push(`${JSON.stringify(query.key)}:${text}`)
   }
-  return `{${members.join(',')}}`
+  return { text: `{${members.join(',')}}`, form: 'record' }
 }
 
 /** `length`: characters of the results before this one. */
-async function resultOf (query: CompiledQuery, index: number, length: number, route: CompiledRoute, scope: Scope, run: Run): Promise<string> {
+async function resultOf (query: CompiledQuery, index: number, length: number, route: CompiledRoute, scope: Scope, run: Run): Promise<Answered> {
   route.copies?.queries[index]?.(scope, length)
   const bound = query.bind(scope)
   let text
@@ -110,7 +116,7 @@ async function resultOf (query: CompiledQuery, index: number, length: number, ro
     throw placed(error, query, bound)
   }
   if (route.readsResults) scope.results[query.key] = JSON.parse(text)
-  return text
+  return { text, form: formOf(bound.answer) }
 }
 
 function textIn (session: Session, bound: BoundQuery): Promise<string | null> {

@@ -1,5 +1,6 @@
 /** Runs the workflow of a route: at once, or as a job that the answer tells where to ask for (DESIGN 9). */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { AnswerForm } from '../../lib/compiler/answer.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { CompiledRouteWorkflow } from '../../lib/compiler/workflow.js'
 import type { Scope } from '../../lib/compiler/types.js'
@@ -60,7 +61,7 @@ async function enqueue ({ workflow }: CompiledRouteWorkflow, { workflows: runs }
 
 async function run (route: CompiledRoute, { workflow }: CompiledRouteWorkflow, { engine, cache, integrations, workflows }: WorkflowServing, { log }: FastifyRequest, reply: FastifyReply, scope: Scope): Promise<string> {
   const journal = new SyncJournal(workflow, engine, scope.tenant?.id ?? null)
-  const { result, scope: ended, length } = await runWorkflow(workflow, scope, {
+  const { result, form, scope: ended, length } = await runWorkflow(workflow, scope, {
     journal,
     cache,
     integrations: integrations(),
@@ -69,7 +70,7 @@ async function run (route: CompiledRoute, { workflow }: CompiledRouteWorkflow, {
     log,
     timeoutMs: maxSyncMs
   })
-  return bodyOf(route, journal.runId, result, ended, length)
+  return bodyOf(route, journal.runId, { text: result, form }, ended, length)
 }
 
 const never = new AbortController().signal
@@ -83,15 +84,15 @@ export function goneOf ({ raw }: FastifyReply): AbortSignal {
   return gone.signal
 }
 
-function bodyOf ({ transform, response, copies }: CompiledRoute, id: string, text: string, scope: Scope, length: number): string {
+function bodyOf ({ transform, response, copies }: CompiledRoute, id: string, { text, form }: { readonly text: string, readonly form: AnswerForm }, scope: Scope, length: number): string {
   if (transform === null && response === null) return answer(id, text)
   const parsed: unknown = JSON.parse(text)
-  const result = transform === null ? parsed : transform.apply(parsed, scope)
+  const result = transform === null ? parsed : transform.apply(parsed, scope, form)
   if (response === null) return answer(id, JSON.stringify(result))
   if (response.kind === 'schema') {
     return describesAnswer(response.schema)
-      ? response.serialize({ workflowId: id, status: 'completed', result })
-      : answer(id, response.serialize(result))
+      ? response.serialize({ workflowId: id, status: 'completed', result }, 'record')
+      : answer(id, response.serialize(result, form))
   }
   const computed: Scope = { ...scope, results: { [workflowResult]: result } }
   copies?.response?.(computed, transform === null ? text.length + length : Infinity)

@@ -1,4 +1,5 @@
 /** What a run remembers of its steps: the seam between running steps (runner.ts) and keeping how they ended. */
+import type { AnswerForm } from '../../lib/compiler/answer.js'
 import type { BoundQuery } from '../../lib/compiler/types.js'
 
 /** How a step ended. */
@@ -7,6 +8,8 @@ export interface StepOutcome {
   /** JSON text; null where the step failed or was skipped. */
   readonly result: string | null
   readonly error: StepError | null
+  /** Of the result of a statement: where its records are. */
+  readonly form?: AnswerForm | undefined
 }
 
 /** Why a step failed: what `{{steps.<id>.error}}` reads. */

@@ -5,7 +5,7 @@
 import type { CompiledWorkflow, CompiledStep, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { WorkflowHost } from './host.js'
-import { maxAnswerBytes } from '../../lib/compiler/answer.js'
+import { maxAnswerBytes, type AnswerForm } from '../../lib/compiler/answer.js'
 import type { ReportFault } from '../../lib/compiler/condition.js'
 import { toText } from '../../lib/compiler/template.js'
 import { failure, isFailure } from '../../lib/errors.js'
@@ -27,6 +27,8 @@ export interface WorkflowResult {
   readonly status: 'completed'
   /** That of the last step of the list that ran, as JSON text; `null` where none did. */
   readonly result: string
+  /** Where its records are. */
+  readonly form: AnswerForm
   /** The scope, with `steps` in it as far as something reads them. */
   readonly scope: Scope
   /** Characters of JSON that these results have. */
@@ -39,7 +41,7 @@ export interface WorkflowResult {
  */
 export async function runWorkflow (workflow: CompiledWorkflow, scope: Scope, host: WorkflowHost): Promise<WorkflowResult> {
   const run = new Run(workflow, scope, host)
-  return { status: 'completed', result: await run.all(), scope: run.scope, length: run.kept }
+  return { status: 'completed', ...await run.all(), scope: run.scope, length: run.kept }
 }
 
 /** The run has had its turn, and goes on in another one. */
@@ -104,15 +106,18 @@ class Run {
     this.#around = { host, scope: this.scope, clock: this.#clock }
   }
 
-  async all (): Promise<string> {
+  async all (): Promise<Pick<WorkflowResult, 'result' | 'form'>> {
     let result = 'null'
+    let form: AnswerForm = 'value'
     for (const step of this.#workflow.steps) {
       if (this.#moved && this.#turnEnds !== Infinity && this.#clock.now() > this.#turnEnds) throw new TurnOver('others have their turn')
       if (this.#host.stepMs !== undefined) this.#ends = this.#after(this.#host.stepMs)
       const ended = await this.#step(step, Infinity, 'only')
-      if (ended.status !== 'skipped') result = ended.result ?? 'null'
+      if (ended.status === 'skipped') continue
+      result = ended.result ?? 'null'
+      form = ended.form ?? 'value'
     }
-    return result
+    return { result, form }
   }
 
   #after (ms: number | undefined): number {
@@ -195,8 +200,8 @@ class Run {
     const value = step.value(this.scope, this.#report)
     const target = (value === undefined || value === null ? undefined : step.cases.get(toText(value))) ?? step.fallback
     if (target === null) return skipped
-    const { status, result } = await this.#step(target, ends, turn)
-    return status === 'skipped' ? skipped : { status: 'completed', result: result ?? 'null', error: null }
+    const { status, result, form } = await this.#step(target, ends, turn)
+    return status === 'skipped' ? skipped : { status: 'completed', result: result ?? 'null', error: null, form }
   }
 
   async #parallel ({ steps }: ParallelStep, ends: number, turn: Turn): Promise<StepOutcome> {

@@ -4,7 +4,7 @@ import type { DatabaseStep, IntegrationStep, RunnerStep } from '../../lib/workfl
 import type { Clock } from './clock.js'
 import type { WorkflowHost } from './host.js'
 import type { RunText, StepOutcome } from './journal.js'
-import { maxAnswerBytes } from '../../lib/compiler/answer.js'
+import { formOf, maxAnswerBytes } from '../../lib/compiler/answer.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { placed } from '../config-routes/placed.js'
@@ -41,7 +41,7 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
     if (result === null) throw failure(query.missing)
     // The engine may have had no way to end the statement; what it wrote is undone.
     if (clock.now() > ends) throw overdue(id)
-    return { status: 'completed', result, error: null }
+    return { status: 'completed', result, error: null, form: formOf(bound.answer) }
   }
   let outcome
   try {

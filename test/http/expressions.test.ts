@@ -93,3 +93,55 @@ test('a condition that cannot be computed does not hold, and its place is logged
   t.notOk(await runs('{{input.x}}'))
   t.ok(await runs('!input.x'), 'of a value and its negation one holds')
 })
+
+test('a transform computes fields for each record of an answer, whatever the answer is', async (t) => {
+  const service = await remote(t, ({ path }, response) => {
+    const answers: Record<string, unknown> = { '/list': [{ id: 1 }, { id: 2 }], '/record': { id: 3, data: [{ id: 4 }] } }
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answers[path]))
+  })
+  const get = (path: string) => [{ type: 'http', action: 'request', params: { url: `${service.origin}${path}` } }]
+  const id = { type: 'integer', primaryKey: true } as const
+  const transform = { fields: { n: 'size(item.data)' } }
+  const { stranger } = await createWorld(t, {}, {
+    egress: { allow: [`127.0.0.1:${service.port}`] },
+    tables: { sheets: { columns: { id, data: { type: 'json' } } } },
+    routes: [
+      { method: 'get', path: '/it', integrations: get('/list'), transform: { fields: { x2: 'item.id * 2', all: 'size(result)' } } },
+      { method: 'get', path: '/one', integrations: get('/record'), transform: { fields: { x2: 'item.id * 2' } } },
+      { method: 'post', path: '/sheets', queries: [{ table: 'sheets', operation: 'insert' }] },
+      { method: 'post', path: '/sheets/computed', queries: [{ table: 'sheets', operation: 'insert' }], transform: { fields: { n: 'size(item.data)' } } },
+      { method: 'get', path: '/sheets/:id', queries: [{ table: 'sheets', operation: 'select', select: 'data', id: '{{params.id}}' }], transform },
+      { method: 'get', path: '/filtered/:id', queries: [{ table: 'sheets', operation: 'select', select: 'data', id: '{{params.id}}' }], response: { type: 'object', properties: { id: { type: 'integer' } } } },
+      { method: 'get', path: '/sheets', queries: [{ table: 'sheets', operation: 'select', select: 'data' }], transform },
+      { method: 'post', path: '/workflow', workflow: { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'sheets', select: 'data', single: true, filters: [{ column: 'id', value: 1 }] }] }, transform },
+      { method: 'post', path: '/workflow/list', workflow: { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'sheets', select: 'data' }] }, transform },
+      { method: 'get', path: '/both', queries: [{ table: 'sheets', operation: 'select' }, { alias: 'again', table: 'sheets', operation: 'select' }], transform: { fields: { n: 'size(result.sheets.data) + size(result.again.data)' } } }
+    ]
+  })
+  const data = [{ a: 1 }, { a: 2 }]
+  t.match(await stranger('GET /it'), { status: 200, text: JSON.stringify([{ id: 1, x2: 2, all: 2 }, { id: 2, x2: 4, all: 2 }]) }, 'a list of a service')
+  t.same((await stranger('GET /one')).body, { id: 3, data: [{ id: 4 }], x2: 6 }, 'an object of a service is the record')
+  t.match(await stranger('POST /sheets', { body: { id: 1, data } }), { status: 201 })
+  t.same((await stranger('GET /sheets/1')).body, { data, n: 2 }, 'a record whose only column is `data` is no page')
+  t.same((await stranger('GET /filtered/1')).body, {}, 'nor for the schema of a response')
+  t.same((await stranger('GET /sheets')).body, { data: [{ data, n: 2 }], pagination: { limit: 20, offset: 0, total: 1 } })
+  t.match((await stranger('POST /sheets/computed', { body: [{ id: 2, data }, { id: 3, data: [] }] })).body, { data: [{ id: 2, n: 2 }, { id: 3, n: 0 }] }, 'a bulk insert answers a list')
+  t.match((await stranger('POST /sheets/computed', { body: { id: 4, data } })).body, { id: 4, data, n: 2 }, 'and one record a record')
+  t.match((await stranger('POST /workflow')).body, { result: { data, n: 2 } })
+  t.match((await stranger('POST /workflow/list')).body, { result: { data: [{ n: 2 }, { n: 2 }, { n: 0 }, { n: 2 }] } })
+  t.match((await stranger('GET /both')).body, { n: 8, again: { data: [{}, {}, {}, {}] } }, 'fields of several queries are members of the answer')
+})
+
+test('a transform over a record or a field that cannot exist is refused when it is saved', async (t) => {
+  const { attacker } = await createWorld(t)
+  const faultOf = async (queries: object[], field: string) => {
+    const { status, body } = await attacker('POST /tenant/config', { body: { routes: [{ method: 'get', path: '/x', queries, transform: { fields: { x: field } } }] } })
+    return status === 200 ? null : body['details']
+  }
+  const notes = { table: 'notes', operation: 'select', select: 'id, called:title' }
+  t.match(await faultOf([notes, { ...notes, alias: 'again' }], 'item.called'), [{ path: '/routes/0/transform/fields/x', message: /several queries/ }])
+  t.equal(await faultOf([notes, { ...notes, alias: 'again' }], 'size(result.again.data)'), null)
+  t.match(await faultOf([notes], 'item.caled + "!"'), [{ path: '/routes/0/transform/fields/x', message: /no record of this route has a field "caled"/ }])
+  t.equal(await faultOf([notes], 'item.called + "!"'), null)
+  t.match(await faultOf([notes], 'result.data.length'), [{ path: '/routes/0/transform/fields/x', message: /no `length`/ }])
+})

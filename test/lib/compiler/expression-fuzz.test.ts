@@ -300,7 +300,7 @@ t.test('no expression exceeds its budget', async (t) => {
     work.made = 0
     let result: unknown = null
     try {
-      result = compiled.evaluate(count % 12 === 0 ? large : small, {}, budget)
+      result = compiled.evaluate(count % 20 === 0 ? large : small, {}, budget)
       outcomes.value++
     } catch (error) {
       if (isFailure(error, 'expressionLimit')) outcomes.limit++
@@ -316,7 +316,7 @@ t.test('no expression exceeds its budget', async (t) => {
   }
   t.strictSame(wrong.slice(0, 10), [])
   t.comment(JSON.stringify(outcomes))
-  t.ok(outcomes.value > expressions / 4 && outcomes.limit > 100, 'the expressions do something')
+  t.ok(outcomes.value > expressions / 4 && outcomes.limit > 40, 'the expressions do something')
   const names = [...Object.keys(functions), ...Object.keys(methods)]
   t.strictSame([...operators, ...macros, ...names].filter((name) => !used.has(name)), [], 'every operator, function and macro was run')
 })

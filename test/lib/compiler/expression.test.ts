@@ -63,7 +63,7 @@ t.test('a path that leads nowhere is null', async (t) => {
 })
 
 t.test('nothing inherited is reached', async (t) => {
-  for (const path of ['item.constructor', 'item.__proto__', 'item.list.length', 'item.text.length', 'item["constructor"]["constructor"]']) {
+  for (const path of ['item.constructor', 'item.__proto__', 'item.list["length"]', 'item.text["length"]', 'item["constructor"]["constructor"]']) {
     t.equal(evaluate(path, { item: { list: [1], text: 'a' } }), null, path)
   }
   for (const text of ['item[query.k]', 'item.list[query.k]', '{"a": 1}[query.k]', 'cel.bind(x, item, x[query.k])', 'timestamp(item.at).constructor', 'timestamp(item.at)[query.k]']) {
@@ -135,6 +135,10 @@ t.test('faults tell the position and what would be right', async (t) => {
   t.match(faults('{{item.price}} * 2'), [/write `item.price` without braces/])
   t.match(faults('__v0 + 1'), [/nothing is named/])
   t.match(faults('r"{{body.a}}"'), [/raw/])
+  t.match(faults('body.items.length > 0'), [/have no `length`; a field of that name is written `body.items\["length"\]`.*\[size\(body.items\)\]/])
+  t.match(faults('{{body.items.length}} > 0'), [/have no `length`/])
+  t.match(faults('item.a.all(x, x.tags.length > 1) || {"a": body.b}.a.c.length > 0'), [/`length`/, /`length`/])
+  t.strictSame(faults('item.length * item.width > body["items"]["length"]'), [], 'a record may have a field of that name')
 })
 
 t.test('a computed index and methods of values work', async (t) => {

@@ -1,4 +1,5 @@
 import type { Scope } from '../../../lib/compiler/types.js'
+import type { AnswerForm } from '../../../lib/compiler/answer.js'
 import t from 'tap'
 import { FaultList } from '../../../lib/config/faults.js'
 import { compileResponse } from '../../../lib/compiler/response.js'
@@ -10,11 +11,11 @@ function context (more: Partial<TemplateContext> = {}): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['env', 'body', 'params', 'query', 'auth', 'tenant', 'results', 'now', 'uuid']), env: {}, ...more }
 }
 
-function filtered (schema: unknown, result: unknown): unknown {
+function filtered (schema: unknown, result: unknown, form: AnswerForm = 'record'): unknown {
   const within = context()
   const response = compileResponse(schema, '', within)
   within.faults.throwIfAny()
-  return response?.kind === 'schema' ? JSON.parse(response.serialize(result)) : 'no schema'
+  return response?.kind === 'schema' ? JSON.parse(response.serialize(result, form)) : 'no schema'
 }
 
 /** The body that a mapping gives; its text must be that of the evaluated value. */
@@ -55,13 +56,14 @@ t.test('only what a schema declares leaves', async (t) => {
 t.test('a schema of a whole list, of an array and of a record all fit a page', async (t) => {
   const page = { data: [{ id: 1, secret: 's' }, { id: 2, secret: 's' }], pagination: { limit: 20, offset: 0, total: 2 } }
   const expected = { data: [{ id: 1 }, { id: 2 }], pagination: page.pagination }
-  t.strictSame(filtered({ type: 'object', properties: { data: { type: 'array', items: record } } }, page), { data: expected.data }, 'the whole answer is described')
-  t.strictSame(filtered({ type: 'object', properties: { data: { type: 'array', items: record }, pagination: { type: 'object' } } }, page), expected)
-  t.strictSame(filtered({ type: 'array', items: record }, page), expected)
-  t.strictSame(filtered(record, page), expected)
-  t.strictSame(filtered(record, { data: page.data }), { data: expected.data }, 'a bulk insert answers records')
+  t.strictSame(filtered({ type: 'object', properties: { data: { type: 'array', items: record } } }, page, 'wrapped'), { data: expected.data }, 'the whole answer is described')
+  t.strictSame(filtered({ type: 'object', properties: { data: { type: 'array', items: record }, pagination: { type: 'object' } } }, page, 'wrapped'), expected)
+  t.strictSame(filtered({ type: 'array', items: record }, page, 'wrapped'), expected)
+  t.strictSame(filtered(record, page, 'wrapped'), expected)
+  t.strictSame(filtered(record, { data: page.data }, 'wrapped'), { data: expected.data }, 'a bulk insert answers records')
   t.strictSame(filtered({ type: 'array', items: record }, { id: 1, secret: 's' }), { id: 1 })
   t.strictSame(filtered(record, { data: ['not', 'an', 'envelope'], id: 1 }), { id: 1 }, 'a record may have a column named data')
+  t.strictSame(filtered(record, { data: [1] }), {}, 'and no other one')
 })
 
 t.test('a mapping is the body, with results in reach', async (t) => {

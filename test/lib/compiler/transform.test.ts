@@ -1,6 +1,8 @@
 import type { Scope } from '../../../lib/compiler/types.js'
 import type { Transform } from '../../../lib/config/schema/route.js'
+import type { AnswerForm } from '../../../lib/compiler/answer.js'
 import t from 'tap'
+import { isRecord } from '../../../lib/plain-value.js'
 import { FaultList } from '../../../lib/config/faults.js'
 import { compileTransform } from '../../../lib/compiler/transform.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
@@ -11,11 +13,11 @@ function context (): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['body', 'params', 'query', 'auth', 'tenant', 'results']), env: {} }
 }
 
-function apply (transform: Transform, answer: unknown, scope: Partial<Scope> = {}): unknown {
+function apply (transform: Transform, answer: unknown, scope: Partial<Scope> = {}, form: AnswerForm = isRecord(answer) && 'data' in answer ? 'wrapped' : 'record'): unknown {
   const within = context()
   const compiled = compileTransform(transform, '', within)
   within.faults.throwIfAny()
-  return compiled?.apply(answer, { ...empty, ...scope })
+  return compiled?.apply(answer, { ...empty, ...scope }, form)
 }
 
 const total: Transform = { fields: { total: 'item.price * item.quantity' } }
@@ -26,7 +28,7 @@ t.test('fields are computed for each record of a list, and for a record itself',
     { data: [{ price: 2, quantity: 3, total: 6 }, { price: 1.5, quantity: 2, total: 3 }], pagination })
   t.strictSame(apply(total, { data: [{ price: 2, quantity: 3 }] }), { data: [{ price: 2, quantity: 3, total: 6 }] })
   t.strictSame(apply(total, { price: 2, quantity: 3 }), { price: 2, quantity: 3, total: 6 })
-  t.strictSame(apply(total, { price: 2, quantity: 3, data: [1] }), { price: 2, quantity: 3, data: [1], total: 6 }, 'a column named data makes no list')
+  t.strictSame(apply(total, { price: 2, quantity: 3, data: [1] }, {}, 'record'), { price: 2, quantity: 3, data: [1], total: 6 }, 'a column named data makes no list')
 })
 
 t.test('what reads only the result becomes a member of the answer', async (t) => {
