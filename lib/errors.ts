@@ -101,6 +101,7 @@ export const catalogue = {
   providerKeyRefused: entry('TENANTRY_PROVIDER_KEY_REFUSED', 424, 'Failed Dependency', "The provider refuses the tenant's key"),
   rateLimited: entry('TENANTRY_RATE_LIMITED', 429, 'Too Many Requests', 'Rate limit exceeded'),
   tooManyAttempts: entry('TENANTRY_TOO_MANY_ATTEMPTS', 429, 'Too Many Requests', 'Too many attempts: wait before the next one'),
+  responsesBusy: entry('TENANTRY_RESPONSES_BUSY', 429, 'Too Many Requests', 'Too many large responses of this tenant are being made: try again'),
   responsesUnread: entry('TENANTRY_RESPONSES_UNREAD', 429, 'Too Many Requests', 'Too many bytes of earlier responses are unread: read them, then try again'),
   queueFull: entry('TENANTRY_QUEUE_FULL', 429, 'Too Many Requests', 'Too many jobs of this tenant wait: try again later'),
   internal: entry('TENANTRY_INTERNAL', 500, 'Internal Server Error', 'An unexpected error occurred'),

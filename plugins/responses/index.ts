@@ -6,6 +6,7 @@
  */
 import type {} from '../auth/index.js'
 import type {} from '../tenancy/index.js'
+import type {} from '../tenant-config/serve.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Socket } from 'node:net'
 import fp from 'fastify-plugin'
@@ -13,7 +14,9 @@ import { failure } from '../../lib/errors.js'
 import { addressKey } from '../rate-limit/client.js'
 import { whenEnded } from '../request-end.js'
 import { requireWhole } from '../requirement.js'
+import { LargeRoutes } from './large-routes.js'
 import { Ledger } from './ledger.js'
+import { slicesOf } from './slices.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -34,7 +37,7 @@ export interface ResponsesOptions {
 }
 
 const smallResponse = 16_384 // bytes; the kernel takes that much of a connection at once
-const bufferedResponse = 65_536 // bytes, from which a text is written as a Buffer: Node would copy it twice
+const slicedResponse = 524_288 // bytes, from which a body is written in slices: the kernel takes some ms for it
 const errorResponse = 2048 // bytes; refusals themselves are not refused
 const retryAfter = 1 // s
 
@@ -48,18 +51,32 @@ export async function responses (app: FastifyInstance, { maxUnsentBytes = 67_108
   let trustsHeader = false
   app.addHook('onReady', async () => { trustsHeader = app.hasDecorator('tenancy') && app.tenancy.trustHeader })
 
+  const largeRoutes = new LargeRoutes()
+  app.addHook('preClose', async () => largeRoutes.close())
+
+  app.addHook('preHandler', (request, reply, done) => {
+    if (largeRoutes.isEmpty) return done()
+    largeRoutes.enter(accountOf(request, trustsHeader), request, reply, done)
+  })
+
   app.addHook('onSend', (request, reply, payload, done) => {
     const size = sizeOf(payload)
-    if (size < smallResponse && !isBehind(reply)) return done()
-    const { socket } = request.raw
-    // An injected request has none: its caller is this process.
-    if (!(socket instanceof Socket) || reply.raw.destroyed) return done()
+    const isSmall = size < smallResponse && !isBehind(reply)
+    if (isSmall && largeRoutes.isEmpty) return done()
     const account = accountOf(request, trustsHeader)
+    largeRoutes.leave(account, request, size)
+    const { socket } = request.raw
+    // An injected request has no connection: its caller is this process.
+    if (isSmall || !(socket instanceof Socket) || reply.raw.destroyed) return done()
     if (size > errorResponse && !ledger.admits(account, socket, size)) return refuse(request, done)
     const held = ledger.hold(account, socket, size)
     reply.raw.once('close', () => held.release())
     limitWriting(app, reply, socket, writeTimeoutMs)
-    done(null, typeof payload === 'string' && size >= bufferedResponse ? Buffer.from(payload) : payload)
+    if (size < slicedResponse) return done()
+    const body = typeof payload === 'string' ? Buffer.from(payload) : payload
+    if (!Buffer.isBuffer(body)) return done()
+    reply.header('content-length', body.length)
+    done(null, slicesOf(body))
   })
 }
 

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import conventions from '../../../plugins/conventions.js'
 import responses, { type ResponsesOptions } from '../../../plugins/responses/index.js'
 import { listen } from '../../helpers/server.js'
-import { eventually } from '../queue/app.js'
+import { closedDoor, eventually } from '../queue/app.js'
 import { requestText, slowReader } from './slow-readers.js'
 
 const megabyte = 1_048_576
@@ -119,4 +119,43 @@ t.test('refuses options out of bounds', async (t) => {
   const start = async (options: ResponsesOptions) => { await Fastify().register(responses, options) }
   await t.rejects(start({ maxUnsentBytes: 1 }), /maxUnsentBytes is 1: expected a whole number from 1048576/)
   await t.rejects(start({ writeTimeoutMs: 1 }), /writeTimeoutMs is 1: expected a whole number from 100/)
+})
+
+t.test('a tenant has two large responses made at a time, others are not held up', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  const making = new Map<string, number>()
+  let most = 0
+  const hall = closedDoor()
+  app.decorateRequest('auth', null)
+  app.addHook('onRequest', (request, _reply, done) => {
+    request.auth = { tenant_id: String(request.headers['x-test-tenant']), sub: 'u', permissions: [] }
+    done()
+  })
+  await app.register(conventions, { root: true })
+  await app.register(responses, {})
+  app.get<{ Params: { wait: string } }>('/large/:wait', async (request, reply) => {
+    const tenant = String(request.headers['x-test-tenant'])
+    making.set(tenant, (making.get(tenant) ?? 0) + 1)
+    most = Math.max(most, making.get(tenant) ?? 0)
+    if (request.params.wait === 'yes') await hall.opened
+    making.set(tenant, (making.get(tenant) ?? 0) - 1)
+    return await reply.type('application/json').send(JSON.stringify('x'.repeat(2 * megabyte)))
+  })
+  const origin = await listen(app)
+  const ask = async (tenant: string, wait: string) => {
+    const response = await fetch(`${origin}/large/${wait}`, { headers: of(tenant) })
+    return [response.status, (await response.text()).length]
+  }
+  for (const tenant of ['a', 'b']) t.strictSame(await ask(tenant, 'no'), [200, 2 * megabyte + 2])
+  most = 0
+  const waiting = Array.from({ length: 110 }, () => ask('a', 'yes'))
+  await Promise.race(waiting)
+  t.equal(making.get('a'), 2)
+  t.strictSame(await ask('b', 'no'), [200, 2 * megabyte + 2], 'another tenant is served meanwhile')
+  hall.open()
+  const statuses = (await Promise.all(waiting)).map(([status]) => status)
+  t.equal(most, 2)
+  t.equal(statuses.filter((status) => status === 200).length, 102)
+  t.equal(statuses.filter((status) => status === 429).length, 8, 'beyond 100 that wait')
 })

@@ -1,0 +1,91 @@
+/** Lets an account have few large responses made at a time. Which routes make them is known from their last responses. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { LRUCache } from 'lru-cache'
+import { failure } from '../../lib/errors.js'
+import { FairGate } from '../../lib/fair-gate.js'
+
+const largeResponse = 1_048_576 // bytes
+const atOnce = 2 // for an account
+const maxWaiting = 100 // for an account
+const waitMs = 10_000
+const remembered = 50 // smaller responses after which a route is no longer large
+const maxRoutes = 10_000
+const readMs = 1000 // for the reader of a large response: a slow one does not keep its place for longer
+const retryAfter = 1 // s
+
+interface Line {
+  readonly gate: FairGate
+  length: number
+}
+
+export class LargeRoutes {
+  /** How many smaller responses each route may have until it is forgotten. */
+  private readonly routes = new LRUCache<string, number>({ max: maxRoutes })
+  private readonly lines = new Map<string, Line>()
+  private readonly places = new WeakMap<FastifyRequest, () => void>()
+
+  /** No route has had a large response: nothing needs to be looked up. */
+  get isEmpty (): boolean {
+    return this.routes.size === 0
+  }
+
+  /** Calls `done` when the request may be handled: at once, unless its route makes large responses. */
+  enter (account: string, request: FastifyRequest, { raw }: FastifyReply, done: (error?: Error) => void): void {
+    if (!this.routes.has(keyOf(account, request))) return done()
+    let line = this.lines.get(account)
+    if (line === undefined) this.lines.set(account, line = { gate: new FairGate(atOnce, waitMs, false), length: 0 })
+    const { gate } = line
+    if (gate.waiting >= maxWaiting) return done(busy())
+    line.length++
+    gate.enter(account, (party) => {
+      const leave = () => {
+        if (!this.places.delete(request)) return
+        gate.leave(party)
+        this.shorten(account, line)
+      }
+      this.places.set(request, leave)
+      // The caller may leave before there is a response.
+      raw.once('close', leave)
+      if (raw.destroyed) leave()
+      else done()
+    }, () => {
+      this.shorten(account, line)
+      done(busy())
+    })
+  }
+
+  /** The request has its response, which is written next. */
+  leave (account: string, request: FastifyRequest, size: number): void {
+    const leave = this.places.get(request)
+    if (size >= largeResponse) {
+      // Responses are not made faster than their readers take them.
+      if (leave !== undefined) setTimeout(leave, readMs).unref()
+      this.routes.set(keyOf(account, request), remembered)
+      return
+    }
+    leave?.()
+    if (this.isEmpty) return
+    const key = keyOf(account, request)
+    const left = this.routes.get(key)
+    if (left === undefined) return
+    if (left > 1) this.routes.set(key, left - 1)
+    else this.routes.delete(key)
+  }
+
+  /** Refuses the requests that wait. */
+  close (): void {
+    for (const { gate } of this.lines.values()) gate.close()
+  }
+
+  private shorten (account: string, line: Line): void {
+    if (--line.length === 0) this.lines.delete(account)
+  }
+}
+
+function keyOf (account: string, { method, tenantRoute, routeOptions }: FastifyRequest): string {
+  return `${account} ${method} ${tenantRoute?.declared.path ?? routeOptions.url}`
+}
+
+function busy (): Error {
+  return failure('responsesBusy', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+}
