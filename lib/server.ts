@@ -46,6 +46,7 @@ import usage, { usageRoutes } from '../plugins/usage/index.js'
 import users from '../plugins/users/index.js'
 import webhooks, { webhookRoutes } from '../plugins/webhooks/index.js'
 import { workflowRoutes, workflows } from '../plugins/workflows/index.js'
+import { openKeys } from './secrets/open-keys.js'
 import { requestIds } from './request-id.js'
 import { buildSerializer } from './serialization.js'
 import { loggerOptions } from './log/options.js'
@@ -100,6 +101,8 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   // Before the hooks that refuse requests, so that those are counted too.
   if (config.plugins.system !== false) app.register(metrics, config.plugins.system?.metrics ?? {})
   app.register(stop, { delayMs: config.server.stopDelayMs })
+  // Before the database is migrated: a start that cannot succeed leaves no trace.
+  if (config.database.provider === 'postgres' && config.plugins.secrets !== false) app.register(async () => { await openKeys('postgres', secretsOptions(env)) })
   app.register(database, { ...config.database, tables: config.tables, migrate: config.migrate })
   app.register(plans, { plans: config.plans })
   app.register(audit, config.plugins.audit || {})

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import t from 'tap'
 import { createServer, loadConfig } from '../../lib/index.js'
+import { postgresDatabase } from '../helpers/postgres.js'
 import { bearer, testSecret } from '../helpers/tokens.js'
 
 const document: ConfigInput = {
@@ -18,6 +19,16 @@ t.test('what the document says of the documentation reaches it', async (t) => {
   const { info } = (await app.inject('/doc')).json()
   t.match(info, { title: 'Greetings', version: '9.9.0' })
   t.equal((await app.inject('/ui')).statusCode, 404)
+})
+
+t.test('a start on PostgreSQL without SECRETS_MASTER_KEY fails before it changes the database', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { empty: true })
+  for (const [env, message] of [[{}, /SECRETS_MASTER_KEY is missing/], [{ SECRETS_MASTER_KEY: 'short' }, /SECRETS_MASTER_KEY is not 32 bytes/]] as const) {
+    const app = createServer({ ...document, postgres: { connectionString }, migrate: 'auto' }, { env, logger: false })
+    await t.rejects(async () => { await app.ready() }, message)
+    await app.close()
+  }
+  t.strictSame(await query("select to_regnamespace('tenantry') as made"), [{ made: null }])
 })
 
 t.test('groups of endpoints that are turned off are not there', async (t) => {

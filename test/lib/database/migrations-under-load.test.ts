@@ -132,14 +132,14 @@ test('every system migration can be applied to a database in use', async (t) => 
 
 test('a system migration on a table in use builds its index concurrently, and continues behind its finished statements', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
-  await query(`delete from tenantry.migrations where name like '%_queue-lists';
+  await query(`delete from tenantry.migrations where name like '%_queue_lists';
     drop index tenantry_queue.job_of_tenant, tenantry_queue.job_of_task;
     create index job_tenant on tenantry_queue.job (tenant_id);
     create function tenantry_queue.notify_workers() returns trigger language plpgsql as 'begin return null; end';
     create trigger job_notify_workers after insert on tenantry_queue.job for each statement execute function tenantry_queue.notify_workers()`)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
   const { migrations } = await engine.migration.plan()
-  const name = nameAfterSystem('queue-lists')
+  const name = nameAfterSystem('queue_lists')
   t.strictSame(migrations.map((migration) => migration.name), [name])
   t.match(planSql({ migrations }), /begin;[^]*drop trigger[^]*commit;\n-- the next statements cannot run in a transaction\ndrop index concurrently if exists tenantry_queue\.job_of_tenant;\ncreate index concurrently job_of_tenant on tenantry_queue\.job/)
 
@@ -147,10 +147,10 @@ test('a system migration on a table in use builds its index concurrently, and co
   await blocker.connect()
   t.teardown(() => blocker.end())
   await query('create table tenantry_queue.job_of_tenant (id int)')
-  t.match(await rejection(engine.migration.apply()), { message: /queue-lists.*tenantry_queue\.job/ })
-  t.match((await query('select name from tenantry.migrations where name like \'%queue-lists%\'')), [{ name: /_queue-lists\.3$/ }], 'the statements before the index are done')
+  t.match(await rejection(engine.migration.apply()), { message: /queue_lists.*tenantry_queue\.job/ })
+  t.match((await query('select name from tenantry.migrations where name like \'%queue_lists%\'')), [{ name: /_queue_lists\.3$/ }], 'the statements before the index are done')
   await query('drop table tenantry_queue.job_of_tenant')
   t.strictSame(await engine.migration.apply(), [name])
-  t.strictSame(await query("select name from tenantry.migrations where name like '%queue-lists%'"), [{ name }])
+  t.strictSame(await query("select name from tenantry.migrations where name like '%queue_lists%'"), [{ name }])
   t.strictSame(await query("select indexrelid::regclass::text as name from pg_index where indrelid = 'tenantry_queue.job'::regclass and indexrelid::regclass::text like '%job_of%' order by 1"), [{ name: 'tenantry_queue.job_of_task' }, { name: 'tenantry_queue.job_of_tenant' }])
 })
