@@ -98,7 +98,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
     if (name === null) throw failure('stateConflict', { message: `The row of "${table.name}" belongs to no tenant: give it a tenant_id first` })
     const owner = await tenants.get(name)
     if (owner === null) throw failure('tenantUnknown')
-    requireActive(owner)
+    requireActive(owner, true)
     return owner
   }
 

@@ -73,7 +73,7 @@ export interface BillingRoutesParts {
 
 export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }: BillingRoutesParts): void {
   app.get('/billing/subscription', {
-    config: { access: 'user' },
+    config: { access: 'user', beyondPlan: true },
     schema: { tags, summary: 'The plan of the tenant, and until when it is paid', querystring: NoQuery, response: { 200: Subscription, ...errorResponses(...refusals) } }
   }, async (request) => {
     const tenantId = tenantOf(request)
@@ -85,7 +85,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
   })
 
   app.post<{ Body: Static<ReturnType<typeof bodyOf>> }>('/billing/upgrade', {
-    config,
+    config: { ...config, beyondPlan: true },
     schema: {
       tags,
       summary: 'Have another plan, or none',

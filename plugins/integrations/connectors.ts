@@ -38,8 +38,8 @@ export function createFindCall (): FindCall {
     if (ownCall !== null) return ownCall
     const call = callOf(platform, wanted)
     if (call === null) throw failure('credentialsRequired', { message: `The integration ${wanted.type} has no credentials: the document declares none` })
-    // The platform's credentials are for what the platform declares, not for what a tenant thinks of.
-    if (own !== null && !call.ownedBy(scope)) throw failure('forbidden', { message: `The integration ${wanted.type} has the platform's credentials: store the tenant's own, or declare them in its document` })
+    // The platform's connectors are for calls that the platform declares, unless all credentials are the tenant's own.
+    if (own !== null && !call.ownedBy(scope)) throw failure('forbidden', { message: `The integration ${wanted.type} is the platform's: declare it in the tenant's document, or store secrets of the tenant that replace all of its credentials` })
     return call
   }
 }

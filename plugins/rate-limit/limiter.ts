@@ -9,6 +9,10 @@ import { addressKey } from './client.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The route stays open to a tenant that has used up the requests of its plan: 30 a minute of their own count in their place. Default: false. */
+    beyondPlan?: boolean
+  }
   interface FastifyRequest {
     /** It was refused because of a rate limit. */
     rateLimited: boolean
@@ -16,6 +20,8 @@ declare module 'fastify' {
 }
 
 const planWindow = 60_000 // ms: a plan says requests a minute
+/** Of all routes with `beyondPlan` together, for each tenant. */
+const beyondPlan = createLimit({ max: 30, windowMs: planWindow }, 'beyond the plan')
 
 /** What `app.rateLimiter` is. */
 export interface RateLimiter {
@@ -52,10 +58,11 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
     return request.auth?.tenant_id ?? (trustsHeader() ? request.tenant?.id : undefined)
   }
 
-  function ceilingOf ({ tenant }: FastifyRequest): Limit | null {
+  function ceilingOf ({ tenant, routeOptions: { config } }: FastifyRequest): Limit | null {
     ceilings ??= createCeilings(plans())
     // A server without tenants in a database knows no plan of theirs.
-    return tenant === undefined || tenant === null ? null : ceilings(tenant.plan)
+    const ceiling = tenant === undefined || tenant === null ? null : ceilings(tenant.plan)
+    return ceiling !== null && config.beyondPlan === true ? beyondPlan : ceiling
   }
 
   function count (request: FastifyRequest, reply: FastifyReply, tenant: string | undefined, first: Limit, second: Limit | null): void | Promise<void> {

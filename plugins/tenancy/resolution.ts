@@ -77,7 +77,7 @@ function enter (request: FastifyRequest, found: Tenant | null | Promise<Tenant |
 
 function admit (request: FastifyRequest, tenant: Tenant | null): void {
   if (tenant === null) throw failure('tenantUnknown')
-  requireActive(tenant)
+  requireActive(tenant, request.auth !== null && request.auth.tenant_id === undefined && isPlatformAdmin(request.auth))
   request.tenant = tenant
 }
 

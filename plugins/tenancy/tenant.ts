@@ -30,8 +30,8 @@ export interface Found {
   readonly characters: number
 }
 
-/** Throws `tenantSuspended` for a tenant that nobody is let in to: one that is suspended, or is being deleted. */
-export function requireActive ({ status }: TenantRecord): void {
-  if (status === 'suspended') throw failure('tenantSuspended')
+/** Throws `tenantSuspended` for a tenant that is suspended, or is being deleted. The platform's administrator reaches suspended ones. */
+export function requireActive ({ status }: TenantRecord, byPlatform = false): void {
+  if (status === 'suspended' && !byPlatform) throw failure('tenantSuspended')
   if (status === 'deleting') throw failure('tenantSuspended', { message: 'The tenant is being deleted' })
 }

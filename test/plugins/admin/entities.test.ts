@@ -224,8 +224,10 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.same((await platform('DELETE /admin/entities/countries/ch?hard=true')).body, { success: true })
     refused(t, await platform('DELETE /admin/entities/countries/ch?hard=true'), 404, 'NOT_FOUND')
     await app.tenants.update('globex', { status: 'suspended' })
-    refused(t, await platform(`DELETE ${target}`), 403, 'TENANT_SUSPENDED')
     t.equal((await platform(`GET ${target}`)).status, 200)
+    t.equal((await platform(`DELETE ${target}`)).status, 200, 'a row of a suspended tenant')
+    t.equal((await platform(`POST ${target}/restore`, { tenant: 'globex' })).status, 200)
+    refused(t, await globex(`GET ${target}`), 403, 'TENANT_SUSPENDED')
     await app.tenants.update('globex', { status: 'active' })
 
     // One id, of a row of each tenant.

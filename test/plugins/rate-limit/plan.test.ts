@@ -39,6 +39,7 @@ async function appOf (options: RateLimitPluginOptions, { plan = 'free', trustHea
     app.get('/fails', { config: { access: 'open' } }, async (_request, reply) => reply.code(404).send({}))
     app.get('/own', { config: { access: 'open', rateLimitRule: { max: 2, windowMs: 120_000, message: 'Slowly', statusCode: 420 } } }, async () => ({}))
     app.get('/failures', { config: { access: 'open', rateLimitRule: { max: 1, windowMs: 60_000, skipSuccessfulRequests: true } } }, async () => ({}))
+    for (const path of ['/upgrade', '/subscription']) app.get(path, { config: { access: 'open', beyondPlan: true } }, async () => ({}))
     app.get('/free', { config: { access: 'open', rateLimitRule: false } }, async () => ({}))
   })
   const tenant = `tenant-${++number}`
@@ -75,6 +76,18 @@ t.test('a tenant without a rule is held to its plan alone, over all routes', asy
   t.equal(refused!.headers['retry-after'], '1')
   clock.now += 1000
   t.same(statuses(await ask(app, '/a', 1, token)), [200], 'a new minute')
+})
+
+t.test('a tenant that has used up its plan can still upgrade, thirty times a minute', async (t) => {
+  const { app, token } = await appOf({})
+  t.same(statuses(await ask(app, '/a', 4, token)), [200, 200, 200, 429])
+  t.same(new Set(statuses(await ask(app, '/upgrade', 20, token))), new Set([200]))
+  t.same(statuses(await ask(app, '/subscription', 11, token)).slice(-2), [200, 429])
+  const { app: other, token: fresh } = await appOf({})
+  await ask(other, '/upgrade', 5, fresh)
+  t.same(statuses(await ask(other, '/a', 1, fresh)), [200], 'they do not draw on the plan')
+  const { app: none, token: ofNone } = await appOf({}, { plan: 'none' })
+  t.same(statuses([...await ask(none, '/a', 1, ofNone), ...await ask(none, '/upgrade', 1, ofNone)]), [429, 200], 'with a plan of no requests')
 })
 
 t.test('the plan is a ceiling beside the rule, and the headers tell of the one with less left', async (t) => {
