@@ -1,6 +1,7 @@
 /**
- * `npm test`: runs every test file (or those named) in a process of its own, one more at a time than there are cores, since
- * they wait now and then; prints a line for each file and the whole of what failed, then the line that continuous
+ * `npm test`: runs every test file but those of test/faults, or those named, each in a process of its own, one more at a time than there
+ * are cores, since they wait now and then. `npm run test:faults` (`--faults`) runs those of test/faults, which
+ * take minutes, one by one. Prints a line for each file and the whole output of a failed file, then the line that continuous
  * integration reads, `N passed, N failed` (and `, N skipped`), from tap's own figures. Fails where something failed, where
  * nothing ran, and with CI=true where something was skipped.
  *
@@ -19,10 +20,13 @@ import { leaveSharedServer } from './helpers/postgres/shared.js'
 import { compiledArguments, root } from './helpers/typescript.js'
 
 const testTimeout = 120 // s of one test, which tap itself ends
-const fileTimeout = 300_000 // ms
+const faultTimeout = 1800 // s of one fault test
 
-const named = process.argv.slice(2).map((file) => relative(root, resolve(file)))
-const files = named.length > 0 ? named : readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.test.ts')).sort().map((file) => `test/${file}`)
+const isFault = (file: string) => file.startsWith('faults/')
+const faults = process.argv.includes('--faults')
+const fileTimeout = (faults ? faultTimeout : 300) * 1000 // ms
+const named = process.argv.slice(2).filter((argument) => argument !== '--faults').map((file) => relative(root, resolve(file)))
+const files = named.length > 0 ? named : readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.test.ts') && isFault(file) === faults).sort().map((file) => `test/${file}`)
 
 interface Result {
   readonly output: string
@@ -44,7 +48,8 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 // In the project, where it stays: the compiled copy of this run ends with it.
 await prepareData()
 const compiled = await compileProject(root)
-await Promise.all(Array.from({ length: availableParallelism() + 1 }, async () => {
+// Faults would disturb one another.
+await Promise.all(Array.from({ length: faults ? 1 : availableParallelism() + 1 }, async () => {
   for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
     const start = performance.now()
     report(file, await run(file), Math.round(performance.now() - start))
@@ -64,7 +69,7 @@ process.exitCode = wasInterrupted || fail > 0 || pass === 0 || refused ? 1 : 0
 function run (file: string): Promise<Result> {
   const child = spawn(process.execPath, compiledArguments(compiled, file), {
     cwd: root,
-    env: { ...process.env, TAP_TIMEOUT: String(testTimeout) },
+    env: { ...process.env, TAP_TIMEOUT: String(faults ? faultTimeout : testTimeout) },
     stdio: ['ignore', 'pipe', 'inherit']
   })
   running.add(child)
@@ -91,7 +96,7 @@ function report (file: string, { output, exitCode }: Result, time: number): void
   for (const name of ['pass', 'fail', 'skip', 'todo'] as const) totals[name] += counts[name]
   console.log(`${counts.fail > 0 ? 'not ok' : 'ok'}  ${file} # time=${time}ms`)
   for (const line of lines) {
-    if (counts.fail > 0 || / # (SKIP|TODO)\b/.test(line)) console.log(line)
+    if (counts.fail > 0 || faults || / # (SKIP|TODO)\b/.test(line)) console.log(line)
   }
 }
 

@@ -8,14 +8,14 @@ import { testDocument, testEnv, type TestDocument } from './server.js'
 const program = 'test/programs/server.ts'
 
 /** Starts them one after the other: the first migrates the database. */
-export async function startInstances (t: Test, document: TestDocument, engine: DatabaseSection, count = 2): Promise<Program[]> {
+export async function startInstances (t: Test, document: TestDocument, engine: DatabaseSection, count = 2, env: NodeJS.ProcessEnv = {}): Promise<Program[]> {
   const instances: Program[] = []
-  for (let index = 0; index < count; index++) instances.push(await startInstance(t, document, engine))
+  for (let index = 0; index < count; index++) instances.push(await startInstance(t, document, engine, env))
   return instances
 }
 
-export function startInstance (t: Test, document: TestDocument, engine: DatabaseSection): Promise<Program> {
-  return startProgram(t, program, { ...testEnv, TEST_DOCUMENT: JSON.stringify(testDocument(document, engine)) })
+export function startInstance (t: Test, document: TestDocument, engine: DatabaseSection, env: NodeJS.ProcessEnv = {}): Promise<Program> {
+  return startProgram(t, program, { ...testEnv, ...env, TEST_DOCUMENT: JSON.stringify(testDocument(document, engine)) })
 }
 
 /** What waiting for another instance came to. */
