@@ -13,7 +13,7 @@ import { pointerTo } from '../config/faults.js'
 import { faultsOfRoute } from '../config/webhook-routes.js'
 import { checkWorkflow } from '../workflows/compile.js'
 import { definitionOf } from '../workflows/set.js'
-import { compileIntegrations, integrationKey } from './integrations.js'
+import { compileIntegrations, integrationKeys } from './integrations.js'
 import { compileDocumentQuery, type QueryContext } from './query/index.js'
 import { checkMembers } from './query/operation.js'
 import { checkQueryTexts } from './query/texts.js'
@@ -54,7 +54,7 @@ export function checkRouteTexts (route: Route, pointer: string, { faults: told, 
   const context = { faults, env, sources: sourcesOf(route), params: new Set(params), bounded: false }
   const queries = checkQueries(route, pointer, context)
   const { integrations = [] } = route
-  const values = { ...context, results: new Set([...queries, ...integrations.map(integrationKey)]) }
+  const values = { ...context, results: new Set([...queries, ...integrationKeys(integrations, queries)]) }
   if (connectors !== undefined) compileIntegrations(integrations, `${pointer}/integrations`, queries, connectors, context)
   compileRequest(route.request, `${pointer}/request`, faults, { params, paginated: false, hardDelete: false })
   checkRouteRules(route, pointer, faults)

@@ -9,7 +9,7 @@ import { compileCopies, type CopyCheck } from './copies.js'
 
 /** One of them, ready to run. */
 export interface CompiledIntegration {
-  /** The name in `{{results.<key>}}`: the alias, or else the type as it is written. */
+  /** The name in `{{results.<key>}}`: see `integrationKeys`. */
   readonly key: string
   /** Whether the call runs; null where it always does. */
   readonly condition: Condition | null
@@ -19,9 +19,21 @@ export interface CompiledIntegration {
   readonly copies: CopyCheck | null
 }
 
-/** The name of an integration's result. */
-export function integrationKey ({ alias, type }: Pick<Integration, 'alias' | 'type'>): string {
-  return alias ?? type
+/**
+ * The names of the integrations' results, in order: the alias, or else the type as it is written. Of a type whose name is
+ * taken it is `<type>_2`, `<type>_3` and so on. A name that stands here twice was given twice.
+ *
+ * @param queries the names of the results of the route's queries
+ */
+export function integrationKeys (integrations: readonly Pick<Integration, 'alias' | 'type'>[], queries: Iterable<string>): string[] {
+  const taken = new Set([...queries, ...integrations.flatMap(({ alias }) => alias ?? [])])
+  return integrations.map(({ alias, type }) => {
+    if (alias !== undefined) return alias
+    let key = type
+    for (let number = 2; taken.has(key); number++) key = `${type}_${number}`
+    taken.add(key)
+    return key
+  })
 }
 
 /**
@@ -31,11 +43,12 @@ export function integrationKey ({ alias, type }: Pick<Integration, 'alias' | 'ty
  */
 export function compileIntegrations (integrations: readonly Integration[], pointer: string, queries: Iterable<string>, connectors: ConnectorSet | undefined, context: TemplateContext): CompiledIntegration[] {
   const results = new Set(queries)
+  const keys = integrationKeys(integrations, results)
   return integrations.flatMap((integration, index) => {
     const at = pointerTo(pointer, index)
     const templates: TemplateContext = { ...context, results: new Set(results) }
-    const key = integrationKey(integration)
-    if (results.has(key)) context.faults.add(at, `two results have the name "${key}": give one of them an \`alias\``)
+    const key = keys[index] ?? integration.type
+    if (results.has(key)) context.faults.add(`${at}/alias`, `two results have the name "${key}": choose another alias`)
     results.add(key)
     const condition = integration.condition === undefined ? null : compileCondition(integration.condition, `${at}/condition`, templates)
     if (connectors === undefined) {

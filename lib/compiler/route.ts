@@ -18,7 +18,7 @@ import { withheldBy } from './query/withheld.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
 import { unique } from './query/table-use.js'
 import { compileCopies } from './copies.js'
-import { compileIntegrations, integrationKey, type CompiledIntegration } from './integrations.js'
+import { compileIntegrations, integrationKeys, type CompiledIntegration } from './integrations.js'
 import { secretKeysOf } from './reference.js'
 import { PartUses } from './secret-uses.js'
 import { compileRequest } from './request.js'
@@ -104,7 +104,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     env: context.env,
     envNames: context.envNames,
     params: new Set(params),
-    results: new Set([...queryKeys, ...(route.integrations ?? []).map(integrationKey)]),
+    results: new Set([...queryKeys, ...integrationKeys(route.integrations ?? [], queryKeys)]),
     bounded: context.origin === 'tenant',
     uses
   } satisfies TemplateContext

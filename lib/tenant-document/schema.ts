@@ -46,6 +46,7 @@ export type TenantRateLimit = WithDefaultRule<Static<typeof TenantRateLimit>>
 
 export const TenantCache = Section({
   enabled: Type.Boolean({ description: 'false: no route is cached, whatever it says.' }),
+  provider: Type.Optional(Type.Enum(['memory', 'redis', 'lmdb'], { description: 'Has no effect: the platform chooses where responses are kept. Documents of the platform need it.' })),
   ttl: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 31_536_000, unit: 's', description: "How long an answer is kept where its route does not say. Default: the platform's." }))
 }, { description: "The cache of answers, for routes with `cache`. Default: the platform's." })
 

@@ -16,7 +16,7 @@ import { addStep } from '../pipeline.js'
 import { createLimiter, type RateLimiter, type RouteLimiter } from './limiter.js'
 import { createMemoryStore } from './memory.js'
 import { createRedisStore } from './redis.js'
-import { createLimit, createRules, type Limit, type RateLimitOptions, type RateLimitRule } from './rules.js'
+import { createLimit, createRules, type Limit, type RateLimitOptions, type RateLimitRule, type RouteRule } from './rules.js'
 
 export type { RateLimitStore } from './store.js'
 
@@ -32,7 +32,7 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     /** The route's own rule; false: the route is never limited, by a plan neither. Default: `perEndpoint`, else the default. */
-    rateLimitRule?: RateLimitRule | false
+    rateLimitRule?: RouteRule | false
     /**
      * What each address is held to on this route before anything else is looked at: tokens, keys, tenants. For routes
      * that strangers call with something to be checked. It counts where `rateLimit.enabled` is false, too.

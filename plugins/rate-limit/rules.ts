@@ -17,6 +17,12 @@ export interface RateLimitRule {
   readonly skipFailedRequests?: boolean | undefined
 }
 
+/** The rule of one route. */
+export type RouteRule = Omit<RateLimitRule, 'windowMs'> & {
+  /** The window, in milliseconds. Default: 60,000. */
+  readonly windowMs?: number | undefined
+}
+
 /** The document's `rateLimit` section. */
 export interface RateLimitOptions {
   /** false: `default`, `perEndpoint` and the plans count nothing; a route's own rule still does. Default: true. */
@@ -68,7 +74,7 @@ export interface Rules {
   /** false: only routes' own rules count. */
   readonly enabled: boolean
   /** The limit of a route, null where there is none: `method` such as `GET`, the path as declared. */
-  limitOf (own: RateLimitRule | null, method: string, path: string): Limit | null
+  limitOf (own: RouteRule | null, method: string, path: string): Limit | null
   /** The keys of `perEndpoint` that no route has asked for. */
   unused (): string[]
 }
@@ -91,7 +97,7 @@ export function createRules ({ enabled = true, default: given, perEndpoint = {},
       const name = `${method} ${path}`
       const key = byEndpoint.has(name) ? name : path
       unused.delete(key)
-      if (own !== null) return createLimit(own, name, { owner })
+      if (own !== null) return createLimit({ ...own, windowMs: own.windowMs ?? fallback.windowMs }, name, { owner })
       return byEndpoint.get(key) ?? byDefault
     },
     unused: () => [...unused]

@@ -40,7 +40,7 @@ export const ConnectorAction = Section({
 export type ConnectorAction = Static<typeof ConnectorAction>
 
 export const CustomIntegration = Section({
-  name: Type.String({ text: 'literal', pattern: '^[a-z][a-z0-9_-]{0,63}$', expected: 'a letter, then up to 63 of a-z 0-9 _ -', description: 'What `type` of an integration names.' }),
+  name: Type.String({ text: 'literal', pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$', expected: 'a letter, then up to 63 of A-Z a-z 0-9 _ -', description: 'What `type` of an integration names.' }),
   baseUrl: Text('The address of the service, with `http:` or `https:`; only settings may stand in it, and in a tenant\'s document its secrets.', maxPath),
   auth: Type.Optional(ConnectorAuth),
   actions: Type.Record(Type.String(), ConnectorAction, { minProperties: 1, description: 'The requests, by name; `{{params.x}}` in one is a parameter of the call.' })

@@ -36,7 +36,7 @@ export type EndpointRateLimit = Static<typeof EndpointRateLimit>
 
 export const RouteRateLimit = Section({
   max: Type.Integer(max),
-  windowMs: Type.Integer(windowMs),
+  windowMs: Type.Optional(Type.Integer({ default: 60_000, ...windowMs })),
   ...rest
 }, { description: 'How often the route may be called, in place of the document\'s `rateLimit`.' })
 export type RouteRateLimit = Static<typeof RouteRateLimit>

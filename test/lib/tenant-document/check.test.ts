@@ -57,7 +57,7 @@ t.test('a document names what it may not hold, with its place', async (t) => {
     ['an integration of no connector', { routes: [{ path: '/a', method: 'post', integrations: [{ type: 'emial', action: 'sendEmail' }] }] }, /^\/routes\/0\/integrations\/0\/type: there is no connector "emial".*did you mean "email"/],
     ['an integration without credentials', { routes: [{ path: '/a', method: 'post', integrations: [{ type: 'chat', action: 'sendMessage', params: { text: 'x' } }] }] }, /^\/routes\/0\/integrations\/0\/type: the connector needs `credentials.chat`/],
     ['a connector with a name that is taken', { customIntegrations: [{ name: 'stripe', baseUrl: 'https://x', actions: { a: { method: 'GET', path: '/' } } }] }, /^\/customIntegrations\/0\/name: "stripe" is a built-in connector/],
-    ['where the cache is', { cache: { enabled: true, provider: 'memory' } }, /^\/cache\/provider: unknown member/],
+    ['where the cache is', { cache: { enabled: true, redis: { url: 'redis://127.0.0.1' } } }, /^\/cache\/redis: unknown member/],
     ['a secret in a description', { routes: [{ ...route, description: '{{secret:a}}' }] }, /^\/routes\/0\/description: a template cannot stand here/],
     ['a setting in the name of a table', { routes: [{ ...route, queries: [{ table: '{{env.REGION}}', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: a template cannot stand here/],
     ['a setting that the platform keeps', { routes: [{ path: '/a', method: 'get', response: { a: '{{env.JWT_SECRET}}' } }] }, /^\/routes\/0\/response\/a: .*JWT_SECRET/],

@@ -43,7 +43,7 @@ t.test('integrations of routes', async (t) => {
         get: { method: 'GET', path: '/things/{{params.id}}' },
         fail: { method: 'POST', path: '/{{params.where}}' }
       }
-    }, { name: 'broken', baseUrl: `${echo.origin}/status`, auth: { type: 'bearer', token: '{{env.ECHO_KEY}}' }, actions: { fail: { method: 'POST', path: '/{{params.status}}', body: { text: '{{params.text}}' } } } }],
+    }, { name: 'flakyCallback', baseUrl: `${echo.origin}/base`, actions: { post: { method: 'POST', path: '/things', body: { value: '{{params.value}}' }, result: 'body.value' } } }, { name: 'broken', baseUrl: `${echo.origin}/status`, auth: { type: 'bearer', token: '{{env.ECHO_KEY}}' }, actions: { fail: { method: 'POST', path: '/{{params.status}}', body: { text: '{{params.text}}' } } } }],
     routes: [
       {
         path: '/orders',
@@ -56,6 +56,7 @@ t.test('integrations of routes', async (t) => {
         ]
       },
       { path: '/chain', method: 'post', integrations: [{ ...echoed, alias: 'first', params: { value: { n: '{{body.n}}' } } }, { ...echoed, alias: 'second', params: { value: 'got {{results.first.n}}' } }] },
+      { path: '/camel', method: 'post', integrations: [1, 2, 3].map((value) => ({ type: 'flakyCallback', action: 'post', params: { value } })), response: { values: ['{{results.flakyCallback}}', '{{results.flakyCallback_2}}', '{{results.flakyCallback_3}}'] } },
       { path: '/skipped', method: 'post', integrations: [{ ...echoed, params: { value: 1 }, condition: 'body.missing > 3' }] },
       { path: '/mapped', method: 'post', integrations: [{ ...echoed, params: { value: '{{body.text}}' } }, { ...echoed, alias: 'never', params: { value: 2 }, condition: 'false' }], response: { said: '{{results.echo}}', never: '{{results.never}}', fixed: 1 } },
       { path: '/computed', method: 'post', integrations: [{ type: 'echo', action: 'get', params: { id: '{{body.id}}' } }], transform: { fields: { where: "item.path + '!'" } } },
@@ -164,6 +165,10 @@ t.test('integrations of routes', async (t) => {
     t.equal((await app.inject({ url: '/own/1', headers: user('acme') })).json(), 'the own key of acme')
   })
 
+  await t.test('of one type have results of their own, and names of connectors may be in camel case', async (t) => {
+    t.match(await post('/camel', {}), { status: 200, body: { values: [1, 2, 3] } })
+  })
+
   await t.test('are documented', async (t) => {
     const { paths } = (await app.inject('/doc')).json()
     t.match(Object.keys(paths['/chain'].post.responses), ['200', '400', '401', '403', '413', '415', '429', '500', '502', '503', '504'])
@@ -182,15 +187,16 @@ t.test('a wrong document fails at start, with the place of each fault', async (t
       { path: '/b', method: 'post', integrations: [{ ...call, params: { uri: 'x' } }, { ...call }] },
       { path: '/c', method: 'get', cache: { enabled: true }, integrations: [call] },
       { path: '/d', method: 'post', integrations: [call], response: { a: '{{results.htp}}' } },
+      { path: '/f', method: 'post', integrations: [{ ...call, alias: 'one' }, { ...call, alias: 'one' }] },
       { path: '/e', method: 'post', integrations: [{ ...call, condition: 'results.later' }, { ...call, alias: 'later' }] }
     ]
   }, { engine })), [
     { pointer: '/routes/0/integrations/0/type', message: /needs `credentials.payment`/ },
     { pointer: '/routes/1/integrations/0/params/url', message: /is required/ },
     { pointer: '/routes/1/integrations/0/params/uri', suggestion: undefined },
-    { pointer: '/routes/1/integrations/1', message: /two results have the name "http"/ },
     { pointer: '/routes/3/response/a', message: /result "htp"/, suggestion: 'http' },
-    { pointer: '/routes/4/integrations/0/condition', message: /result "later"/ }
+    { pointer: '/routes/4/integrations/1/alias', message: /two results have the name "one"/ },
+    { pointer: '/routes/5/integrations/0/condition', message: /result "later"/ }
   ])
   t.match(await faultsOf(testServer(t, { cache: { enabled: true, provider: 'memory' }, routes: [{ path: '/c', method: 'get', cache: { enabled: true }, integrations: [call] }] }, { engine })), [{ pointer: '/routes/0/integrations/0', message: /calls of the method GET only/ }])
 })

@@ -124,6 +124,9 @@ test('access, secrets and input', async (t) => {
     t.strictSame(await told('POST /billing/tenant/checkout', { productPriceId: 'price/1', customerEmail: 'ada', successUrl: '/thanks', cancelUrl: 'harbour.example' }), [
       '/body/cancelUrl must be an absolute URL of http or https', '/body/customerEmail must be an e-mail address', '/body/productPriceId must be 1 to 255 characters of A-Z a-z 0-9 _ -', '/body/successUrl must be an absolute URL of http or https'
     ])
+    t.strictSame(await told('POST /billing/tenant/products', { name: 'Berth', prices: [{ amount: 2900, currency: 'usd', interval: 'month' }, { amount: 29_000, currency: 'usd', interval: 'year' }] }), [
+      '/body/prices/1/interval must be "month", as in the first price: a product of payprov has one interval; make another product for "year"'
+    ])
     t.strictSame(await told('POST /billing/tenant/products', { name: 'Berth', prices: [{ amount: 29.5, currency: 'USD', interval: 'monthly' }] }), [
       '/body/prices/0/amount must be an integer', '/body/prices/0/currency must be a currency that payprov takes, by its ISO 4217 code in lower case, such as usd', '/body/prices/0/interval must be one of day, week, month, year'
     ])
