@@ -84,7 +84,7 @@ export class FairGate {
     this.forget(party)
   }
 
-  /** Nobody who waits gets one any more. */
+  /** Refuses all that wait. */
   close (): void {
     for (const party of [...this.turns]) {
       for (const waiter of [...party.waiting ?? []]) this.refuse(waiter, party)

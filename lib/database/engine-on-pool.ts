@@ -1,5 +1,4 @@
 /** The engine above both kinds of connections. */
-import type { PoolClient } from 'pg'
 import type { Catalogue } from './catalogue.js'
 import { tenantSetting, type Connections } from './connections.js'
 import type { RoleTables } from './role-tables.js'
@@ -7,18 +6,18 @@ import type { Engine, EngineLog, EngineStatus, Session, SessionOptions, Statemen
 import type { SystemTables } from './system-tables.js'
 import { Kysely } from 'kysely'
 import { isFailure } from '../errors.js'
-import { FairGate, type Party } from '../fair-gate.js'
 import { together } from '../together.js'
 import { readCatalogue, type Reading } from './catalogue-reader.js'
 import { withDeclared, type WantedTable } from './declared-tables.js'
 import { TextExchange } from './exchange.js'
 import { createEvents } from './events-on-database.js'
-import { databaseBusy, databaseUnavailable, isLostSetting, isRetryable, isStalePlan, translate } from './failures.js'
+import { databaseUnavailable, isLostSetting, isRetryable, isStalePlan, translate } from './failures.js'
 import { createDialect } from './kysely-dialect.js'
 import { withMigrationSession } from './migration-session.js'
 import { applyMigrations, type ApplyOptions, type MigrationSession } from './migrations/apply.js'
 import { planMigration, planNext } from './migrations/plan.js'
 import { poolerAdvice } from './pooler.js'
+import { createPoolAccess } from './pool-access.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
 
 const maxRetries = 3 // of a serialization failure or a deadlock
@@ -50,10 +49,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   let lastAsked = 0
   let lastPoolerWarning = -Infinity
   let closing: Promise<void> | null = null
-  let running = 0
-  const gate = new FairGate(connections.max, connections.acquireTimeoutMs)
-  const busy = new Map<PoolClient, Party>()
-  let idle: (() => void) | null = null
+  const access = createPoolAccess(connections, { translate: fail, log: options.log, warn: options.warn })
+  const { acquire, connected, release } = access
   // A read that is under way may have begun before the tables were as its caller knows them: it waits for the one after.
   const refresh = together<void, Catalogue>(read)
 
@@ -86,44 +83,6 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     refreshAsked.unref()
   }
 
-  /** A connection for a tenant, for a caller without one (null), or for the server itself (undefined). */
-  function acquire (tenantId: string | null | undefined, done: (error: unknown, client: PoolClient | null) => void): void {
-    if (closing !== null) return done(databaseUnavailable(), null)
-    running++
-    gate.enter(tenantId, (party) => {
-      pool.connect((error, client) => {
-        if (client === undefined) {
-          gate.leave(party)
-          finished()
-          return done(fail(error), null)
-        }
-        busy.set(client, party)
-        done(null, client)
-      })
-    }, () => {
-      finished()
-      done(closing === null ? databaseBusy() : databaseUnavailable(), null)
-    })
-  }
-
-  function release (client: PoolClient, broken = false): void {
-    const party = busy.get(client)
-    // The end of the engine may have taken it from a statement that still runs.
-    if (party === undefined) return
-    busy.delete(client)
-    client.release(broken)
-    gate.leave(party)
-    finished()
-  }
-
-  function finished (): void {
-    if (--running === 0 && idle !== null) idle()
-  }
-
-  function acquired (tenantId?: string | null): Promise<PoolClient> {
-    return new Promise((resolve, reject) => acquire(tenantId, (error, client) => client === null ? reject(error) : resolve(client)))
-  }
-
   function text (statement: Statement, values: readonly unknown[], { tenantId }: SessionOptions): Promise<string | null> {
     return new Promise((resolve, reject) => {
       const step = stepOf(statement, values, settings)
@@ -145,7 +104,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
 
   async function transaction<T> (tenantId: string | null | undefined, work: (session: Session) => Promise<T>, within = settings): Promise<T> {
     for (let attempts = 0; ; attempts++) {
-      const client = await acquired(tenantId)
+      const client = await connected(tenantId)
+      if (within.silenceMs === undefined) access.keep(client)
       let fault: unknown
       const session = new TransactionSession(client, within, preludes(tenantId), (error) => {
         fault ??= error
@@ -169,7 +129,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   /** Statements of the server itself, each on its own. */
   const own: Pick<Session, 'rows'> = {
     async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
-      const client = await acquired()
+      const client = await connected()
       let fault: unknown
       try {
         const { rows } = await runRows(client, [...preludes(undefined), stepOf(statement, values, settings)], settings.silenceMs)
@@ -223,7 +183,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     })
   }
 
-  const kyselyFor = (tenantId?: string) => new Kysely<SystemTables>({ dialect: createDialect({ acquire: () => acquired(tenantId), release, settings, preludes, translate: fail }) })
+  const kyselyFor = (tenantId?: string) => new Kysely<SystemTables>({ dialect: createDialect({ acquire: () => connected(tenantId), release, settings, preludes, translate: fail }) })
   const kysely = kyselyFor()
 
   const events = createEvents({
@@ -275,7 +235,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
         clearTimeout(timer)
       }
     },
-    status: (): EngineStatus => ({ total: pool.totalCount, idle: pool.idleCount, waiting: gate.waiting }),
+    status: (): EngineStatus => ({ total: pool.totalCount, idle: pool.idleCount, waiting: access.waiting }),
     close () {
       closing ??= close()
       return closing
@@ -284,18 +244,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
 
   async function close (): Promise<void> {
     if (refreshAsked !== null) clearTimeout(refreshAsked)
-    await events.close()
-    if (running > 0) {
-      let timer: NodeJS.Timeout | undefined
-      await new Promise<void>((resolve) => {
-        idle = resolve
-        timer = setTimeout(resolve, closingMs)
-      })
-      clearTimeout(timer)
-      // A statement may run for half a minute yet, and a stop takes 10 s.
-      gate.close()
-      for (const client of [...busy.keys()]) release(client, true)
-    }
+    await Promise.all([events.close(), access.close(closingMs)])
     await pool.end()
     await connections.close()
   }

@@ -1,20 +1,25 @@
 /** A database that is not there, goes away, comes back, is busy or says nothing. */
 import { test, type Test } from 'tap'
+import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { connect, createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import { createServer } from '../../lib/server.js'
 import { atOnce } from '../helpers/at-once.js'
 import { listen, testDocument, testEnv, testServer } from '../helpers/server.js'
 import { postgresDatabase, postgresServer } from '../helpers/postgres.js'
+import { signToken } from '../helpers/tokens.js'
 import { caller, refused, remoteCaller, type Answer, type Ask } from './caller.js'
 import { everyKind } from './document.js'
 
 const pool = { max: 3, acquireTimeoutMs: 500, statementTimeoutMs: 500 }
 
-function section (connectionString: string) {
-  return { provider: 'postgres', postgres: { connectionString, pool } } as const
+function section (connectionString: string, options = pool) {
+  return { provider: 'postgres', postgres: { connectionString, pool: options } } as const
 }
 
 /** Every answer of a database that cannot do its work: 503, and when to try again. */
@@ -169,6 +174,37 @@ async function createProxy (t: Test, port: number): Promise<{ port: number, free
     thaw: () => { frozen = false }
   }
 }
+
+test('requests are refused while a frozen database answers nothing, and served when it goes on', async (t) => {
+  const database = await postgresServer(t)
+  const [row] = await database.query('show data_directory')
+  const postmaster = Number((await readFile(`${String(row?.['data_directory'])}/postmaster.pid`, 'utf8')).split('\n')[0])
+  // As long as the test takes: only what is known of the freeze ends a wait.
+  const patience = { max: 3, acquireTimeoutMs: 600_000, statementTimeoutMs: 600_000 }
+  const app = await testServer(t, everyKind, { engine: section(database.connectionString, patience), tenants: ['a'] })
+  const ask = caller(t, app, { tenant: 'a' })
+  t.equal((await ask('POST /notes', { body: { title: 'before' } })).status, 201)
+  t.equal((await ask('GET /notes')).status, 200)
+  // A caller whose token was not seen before.
+  const stranger = () => caller(t, app, { token: signToken({ role: 'admin', sub: randomUUID(), tenant_id: 'a' }) })('GET /tenant/secrets')
+  t.equal((await stranger()).status, 200)
+
+  const signal = async (name: NodeJS.Signals) => {
+    const children = (await promisify(execFile)('ps', ['-o', 'pid=', '--ppid', String(postmaster)]).catch(() => ({ stdout: '' }))).stdout
+    for (const pid of [postmaster, ...children.trim().split(/\s+/).filter((text) => text !== '').map(Number)]) process.kill(pid, name)
+  }
+  t.teardown(() => signal('SIGCONT'))
+  await signal('SIGSTOP')
+  const first = await Promise.all(Array.from({ length: 12 }, (_, index) => index % 3 === 0 ? stranger() : index % 3 === 1 ? ask('GET /notes') : ask('POST /pairs', { body: { name: 'x', title: 'y' } })))
+  for (const answer of first) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
+  for (const answer of [await ask('GET /notes'), await stranger(), await ask('POST /notes', { body: { title: 'x' } })]) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
+  t.equal((await ask('POST /echo', { body: { text: 'x' } })).status, 200, 'a route without the database is served')
+  t.equal((await app.inject('/health')).statusCode, 503)
+  await signal('SIGCONT')
+  while ((await ask('GET /notes')).status !== 200) await wait(25)
+  t.match((await ask('GET /notes')).body.data, [{ title: 'before' }], 'it is served again, without a restart')
+  t.equal((await ask('POST /notes', { body: { title: 'after' } })).status, 201)
+})
 
 test('a database that is not migrated, in production', async (t) => {
   const database = await postgresDatabase(t, { empty: true })

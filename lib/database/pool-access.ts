@@ -1,0 +1,136 @@
+/** Who gets a connection of the pool, for how long it waits, and what happens to it while the database hangs. */
+import type { PoolClient } from 'pg'
+import type { Connections } from './connections.js'
+import type { EngineLog } from './engine.js'
+import { FairGate, type Party } from '../fair-gate.js'
+import { databaseBusy, databaseUnavailable } from './failures.js'
+import { createHangWatch } from './hang-watch.js'
+
+type Acquired = (error: unknown, client: PoolClient | null) => void
+
+export interface PoolAccessOptions {
+  /** The caller's error for one of the driver. */
+  readonly translate: (error: unknown) => unknown
+  readonly log?: EngineLog | undefined
+  readonly warn: (error: unknown, message: string) => void
+}
+
+export interface PoolAccess {
+  /** A connection for a tenant, for a caller without one (null), or for the server itself (undefined). */
+  acquire (tenantId: string | null | undefined, done: Acquired): void
+  connected (tenantId?: string | null): Promise<PoolClient>
+  release (client: PoolClient, broken?: boolean): void
+  /** Statements on it may take as long as they take, until its release. */
+  keep (client: PoolClient): void
+  readonly waiting: number
+  /** Refuses new work, and gives what is under way `timeoutMs`; then ends it. */
+  close (timeoutMs: number): Promise<void>
+}
+
+export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Connections, { translate, log, warn }: PoolAccessOptions): PoolAccess {
+  const gate = new FairGate(max, acquireTimeoutMs)
+  const busy = new Map<PoolClient, Party>()
+  const patient = new Set<PoolClient>()
+  const connecting = new Set<(error: unknown) => void>()
+  let running = 0
+  let ended = 0
+  let closing = false
+  let idle: (() => void) | null = null
+
+  const watch = createHangWatch({
+    connection: notices,
+    isBusy: () => running > 0,
+    ended: () => ended,
+    onHang () {
+      warn(new Error('the database does not answer "select 1" in time'), 'the database hangs: what needs it is refused until it answers')
+      gate.close()
+      for (const abandon of [...connecting]) abandon(databaseUnavailable())
+    },
+    onLongHang () {
+      for (const client of [...busy.keys()]) if (!patient.has(client)) release(client, true)
+    },
+    onAnswer () { log?.info({}, 'the database answers again') }
+  })
+
+  function acquire (tenantId: string | null | undefined, done: Acquired): void {
+    if (closing || watch.hangs) return done(databaseUnavailable(), null)
+    running++
+    const until = performance.now() + acquireTimeoutMs
+    gate.enter(tenantId, (party) => {
+      // An idle connection is there at once.
+      if (pool.idleCount > 0) return pool.connect((error, client) => acquired(party, error, client, done))
+      connect(party, until - performance.now(), done)
+    }, () => {
+      finished()
+      done(closing || watch.hangs ? databaseUnavailable() : databaseBusy(), null)
+    })
+  }
+
+  /** A new connection, within what is left of the time: the wait for a place counts. */
+  function connect (party: Party, withinMs: number, done: Acquired): void {
+    let abandoned = false
+    const abandon = (error: unknown) => {
+      abandoned = true
+      clearTimeout(timer)
+      connecting.delete(abandon)
+      done(error, null)
+    }
+    const timer = setTimeout(() => abandon(databaseBusy()), Math.max(1, withinMs))
+    connecting.add(abandon)
+    pool.connect((error, client) => {
+      if (abandoned) return acquired(party, error, client, (_error, late) => { if (late !== null) release(late) })
+      clearTimeout(timer)
+      connecting.delete(abandon)
+      acquired(party, error, client, done)
+    })
+  }
+
+  function acquired (party: Party, error: Error | undefined, client: PoolClient | undefined, done: Acquired): void {
+    if (client === undefined) {
+      gate.leave(party)
+      finished()
+      return done(translate(error), null)
+    }
+    busy.set(client, party)
+    done(null, client)
+  }
+
+  function release (client: PoolClient, broken = false): void {
+    const party = busy.get(client)
+    // The end of the engine, or a database that hangs, may have taken it from a statement that still runs.
+    if (party === undefined) return
+    busy.delete(client)
+    patient.delete(client)
+    ended++
+    client.release(broken)
+    gate.leave(party)
+    finished()
+  }
+
+  function finished (): void {
+    if (--running === 0 && idle !== null) idle()
+  }
+
+  return {
+    acquire,
+    connected: (tenantId) => new Promise((resolve, reject) => acquire(tenantId, (error, client) => client === null ? reject(error) : resolve(client))),
+    release,
+    keep (client) { patient.add(client) },
+    get waiting () { return gate.waiting },
+
+    async close (timeoutMs) {
+      closing = true
+      watch.close()
+      if (running === 0) return
+      let timer: NodeJS.Timeout | undefined
+      await new Promise<void>((resolve) => {
+        idle = resolve
+        timer = setTimeout(resolve, timeoutMs)
+      })
+      clearTimeout(timer)
+      // A statement may run for half a minute yet, and a stop takes 10 s.
+      gate.close()
+      for (const client of [...busy.keys()]) release(client, true)
+    }
+  }
+}
