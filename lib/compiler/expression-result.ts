@@ -6,7 +6,7 @@ import { CelType } from './cel/values.js'
 
 const valueBytes = 16
 const memberBytes = 32
-const memberSteps = 5
+const memberSteps = 15
 const maxDepth = 500 // lists and maps within each other
 
 /**
@@ -53,11 +53,12 @@ function ofObject (value: object, budget: Budget, depth: number): unknown {
 }
 
 function ofMembers (value: object, budget: Budget, depth: number): Record<string, unknown> {
-  const entries = Object.entries(value)
-  budget.allocate(memberBytes * entries.length)
-  budget.spend(memberSteps * entries.length)
-  return Object.fromEntries(entries.map(([name, item]) => {
+  const members: Readonly<Record<string, unknown>> = Object(value)
+  const names = Object.keys(members)
+  budget.allocate(memberBytes * names.length)
+  budget.spend(memberSteps * names.length)
+  return Object.fromEntries(names.map((name) => {
     budget.allocate(name.length)
-    return [name, toJson(item, budget, depth + 1)]
+    return [name, toJson(members[name], budget, depth + 1)]
   }))
 }

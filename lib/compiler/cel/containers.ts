@@ -7,7 +7,7 @@ import { UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 const listBytes = 16
 const referenceBytes = 8
 const memberBytes = 64
-const memberSteps = 5
+const memberSteps = 10
 
 /** Names that a map of an expression cannot have. */
 const refusedNames: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])

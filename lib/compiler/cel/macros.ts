@@ -49,7 +49,9 @@ function decides (frame: Frame, list: unknown, iteration: Iteration, decision: b
     try {
       if (isBool(evaluate(frame, item, iteration)) === decision) return true
     } catch (error) {
-      failed ??= frame.budget.absorb(error)
+      // Each error is charged, not only the first.
+      const charged = frame.budget.absorb(error)
+      failed ??= charged
     }
   }
   if (failed !== null) throw failed

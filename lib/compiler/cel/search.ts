@@ -4,8 +4,8 @@ import type { Budget } from './budget.js'
 /** Products of lengths up to which the engine's search costs less than a table. */
 const smallProduct = 2048
 
-/** One step of the budget is four characters of the search by Knuth, Morris and Pratt. */
-const walkShift = 2
+/** One step of the budget is two characters of the search by Knuth, Morris and Pratt. */
+const walkShift = 1
 const walkPiece = 4096 // characters
 
 /** The first index of one text in another, or -1. */

@@ -116,6 +116,8 @@ t.test('cost is bounded', async (t) => {
   t.equal(evaluate('duration("90s")'), '90s')
   const body = { big: 'x'.repeat(400_000) }
   t.equal(evaluate('size(body.big + body.big) > 1', {}, { body }), true)
+  const numbers = Array.from({ length: 1000 }, (_, index) => index)
+  t.throws(() => evaluate('item.exists(x, x.a == 1)', { item: numbers }), { code: 'TENANTRY_EXPRESSION_LIMIT' }, 'each error is charged')
   t.throws(() => evaluate('body.big + body.big + body.big + body.big + body.big + body.big', {}, { body }), { code: 'TENANTRY_EXPRESSION_LIMIT' })
 })
 
