@@ -8,12 +8,13 @@ import type { InputRow, WriteInput } from './write-input.js'
 import { nearest, pointerTo } from '../../config/faults.js'
 import { sameColumns, tenantColumn } from '../../database/catalogue.js'
 import { compileValue } from '../template.js'
-import { describeType, encoderOf, unfit } from './column-value.js'
+import { describeType, unfit } from './column-value.js'
 import { findColumn } from './context.js'
 import { embedLimitOf } from './embed.js'
 import { compileWrite } from './entity-events.js'
 import { tenantKeys } from './foreign-keys.js'
 import { writeInsert } from './insert.js'
+import { encoderFor } from './json-value.js'
 import { refuse, requestPath } from './request-path.js'
 import { asValues, keyValues } from './row-key.js'
 import { refuseSameKeys } from './same-key.js'
@@ -104,7 +105,7 @@ function fixedColumns ({ query, table, pointer, context }: Subject): { columns: 
       continue
     }
     references.push(...value.references)
-    const encode = encoderOf(column)
+    const encode = encoderFor(column, value)
     const place = requestPath(value, '')
     const path = place === '' ? `/${name}` : place
     const bind: Binder = (scope) => {

@@ -9,6 +9,7 @@ import { isRecord } from '../../plain-value.js'
 import { compileValue } from '../template.js'
 import { describeType, type Encoder, encoderOf, unfit } from './column-value.js'
 import { noScope } from '../no-scope.js'
+import { encoderFor, jsonEncoderOf } from './json-value.js'
 import { type Detail, refuse, requestPath } from './request-path.js'
 
 /** Why no write may set the column, for the end of a message; undefined where one may. */
@@ -91,7 +92,7 @@ function configuredInput (data: Readonly<Record<string, unknown>>, table: Table,
     if (column === undefined) faults.add(at, `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))
     else if (reason !== undefined) faults.add(at, `the column "${name}" ${reason}`)
     else {
-      const encode = encoderOf(column)
+      const encode = encoderFor(column, value)
       const place = requestPath(value, '')
       members.push({ name, column, encode, value, place, path: place === '' ? `/${name}` : place, excluded: isExcludedInput(name, value, excluded) })
       const constant = value.constant ? value.evaluate(noScope) : undefined
@@ -137,8 +138,9 @@ export function isExcludedInput (name: string, { references }: CompiledValue, ex
 function wholeInput (data: unknown, table: Table, pointer: string, context: QueryContext, options: InputOptions): WriteInput {
   const value = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
   const { excluded, many } = options
-  const columns = writableColumns(table)
   const fromBody = value.references.some(({ source }) => source === 'body')
+  const encoderOfColumn = fromBody ? jsonEncoderOf : encoderOf
+  const columns = writableColumns(table, encoderOfColumn)
   const path = requestPath(value, '')
   if (value.constant) checkRows(value.evaluate(noScope), table, pointer, context, many)
 
@@ -163,7 +165,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
       seen++
       checkTenant(row[tenantColumn], scope)
     }
-    if (!fits || seen !== Object.keys(row).length) throwMisfits(row, at, table, fromBody && !scope.fullAccess ? excluded : none)
+    if (!fits || seen !== Object.keys(row).length) throwMisfits(row, at, table, fromBody && !scope.fullAccess ? excluded : none, encoderOfColumn)
     return { json, bound }
   }
 
@@ -183,16 +185,18 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
   }
 }
 
-const writable = new WeakMap<Table, readonly InputColumn[]>()
+type EncoderOf = (column: Column) => Encoder
+
+const writable = new Map<EncoderOf, WeakMap<Table, readonly InputColumn[]>>([[encoderOf, new WeakMap()], [jsonEncoderOf, new WeakMap()]])
 
 /** Made once for a table: every write of a whole body takes them. */
-function writableColumns (table: Table): readonly InputColumn[] {
-  const known = writable.get(table)
+function writableColumns (table: Table, encoderOfColumn: EncoderOf): readonly InputColumn[] {
+  const known = writable.get(encoderOfColumn)?.get(table)
   if (known !== undefined) return known
   const columns = [...table.columns.values()]
     .filter((column) => unwritable(table, column) === undefined && !(table.tenantScoped && column.name === tenantColumn))
-    .map((column) => ({ column, encode: encoderOf(column) }))
-  writable.set(table, columns)
+    .map((column) => ({ column, encode: encoderOfColumn(column) }))
+  writable.get(encoderOfColumn)?.set(table, columns)
   return columns
 }
 
@@ -205,13 +209,13 @@ function checkRows (rows: unknown, table: Table, pointer: string, { faults }: Qu
   }
   for (const [index, row] of rows.entries()) {
     if (!isRecord(row)) faults.add(pointerTo(pointer, index), 'expected an object')
-    else for (const { name, message, suggestion } of misfits(row, table, none)) faults.add(pointerTo(pointer, index, name), message, suggestion)
+    else for (const { name, message, suggestion } of misfits(row, table, none, encoderOf)) faults.add(pointerTo(pointer, index, name), message, suggestion)
   }
 }
 
 /** Returns, without a fault, when only an excluded field was in the way. */
-function throwMisfits (row: Readonly<Record<string, unknown>>, path: string, table: Table, excluded: ReadonlySet<string>): void {
-  const details = misfits(row, table, excluded).map(({ name, message, keyword, suggestion }): Detail => ({
+function throwMisfits (row: Readonly<Record<string, unknown>>, path: string, table: Table, excluded: ReadonlySet<string>, encoderOfColumn: EncoderOf): void {
+  const details = misfits(row, table, excluded, encoderOfColumn).map(({ name, message, keyword, suggestion }): Detail => ({
     path: pointerTo(path, name),
     message: suggestion === undefined ? message : `${message}, did you mean "${suggestion}"?`,
     keyword
@@ -229,7 +233,7 @@ interface Misfit {
 /** At most this many are named: a caller's thousand wrong fields make no large answer. */
 const maxMisfits = 20
 
-function misfits (row: Readonly<Record<string, unknown>>, table: Table, excluded: ReadonlySet<string>): Misfit[] {
+function misfits (row: Readonly<Record<string, unknown>>, table: Table, excluded: ReadonlySet<string>, encoderOfColumn: EncoderOf): Misfit[] {
   const found: Misfit[] = []
   for (const [name, value] of Object.entries(row)) {
     if (found.length === maxMisfits) break
@@ -238,7 +242,7 @@ function misfits (row: Readonly<Record<string, unknown>>, table: Table, excluded
     const reason = column === undefined ? undefined : unwritable(table, column)
     if (column === undefined) found.push({ name, message: `"${table.name}" has no column of this name`, keyword: 'additionalProperties', suggestion: name.length > 63 ? undefined : nearest(name, table.columns.keys()) })
     else if (reason !== undefined) found.push({ name, message: reason, keyword: 'readOnly' })
-    else if ((value ?? null) !== null && encoderOf(column)(value) === unfit) found.push({ name, message: misfit(column), keyword: 'type' })
+    else if ((value ?? null) !== null && encoderOfColumn(column)(value) === unfit) found.push({ name, message: misfit(column), keyword: 'type' })
   }
   return found
 }
