@@ -4,10 +4,12 @@ import type { Field, RequestRules } from '../config/schema/route.js'
 import type { CompiledRequest, JsonSchema } from './types.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'
 import { failure } from '../errors.js'
+import { isRecord } from '../plain-value.js'
 import { compileValidator, errorDetails, type ErrorDetail, type PartValidator, type RequestPart } from '../validation.js'
 import { CheckBudget } from './check-budget.js'
 import { bodyChecker, urlChecker, type PartChecker } from './part-check.js'
 import { objectSchema, type FieldContext } from './request-field.js'
+import { splitList } from './query/url-value.js'
 
 /** What a request's rules are compiled for. */
 export interface RequestRoute {
@@ -92,15 +94,35 @@ function querySchema (map: RequestRules['query'], pointer: string, context: Fiel
 
 function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query', { ofTenant, patterns }: FieldContext): Check | null {
   if (schema === undefined || admitsAllText(schema)) return null
+  const lists = part === 'query' ? listNames(schema) : []
   if (ofTenant) {
     const check = urlChecker(schema, patterns)
-    return (request, budget) => detailsOf(check(request[part], budget), part)
+    return (request, budget) => {
+      splitLists(request[part], lists)
+      return detailsOf(check(request[part], budget), part)
+    }
   }
   let validate: PartValidator | undefined
   return (request) => {
     // ajv takes a millisecond or two: a thousand routes would take seconds at the start.
     validate ??= compileValidator(schema, part)
+    splitLists(request[part], lists)
     return detailsOf(validate(request[part]), part)
+  }
+}
+
+/** The fields that are declared as arrays. */
+function listNames ({ properties }: JsonSchema): readonly string[] {
+  return Object.entries(Object(properties)).flatMap(([name, property]) => [Object(property).type].flat().includes('array') ? [name] : [])
+}
+
+/** An array in a query string is a text with commas, a parameter that is repeated, or both. */
+function splitLists (query: unknown, names: readonly string[]): void {
+  if (names.length === 0 || !isRecord(query)) return
+  for (const name of names) {
+    const given = Object.hasOwn(query, name) ? query[name] : undefined
+    const texts = Array.isArray(given) ? given : [given]
+    if (given !== undefined) query[name] = texts.flatMap((text: unknown) => typeof text === 'string' ? splitList(text) : [text])
   }
 }
 

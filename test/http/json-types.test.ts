@@ -5,8 +5,15 @@ import { testServer } from '../helpers/server.js'
 import { caller, refused } from './caller.js'
 
 const columns = {
-  id: { type: 'integer', primaryKey: true }, t: { type: 'text' }, flag: { type: 'boolean' }, day: { type: 'date' }, at: { type: 'timestamptz' },
-  ratio: { type: 'double precision' }, price: { type: 'numeric' }, big: { type: 'bigint' }, numbers: { type: 'integer[]' }
+  id: { type: 'integer', primaryKey: true },
+  t: { type: 'text' },
+  flag: { type: 'boolean' },
+  day: { type: 'date' },
+  at: { type: 'timestamptz' },
+  ratio: { type: 'double precision' },
+  price: { type: 'numeric' },
+  big: { type: 'bigint' },
+  numbers: { type: 'integer[]' }
 } as const
 const document: TestDocument = {
   tables: { it: { tenantScoped: true, columns } },

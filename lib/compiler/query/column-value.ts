@@ -1,6 +1,7 @@
 /** How JSON values become values of a column, and which do not fit. */
 import type { Column } from '../../database/catalogue.js'
 import { formOf, type TextForm } from './text-form.js'
+import { splitList } from './url-value.js'
 
 /** The value does not fit the column. */
 export const unfit = Symbol('unfit')
@@ -58,7 +59,7 @@ export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): E
 export function listEncoder (column: Pick<Column, 'type' | 'labels'>): Encoder {
   const encodeItems = arrayEncoder(encoderOf(column))
   return (value) => {
-    if (typeof value === 'string') return encodeItems(value === '' ? [] : value.split(',').map((item) => item.trim()))
+    if (typeof value === 'string') return encodeItems(splitList(value))
     return encodeItems(Array.isArray(value) ? value.filter((item) => item !== null) : [value])
   }
 }

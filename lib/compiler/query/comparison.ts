@@ -14,6 +14,7 @@ import { compileFilterValue, type FilterValue } from './filter-value.js'
 import { columnOf } from './identifiers.js'
 import { refuse, requestPath } from './request-path.js'
 import type { Binder } from './sql.js'
+import { isOfUrl, jsonTexts } from './url-value.js'
 
 /** Operators of which the column stands left and the value, as the column's type, right. */
 const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
@@ -47,6 +48,7 @@ function checkOperator (operator: Operator, { name, type }: Column, pointer: str
 }
 
 function compileOperator (operator: Exclude<Operator, 'is'>, column: Column, value: FilterValue): Condition {
+  if (operator === 'contains' && column.type === 'jsonb' && isOfUrl(value.value)) return compileJsonContains(column, value)
   const bind = binderOf(value, encoderFor(operator, column), operator, column)
   return (alias, placeholders) => {
     const left = columnOf(alias, column.name)
@@ -59,6 +61,13 @@ function compileOperator (operator: Exclude<Operator, 'is'>, column: Column, val
       default: return `${left} ${symbols[operator]} ${placeholders.add(bind, column.type)}`
     }
   }
+}
+
+/** A text of a URL is the text itself, or the JSON that it holds. */
+function compileJsonContains (column: Column, value: FilterValue): Condition {
+  const encode: Encoder = (given) => typeof given === 'string' ? jsonTexts(given) ?? unfit : [encoderOf(column)(given)]
+  const bind = binderOf(value, encode, 'contains', column)
+  return (alias, placeholders) => `${columnOf(alias, column.name)} @> any(${placeholders.add(bind, 'jsonb[]')})`
 }
 
 function encoderFor (operator: Exclude<Operator, 'is'>, column: Column): Encoder {
@@ -89,6 +98,7 @@ function misfit (operator: Operator, column: Column): string {
     case 'like':
     case 'ilike': return `the column "${column.name}" is compared with a text, which cannot end in a single backslash`
     case 'in': return `the column "${column.name}" is compared with a list, each item ${describeType(column)}`
+    case 'contains': return `the column "${column.name}" is compared with ${column.type === 'jsonb' ? 'JSON, and this text is not valid JSON' : describeType(column)}`
     case 'is': return `the column "${column.name}" is compared with ${column.type === 'boolean' ? 'null, true, false or "unknown"' : 'null'}`
     default: return `the column "${column.name}" takes ${describeType(column)}`
   }

@@ -1,4 +1,4 @@
-/** Fields of a document by their path, and comparisons of them: typed by the value, as JSON has types. */
+/** Fields of a document by their path, and comparisons of them, typed by the value. A text of a URL is compared as each JSON type that it can be. */
 import type { Operator } from '../../config/schema/query.js'
 import type { Column } from '../../database/catalogue.js'
 import type { QueryContext } from './context.js'
@@ -11,6 +11,7 @@ import { noScope } from '../no-scope.js'
 import { compileFilterValue, type FilterValue } from './filter-value.js'
 import { columnOf } from './identifiers.js'
 import { refuse, requestPath } from './request-path.js'
+import { isOfUrl, jsonTexts, splitList } from './url-value.js'
 
 /** The id of a document, which stands beside its fields. */
 export const idColumn: Column = { name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false }
@@ -45,7 +46,10 @@ export function compileFieldComparison (filter: ComparisonFilter, pointer: strin
     return undefined
   }
   const { references } = value.value
-  const condition = conditionOf(operator, (alias, text) => `(${field(alias, text)})`, binderOf(value, operator, filter.column))
+  const at = (alias: string, text?: boolean): string => `(${field(alias, text)})`
+  const condition = isOfUrl(value.value) && isTyped(operator)
+    ? urlConditionOf(operator, at, urlBinderOf(value, operator, filter.column))
+    : conditionOf(operator, at, binderOf(value, operator, filter.column))
   return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
 }
 
@@ -69,12 +73,54 @@ function conditionOf (operator: Operator, field: (alias: string, text?: boolean)
       case 'is': return `coalesce(${left}, 'null') = ${placeholders.add(bind, 'jsonb')}`
       case 'in': return `${left} = any(${placeholders.add(bind, 'jsonb[]')})`
       case 'contains': return `${left} @> ${placeholders.add(bind, 'jsonb')}`
-      case 'overlaps': {
-        const values = placeholders.add(bind, 'jsonb[]')
-        const items = `jsonb_array_elements(case jsonb_typeof(${left}) when 'array' then ${left} else '[]' end)`
-        return `case when ${values} is not null then exists (select from ${items} e where e.value = any(${values})) end`
-      }
+      case 'overlaps': return overlap(left, placeholders.add(bind, 'jsonb[]'))
     }
+  }
+}
+
+type TypedOperator = Exclude<Operator, 'like' | 'ilike' | 'is'>
+
+function isTyped (operator: Operator): operator is TypedOperator {
+  return operator !== 'like' && operator !== 'ilike' && operator !== 'is'
+}
+
+/** The value is a list of JSON values, one of which the text of the URL stands for. */
+function urlConditionOf (operator: TypedOperator, field: (alias: string) => string, bind: Binder): Condition {
+  return (alias, placeholders) => {
+    const left = field(alias)
+    const values = placeholders.add(bind, 'jsonb[]')
+    switch (operator) {
+      case 'eq':
+      case 'in': return `${left} = any(${values})`
+      case 'neq': return `${left} <> all(${values})`
+      case 'contains': return `${left} @> any(${values})`
+      case 'gt':
+      case 'gte':
+      case 'lt':
+      case 'lte': return `(select bool_or(jsonb_typeof(${left}) = jsonb_typeof(v.j) and ${left} ${symbols[operator]} v.j) from unnest(${values}) v(j))`
+      case 'overlaps': return overlap(left, values)
+    }
+  }
+}
+
+function overlap (left: string, values: string): string {
+  const items = `jsonb_array_elements(case jsonb_typeof(${left}) when 'array' then ${left} else '[]' end)`
+  return `case when ${values} is not null then exists (select from ${items} e where e.value = any(${values})) end`
+}
+
+function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, name: string): Binder {
+  const path = requestPath(value, `/${name}`)
+  return (scope) => {
+    const given = read(scope)
+    if (given === undefined || given === null) return null
+    const items = operator === 'in' || operator === 'overlaps' ? listOf(given) : [given]
+    return items.flatMap((item) => {
+      if (typeof item !== 'string') return [JSON.stringify(item)]
+      const texts = jsonTexts(item)
+      // Other operators compare texts that begin like JSON as well.
+      if (texts === undefined && operator === 'contains') throw refuse({ path, message: `the field "${name}" is compared with JSON, and this text is not valid JSON`, keyword: 'type' })
+      return texts ?? [JSON.stringify(item)]
+    })
   }
 }
 
@@ -119,6 +165,5 @@ function isWord (value: unknown): string | undefined {
 /** An array, or text with commas between the items. */
 function listOf (value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value
-  if (typeof value === 'string') return value === '' ? [] : value.split(',').map((item) => item.trim())
-  return [value]
+  return typeof value === 'string' ? splitList(value) : [value]
 }

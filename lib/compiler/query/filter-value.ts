@@ -6,6 +6,7 @@ import { pointerTo } from '../../config/faults.js'
 import { noScope } from '../no-scope.js'
 import { compileReader } from '../reference.js'
 import { compileValue } from '../template.js'
+import { isOfUrl, splitList } from './url-value.js'
 import type { Switch } from './statement.js'
 
 export interface FilterValue {
@@ -31,9 +32,18 @@ export function compileFilterValue (filter: ComparisonFilter, pointer: string, c
     else return { value, read: value.evaluate }
     return undefined
   }
-  const read = isText(filter.value) ? readText(value) : value.evaluate
+  const isList = filter.operator === 'in' || filter.operator === 'overlaps' || filter.operator === 'contains'
+  const read = isText(filter.value) ? readText(value) : isList && isOfUrl(value) ? readList(value) : value.evaluate
   if (filter.optional !== true) return { value, read }
   return { value, read, presence: (scope) => (read(scope) ?? null) !== null }
+}
+
+/** A list stands in a URL as one text with commas, as a parameter that is repeated, or as both: `?id=1,2&id=3`. */
+function readList ({ evaluate }: CompiledValue): (scope: Scope) => unknown {
+  return (scope) => {
+    const given = evaluate(scope)
+    return Array.isArray(given) ? given.flatMap((item: unknown) => typeof item === 'string' ? splitList(item) : [item]) : given
+  }
 }
 
 /** `%{{query.q}}%` is a longer string with a template in it, and names no default for it. */
