@@ -1,4 +1,5 @@
 /** The endpoints of limits of users and their schemas (SPEC "Resource limits", DESIGN 7). */
+import type {} from '../users/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { maxAmount } from '../../lib/config/schema/resource-limit.js'
@@ -17,7 +18,7 @@ const bodyLimit = 262_144 // bytes of all rules
 
 const closed = { additionalProperties: false } as const
 const UserId = Type.String({ minLength: 1, maxLength: 1024, description: 'The `sub` of a user of the tenant. Default: the caller; another one needs the permission `limits:read`.' })
-const Role = Type.String({ maxLength: 256, description: 'The role of the user, where it is not what the caller\'s token says: for administrators and holders of `limits:write`.' })
+const Role = Type.String({ maxLength: 256, description: 'The role of the user, for administrators and holders of `limits:write`. Default: that of the caller\'s token for the caller itself, that of a user with a password, and none for others, which is refused where limits depend on roles.' })
 const Tier = Type.String({ maxLength: 256, description: 'The tier of the user, likewise.' })
 
 const Rules = Type.Array(Rule, { maxItems: maxRules, description: 'In the order in which they were saved.' })
@@ -75,12 +76,12 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
   app.get<{ Querystring: Static<typeof UsageQuery> }>('/tenant/limits/resources/usage', {
     config: reading,
     schema: { tags, summary: 'What a user has used of what is limited', querystring: UsageQuery, response: { 200: Usage, ...errorResponses(...refusals) } }
-  }, async (request) => service.usage(await userOf(request, request.query, '/query', 'limits:read')))
+  }, async (request) => service.usage(await userOf(request, request.query, { part: '/query', others: 'limits:read' })))
 
   app.post<{ Body: Static<typeof UseBody> }>('/tenant/limits/resources/check', {
     config: reading,
     schema: { tags, summary: 'Whether a user may use so much; nothing is counted', body: UseBody, response: { 200: Checked, ...errorResponses(...refusals) } }
-  }, async (request) => service.check(await userOf(request, request.body, '/body', 'limits:read'), useOf(request.body)))
+  }, async (request) => service.check(await userOf(request, request.body, { part: '/body', others: 'limits:read', of: request.body }), useOf(request.body)))
 
   app.post<{ Body: Static<typeof UseBody> }>('/tenant/limits/resources/track', {
     config: writing,
@@ -91,26 +92,32 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
       body: UseBody,
       response: { 200: Checked, ...errorResponses(...refusals, 'resourceLimit', 409) }
     }
-  }, async (request) => service.track(await userOf(request, request.body, '/body', writing.permission), useOf(request.body)))
+  }, async (request) => service.track(await userOf(request, request.body, { part: '/body', others: writing.permission, of: request.body }), useOf(request.body)))
+
+  /** The user whom a request is about. */
+  async function userOf (request: FastifyRequest, { userId, role: named, tier }: Static<typeof UsageQuery>, { part, others, of }: About): Promise<LimitedUser> {
+    const tenant = tenantOf(request)
+    // No caller gets a larger limit by naming another role.
+    if ((named !== undefined || tier !== undefined) && !await holds(request, 'limits:write')) throw failure('forbidden', { message: 'Only an administrator names the role or the tier of a user' })
+    const own = limitedUser(request)
+    if (own !== null && (userId === undefined || userId === own.id)) return { ...own, ...named !== undefined && { role: named }, ...tier !== undefined && { tier } }
+    if (userId === undefined) throw invalidInput(`${part}/userId`, 'is required: you are no user of the tenant', 'required')
+    if (!await holds(request, others)) throw failure('forbidden', { message: `What other users have used is for administrators and holders of ${others}` })
+    const role = named ?? (app.hasDecorator('users') ? await app.users.find(tenant, userId) : null)?.role
+    if (role === undefined && await service.needsRole(tenant, of)) throw invalidInput(`${part}/role`, 'is required: limits depend on the role of the user, which this server does not know', 'required')
+    return { tenant, id: userId, role, tier }
+  }
+}
+
+/** Where a request names its user. */
+interface About {
+  readonly part: string
+  /** The permission to name another user than oneself. */
+  readonly others: string
+  /** What is used. Default: all that is limited. */
+  readonly of?: { readonly resource: string, readonly metric: string }
 }
 
 function useOf ({ resource, metric, amount = 1 }: Static<typeof UseBody>) {
   return { resource, metric, amount }
-}
-
-/**
- * The user whom a request is about.
- *
- * @param part where it names one
- * @param others what the caller must hold to name another than itself
- */
-async function userOf (request: FastifyRequest, { userId, role, tier }: Static<typeof UsageQuery>, part: string, others: string): Promise<LimitedUser> {
-  const tenant = tenantOf(request)
-  // Nobody has a larger limit for saying so.
-  if ((role !== undefined || tier !== undefined) && !await holds(request, 'limits:write')) throw failure('forbidden', { message: 'Only an administrator names the role or the tier of a user' })
-  const own = limitedUser(request)
-  if (own !== null && (userId === undefined || userId === own.id)) return { ...own, ...role !== undefined && { role }, ...tier !== undefined && { tier } }
-  if (userId === undefined) throw invalidInput(`${part}/userId`, 'is required: you are no user of the tenant', 'required')
-  if (!await holds(request, others)) throw failure('forbidden', { message: `What other users have used is for administrators and holders of ${others}` })
-  return { tenant, id: userId, role, tier }
 }

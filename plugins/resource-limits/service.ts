@@ -62,6 +62,8 @@ export interface ResourceLimits {
   track (user: LimitedUser, use: Use): Promise<CheckResult>
   /** Of each rule that is for the user, in the order of the rules. */
   usage (user: LimitedUser): Promise<UsageEntry[]>
+  /** Whether rules depend on the role of a user: those of the resource and metric, or all without them. */
+  needsRole (tenant: string, of?: Pick<Use, 'resource' | 'metric'>): Promise<boolean>
   rules (tenant: string): Promise<readonly Rule[]>
   /** Replaces all rules; holds on every server within a second. Default actor: the server itself. Throws `validationFailed` where two contradict each other, and `tenantUnknown`. */
   replace (tenant: string, rules: readonly Rule[], actor?: Actor): Promise<readonly Rule[]>
@@ -199,6 +201,11 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
         const current = usedAt((used.get(`${resource} ${metric}`) ?? noSlots)[period], period, at)
         return { resource, metric, period, current, limit, percentage: percentageOf(current, limit), scope: 'user' }
       })
+    },
+
+    async needsRole (tenant, of) {
+      const { all } = await rulesOf(tenant)
+      return all.some(({ conditions, resource, metric }) => conditions?.roles !== undefined && (of === undefined || (of.resource === resource && of.metric === metric)))
     },
 
     rules: (tenant) => store.rules(tenant, engine.kyselyFor(tenant)),
