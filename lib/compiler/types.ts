@@ -4,7 +4,6 @@
  */
 import type { Statement } from '../database/engine.js'
 import type { TraceContext } from '../trace-context.js'
-import type { AnswerForm } from './answer.js'
 
 /** The verified claims of the caller. */
 export interface Claims {
@@ -87,6 +86,15 @@ export type JsonSchema = Readonly<Record<string, unknown>>
  * - `deletion`: `{"success":true}`, with `"softDeleted":true` where it was soft; no row when none matched (404)
  */
 export type Answer = 'page' | 'record' | 'records' | 'deletion'
+
+/**
+ * Where the records of an answer are, as the compiled route knows it. The shape of a value does not tell: a record may have
+ * one column named `data`.
+ * - `wrapped`: in the member `data`, beside which `pagination` may stand
+ * - `value`: the answer of a service: each item where it is a list, and otherwise the answer itself
+ * - `record`: the answer itself
+ */
+export type AnswerForm = 'wrapped' | 'value' | 'record'
 
 /** A table (or a collection of documents) that a query reads or writes. */
 export interface TableUse {

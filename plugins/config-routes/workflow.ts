@@ -1,6 +1,6 @@
 /** Runs the workflow of a route: at once, or as a job that the answer tells where to ask for (DESIGN 9). */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { AnswerForm } from '../../lib/compiler/answer.js'
+import type { AnswerForm } from '../../lib/compiler/types.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { CompiledRouteWorkflow } from '../../lib/compiler/workflow.js'
 import type { Scope } from '../../lib/compiler/types.js'

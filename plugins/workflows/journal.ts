@@ -1,5 +1,5 @@
 /** What a run remembers of its steps: the seam between running steps (runner.ts) and keeping how they ended. */
-import type { AnswerForm } from '../../lib/compiler/answer.js'
+import type { AnswerForm } from '../../lib/compiler/types.js'
 import type { BoundQuery } from '../../lib/compiler/types.js'
 
 /** How a step ended. */

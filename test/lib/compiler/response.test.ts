@@ -1,5 +1,5 @@
 import type { Scope } from '../../../lib/compiler/types.js'
-import type { AnswerForm } from '../../../lib/compiler/answer.js'
+import type { AnswerForm } from '../../../lib/compiler/types.js'
 import t from 'tap'
 import { FaultList } from '../../../lib/config/faults.js'
 import { compileResponse } from '../../../lib/compiler/response.js'

@@ -1,6 +1,6 @@
 import type { Scope } from '../../../lib/compiler/types.js'
 import type { Transform } from '../../../lib/config/schema/route.js'
-import type { AnswerForm } from '../../../lib/compiler/answer.js'
+import type { AnswerForm } from '../../../lib/compiler/types.js'
 import t from 'tap'
 import { isRecord } from '../../../lib/plain-value.js'
 import { FaultList } from '../../../lib/config/faults.js'
