@@ -15,7 +15,7 @@ t.test('--version and --help', async (t) => {
   t.equal(code, 0)
   t.strictSame((await here(['help'])).output, (await here(['--help'])).output)
   t.strictSame((await here(['help', 'start'])).output, (await here(['start', '--help'])).output)
-  for (const name of ['start', 'worker', 'validate', 'migrate', 'token', 'openapi', 'user create', 'secrets rekey']) {
+  for (const name of ['start', 'worker', 'validate', 'migrate', 'backup', 'restore', 'token', 'openapi', 'user create', 'secrets rekey']) {
     t.ok(output.some((line) => line.trim().startsWith(`${name} `)), name)
     t.match(await here([...name.split(' '), '--help']), { code: 0, output: [new RegExp(`^usage: tenantry ${name} `)], errors: [] })
   }
@@ -25,7 +25,7 @@ t.test('a call that is not understood is answered with what was meant, and 1', a
   const folder = t.testdir({ 'tenantry.json': '{"routes": []}' })
   const calls: [string[], RegExp][] = [
     [['strat'], /^there is no command "strat", did you mean "start"\?$/],
-    [['serve-everything'], /^there is no command "serve-everything"; there are start, worker, validate, migrate, token, openapi, user create, secrets rekey$/],
+    [['serve-everything'], /^there is no command "serve-everything"; there are start, worker, validate, migrate, backup, restore, token, openapi, user create, secrets rekey$/],
     [['user'], /^"tenantry user" needs another word; there is "tenantry user create"$/],
     [['user', 'create'], /^--email is missing/],
     [['user', 'create', '--email', 'ada'], /^--email must be an e-mail address$/],

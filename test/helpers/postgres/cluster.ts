@@ -41,6 +41,8 @@ const stopSignals = { fast: 'SIGINT', immediate: 'SIGQUIT', kill: 'SIGKILL' } as
 export interface ClusterOptions {
   /** Server settings over those of the tests. */
   readonly settings?: Readonly<Record<string, string>>
+  /** The folder of other programs than those of the package. */
+  readonly programs?: string
 }
 
 /** A PostgreSQL server. `start` and `stop` may be called in turn; the port stays the same. */
@@ -60,7 +62,9 @@ export class Cluster {
 
   /** Makes the data folder; the server is not started yet. */
   static async create (options: ClusterOptions = {}): Promise<Cluster> {
-    const binaries = await prepareBinaries()
+    const { programs } = options
+    const prepared = await prepareBinaries()
+    const binaries = programs === undefined ? prepared : { ...prepared, initdb: join(programs, 'initdb'), postgres: join(programs, 'postgres') }
     const folder = await mkdtemp(join(await quickFolder(), 'tenantry-postgres-'))
     const data = join(folder, 'data')
     await mkdir(data)

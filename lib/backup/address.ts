@@ -1,0 +1,51 @@
+/** The database of a document, as PostgreSQL's programs get it: in their environment. */
+import type { PostgresOptions } from '../database/postgres.js'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import pg from 'pg'
+import { everyTenant, tenantSetting } from '../database/connections.js'
+
+/** A client of the database itself: a pooler refuses the options that policies need. */
+export function clientOf ({ connectionString, notifyConnectionString = connectionString, ssl }: PostgresOptions): pg.Client {
+  return new pg.Client({ connectionString: notifyConnectionString, ...ssl !== undefined && { ssl }, keepAlive: true })
+}
+
+/** @param folder  where certificates are written for the programs; its owner alone may read it */
+export async function programEnvironment (options: PostgresOptions, folder: string): Promise<NodeJS.ProcessEnv> {
+  const { host, port, user, database, password } = clientOf(options)
+  const others = Object.entries(process.env).filter(([name]) => !name.startsWith('PG'))
+  return {
+    ...Object.fromEntries(others),
+    PGHOST: host,
+    PGPORT: String(port),
+    ...user !== undefined && { PGUSER: user },
+    ...database !== undefined && { PGDATABASE: database },
+    ...typeof password === 'string' && { PGPASSWORD: password },
+    PGOPTIONS: `-c ${tenantSetting}=${everyTenant}`,
+    ...await tlsEnvironment(options, folder)
+  }
+}
+
+const parameters = { sslmode: 'PGSSLMODE', sslrootcert: 'PGSSLROOTCERT', sslcert: 'PGSSLCERT', sslkey: 'PGSSLKEY' }
+
+async function tlsEnvironment ({ connectionString, notifyConnectionString = connectionString, ssl }: PostgresOptions, folder: string): Promise<Record<string, string>> {
+  if (ssl === undefined) {
+    const { searchParams } = new URL(notifyConnectionString)
+    return Object.fromEntries(Object.entries(parameters).flatMap(([parameter, name]) => {
+      const value = searchParams.get(parameter)
+      // "no-verify" is a word of pg alone.
+      return value === null ? [] : [[name, value === 'no-verify' ? 'require' : value]]
+    }))
+  }
+  if (ssl === false) return { PGSSLMODE: 'disable' }
+  if (ssl === true) return { PGSSLMODE: 'verify-full', PGSSLROOTCERT: 'system' }
+  const files = { ca: 'PGSSLROOTCERT', cert: 'PGSSLCERT', key: 'PGSSLKEY' } as const
+  const found: Record<string, string> = { PGSSLMODE: ssl.rejectUnauthorized === false ? 'require' : 'verify-full', ...ssl.rejectUnauthorized !== false && { PGSSLROOTCERT: 'system' } }
+  for (const [member, name] of Object.entries(files) as [keyof typeof files, string][]) {
+    const text = ssl[member]
+    if (text === undefined) continue
+    found[name] = join(folder, `${member}.pem`)
+    await writeFile(found[name], text, { mode: 0o600 })
+  }
+  return found
+}

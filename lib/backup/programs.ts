@@ -1,0 +1,64 @@
+/** PostgreSQL's own programs: `pg_dump` and `pg_restore`. */
+import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+const execute = promisify(execFile)
+const maxErrorText = 4000 // characters of a program's messages that are kept
+
+export interface PgProgram {
+  readonly name: 'pg_dump' | 'pg_restore'
+  readonly path: string
+  readonly major: number
+}
+
+/** Finds the program in the folder, or on PATH; throws an error that says what to install. */
+export async function findProgram (name: PgProgram['name'], folder: string | undefined): Promise<PgProgram> {
+  const path = folder === undefined ? name : join(folder, name)
+  const version = await execute(path, ['--version']).then(({ stdout }) => stdout, () => '')
+  const major = Number.parseInt(/(\d+)(?:\.\d+|\w+)/.exec(version)?.[1] ?? '', 10)
+  if (Number.isNaN(major)) {
+    throw new Error(`${name} is missing ${folder === undefined ? 'on PATH' : `in ${folder}`}: install PostgreSQL's client programs (Debian: postgresql-client, macOS: libpq), or name their folder with --pg-bin`)
+  }
+  return { name, path, major }
+}
+
+/** Runs the program to its end; throws its messages where it fails. */
+export async function runProgram (program: PgProgram, words: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const { child, ended } = start(program, words, env)
+  child.stdout?.resume()
+  await ended
+}
+
+const newline = 0x0a
+const maxHead = 65_536 // bytes; a line that matters is shorter, a row may have a gigabyte
+
+/** Runs the program and gives the beginning of each line of its standard output. */
+export async function readProgram (program: PgProgram, words: readonly string[], env: NodeJS.ProcessEnv, onLine: (line: Buffer) => void): Promise<void> {
+  const { child, ended } = start(program, words, env)
+  let head = Buffer.alloc(0)
+  // Not by readline, which takes other characters for ends of lines too.
+  child.stdout?.on('data', (chunk: Buffer) => {
+    let from = 0
+    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
+      const rest = chunk.subarray(from, end)
+      onLine(head.length === 0 ? rest : Buffer.concat([head, rest]))
+      head = Buffer.alloc(0)
+      from = end + 1
+    }
+    if (head.length < maxHead) head = Buffer.concat([head, chunk.subarray(from)])
+  })
+  await ended
+}
+
+function start ({ name, path }: PgProgram, words: readonly string[], env: NodeJS.ProcessEnv): { child: ChildProcess, ended: Promise<void> } {
+  // No password is on the command line, which every user of the machine can read.
+  const child = spawn(path, [...words], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  let errors = ''
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => { errors = (errors + text).slice(-maxErrorText) })
+  const ended = once(child, 'close').then(([code]: (number | null)[]) => {
+    if (code !== 0) throw new Error(`${name} failed: ${errors.trim()}`)
+  })
+  return { child, ended }
+}
