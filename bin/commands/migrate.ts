@@ -1,7 +1,7 @@
 /** `tenantry migrate`: brings the database to what the server and the document need. */
 import type { Call, Command } from '../command.js'
 import type { DatabaseConfig } from '../../lib/config/index.js'
-import type { MigrationProgress } from '../../lib/database/migrations/apply.js'
+import type { MigrationProgress } from '../../lib/database/migrations/progress.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { loadDocument } from '../document.js'
 

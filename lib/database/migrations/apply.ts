@@ -6,24 +6,13 @@ import { auditStatement } from '../../audit.js'
 import { failure, isFailure, TenantryError } from '../../errors.js'
 import { fullTextOf, isOutage, sqlStateOf } from '../failures.js'
 import type { PlannedMigration } from './migration.js'
+import type { MigrationProgress } from './progress.js'
 import { planNext, type PlanOptions } from './plan.js'
 import { settingsOf, type MigrationStep } from './steps.js'
 import { madeBy } from './system-steps.js'
 
 const firstPauseMs = 100 // between attempts to get a lock; requests that queued behind the last attempt go first
 const longestPauseMs = 1000
-
-/** A step of a migration, for those who watch. */
-export interface MigrationProgress {
-  readonly migration: string
-  /** Counted from 1. */
-  readonly step: number
-  readonly of: number
-  /** The existing table that the step changes. */
-  readonly table: string | undefined
-  /** `waiting`: another session holds a lock, and the step is tried again. */
-  readonly state: 'started' | 'waiting' | 'done'
-}
 
 export interface ApplyOptions extends PlanOptions {
   /** How long a step waits for locks of other sessions, with all its attempts. */

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import pg from 'pg'
-import type { MigrationProgress } from '../../../lib/database/migrations/apply.js'
+import type { MigrationProgress } from '../../../lib/database/migrations/progress.js'
 import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
 import { systemSteps } from '../../../lib/database/migrations/system-steps.js'
 import { systemMigrations } from '../../../lib/database/migrations/system/index.js'
