@@ -16,7 +16,7 @@ import { signToken } from '../helpers/tokens.js'
 import { caller, refused, remoteCaller, type Answer, type Ask } from './caller.js'
 import { everyKind } from './document.js'
 
-const pool = { max: 3, acquireTimeoutMs: 500, statementTimeoutMs: 500 }
+const pool = { max: 3, acquireTimeoutMs: 2000, statementTimeoutMs: 500 }
 
 function section (connectionString: string, options = pool) {
   return { provider: 'postgres', postgres: { connectionString, pool: options } } as const
@@ -35,7 +35,7 @@ async function recovery (ask: Ask, target: string, within: number): Promise<numb
 }
 
 test('a database that is down at the start is an error that says so', async (t) => {
-  const app = createServer(testDocument(everyKind, section('postgres://user:hidden@127.0.0.1:1/nothing')), { env: {}, logger: false })
+  const app = createServer(testDocument(everyKind, section('postgres://user:hidden@127.0.0.1:1/nothing')), { env: testEnv, logger: false })
   t.teardown(() => app.close())
   const error: unknown = await app.ready().then(() => undefined, (error: unknown) => error)
   t.match(error, { code: 'TENANTRY_DATABASE_UNAVAILABLE', message: /database cannot be reached/ })
