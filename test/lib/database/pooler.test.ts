@@ -44,6 +44,7 @@ test('behind a pooler that loses the settings of sessions, no request is answere
     postgres: { connectionString: pooler.connectionString, pool: { max: 4 } },
     migrate: 'auto',
     jwt: { secret: testSecret },
+    rateLimit: { enabled: false },
     tables,
     plugins: { secrets: false, webhooks: false },
     routes: [
