@@ -1,6 +1,7 @@
 /** The JSON Schema of what a route answers, derived from its queries, its transform and its response. */
 import type { Answer, CompiledQuery, CompiledResponse, JsonSchema } from './types.js'
 import type { CompiledTransform } from './transform.js'
+import { nearest, pointerTo, type FaultList } from '../config/faults.js'
 import { isRecord } from '../plain-value.js'
 
 /** The parts of a compiled route that make its answer. */
@@ -25,6 +26,41 @@ export function answerSchema ({ queries, integrations, transform, response }: An
   if (response === null) return anyOf(forms.map(({ schema }) => schema))
   if (response.kind === 'schema') return anyOf(forms.map((form) => filtered(form, response.schema, transform)))
   return mappingSchema(configured, resultSchemas(queries, forms))
+}
+
+/** Adds a fault for each member that the response schema requires and that no response has: the documentation would promise it. */
+export function checkPromises ({ queries, transform, response }: Omit<AnswerParts, 'integrations'>, pointer: string, faults: FaultList): void {
+  if (queries.length === 0 || response?.kind !== 'schema') return
+  const told = new Set<string>()
+  for (const { kind, schema } of formsOf(queries).map((form) => computed(form, transform))) {
+    const isWhole = !isList(kind) || Object.hasOwn(propertiesOf(response.schema), 'data')
+    const { data } = propertiesOf(schema)
+    comparePromises(response.schema, isWhole ? schema : data, pointer, (at, name, known) => {
+      if (told.has(at)) return
+      told.add(at)
+      if (known.includes(name)) faults.add(at, `"${name}" is not among the \`properties\`, so that the response leaves it out`)
+      else faults.add(at, `the response has no member "${name}"`, nearest(name, known))
+    })
+  }
+}
+
+/** A schema of an array and one of its items describe the same, as they do where a response is written. */
+function comparePromises (promised: unknown, known: unknown, pointer: string, tell: (at: string, name: string, known: readonly string[]) => void): void {
+  if (!isRecord(promised) || !isRecord(known)) return
+  if (isRecord(known['items'])) return comparePromises(promised, known['items'], pointer, tell)
+  if (isRecord(promised['items']) && !isRecord(promised['properties'])) return comparePromises(promised['items'], known, `${pointer}/items`, tell)
+  if (!isRecord(known['properties']) || known['additionalProperties'] === true) return
+  const answered = propertiesOf(known)
+  const declared = propertiesOf(promised)
+  const { required, additionalProperties } = promised
+  const isOpen = !isRecord(promised['properties']) || additionalProperties === true || isRecord(additionalProperties)
+  for (const [index, name] of (Array.isArray(required) ? required : []).entries()) {
+    const isAnswered = Object.hasOwn(answered, name) && (isOpen || Object.hasOwn(declared, name))
+    if (typeof name === 'string' && !isAnswered) tell(pointerTo(`${pointer}/required`, index), name, Object.keys(answered))
+  }
+  for (const [name, member] of Object.entries(declared)) {
+    if (Object.hasOwn(answered, name)) comparePromises(member, answered[name], pointerTo(`${pointer}/properties`, name), tell)
+  }
 }
 
 function formsOf (queries: readonly CompiledQuery[]): Form[] {

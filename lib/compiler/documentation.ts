@@ -4,6 +4,7 @@ import type { ErrorName } from '../errors.js'
 import type { AnswerParts } from './answer-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from './types.js'
 import type { CompiledWebhook } from './webhook.js'
+import { isRecord } from '../plain-value.js'
 import { answerSchema } from './answer-schema.js'
 import { type CompiledRouteWorkflow, workflowAnswerSchema } from './workflow.js'
 
@@ -14,6 +15,7 @@ export interface RouteDocumentation {
   readonly tags?: readonly string[]
   readonly params?: JsonSchema
   readonly querystring?: JsonSchema
+  readonly headers?: JsonSchema
   /** That of `request`; without one, what the writes of the route take. */
   readonly body?: JsonSchema
   /** Schemas of the successful answers by status. */
@@ -32,6 +34,8 @@ export interface DocumentedParts extends AnswerParts {
   readonly resourceLimit: object | null
   readonly cache: object | null
   readonly request: CompiledRequest
+  readonly readsQuery: readonly string[]
+  readonly readsHeaders: readonly string[]
   readonly status: 200 | 201 | 202
   readonly workflow: CompiledRouteWorkflow | null
   readonly webhook: CompiledWebhook | null
@@ -40,7 +44,9 @@ export interface DocumentedParts extends AnswerParts {
 const received: JsonSchema = { type: 'object', properties: { received: { const: true } }, required: ['received'] }
 
 export function documentRoute (route: Route, parts: DocumentedParts): RouteDocumentation {
-  const { params, query } = parts.request
+  const { params } = parts.request
+  const query = withRead(parts.request.query, parts.readsQuery)
+  const headers = withRead(undefined, parts.readsHeaders.filter((name) => !describedElsewhere.has(name.toLowerCase())))
   const body = bodySchema(parts)
   return Object.freeze({
     summary: route.description ?? `${parts.method} ${route.path}`,
@@ -48,11 +54,24 @@ export function documentRoute (route: Route, parts: DocumentedParts): RouteDocum
     ...(route.tags !== undefined && { tags: route.tags }),
     ...(params !== undefined && { params }),
     ...(query !== undefined && { querystring: query }),
+    ...(headers !== undefined && { headers }),
     ...(body !== undefined && { body }),
     response: answersOf(route, parts),
     errors: errorsOf(parts),
     ...(parts.cache !== null && { cached: true })
   })
+}
+
+/** Headers that OpenAPI describes by other members than parameters, and the one that names the tenant. */
+const describedElsewhere: ReadonlySet<string> = new Set(['accept', 'content-type', 'authorization', 'x-api-key', 'x-tenant-id'])
+
+/** The schema with the names that templates read and it does not declare: of any text, and optional. */
+function withRead (schema: JsonSchema | undefined, names: readonly string[]): JsonSchema | undefined {
+  if (schema?.['additionalProperties'] === false) return schema
+  const declared = isRecord(schema?.['properties']) ? schema['properties'] : {}
+  const undeclared = names.filter((name) => !Object.hasOwn(declared, name))
+  if (undeclared.length === 0) return schema
+  return { type: 'object', ...schema, properties: { ...declared, ...Object.fromEntries(undeclared.map((name) => [name, { type: 'string' }])) } }
 }
 
 function answersOf (route: Route, parts: DocumentedParts): Readonly<Record<number, JsonSchema>> {

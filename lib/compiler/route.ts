@@ -27,6 +27,7 @@ import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
 import { methodOf, pathParameters, resultKey, sourcesOf } from './route-parts.js'
 import { checkBounds, withBoundedFaults } from './bounds.js'
+import { checkPromises } from './answer-schema.js'
 import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
 import { answerValues, compileRouteWorkflow, type CompiledRouteWorkflow, readableBy, type RouteWorkflowContext, workflowReferences } from './workflow.js'
@@ -70,6 +71,9 @@ export interface CompiledRoute {
   readonly writes: readonly TableUse[]
   /** One of several queries writes: all of them run in one transaction. */
   readonly transaction: boolean
+  /** Members of the query string, and headers, that templates and expressions read. */
+  readonly readsQuery: readonly string[]
+  readonly readsHeaders: readonly string[]
   /** A later query, the transform or the response reads `results`: texts of queries are parsed. */
   readonly readsResults: boolean
   /** 202 where the answer comes before the work is done. */
@@ -120,6 +124,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.length > 1, names: namesOf(queries) })
   const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, answers)
   const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, queryKeys, context.connectors, { ...values, overridableEnv: context.overridableEnv ?? none })
+  if (started === null && faults.faults.length === before) checkPromises({ queries, transform, response }, `${pointer}/response`, faults)
   const references = [
     ...queries.flatMap((query) => query.references),
     ...integrations.flatMap((integration) => integration.references),
@@ -128,6 +133,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   ]
   const workflow = readableBy(references, started)
   references.push(...workflowReferences(workflow))
+  const namesRead = (source: 'query' | 'headers') => Object.freeze([...new Set(references.flatMap((reference) => reference.source === source ? String(reference.path[0]) : []))])
   checkCached(route, integrations, pointer, faults)
   const cache = compileCache(route, references, pointer, context, values)
   const resourceLimit = compileResourceLimit(route, pointer, values)
@@ -155,6 +161,8 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     reads: unique(queries.flatMap((query) => query.reads)),
     writes: unique(queries.flatMap((query) => query.writes)),
     transaction: queries.length > 1 && queries.some((query) => query.write),
+    readsQuery: namesRead('query'),
+    readsHeaders: namesRead('headers'),
     readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
     status: workflow?.async === true ? 202 : queries.length === 1 ? queries[0]!.status : 200,
     transform,

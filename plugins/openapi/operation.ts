@@ -82,7 +82,7 @@ function contentOf (media: readonly string[], schema: unknown): JsonSchema {
   return Object.fromEntries(media.map((type) => [type, { schema }]))
 }
 
-function responses (route: DocumentedRoute, documentation: Documentation, { names }: OperationContext): JsonSchema {
+function responses (route: DocumentedRoute, documentation: Documentation, { names, tenancy }: OperationContext): JsonSchema {
   const { response, errors = [], produces = defaultMedia } = documentation
   const { limitStatuses = [] } = route.config ?? {}
   const told: Record<string, JsonSchema> = {}
@@ -91,7 +91,7 @@ function responses (route: DocumentedRoute, documentation: Documentation, { name
     const empty = rest['type'] === 'null'
     told[status] = { description, ...(!empty && { content: contentOf(media, toSchemaObject(rest, names)) }) }
   }
-  for (const [status, schema] of Object.entries(errorResponses(...impliedErrors(route, documentation), ...errors))) tell(status, schema, defaultMedia)
+  for (const [status, schema] of Object.entries(errorResponses(...impliedErrors(route, documentation, tenancy), ...errors))) tell(status, schema, defaultMedia)
   for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) tell(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)
   // A status that means something else as well keeps the body of every error.
   for (const status of limitStatuses) if (status === 429 || told[status] === undefined) told[status] = rateLimited
@@ -107,7 +107,7 @@ function isSuccess (status: string): boolean {
 }
 
 /** What identity, tenant, rate limit and validation may answer, on routes that they act on. */
-function impliedErrors ({ config }: DocumentedRoute, { params, querystring, body }: Documentation): number[] {
+function impliedErrors ({ config }: DocumentedRoute, { params, querystring, body }: Documentation, tenancy: boolean): number[] {
   const { access, rateLimitRule, addressLimit } = config ?? {}
   if (access === undefined) return []
   const validates = [params, querystring, body].some((part) => part !== undefined)
@@ -115,7 +115,11 @@ function impliedErrors ({ config }: DocumentedRoute, { params, querystring, body
     ...validates || access !== 'public' ? [400] : [],
     ...body === undefined ? [] : [413, 415],
     ...access === 'public' ? [] : [401, 403],
+    // There is no such tenant.
+    ...tenancy && access !== 'public' ? [404] : [],
     ...rateLimitRule === false && addressLimit === undefined ? [] : [429],
+    // The URL and the headers are too large.
+    431,
     500
   ]
 }

@@ -101,10 +101,10 @@ t.test('references lead to components, and null is a type', async (t) => {
 t.test('errors and security follow from the access that a route declares', async (t) => {
   const { paths } = await documentOf(createApp({ errors: [404] }))
   const told = (operation: { responses: object, security?: unknown }) => [Object.keys(operation.responses).join(' '), operation.security]
-  t.same(told(paths['/health'].get), ['200 500 503', []])
-  t.same(told(paths['/articles'].get), ['200 400 401 403 429 500', [{}, { bearer: [] }, { apiKey: [] }]])
-  t.same(told(paths['/articles/{id}'].put), ['204 400 401 403 404 413 415 429 500', [{ bearer: [] }, { apiKey: [] }]])
-  t.same(told(paths['/articles/{id}/reviews/{review}'].delete), ['200 400 401 403 404 429 500', [{ bearer: [] }, { apiKey: [] }]])
+  t.same(told(paths['/health'].get), ['200 431 500 503', []])
+  t.same(told(paths['/articles'].get), ['200 400 401 403 404 429 431 500', [{}, { bearer: [] }, { apiKey: [] }]])
+  t.same(told(paths['/articles/{id}'].put), ['204 400 401 403 404 413 415 429 431 500', [{ bearer: [] }, { apiKey: [] }]])
+  t.same(told(paths['/articles/{id}/reviews/{review}'].delete), ['200 400 401 403 404 429 431 500', [{ bearer: [] }, { apiKey: [] }]])
   t.same(told(paths['/plain'].get), ['200', undefined])
   t.same(paths['/articles/{id}'].put.responses['404'], { description: 'Not Found', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } })
   t.same(paths['/articles/{id}'].put.responses['204'], { description: 'No Content', headers })
@@ -234,7 +234,7 @@ t.test('further operations that find no room are told without their schemas', as
     requestBody: { required: true, content: { 'application/json': { schema: {} } } },
     security: [{}, { bearer: [] }, { apiKey: [] }]
   })
-  t.same(Object.keys(responses), ['200', '400', '401', '403', '404', '413', '415', '429', '500'])
+  t.same(Object.keys(responses), ['200', '400', '401', '403', '404', '413', '415', '429', '431', '500'])
   const { valid, errors } = await new Validator().validate(document)
   t.ok(valid, JSON.stringify(errors))
 })

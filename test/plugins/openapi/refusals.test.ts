@@ -90,14 +90,14 @@ t.test('the endpoints of billing tell what they take, what they answer and how t
   const { valid, errors } = await new Validator().validate(structuredClone(document))
   t.ok(valid, JSON.stringify(errors))
   const withKeys = [{ bearer: [] }, { apiKey: [] }]
-  const tenants = '400 401 403 404 424 429 500 502 503 504'
-  const webhook = '400 401 413 415 429 500 503'
+  const tenants = '400 401 403 404 424 429 431 500 502 503 504'
+  const webhook = '400 401 413 415 429 431 500 503'
   const told: ReadonlyArray<readonly [string, string, readonly object[], members: string, refusals: string]> = [
-    ['get', '/billing/plans', [], 'plans', '429 500'],
-    ['get', '/billing/subscription', withKeys, 'tenantId subscription', '400 401 403 404 429 500 503'],
-    ['get', '/billing/usage', withKeys, 'tenantId plan usage', '400 401 403 404 429 500 503'],
-    ['post', '/billing/upgrade', withKeys, 'success checkoutUrl session', '400 401 403 404 409 413 415 429 500 502 503 504'],
-    ['post', '/billing/subscription/sync', withKeys, 'success subscription', '400 401 403 404 413 415 429 500 502 503 504'],
+    ['get', '/billing/plans', [], 'plans', '429 431 500'],
+    ['get', '/billing/subscription', withKeys, 'tenantId subscription', '400 401 403 404 429 431 500 503'],
+    ['get', '/billing/usage', withKeys, 'tenantId plan usage', '400 401 403 404 429 431 500 503'],
+    ['post', '/billing/upgrade', withKeys, 'success checkoutUrl session', '400 401 403 404 409 413 415 429 431 500 502 503 504'],
+    ['post', '/billing/subscription/sync', withKeys, 'success subscription', '400 401 403 404 413 415 429 431 500 502 503 504'],
     ['post', '/billing/webhook/payprov', [], 'received', webhook],
     ['post', '/webhooks/billing/altprov', [], 'received', webhook],
     ['get', '/billing/tenant/products', withKeys, 'items', tenants],
