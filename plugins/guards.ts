@@ -1,6 +1,4 @@
 /** Fails the start where a route asks for a guard (a token, a permission, a rate limit) and no plugin guards it. */
-import type {} from './auth/index.js'
-import type {} from './rate-limit/index.js'
 import type { FastifyContextConfig, FastifyInstance, RouteOptions } from 'fastify'
 import { subscribe } from 'node:diagnostics_channel'
 import { isRecord } from '../lib/plain-value.js'

@@ -12,6 +12,7 @@ import { createAttempts } from '../../lib/attempts.js'
 import { everyHour, sweep } from '../../lib/database/sweeping.js'
 import conventions from '../conventions.js'
 import { requireDecorator } from '../requirement.js'
+import { markSecondFactors } from './databases.js'
 import { openCipher } from './keys.js'
 import { mfaRoutes } from './routes.js'
 import { createMfa, type Mfa } from './service.js'
@@ -25,9 +26,6 @@ declare module 'fastify' {
 
 export type { Mfa } from './service.js'
 
-/** The databases whose users may have second factors, in whatever context this plugin is registered. */
-const databases = new WeakSet<object>()
-
 const unfinishedAfter = 86_400_000 // ms after which a setup that nobody enabled is removed
 
 /** The settings of the master keys, as the plugin secrets has them; and the document's `mfa` section. */
@@ -38,11 +36,6 @@ export interface MfaOptions extends Omit<KeyOptions, 'folder'> {
   readonly issuer?: string | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
-}
-
-/** Whether the plugin is registered for this database in any context. */
-export function hasSecondFactors (db: FastifyInstance['db']): boolean {
-  return databases.has(db)
 }
 
 /** Rejects with a master key that is none, and with one that reads nothing of what is stored. */
@@ -60,7 +53,7 @@ export async function mfa (app: FastifyInstance, { enabled, issuer = 'API', now 
     await sweep(db, 'tenantry.user_mfa.sweep', [(transaction) => createMfaStore(transaction).deleteUnfinished(new Date(now() - unfinishedAfter))])
   }, (err) => log.warn({ err }, 'tries that are over and unfinished setups of second factors could not be swept; it is tried again'))
   app.decorate('mfa', service)
-  databases.add(db)
+  markSecondFactors(db)
   app.addHook('onClose', stopSweeping)
 
   await app.register(async (group) => {

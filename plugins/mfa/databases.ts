@@ -1,0 +1,12 @@
+/** The databases whose users may have second factors, in whatever context of an app the plugin mfa is registered. */
+import type { FastifyInstance } from 'fastify'
+
+const databases = new WeakSet<object>()
+
+export function markSecondFactors (db: FastifyInstance['db']): void {
+  databases.add(db)
+}
+
+export function hasSecondFactors (db: FastifyInstance['db']): boolean {
+  return databases.has(db)
+}
