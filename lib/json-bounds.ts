@@ -116,7 +116,7 @@ function hasMoreOpeners (text: string, limit: number): boolean {
 }
 
 /** The index of the quote that ends the string: the next one after an even number of backslashes; or the text's length. */
-function endOfString (text: string, start: number): number {
+export function endOfString (text: string, start: number): number {
   for (let index = text.indexOf('"', start + 1); index !== -1; index = text.indexOf('"', index + 1)) {
     let before = index - 1
     while (text.charCodeAt(before) === backslash) before--

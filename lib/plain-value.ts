@@ -1,8 +1,9 @@
 /** Values as JSON knows them. */
+import { ExactNumber } from './json/exact-number.js'
 
 /** Whether a value is a JSON object. */
 export function isRecord (value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber)
 }
 
 /** Freezes a value and everything in it, and returns it; what is frozen already is taken to be so all through. */

@@ -9,8 +9,11 @@ import { Ajv } from 'ajv'
 import formats from 'ajv-formats'
 import { pointerTo } from './config/faults.js'
 import { failure, type TenantryError } from './errors.js'
+import { isExact, numberIn } from './json/exact-number.js'
+import { holdsExact } from './json/parse.js'
 import { sharedByText } from './shared-by-text.js'
 import { detailOf, type ErrorDetail } from './validation-detail.js'
+import { checkExact, errorsIn } from './validation-exact.js'
 
 export type { ErrorDetail } from './validation-detail.js'
 
@@ -68,13 +71,50 @@ function withFormats (ajv: Ajv): Ajv {
   return ajv
 }
 
-/** Makes the check of a part of a route's requests; schemas that are the same text share one. */
+/** Makes the check of a part of a route's requests, which takes integers and decimals of any size; schemas that are the same text share one. */
 export function compileValidator (schema: object, part: RequestPart): PartValidator {
-  return validators[partKind(part)](JSON.stringify(schema), () => validatorOf(schema, part, compileRouteSchema))
+  return validators[partKind(part)](JSON.stringify(schema), () => exactValidatorOf(schema, part, compileRouteSchema))
 }
 
+/** Of a built-in endpoint, which takes no number that a double cannot carry, and of a route. */
 function validatorOf (schema: object, part: RequestPart, compile: Compile): PartValidator {
   return part === 'body' ? bodyValidator(schema, compile) : urlValidator(schema, compile)
+}
+
+function exactValidatorOf (schema: object, part: RequestPart, compile: Compile): PartValidator {
+  const check = validatorOf(schema, part, compile)
+  if (part !== 'body') return exactUrlValidator(schema, check)
+  return (value) => {
+    // parseJson knows which bodies hold exact numbers. Other values are searched where ajv refuses them.
+    const isKnown = holdsExact(value)
+    const errors = isKnown ? null : check(value)
+    return isKnown || errors !== null ? checkExact(schema, value, check) : null
+  }
+}
+
+/** ajv makes doubles of the texts; the exact numbers take their places. */
+function exactUrlValidator (schema: object, check: PartValidator): PartValidator {
+  const names = numericFields(schema)
+  if (names.length === 0) return check
+  return (value) => {
+    const given: Readonly<Record<string, unknown>> = Object(value)
+    const exact = names.filter((name) => Object.hasOwn(given, name) && [given[name]].flat().some(isExactText)).map((name) => [name, given[name]] as const)
+    const errors = check(value)
+    if (errors !== null || exact.length === 0) return errors
+    for (const [name, texts] of exact) Reflect.set(given, name, exactOf(given[name], texts))
+    return errorsIn(schema, value)
+  }
+}
+
+function isExactText (text: unknown): boolean {
+  return typeof text === 'string' && isExact(numberIn(text))
+}
+
+/** The number that a text was coerced to, or each of a list; a text that stays one stays. */
+function exactOf (coerced: unknown, text: unknown): unknown {
+  if (Array.isArray(coerced)) return coerced.map((item, index) => exactOf(item, Array.isArray(text) ? text[index] : text))
+  const only: unknown = Array.isArray(text) ? text[0] : text
+  return typeof coerced === 'number' && typeof only === 'string' ? numberIn(only) : coerced
 }
 
 function partKind (part: RequestPart): 'body' | 'url' {

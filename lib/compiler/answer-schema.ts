@@ -2,6 +2,7 @@
 import type { Answer, CompiledQuery, CompiledResponse, JsonSchema } from './types.js'
 import type { CompiledTransform } from './transform.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'
+import { isNumber } from '../json/exact-number.js'
 import { isRecord } from '../plain-value.js'
 
 /** The parts of a compiled route that make its answer. */
@@ -135,7 +136,7 @@ function mappingSchema (value: unknown, results: JsonSchema): JsonSchema {
     }
   }
   if (value === null) return { type: 'null' }
-  if (typeof value !== 'string') return typeof value === 'number' || typeof value === 'boolean' ? { type: typeof value } : {}
+  if (typeof value !== 'string') return isNumber(value) ? { type: 'number' } : typeof value === 'boolean' ? { type: 'boolean' } : {}
   if (!value.includes('{{')) return { type: 'string' }
   const [, path] = /^\{\{\s*results\.([\w.-]+)\s*\}\}$/.exec(value) ?? []
   return path === undefined ? {} : memberAt(results, path.split('.'))

@@ -4,6 +4,7 @@ import type { Reader, TemplateContext } from './reference.js'
 import type { Reference, Scope, TemplateSource } from './types.js'
 import { createHash } from 'node:crypto'
 import { pointerTo } from '../config/faults.js'
+import { stringifyJson } from '../json/stringify.js'
 import { compileReader } from './reference.js'
 import { compilePieces, compileValue } from './template.js'
 
@@ -60,7 +61,7 @@ const pageReaders: readonly Reader[] = (['limit', 'offset'] as const).map((name)
 function part (value: unknown): string {
   if (typeof value === 'string') return `"${value.length}:${value}`
   if (value === undefined) return '-'
-  const text = JSON.stringify(value)
+  const text = stringifyJson(value)
   return `=${text.length}:${text}`
 }
 

@@ -2,6 +2,7 @@
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 import type { Budget } from './cel/budget.js'
 import { ExpressionLimit } from './cel/budget.js'
+import { ExactNumber } from '../json/exact-number.js'
 import { CelType } from './cel/values.js'
 
 const valueBytes = 16
@@ -49,6 +50,10 @@ function ofObject (value: object, budget: Budget, depth: number): unknown {
   if (value instanceof UnsignedInt) return ofInt(value.value)
   if (value instanceof Duration) return `${Number(value.seconds) + value.nanos / 1e9}s`
   if (value instanceof CelType) return value.name
+  if (value instanceof ExactNumber) {
+    budget.allocate(String(value).length)
+    return value
+  }
   return ofMembers(value, budget, depth)
 }
 

@@ -3,7 +3,7 @@ import type { Scope } from './types.js'
 import type { TemplateContext } from './reference.js'
 import { FaultList } from '../config/faults.js'
 import { isRecord } from '../plain-value.js'
-import { toJsonText } from './json-text.js'
+import { toJsonText } from '../json/stringify.js'
 import { compileValue } from './template.js'
 
 /** Text that never changes, or a writer; undefined where there is nothing to write. */

@@ -9,6 +9,7 @@ import type { LinearPattern } from './linear-pattern.js'
 import type { JsonSchema } from './types.js'
 import formats from 'ajv-formats'
 import { pointerTo } from '../config/faults.js'
+import { compareNumbers, ExactNumber, isInteger, isNumber, type Exact } from '../json/exact-number.js'
 import { isRecord } from '../plain-value.js'
 import { isSmall } from '../validation.js'
 import { steps, type CheckBudget } from './check-budget.js'
@@ -81,9 +82,10 @@ class Walk {
     }
     switch (typeof value) {
       case 'string': this.#text(schema, value); break
-      case 'number': this.#number(schema, value); break
+      case 'number': case 'bigint': this.#number(schema, value); break
       case 'object':
-        if (Array.isArray(value)) this.#list(schema, value)
+        if (value instanceof ExactNumber) this.#number(schema, value)
+        else if (Array.isArray(value)) this.#list(schema, value)
         else if (isRecord(value)) this.#object(schema, value)
     }
     if (Array.isArray(values) && !holds(values, value)) this.#fail('enum', { allowedValues: values }, schema)
@@ -107,10 +109,10 @@ class Walk {
     if (!pattern.test(value)) this.#fail('pattern', { pattern: written }, schema)
   }
 
-  #number (schema: JsonSchema, value: number): void {
+  #number (schema: JsonSchema, value: number | Exact): void {
     const { minimum, maximum } = schema
-    if (typeof maximum === 'number' && value > maximum) this.#fail('maximum', { limit: maximum }, schema)
-    if (typeof minimum === 'number' && value < minimum) this.#fail('minimum', { limit: minimum }, schema)
+    if (typeof maximum === 'number' && compareNumbers(value, maximum) > 0) this.#fail('maximum', { limit: maximum }, schema)
+    if (typeof minimum === 'number' && compareNumbers(value, minimum) < 0) this.#fail('minimum', { limit: minimum }, schema)
   }
 
   #list (schema: JsonSchema, value: unknown[]): void {
@@ -187,8 +189,8 @@ function isOfType (value: unknown, name: unknown): boolean {
     case 'null': return value === null
     case 'array': return Array.isArray(value)
     case 'object': return isRecord(value)
-    case 'integer': return Number.isInteger(value)
-    case 'number': return typeof value === 'number'
+    case 'integer': return isInteger(value)
+    case 'number': return isNumber(value)
     case 'boolean': return typeof value === 'boolean'
     default: return typeof value === 'string'
   }

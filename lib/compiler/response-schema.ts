@@ -5,7 +5,7 @@
 import type { JsonSchema } from './types.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'
 import { isRecord } from '../plain-value.js'
-import { toJsonText } from './json-text.js'
+import { toJsonText } from '../json/stringify.js'
 
 /** Writes the part of a JSON value that a schema names as JSON text. */
 export type Writer = (value: unknown) => string

@@ -8,6 +8,7 @@ import { recordsOf } from './answer.js'
 import { compileMapping } from './mapping.js'
 import { compileWriter, isResponseSchema, writeItems, type Writer } from './response-schema.js'
 import { compileValue } from './template.js'
+import { stringifyJson } from '../json/stringify.js'
 
 /**
  * Compiles `response`. A schema (`type` with `properties` or `items`) describes the whole answer, so that a list is
@@ -53,6 +54,6 @@ function serializer (schema: JsonSchema, write: Writer): (result: unknown, form:
   return (result, form) => {
     if (form !== 'wrapped' || !isRecord(result)) return write(result)
     const data = `{"data":${writeItems(recordsOf(result, form) ?? [], write)}`
-    return result['pagination'] === undefined ? `${data}}` : `${data},"pagination":${JSON.stringify(result['pagination'])}}`
+    return result['pagination'] === undefined ? `${data}}` : `${data},"pagination":${stringifyJson(result['pagination'])}}`
   }
 }

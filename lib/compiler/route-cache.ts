@@ -6,6 +6,7 @@ import type { Reference, Scope } from './types.js'
 import type { Pagination } from '../config/schema/root.js'
 import { createHash } from 'node:crypto'
 import { setting } from '../config/environment.js'
+import { stringifyJson } from '../json/stringify.js'
 import { version } from '../version.js'
 import { compileCacheKey } from './cache-key.js'
 import { methodOf } from './route-parts.js'
@@ -49,7 +50,7 @@ function writes ({ queries = [], firebaseQueries = [] }: Route): boolean {
  * hides a field, would answer what the one before kept.
  */
 function fingerprint (route: Route, pagination: Pagination, { env }: TemplateContext): string {
-  const text = JSON.stringify(route)
+  const text = stringifyJson(route)
   const settings = [...text.matchAll(/\benv\.(\w+)/g)].map(([, name = '']) => [name, setting(env, name)])
-  return createHash('sha256').update(JSON.stringify([version, text, pagination, settings])).digest('base64url').slice(0, 16)
+  return createHash('sha256').update(stringifyJson([version, text, pagination, settings])).digest('base64url').slice(0, 16)
 }

@@ -5,6 +5,8 @@ import type { LiteralNode, PathNode, Segment, TemplateNode } from './template-pa
 import { pointerTo } from '../config/faults.js'
 import { compileReader, resolvePath } from './reference.js'
 import { hasTemplate, parseTemplate, TemplateSyntaxError } from './template-parser.js'
+import { ExactNumber } from '../json/exact-number.js'
+import { stringifyJson } from '../json/stringify.js'
 
 export type { TemplateContext } from './reference.js'
 
@@ -53,7 +55,7 @@ export function toText (value: unknown): string {
   switch (typeof value) {
     case 'string': return value
     case 'undefined': return ''
-    case 'object': return value === null ? '' : value instanceof Date ? value.toISOString() : JSON.stringify(value)
+    case 'object': return value === null ? '' : value instanceof ExactNumber ? String(value) : value instanceof Date ? value.toISOString() : stringifyJson(value)
     default: return String(value)
   }
 }
@@ -77,13 +79,13 @@ function compilePart (value: unknown, pointer: string, compilation: Compilation,
   const { faults } = compilation.context
   switch (typeof value) {
     case 'string': return compileText(value, pointer, compilation)
-    case 'number': case 'boolean': case 'undefined': return { constant: true, value }
+    case 'number': case 'boolean': case 'bigint': case 'undefined': return { constant: true, value }
     case 'object': break
     default:
       faults.add(pointer, `a ${typeof value} is no JSON value`)
       return nothing
   }
-  if (value === null) return { constant: true, value }
+  if (value === null || value instanceof ExactNumber) return { constant: true, value }
   if (depth === maxDepth) {
     faults.add(pointer, `objects and arrays nest at most ${maxDepth} deep`)
     return nothing

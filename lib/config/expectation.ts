@@ -1,5 +1,6 @@
 /** What a schema asks for, in words. */
 import type { SchemaNode } from './schema/annotations.js'
+import { ExactNumber } from '../json/exact-number.js'
 
 /** Such as `a string`, `an integer`, `one of "auto", "manual"`, `false or an object`. */
 export function describeSchema (node: SchemaNode): string {
@@ -25,5 +26,6 @@ export function kindOf (value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'array'
   if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number'
-  return typeof value
+  if (typeof value === 'bigint') return 'integer beyond 9007199254740991'
+  return value instanceof ExactNumber ? 'number of more digits than are kept here' : typeof value
 }

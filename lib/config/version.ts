@@ -1,5 +1,6 @@
 /** Tells documents apart: instances of one document have one version of it. */
 import { createHash } from 'node:crypto'
+import { stringifyJson } from '../json/stringify.js'
 import { kindOfName, tellsSecret } from '../log/names.js'
 import { redactTexts } from '../log/texts.js'
 import { isRecord } from '../plain-value.js'
@@ -19,7 +20,7 @@ export function versionOfDocument (document: unknown): string {
 function textOf (name: string, value: unknown): string {
   if (isRecord(value) && !isOfSecrets(name)) return `{${Object.keys(value).sort().map((member) => `${JSON.stringify(member)}:${textOf(member, value[member])}`).join(',')}}`
   if (Array.isArray(value)) return `[${value.map((item: unknown) => textOf(name, item)).join(',')}]`
-  const text = JSON.stringify(value)
+  const text = stringifyJson(value)
   return tellsSecret(kindOfName(name), text) ? '"[Redacted]"' : text
 }
 

@@ -12,6 +12,7 @@ import { compileTemplate, compileValue } from '../compiler/template.js'
 import { settingsIn } from '../config/environment.js'
 import { pointerTo } from '../config/faults.js'
 import { failure } from '../errors.js'
+import { ExactNumber } from '../json/exact-number.js'
 import { isRecord } from '../plain-value.js'
 import { invalidInput } from '../validation-detail.js'
 import { compileAddress } from './address.js'
@@ -118,7 +119,7 @@ function compileHeaders (declared: NonNullable<ActionDefinition['headers']>, sha
       const headers: Record<string, string> = {}
       for (const [name, given] of Object.entries(membersOf(value.evaluate(scope), '/params/headers'))) {
         if (given === null || given === '') continue
-        if (typeof given === 'object') throw invalidInput('/params/headers', `the header "${name.slice(0, 64)}" must be a text`, 'type')
+        if (typeof given === 'object' && !(given instanceof ExactNumber)) throw invalidInput('/params/headers', `the header "${name.slice(0, 64)}" must be a text`, 'type')
         setHeader(headers, name, String(given))
       }
       return headers

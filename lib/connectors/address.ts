@@ -8,6 +8,7 @@ import { noScope } from '../compiler/no-scope.js'
 import { parseTemplate, TemplateSyntaxError, type Segment } from '../compiler/template-parser.js'
 import { compileTemplate, toText } from '../compiler/template.js'
 import { failure } from '../errors.js'
+import { isNumber } from '../json/exact-number.js'
 import { invalidInput } from '../validation-detail.js'
 
 /** Characters of an address. */
@@ -132,7 +133,7 @@ function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string
   if (query && (given === undefined || given === null)) return ''
   // Some servers read `%2F` as a slash.
   if (!query && typeof given === 'string' && given.split(/[/\\]/).some(isDots)) throw missing(value, 'must not hold "." or ".." as a segment of a path')
-  if (typeof given === 'number' || typeof given === 'boolean' || (typeof given === 'string' && (query || given !== ''))) {
+  if (isNumber(given) || typeof given === 'boolean' || (typeof given === 'string' && (query || given !== ''))) {
     try {
       return encodeURIComponent(String(given))
     } catch {

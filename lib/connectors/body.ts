@@ -8,6 +8,8 @@ import { failure } from '../errors.js'
 import { isRecord } from '../plain-value.js'
 import { invalidInput } from '../validation-detail.js'
 import { addressTooLong, maxAddressLength } from './address.js'
+import { ExactNumber } from '../json/exact-number.js'
+import { stringifyJson } from '../json/stringify.js'
 
 const maxDepth = 32 // objects and arrays within each other, of a declared body and of a form
 
@@ -108,7 +110,7 @@ export function writeBody (value: unknown, type: string): BodyText {
 
 function jsonText (value: unknown): string {
   try {
-    return JSON.stringify(value)
+    return stringifyJson(value)
   } catch {
     throw invalidInput('/params', 'nests deeper than can be written', 'depth')
   }
@@ -138,7 +140,7 @@ function append (to: Parameters, name: string, text: string): void {
 
 function appendTo (form: Parameters, name: string, value: unknown, depth: number): void {
   if (value === undefined || value === null) return
-  if (typeof value !== 'object') {
+  if (typeof value !== 'object' || value instanceof ExactNumber) {
     append(form, name, String(value))
     return
   }

@@ -4,6 +4,7 @@ import type { CompiledCall, OutboundAnswerLike } from './types.js'
 import { member } from '../compiler/reference.js'
 import { parsePath, TemplateSyntaxError } from '../compiler/template-parser.js'
 import { failure } from '../errors.js'
+import { parseJson } from '../json/parse.js'
 import { jsonExcess } from '../json-bounds.js'
 
 // Drops a byte order mark, with which some services begin.
@@ -34,7 +35,7 @@ function valueOf ({ headers, body }: OutboundAnswerLike): unknown {
   const excess = jsonExcess(text)
   if (excess !== null) throw failure('providerAnswerTooComplex', { message: `The JSON that the provider answered ${excess}` })
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     throw failure('providerFailed', { message: 'The provider answered what is no JSON' })
   }

@@ -1,4 +1,5 @@
 /** How JavaScript values become parameters of a statement, in PostgreSQL's text format. */
+import { stringifyJson } from '../json/stringify.js'
 
 /** A parameter as it goes over the wire. */
 export type Parameter = string | Buffer | null
@@ -14,7 +15,7 @@ export function encodeValue (value: unknown): Parameter {
   if (value instanceof Buffer) return value
   if (value instanceof Date) return value.toISOString()
   if (Array.isArray(value)) return encodeArray(value)
-  return JSON.stringify(value)
+  return stringifyJson(value)
 }
 
 /** Encodes the values of a statement. */

@@ -7,6 +7,7 @@ import type { Connection, Submittable } from 'pg'
 import type { Parameter } from './encode.js'
 import { Socket } from 'node:net'
 import pg from 'pg'
+import { parseJson } from '../json/parse.js'
 import { isStalePlan } from './failures.js'
 import { PreparedStatements, type Way } from './prepared-statements.js'
 
@@ -157,7 +158,9 @@ export class TextExchange extends Exchange {
   }
 }
 
-/** Answers rows as objects, with values as pg parses them. */
+const jsonTypes: ReadonlySet<number> = new Set([114, 3802]) // json and jsonb
+
+/** Answers rows as objects, with values as pg parses them, but JSON with every digit of its numbers. */
 export class RowsExchange extends Exchange {
   private names: string[] = []
   private parsers: ((text: string) => unknown)[] = []
@@ -172,7 +175,7 @@ export class RowsExchange extends Exchange {
 
   override handleRowDescription ({ fields }: { fields: { name: string, dataTypeID: number }[] }): void {
     this.names = fields.map(({ name }) => name)
-    this.parsers = fields.map(({ dataTypeID }) => pg.types.getTypeParser(dataTypeID, 'text'))
+    this.parsers = fields.map(({ dataTypeID }) => jsonTypes.has(dataTypeID) ? parseJson : pg.types.getTypeParser(dataTypeID, 'text'))
   }
 
   protected row (fields: (string | null)[]): void {

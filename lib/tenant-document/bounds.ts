@@ -1,6 +1,7 @@
 /** How much a tenant's document may hold: told before anything in it is read, and in turns however much it is. */
 import type { Pace } from '../pace.js'
 import { ConfigError, pointerTo, type Fault } from '../config/faults.js'
+import { ExactNumber } from '../json/exact-number.js'
 import { createPace } from '../pace.js'
 import { isRecord } from '../plain-value.js'
 import { maxRoutes, maxWorkflows } from './schema.js'
@@ -113,7 +114,7 @@ function count (value: unknown, size: Size, bounds: Bounds): readonly unknown[] 
     size.templates += templatesIn(value)
     return []
   }
-  if (typeof value !== 'object' || value === null) {
+  if (typeof value !== 'object' || value === null || value instanceof ExactNumber) {
     size.bytes += String(value).length
     return []
   }

@@ -2,6 +2,7 @@
 import type { SecretUses } from '../compiler/secret-uses.js'
 import type { TenantDocument } from './schema.js'
 import { pointerTo } from '../config/faults.js'
+import { stringifyJson } from '../json/stringify.js'
 import { isRecord } from '../plain-value.js'
 
 /**
@@ -29,16 +30,16 @@ export function keepsParts (pointers: readonly string[], document: unknown, befo
   const known = new Map<string, ReadonlySet<string>>()
   const listed = (section: string): ReadonlySet<string> => {
     const list = member(before, section)
-    const texts = known.get(section) ?? new Set(Array.isArray(list) ? list.map((item: unknown) => JSON.stringify(item)) : [])
+    const texts = known.get(section) ?? new Set(Array.isArray(list) ? list.map((item: unknown) => stringifyJson(item)) : [])
     known.set(section, texts)
     return texts
   }
   return pointers.every((pointer) => {
     const [section = '', name] = pointer.split('/').slice(1).map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
     const members = member(document, section)
-    if (name === undefined) return JSON.stringify(members) === JSON.stringify(member(before, section))
-    const text = JSON.stringify(member(members, name))
-    return Array.isArray(members) ? listed(section).has(text) : text === JSON.stringify(member(member(before, section), name))
+    if (name === undefined) return stringifyJson(members) === stringifyJson(member(before, section))
+    const text = stringifyJson(member(members, name))
+    return Array.isArray(members) ? listed(section).has(text) : text === stringifyJson(member(member(before, section), name))
   })
 }
 

@@ -7,6 +7,7 @@ import type { Column, Table } from '../../lib/database/catalogue.js'
 import { kindOf } from '../../lib/compiler/query/column-value.js'
 import { meant, pointerTo } from '../../lib/config/faults.js'
 import { Operator } from '../../lib/config/schema/query.js'
+import { parseJson } from '../../lib/json/parse.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 
 const maxFilters = 20
@@ -121,7 +122,7 @@ function itemsOf (text: string, open: string, close: string): string[] | undefin
 
 function jsonOf (text: string, name: string, at: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     throw invalidInput(at, `the column "${name}" is compared with JSON, such as eq.{"a":1} or eq."text"`, 'pattern')
   }

@@ -6,6 +6,8 @@ import type { CacheStore } from '../cache/store.js'
 import type { AnswerForm } from '../../lib/compiler/types.js'
 import { formOf, maxAnswerBytes } from '../../lib/compiler/answer.js'
 import { failure, isFailure } from '../../lib/errors.js'
+import { parseJson } from '../../lib/json/parse.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { runIntegrations, type Caller, type LastCall } from './integrations.js'
 import { placed } from './placed.js'
 
@@ -58,7 +60,7 @@ async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: 
   if (telling instanceof Promise) await telling
   if (!calls) return bodyOf(route, answer, scope)
   const last = await runIntegrations(route, scope, caller)
-  return bodyOf(route, route.queries.length > 0 ? answer : { text: JSON.stringify(last?.result ?? null), form: 'value' }, scope, last)
+  return bodyOf(route, route.queries.length > 0 ? answer : { text: stringifyJson(last?.result ?? null), form: 'value' }, scope, last)
 }
 
 /** `last`: the call whose result is the answer where the route has no queries. */
@@ -66,12 +68,12 @@ function bodyOf (route: CompiledRoute, { text, form }: Answered, scope: Scope, l
   const { transform, response, copies } = route
   if (transform === null) {
     if (response === null) return text
-    if (response.kind === 'schema') return response.serialize(JSON.parse(text), form)
+    if (response.kind === 'schema') return response.serialize(parseJson(text), form)
     copies?.response?.(scope, route.integrations.length > 0 ? Infinity : text.length)
     return response.serialize(scope)
   }
-  const answer = transform.apply(JSON.parse(text), scope, form)
-  if (response === null) return JSON.stringify(answer)
+  const answer = transform.apply(parseJson(text), scope, form)
+  if (response === null) return stringifyJson(answer)
   if (response.kind === 'schema') return response.serialize(answer, form)
   const computed = { ...scope, results: resultsOf(route, answer, scope, last) }
   // How long the text of what was computed is, nobody knows.
@@ -116,7 +118,7 @@ async function resultOf (query: CompiledQuery, index: number, length: number, ro
   } catch (error) {
     throw placed(error, query, bound)
   }
-  if (route.readsResults) scope.results[query.key] = JSON.parse(text)
+  if (route.readsResults) scope.results[query.key] = parseJson(text)
   return { text, form: formOf(bound.answer) }
 }
 

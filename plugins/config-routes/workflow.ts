@@ -11,6 +11,8 @@ import type { ResourceLimits } from '../resource-limits/service.js'
 import type { WorkflowRuns } from '../workflows/service.js'
 import { describesAnswer, workflowResult } from '../../lib/compiler/workflow.js'
 import { failure } from '../../lib/errors.js'
+import { parseJson } from '../../lib/json/parse.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { runWorkflow } from '../workflows/runner.js'
 import { SyncJournal } from '../workflows/sync-journal.js'
@@ -86,9 +88,9 @@ export function goneOf ({ raw }: FastifyReply): AbortSignal {
 
 function bodyOf ({ transform, response, copies }: CompiledRoute, id: string, { text, form }: { readonly text: string, readonly form: AnswerForm }, scope: Scope, length: number): string {
   if (transform === null && response === null) return answer(id, text)
-  const parsed: unknown = JSON.parse(text)
+  const parsed: unknown = parseJson(text)
   const result = transform === null ? parsed : transform.apply(parsed, scope, form)
-  if (response === null) return answer(id, JSON.stringify(result))
+  if (response === null) return answer(id, stringifyJson(result))
   if (response.kind === 'schema') {
     return describesAnswer(response.schema)
       ? response.serialize({ workflowId: id, status: 'completed', result }, 'record')

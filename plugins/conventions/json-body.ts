@@ -2,6 +2,8 @@
 import type { FastifyBodyParser, FastifyInstance } from 'fastify'
 import { isUtf8 } from 'node:buffer'
 import { failure } from '../../lib/errors.js'
+import { maxNumberLength } from '../../lib/json/exact-number.js'
+import { mayHoldExact, NumberTooLongError, parseSent } from '../../lib/json/parse.js'
 import { jsonExcess } from '../../lib/json-bounds.js'
 
 export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffer> {
@@ -25,10 +27,27 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
       return
     }
     parse(request, text, (error, body) => {
-      if (error === null) done(null, body)
+      if (error === null) finish(text, body, done)
       else done(failure('badRequest', { message: isJson(text) ? 'The body holds a key that is not accepted: "__proto__" or "constructor"' : 'The body is not valid JSON' }))
     })
   }
+}
+
+/** Hands over the body with every digit of its numbers. */
+function finish (text: string, body: unknown, done: (error: Error | null, body?: unknown) => void): void {
+  if (!mayHoldExact(text)) {
+    done(null, body)
+    return
+  }
+  let exact: unknown
+  try {
+    exact = parseSent(text)
+  } catch (error) {
+    if (!(error instanceof NumberTooLongError)) throw error
+    done(failure('badRequest', { message: `The body holds a number of more than ${maxNumberLength} characters, or with an exponent beyond 308` }))
+    return
+  }
+  done(null, exact)
 }
 
 function isJson (text: string): boolean {

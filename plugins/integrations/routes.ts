@@ -13,6 +13,7 @@ import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { writeAudit } from '../../lib/audit.js'
 import { secretKeysOf } from '../../lib/compiler/reference.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/trace-context.js'
 import { actorOf } from '../audit/actor.js'
 import conventions, { errorResponses } from '../conventions.js'
@@ -64,7 +65,7 @@ export async function integrationRoutes (app: FastifyInstance): Promise<void> {
       throw error
     }
     await audit('success')
-    return reply.type('application/json; charset=utf-8').send(JSON.stringify(result ?? null))
+    return reply.type('application/json; charset=utf-8').send(stringifyJson(result ?? null))
   })
 }
 

@@ -9,6 +9,7 @@ import { formOf } from '../../lib/compiler/query/text-form.js'
 import { meant, pointerTo } from '../../lib/config/faults.js'
 import { tenantColumn } from '../../lib/database/catalogue.js'
 import { columnsProposal, tableProposal } from '../../lib/database/migrations/proposal.js'
+import { ExactNumber, fitsInt64, isNumber } from '../../lib/json/exact-number.js'
 
 /** By column. */
 type Values = Readonly<Record<string, unknown>>
@@ -88,8 +89,9 @@ function typeOf (value: unknown): ColumnDefinition['type'] {
   switch (typeof value) {
     case 'boolean': return 'boolean'
     case 'number': return Number.isSafeInteger(value) ? 'bigint' : 'numeric'
+    case 'bigint': return fitsInt64(value) ? 'bigint' : 'numeric'
     case 'string': return uuid.test(value) ? 'uuid' : dateTime.test(value) && formOf('timestamp with time zone')?.fits(value) === true ? 'timestamptz' : 'text'
-    default: return value === null ? 'text' : Array.isArray(value) ? arrayTypeOf(value) : 'jsonb'
+    default: return value === null ? 'text' : Array.isArray(value) ? arrayTypeOf(value) : value instanceof ExactNumber ? 'numeric' : 'jsonb'
   }
 }
 
@@ -97,6 +99,6 @@ function arrayTypeOf (items: readonly unknown[]): ColumnDefinition['type'] {
   if (items.length === 0) return 'jsonb'
   if (items.every((item) => typeof item === 'string')) return 'text[]'
   if (items.every((item) => typeof item === 'boolean')) return 'boolean[]'
-  if (items.every((item) => typeof item === 'number')) return items.every(Number.isSafeInteger) ? 'bigint[]' : 'numeric[]'
+  if (items.every(isNumber)) return items.every((item) => typeOf(item) === 'bigint') ? 'bigint[]' : 'numeric[]'
   return 'jsonb'
 }

@@ -11,6 +11,8 @@ import { keyColumns } from '../../lib/compiler/query/row-key.js'
 import { FaultList, meant } from '../../lib/config/faults.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
+import { isInteger } from '../../lib/json/exact-number.js'
+import { parseJson } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { invalidInput, type ErrorDetail } from '../../lib/validation-detail.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
@@ -199,13 +201,13 @@ function entryOf ({ auth, ip }: Publisher, tenant: ScopeTenant | null, table: Ta
   }
 }
 
-/** The key of the record; undefined where it has several columns, or none, or is a number that JavaScript cannot hold. */
+/** The key of the record; undefined where it has several columns, or none, or is neither a text nor an integer. */
 function idOf (table: Table, text: string): string | undefined {
   const [key, ...others] = keyColumns(table)
-  const record: unknown = JSON.parse(text)
+  const record: unknown = parseJson(text)
   if (key === undefined || others.length > 0 || !isRecord(record)) return undefined
   const id = record[key]
-  return typeof id === 'string' || (typeof id === 'number' && Number.isSafeInteger(id)) ? String(id) : undefined
+  return typeof id === 'string' || isInteger(id) ? String(id) : undefined
 }
 
 function answerOf (table: string, record: string): string {

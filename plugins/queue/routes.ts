@@ -8,6 +8,7 @@ import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { writeAudit, type AuditAction } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
 import conventions, { errorResponses } from '../conventions.js'
@@ -114,7 +115,7 @@ export async function queueRoutes (app: FastifyInstance): Promise<void> {
     const { name, data = {}, options: { tenant = '', ...options } = {} } = request.body
     const names = queue.names().filter((defined) => queue.endpointsOf(defined) === undefined)
     if (!names.includes(name)) throw invalidInput('/body/name', names.length === 0 ? 'no jobs are defined' : `must be one of ${names.join(', ')}`, 'enum')
-    const bytes = Buffer.byteLength(JSON.stringify(data))
+    const bytes = Buffer.byteLength(stringifyJson(data))
     if (bytes > maxDataBytes) throw invalidInput('/body/data', `must have at most ${maxDataBytes} bytes as JSON`, 'maxLength')
     const id = await db.transaction().execute(async (transaction) => {
       const id = await queue.send(name, { tenant, data, ...options }, transaction)
@@ -128,10 +129,11 @@ export async function queueRoutes (app: FastifyInstance): Promise<void> {
   app.get<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {
     config,
     schema: { tags, summary: 'One job, with its data', params: Id, response: { 200: Job, ...errorResponses(...refusals, 404) } }
-  }, async ({ params: { id } }) => {
+  }, async ({ params: { id } }, reply) => {
     const found = await list.find(id)
     if (found === null) throw failure('notFound')
-    return { ...told(found), data: found.data }
+    // Fastify's serializer would fail on large numbers in the data.
+    return await reply.header('content-type', 'application/json; charset=utf-8').send(stringifyJson({ ...told(found), data: found.data }))
   })
 
   app.delete<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {

@@ -4,6 +4,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { randomUUID } from 'node:crypto'
 import { failure } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { isTenantId } from '../../lib/tenant-id.js'
 import { requireWhole } from '../requirement.js'
 import { createBatches, insertionOf, type Batches, type Item } from './batches.js'
@@ -150,7 +151,7 @@ function told ({ id }: NewJob, outcome: Outcome): string | null {
 
 /** The data as JSON. */
 function textOf (data: object): string {
-  const text = JSON.stringify(data)
+  const text = stringifyJson(data)
   if (typeof text !== 'string' || text[0] !== '{') throw new Error('the data of a job is an object that JSON can hold')
   const bytes = Buffer.byteLength(text)
   if (bytes > maxDataBytes) throw new Error(`the data of a job has ${bytes} bytes: at most ${maxDataBytes}`)

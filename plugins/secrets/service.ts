@@ -8,6 +8,7 @@ import type { Plan, Plans } from '../../lib/plans.js'
 import type { Emitter } from '../webhooks/emitter.js'
 import { auditActions, type Actor } from '../../lib/audit.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { createTenantAudit } from '../audit/service.js'
 import { createAccessCounter } from './accesses.js'
@@ -272,7 +273,7 @@ function refuseValue (value: string, path: string): void {
 }
 
 function refuseMetadata (metadata: Readonly<Record<string, unknown>> | undefined): void {
-  if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) throw invalidInput('/body/metadata', `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxProperties')
+  if (metadata !== undefined && Buffer.byteLength(stringifyJson(metadata)) > maxMetadataBytes) throw invalidInput('/body/metadata', `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxProperties')
 }
 
 function refusePast (expiresAt: Date | null | undefined, at: Date): void {

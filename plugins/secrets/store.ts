@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { writeAudit, type Actor } from '../../lib/audit.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 
 export type SecretAction = 'create' | 'update' | 'access' | 'delete' | 'rotate' | 'expire'
 
@@ -163,7 +164,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
         version,
         value,
         ...noPrevious,
-        metadata: JSON.stringify(metadata),
+        metadata: stringifyJson(metadata),
         expires_at: expiresAt,
         expired_at: null,
         deleted_at: null,
@@ -184,7 +185,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
           where tenant_id = ${tenant} and key = ${key} and previous_valid_until > ${at}`.execute(db)
       }
       await db.updateTable('tenantry.secrets')
-        .set({ version, value, metadata: JSON.stringify(metadata), expires_at: expiresAt, expired_at: null, updated_at: at })
+        .set({ version, value, metadata: stringifyJson(metadata), expires_at: expiresAt, expired_at: null, updated_at: at })
         // The columns of before the update: a rekey in between has its ciphertext moved like any other.
         .$if(previousValidUntil !== undefined, (query) => query.set({ previous_value: sql`value`, previous_version: sql`version`, previous_valid_until: previousValidUntil ?? null }))
         .where('tenant_id', '=', tenant).where('key', '=', key).execute()

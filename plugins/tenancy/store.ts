@@ -3,6 +3,7 @@ import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
 import type { Found, Tenant, TenantRecord } from './tenant.js'
 import { sql } from 'kysely'
+import { parseJson } from '../../lib/json/parse.js'
 import { deepFreeze } from '../../lib/plain-value.js'
 
 type Writer = Transaction<SystemTables>
@@ -97,7 +98,7 @@ function recordOf ({ id, name, plan, status, created_at: createdAt }: Row): Tena
 }
 
 function tenantOf (row: Row, text: string | null): Tenant {
-  const settings: unknown = text === null ? null : JSON.parse(text)
+  const settings: unknown = text === null ? null : parseJson(text)
   return Object.freeze({ ...recordOf(row), config: isObject(settings) ? deepFreeze(settings) : noSettings })
 }
 

@@ -11,6 +11,7 @@ import { ConfigError } from '../../lib/config/index.js'
 import { webhookRoutes } from '../../lib/config/webhook-routes.js'
 import { compileRoute } from '../../lib/compiler/route.js'
 import { failure } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { createPace } from '../../lib/pace.js'
 import { readTenantDocument } from '../../lib/tenant-document/index.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
@@ -105,7 +106,7 @@ function memo<Made> (make: (tables: Catalogue) => Made): (tables: Catalogue) => 
 function weightOf (document: unknown, routes: readonly Route[], workflows: readonly Workflow[]): number {
   const steps = [...workflows, ...routes.flatMap(({ workflow }) => workflow ?? [])].reduce((count, { steps = [] }) => count + [...everyStep(steps)].length, 0)
   const parts = routes.reduce((count, { queries = [], firebaseQueries = [], integrations = [] }) => count + 1 + queries.length + firebaseQueries.length + integrations.length, steps)
-  return 1 + Math.floor((JSON.stringify(document).length * bytesOfText + parts * bytesOfPart) / unit)
+  return 1 + Math.floor((stringifyJson(document).length * bytesOfText + parts * bytesOfPart) / unit)
 }
 
 function unreadable (): never {

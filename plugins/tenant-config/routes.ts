@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ConfigService } from './service.js'
 import { Type, type Static } from 'typebox'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { actorOf } from '../audit/actor.js'
 import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions.js'
@@ -51,7 +52,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
   }, async (request, reply) => {
     const { version, document } = await service.read(tenantOf(request), request.query.version)
     reply.header('etag', `"${version}"`).header('cache-control', 'no-store').header('content-type', 'application/json; charset=utf-8')
-    return JSON.stringify(document)
+    return stringifyJson(document)
   })
 
   app.post<{ Querystring: Static<typeof SaveQuery> }>('/tenant/config', {

@@ -5,6 +5,7 @@ import type { ConfigStore, SavedDocument, Version } from './store.js'
 import type { Precondition } from './if-match.js'
 import { ConfigError } from '../../lib/config/index.js'
 import { failure } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { checkTenantDocument, keepsParts } from '../../lib/tenant-document/index.js'
 
 const maxDetails = 100
@@ -76,7 +77,7 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
       const stored = secrets.length === 0 ? undefined : await secretsOf(tenant)
       const found = { secretsDetected: secrets, secretsMissing: secrets.filter((key) => typeof stored?.get(key) !== 'string') }
       if (dryRun) return { version: before.version, ...found }
-      const version = await store.save({ tenant, document: JSON.stringify(document), secrets, actor, guard: mayUseSecrets ? guard : guardSame })
+      const version = await store.save({ tenant, document: stringifyJson(document), secrets, actor, guard: mayUseSecrets ? guard : guardSame })
       await settled(tenant)
       return { version, ...found }
     }

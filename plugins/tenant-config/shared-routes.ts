@@ -8,6 +8,7 @@ import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import { createHash } from 'node:crypto'
 import { compiledParts } from '../../lib/compiler/route-parts.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 
 /** Compiles the route, unless somebody has for the same tables; null where the tables do not fit. */
 export type CompileShared = (route: Route, tables: Catalogue, compile: () => CompiledRoute | null) => CompiledRoute | null
@@ -20,11 +21,11 @@ export function createSharedRoutes (): (settings: unknown) => CompileShared {
   })
 
   return (settings) => {
-    const prefix = JSON.stringify(settings ?? null)
+    const prefix = stringifyJson(settings ?? null)
     return (route, tables, compile) => {
       const of = byTables.get(tables) ?? new Map<string, WeakRef<CompiledRoute>>()
       byTables.set(tables, of)
-      const key = createHash('sha256').update(prefix).update(JSON.stringify(compiledParts(route))).digest('base64')
+      const key = createHash('sha256').update(prefix).update(stringifyJson(compiledParts(route))).digest('base64')
       const known = of.get(key)?.deref()
       if (known !== undefined) return known
       const compiled = compile()

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { routeSources } from '../../lib/compiler/route-parts.js'
 import { FaultList } from '../../lib/config/faults.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
 import { readDefinition } from './stored.js'
@@ -96,7 +97,7 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
         if (workflow === undefined) continue
         const definition = definitionOf(workflow)
         const owner = document === platform ? '' : tenant
-        return { requiredPermissions: workflow.requiredPermissions ?? [], compiled: () => compile(owner, JSON.stringify(definition), definition, document) }
+        return { requiredPermissions: workflow.requiredPermissions ?? [], compiled: () => compile(owner, stringifyJson(definition), definition, document) }
       }
       return undefined
     },
@@ -109,7 +110,7 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
     async storedEnd (tenant, text) {
       const { origin, definition } = readDefinition(text)
       const whole = { ...definition, steps: [] }
-      return compile(origin === 'tenant' ? tenant : '', JSON.stringify(whole), whole, await documentOf(tenant, origin))
+      return compile(origin === 'tenant' ? tenant : '', stringifyJson(whole), whole, await documentOf(tenant, origin))
     },
 
     async own (tenant, definition, pointer, faults) {

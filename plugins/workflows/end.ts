@@ -7,6 +7,7 @@ import type { CompiledCallback } from '../../lib/workflows/types.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { HeldRun, RunEnd, RunStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
+import { parseJson } from '../../lib/json/parse.js'
 import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
 import { Interrupted } from './journal.js'
 import { throughOutages } from './outage.js'
@@ -79,5 +80,5 @@ function dataOf ({ id, workflow }: Parameters<EndRun>[0], end: RunEnd): object {
   const run = { workflowId: id, workflow, status: end.status }
   if (end.status === 'failed') return { ...run, error: end.error }
   if (Buffer.byteLength(end.result) > maxToldBytes) return { ...run, result: null, truncated: true }
-  return { ...run, result: JSON.parse(end.result) }
+  return { ...run, result: parseJson(end.result) }
 }

@@ -11,6 +11,8 @@ import type { Viewer } from './store.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
+import { parseJson } from '../../lib/json/parse.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/trace-context.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
 import { actorOf } from '../audit/actor.js'
@@ -131,7 +133,11 @@ export async function workflowRoutes (app: FastifyInstance): Promise<void> {
   app.get<{ Querystring: Static<typeof Id> }>('/agent/workflow/status', {
     config,
     schema: { tags, summary: 'How far a run is', description: 'Of a run of the caller; administrators see all runs of their tenant.', querystring: Id, response: { 200: RunStatus, ...errorResponses(...refusals) } }
-  }, async (request) => statusOf(await workflows.read(viewerOf(request), request.query.workflowId)))
+  }, async (request, reply) => {
+    // Fastify's serializer would change the numbers of the result, or fail on them.
+    const text = stringifyJson(statusOf(await workflows.read(viewerOf(request), request.query.workflowId)))
+    return await reply.header('content-type', 'application/json; charset=utf-8').send(text)
+  })
 
   app.get<{ Querystring: Static<typeof RunsQuery> }>('/agent/workflow/runs', {
     config,
@@ -180,7 +186,7 @@ function statusOf ({ definition, result, steps, ...run }: ReadRun): Static<typeo
   return {
     ...listed(run),
     steps: declared.map(({ id }) => stepOf(id, begun.get(id), isOver)),
-    ...result !== null && { result: JSON.parse(result) }
+    ...result !== null && { result: parseJson(result) }
   }
 }
 

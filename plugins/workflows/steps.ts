@@ -6,6 +6,7 @@ import type { WorkflowHost } from './host.js'
 import type { RunText, StepOutcome } from './journal.js'
 import { formOf, maxAnswerBytes } from '../../lib/compiler/answer.js'
 import { failure, isFailure } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { placed } from '../config-routes/placed.js'
 import { overdue, within } from './step-time.js'
@@ -107,7 +108,7 @@ async function runOther ({ id, kind, members }: RunnerStep, ends: number, { host
 }
 
 function completed (value: unknown): StepOutcome {
-  const result = JSON.stringify(value) ?? 'null'
+  const result = stringifyJson(value) ?? 'null'
   if (result.length > maxAnswerBytes) throw failure('answerTooLarge')
   return { status: 'completed', result, error: null }
 }

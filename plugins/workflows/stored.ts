@@ -4,6 +4,8 @@ import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/t
 import type { TraceContext } from '../../lib/trace-context.js'
 import type { SecretValues } from '../secrets/service.js'
 import { failure } from '../../lib/errors.js'
+import { parseJson } from '../../lib/json/parse.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 
 const maxScopeBytes = 2_097_152 // of JSON
 
@@ -32,13 +34,13 @@ export function definitionText (workflow: CompiledWorkflow): string {
   const known = definitions.get(workflow)
   if (known !== undefined) return known
   const stored: StoredDefinition = { origin: workflow.origin, definition: workflow.definition }
-  const text = JSON.stringify(stored)
+  const text = stringifyJson(stored)
   definitions.set(workflow, text)
   return text
 }
 
 export function readDefinition (text: string): StoredDefinition {
-  return JSON.parse(text)
+  return Object(parseJson(text))
 }
 
 /** What the workflow reads, as JSON: no secret, and since the compiler refuses them no header that holds credentials. Throws `bodyTooLarge` beyond 2 MiB. */
@@ -54,7 +56,7 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string 
     ...sources.payload && { payload: scope.payload },
     ...scope.trace && { trace: scope.trace }
   }
-  const text = JSON.stringify(stored)
+  const text = stringifyJson(stored)
   const bytes = Buffer.byteLength(text)
   if (bytes > maxScopeBytes) throw failure('bodyTooLarge', { message: `What a workflow is given has at most ${maxScopeBytes} bytes as JSON: this has ${bytes}` })
   return text
@@ -63,7 +65,7 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string 
 /** The scope of a run: what was stored, with the tenant and its secrets as they are now. */
 export function readScope ({ scope: text, user }: { readonly scope: string, readonly user: string | null }, tenant: ScopeTenant | null, secrets: SecretValues): Scope {
   // Where no template reads the claims, steps know who started the run.
-  const { body = null, params = {}, query = {}, headers = {}, auth = user === null ? null : { sub: user }, input, payload, fullAccess, trace = null }: StoredScope = JSON.parse(text)
+  const { body = null, params = {}, query = {}, headers = {}, auth = user === null ? null : { sub: user }, input, payload, fullAccess, trace = null }: StoredScope = Object(parseJson(text))
   return {
     body,
     params,

@@ -1,6 +1,7 @@
 /** `+`, `-`, `*`, `/`, `%` and the unary minus. */
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 import type { Budget } from './budget.js'
+import { ExactNumber } from '../../json/exact-number.js'
 import { isList, kindOf, NotComputable } from './values.js'
 
 export const maxInt = 9_223_372_036_854_775_807n
@@ -25,15 +26,19 @@ export function calculate (operator: Operator, left: unknown, right: unknown, bu
   } else if (left instanceof UnsignedInt && right instanceof UnsignedInt) {
     const value = ofInts(operator, left.value, right.value)
     return unsigned(value)
+  } else if (left instanceof ExactNumber) {
+    return calculate(operator, Number(left), right, budget)
   } else if (operator === '+') {
     return joined(left, right, budget) ?? ofTimes(operator, left, right)
   } else if (operator === '-') {
     return ofTimes(operator, left, right)
   }
+  if (right instanceof ExactNumber) return calculate(operator, left, Number(right), budget)
   return refuse(operator, left, right)
 }
 
 export function negate (value: unknown): unknown {
+  if (value instanceof ExactNumber) return -Number(value)
   if (typeof value === 'number') return -value
   if (typeof value === 'bigint') return checkedInt(-checkedInt(value))
   throw new NotComputable(`-${kindOf(value)}`)

@@ -2,6 +2,8 @@
 import { UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 import type { Budget } from './budget.js'
 import type { Functions } from './operand.js'
+import { ExactNumber } from '../../json/exact-number.js'
+import { parseJson } from '../../json/parse.js'
 import { maxInt, minInt, unsigned } from './arithmetic.js'
 import { bytes, int, refuse, text } from './operand.js'
 import { sizeOf } from './strings.js'
@@ -41,7 +43,7 @@ export const bytesMethods: Functions = {
     budget.spend(json.length)
     budget.allocate(json.length * bytesPerJsonByte)
     try {
-      return JSON.parse(json)
+      return parseJson(json)
     } catch {
       throw new NotComputable('the bytes are not JSON')
     }
@@ -76,12 +78,13 @@ function toString (value: unknown, budget: Budget): string {
     default: return refuse(value, 'a value with a text')
   }
   if (value instanceof UnsignedInt) return value.toString()
+  if (value instanceof ExactNumber) return textOf(value, budget)
   return value instanceof Uint8Array ? decode(value, budget) : refuse(value, 'a value with a text')
 }
 
 function toDouble (value: unknown): number {
   if (typeof value === 'number') return value
-  if (typeof value === 'bigint') return Number(value)
+  if (typeof value === 'bigint' || value instanceof ExactNumber) return Number(value)
   if (value instanceof UnsignedInt) return Number(value.value)
   const written = text(value)
   if (written === '' || written.length > longestDouble || written !== written.trim()) return unreadable('double')
@@ -91,7 +94,14 @@ function toDouble (value: unknown): number {
   return Number.isNaN(parsed) ? unreadable('double') : parsed
 }
 
+function textOf (value: ExactNumber, budget: Budget): string {
+  const digits = String(value)
+  budget.allocateText(digits.length)
+  return digits
+}
+
 function toInt (value: unknown): bigint {
+  if (value instanceof ExactNumber) return toInt(Number(value))
   if (typeof value === 'bigint') return value
   if (typeof value === 'number') return inRange(Number.isFinite(value) ? BigInt(Math.trunc(value)) : undefined)
   const written = text(value)

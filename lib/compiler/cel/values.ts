@@ -1,6 +1,7 @@
 /** The values of an expression: their kinds, their equality and their order. */
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 import type { Budget } from './budget.js'
+import { equalNumbers, ExactNumber } from '../../json/exact-number.js'
 
 export type Kind = 'null' | 'bool' | 'int' | 'uint' | 'double' | 'string' | 'bytes' | 'list' | 'map' | 'timestamp' | 'duration' | 'type'
 
@@ -59,6 +60,7 @@ export function kindOf (value: unknown): Kind {
   if (value instanceof Uint8Array) return 'bytes'
   if (value instanceof UnsignedInt) return 'uint'
   if (value instanceof Duration) return 'duration'
+  if (value instanceof ExactNumber) return 'double'
   return value instanceof CelType ? 'type' : 'map'
 }
 
@@ -79,6 +81,7 @@ export function isTruthy (value: unknown): boolean {
 /** A number, for comparisons: the engine compares `number` and `bigint` by value. */
 function numberOf (value: unknown): number | bigint | undefined {
   if (typeof value === 'number' || typeof value === 'bigint') return value
+  if (value instanceof ExactNumber) return Number(value)
   return value instanceof UnsignedInt ? value.value : undefined
 }
 
@@ -103,6 +106,7 @@ function isEqualObject (left: object, right: object, budget: Budget): boolean {
   const kind = kindOf(left)
   if (kind !== kindOf(right)) return false
   if (left instanceof UnsignedInt && right instanceof UnsignedInt) return left.value === right.value
+  if (left instanceof ExactNumber && right instanceof ExactNumber) return equalNumbers(left, right)
   if (left instanceof Date && right instanceof Date) return left.getTime() === right.getTime()
   if (left instanceof Duration && right instanceof Duration) return left.seconds === right.seconds && left.nanos === right.nanos
   if (left instanceof Uint8Array && right instanceof Uint8Array) {

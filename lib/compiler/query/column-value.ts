@@ -1,5 +1,7 @@
 /** How JSON values become values of a column, and which do not fit. */
 import type { Column } from '../../database/catalogue.js'
+import { ExactNumber, fitsInt64, isExact, isNumber, maxNumberLength } from '../../json/exact-number.js'
+import { stringifyJson } from '../../json/stringify.js'
 import { formOf, type TextForm } from './text-form.js'
 import { splitList } from './url-value.js'
 
@@ -45,11 +47,11 @@ export type Encoder = (value: unknown) => unknown
 /** The encoder of a column's values. */
 export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): Encoder {
   switch (kindOf(type)) {
-    case 'json': return (value) => JSON.stringify(value)
+    case 'json': return (value) => stringifyJson(value)
     case 'boolean': return encodeBoolean
     case 'decimal': return encodeDecimal
     case 'integer': return integerEncoder(integerBounds[type] ?? Number.MAX_SAFE_INTEGER)
-    case 'vector': return (value) => Array.isArray(value) && value.every((item) => typeof item === 'number') ? JSON.stringify(value) : unfit
+    case 'vector': return (value) => Array.isArray(value) && value.every(isNumber) ? stringifyJson(value) : unfit
     case 'array': return arrayEncoder(encoderOf({ type: itemType(type), ...(labels !== undefined && { labels }) }), kindOf(itemType(type)) === 'json' ? 0 : maxDimensions - 1)
     case 'text': return labels !== undefined ? labelEncoder(new Set(labels)) : textEncoder(type)
   }
@@ -110,8 +112,8 @@ function encodeString (value: unknown): unknown {
 function encodeText (value: unknown): unknown {
   switch (typeof value) {
     case 'string': return value
-    case 'number': case 'boolean': return String(value)
-    default: return unfit
+    case 'number': case 'boolean': case 'bigint': return String(value)
+    default: return value instanceof ExactNumber ? String(value) : unfit
   }
 }
 
@@ -126,14 +128,16 @@ function encodeBoolean (value: unknown): unknown {
 
 function encodeDecimal (value: unknown): unknown {
   if (typeof value === 'number') return Number.isFinite(value) ? value : unfit
-  return typeof value === 'string' && value.length <= 400 && /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i.test(value) ? value : unfit
+  const text = isExact(value) ? String(value) : value
+  return typeof text === 'string' && text.length <= maxNumberLength && /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i.test(text) ? text : unfit
 }
 
 function integerEncoder (bound: number): Encoder {
-  // A bigint beyond what a JSON number holds comes as text.
+  // An integer beyond 2^53 may come as a text too.
   const fits = bound === Number.MAX_SAFE_INTEGER ? isBigint : (text: string) => isBetween(Number(text), bound)
   return (value) => {
     if (typeof value === 'number') return Number.isInteger(value) && isBetween(value, bound) ? value : unfit
+    if (typeof value === 'bigint') return bound === Number.MAX_SAFE_INTEGER && fitsInt64(value) ? String(value) : unfit
     return typeof value === 'string' && /^[+-]?\d{1,19}$/.test(value) && fits(value) ? value : unfit
   }
 }
@@ -143,7 +147,7 @@ function isBetween (value: number, bound: number): boolean {
 }
 
 function isBigint (text: string): boolean {
-  return text.length < 19 || BigInt.asIntN(64, toBigInt(text)) === toBigInt(text)
+  return text.length < 19 || fitsInt64(toBigInt(text))
 }
 
 /** `BigInt` knows no plus. */

@@ -5,6 +5,7 @@ import type { QueryContext } from './context.js'
 import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import type { Binder } from './sql.js'
 import { pointerTo } from '../../config/faults.js'
+import { stringifyJson } from '../../json/stringify.js'
 import { encodePattern } from './column-value.js'
 import { compileComparison } from './comparison.js'
 import { noScope } from '../no-scope.js'
@@ -115,11 +116,11 @@ function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, nam
     if (given === undefined || given === null) return null
     const items = operator === 'in' || operator === 'overlaps' ? listOf(given) : [given]
     return items.flatMap((item) => {
-      if (typeof item !== 'string') return [JSON.stringify(item)]
+      if (typeof item !== 'string') return [stringifyJson(item)]
       const texts = jsonTexts(item)
       // Other operators compare texts that begin like JSON as well.
       if (texts === undefined && operator === 'contains') throw refuse({ path, message: `the field "${name}" is compared with JSON, and this text is not valid JSON`, keyword: 'type' })
-      return texts ?? [JSON.stringify(item)]
+      return texts ?? [stringifyJson(item)]
     })
   }
 }
@@ -151,8 +152,8 @@ function encode (value: unknown, operator: Operator): string | string[] | undefi
     }
     case 'is': return isWord(value)
     case 'in':
-    case 'overlaps': return listOf(value).map((item) => JSON.stringify(item))
-    default: return JSON.stringify(value)
+    case 'overlaps': return listOf(value).map((item) => stringifyJson(item))
+    default: return stringifyJson(value)
   }
 }
 

@@ -21,6 +21,8 @@ import { where } from './scope.js'
 import { type Binder, type Input, noInput, type Placeholders } from './sql.js'
 import { compileVariants, type Switch } from './statement.js'
 import { uniqueReferences } from './unique-references.js'
+import { isNumber } from '../../json/exact-number.js'
+import { stringifyJson } from '../../json/stringify.js'
 
 const documents = '"tenantry"."documents"'
 const maxIdLength = 512 // characters; PostgreSQL's index takes some 2,700 bytes
@@ -135,7 +137,7 @@ function compileId (configured: unknown, pointer: string, context: QueryContext)
   const read = (scope: Scope): string | null => {
     const given = value.evaluate(scope)
     if (given === undefined || given === null) return null
-    if ((typeof given !== 'string' && typeof given !== 'number') || given === '' || String(given).length > maxIdLength) {
+    if ((typeof given !== 'string' && !isNumber(given)) || given === '' || String(given).length > maxIdLength) {
       throw refuse({ path, message: `the id of a document is a text of 1 to ${maxIdLength} characters`, keyword: 'type' })
     }
     return String(given)
@@ -243,7 +245,7 @@ function bindWrite (operation: Operation, parts: Parts, data: DocumentData, id: 
     const { documents, many: isMany } = data.read(scope, own)
     if (isMany && own !== null) throw refuse({ path: '/body', message: 'must be an object: one id is one document', keyword: 'type' })
     if (operation === 'set' && own === null) throw refuse({ path: '/docId', message: 'the id of the document is missing', keyword: 'required' })
-    const input: Input = { row: [], rows: JSON.stringify(isMany ? documents : documents[0]), count: documents.length }
+    const input: Input = { row: [], rows: stringifyJson(isMany ? documents : documents[0]), count: documents.length }
     const { statement, values } = isMany ? many(scope, input) : one(scope, input)
     return { statement, values, answer: isMany ? 'records' : 'record' }
   }

@@ -7,6 +7,7 @@ import type { Subject } from './subject.js'
 import type { InputRow, WriteInput } from './write-input.js'
 import { nearest, pointerTo } from '../../config/faults.js'
 import { sameColumns, tenantColumn } from '../../database/catalogue.js'
+import { stringifyJson } from '../../json/stringify.js'
 import { compileValue } from '../template.js'
 import { describeType, unfit } from './column-value.js'
 import { findColumn } from './context.js'
@@ -177,7 +178,7 @@ function mixesDefaults (rows: readonly InputRow[], row: readonly unknown[], { co
 }
 
 function rowsAsJson (rows: readonly InputRow[], { columns }: WriteInput): Input['rows'] {
-  return JSON.stringify(rows.map(({ json }) => {
+  return stringifyJson(rows.map(({ json }) => {
     const record: Record<string, unknown> = Object.create(null)
     for (let index = 0; index < columns.length; index++) {
       if (json[index] !== undefined) record[columns[index]!.column.name] = json[index]

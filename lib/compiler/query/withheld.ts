@@ -8,6 +8,7 @@ import type { TemplateContext } from '../reference.js'
 import type { Withheld } from './context.js'
 import type { Selection } from './selection.js'
 import { FaultList } from '../../config/faults.js'
+import { stringifyJson } from '../../json/stringify.js'
 import { isRecord } from '../../plain-value.js'
 import { compileValue } from '../template.js'
 import { keyColumns } from './row-key.js'
@@ -44,7 +45,7 @@ export function withoutWithheld (selection: Selection, { columns }: Withheld): S
 
 /** Most routes name none, and are not looked through. */
 function mayReadSecrets (queries: unknown, { overridableEnv }: TemplateContext): boolean {
-  const text = JSON.stringify(queries)
+  const text = stringifyJson(queries)
   return /\bsecret\b/.test(text) || (overridableEnv !== undefined && overridableEnv.size > 0 && /\benv\b|\$\{/.test(text))
 }
 
