@@ -5,6 +5,7 @@
 import type { Scope, TemplateSource } from './types.js'
 import { FaultList } from '../config/faults.js'
 import { failure } from '../errors.js'
+import { isExact } from '../json/exact-number.js'
 import { isRecord } from '../plain-value.js'
 import { maxAnswerBytes } from './answer.js'
 import { compileReader, type Reader, resolvePath, type TemplateContext } from './reference.js'
@@ -104,13 +105,19 @@ function measure (copied: readonly Copied[], scope: Scope): void {
   for (const { read, times, results } of copied) if (!budget.take(read(scope), times, results ? 'results' : 'request')) throw failure('answerTooLarge')
 }
 
+/** Of a text, or of the digits of a number that has many. */
+function lengthOf (value: unknown): number {
+  if (typeof value === 'string') return value.length
+  return isExact(value) ? String(value).length : 0
+}
+
 /** What may still be copied. */
 export class CopyBudget {
   private left = maxAnswerBytes
 
   /** Takes a value that is written so many times; false where it is too large. Looks no further than the budget. */
   take (value: unknown, times = 1, source: keyof typeof memberBytes = 'results'): boolean {
-    if (typeof value === 'string') return (this.left -= value.length * times) >= 0
+    if (typeof value === 'string' || isExact(value)) return (this.left -= lengthOf(value) * times) >= 0
     if (typeof value !== 'object' || value === null) return (this.left -= times) >= 0
     // No recursion: a body may nest deeper than the stack.
     const open: object[] = [value]
@@ -120,7 +127,7 @@ export class CopyBudget {
       // A list of 50,000 pairs takes longer than looking at those that the budget reaches.
       for (const name in members) {
         const member = members[name]
-        this.left -= times * (memberBytes[source] + (list ? 0 : name.length) + (typeof member === 'string' ? member.length : 0))
+        this.left -= times * (memberBytes[source] + (list ? 0 : name.length) + lengthOf(member))
         if (this.left < 0) return false
         if (typeof member === 'object' && member !== null) open.push(member)
       }
