@@ -20,7 +20,6 @@ import type { Queue, QueueStatus } from './task.js'
 import { createWorker } from './worker.js'
 
 export { default as queueRoutes } from './routes.js'
-export { maxLost } from './store.js'
 export { HandedBack } from './task.js'
 export type { Handler, Job, Queue, QueueStatus, SendWith, SentJob, SentRow, TaskOptions, WriteRows } from './task.js'
 
