@@ -12,7 +12,8 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   admin: ['/admin/entities/:table', '/admin/entities/:table/:id', '/admin/entities/:table/:id/restore'],
   agent: [
     '/agent/health', '/agent/chat', '/agent/embeddings', '/agent/embeddings/document', '/agent/embeddings/document/:id',
-    '/agent/embeddings/documents', '/agent/embeddings/search', '/agent/embeddings/batch', '/agent/mcp/servers', '/agent/mcp/tools',
+    '/agent/embeddings/documents', '/agent/embeddings/search', '/agent/embeddings/batch', '/agent/embeddings/batch/:id',
+    '/agent/conversations', '/agent/conversations/:id', '/mcp', '/.well-known/oauth-protected-resource/mcp', '/agent/mcp/servers', '/agent/mcp/tools',
     '/agent/mcp/execute', '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status',
     '/agent/workflow/cancel', '/agent/workflows', '/llm/stream', '/llm/chat', '/llm/models'
   ],
@@ -20,13 +21,18 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   'api-keys': ['/tenant/api-keys', '/tenant/api-keys/:id', '/tenant/api-keys/:id/rotate'],
   audit: ['/audit'],
   billing: ['/billing/plans', '/billing/subscription', '/billing/subscription/sync', '/billing/usage', '/billing/upgrade', '/billing/webhook/payprov', '/webhooks/billing/altprov'],
-  files: ['/files/upload', '/files/:fileId', '/files/download/:bucket/*', '/files/signed-url/:bucket/*', '/files/entity/:entityType/:entityId'],
+  files: [
+    '/files/upload', '/files/presign', '/files/resumable', '/files/resumable/:id', '/files/:fileId', '/files/:fileId/confirm', '/files/download/:bucket/*', '/files/signed-url/:bucket/*', '/files/entity/:entityType/:entityId'
+  ],
   integrations: ['/integrations/:type/:action'],
-  login: ['/auth/login', '/auth/register', '/auth/logout', '/auth/logout-all', '/auth/mfa/verify'],
+  login: [
+    '/auth/login', '/auth/register', '/auth/logout', '/auth/logout-all', '/auth/mfa/verify', '/auth/refresh', '/auth/password',
+    '/auth/password/forgot', '/auth/password/reset', '/auth/email/verify', '/auth/invite/accept', '/auth/me'
+  ],
   mfa: ['/mfa/setup', '/mfa/verify', '/mfa/enable', '/mfa/disable', '/mfa/status', '/mfa/backup-codes', '/mfa/backup-codes/verify', '/auth/mfa/verify'],
   publish: ['/publish/init', '/publish/verify', '/publish/entity'],
   rbac: ['/rbac/roles', '/rbac/roles/:id', '/rbac/permissions', '/rbac/permissions/:id', '/rbac/assign', '/rbac/unassign', '/rbac/users/:id/roles', '/rbac/users/:id/permissions'],
-  realtime: ['/realtime'],
+  realtime: ['/realtime', '/realtime/events'],
   'resource-limits': ['/tenant/limits/resources', '/tenant/limits/resources/usage', '/tenant/limits/resources/check', '/tenant/limits/resources/track'],
   secrets: ['/tenant/secrets', '/tenant/secrets/audit', '/tenant/secrets/rotate', '/tenant/secrets/:key', '/tenant/secrets/:key/rotate'],
   system: [
@@ -38,6 +44,7 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   'tenant-config': ['/tenant/config', '/tenant/config/versions'],
   'tenant-rbac': ['/tenant/rbac', '/tenant/rbac/roles', '/tenant/rbac/roles/:name'],
   usage: ['/usage/summary', '/usage/history', '/billing/usage'],
+  users: ['/users', '/users/:id', '/users/invite'],
   webhooks: ['/webhooks/deliveries', '/webhooks/deliveries/:id/redeliver', '/webhooks/secret']
 }
 
@@ -46,6 +53,11 @@ const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', '
   // Of `agent`:
   '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status', '/agent/workflow/cancel', '/agent/workflows',
   'system', 'webhooks'])
+
+/** Endpoints of a later version, in groups that this version serves. */
+const later: ReadonlySet<string> = new Set([
+  '/auth/refresh', '/auth/password', '/auth/password/forgot', '/auth/password/reset', '/auth/email/verify', '/auth/invite/accept', '/auth/me'
+])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {
@@ -59,7 +71,7 @@ export interface ReservedPath {
 
 export const reservedPaths: readonly ReservedPath[] = Array.from(new Set(Object.values(builtIn).flat()), (path) => {
   const plugins = Object.keys(builtIn).filter((plugin) => builtIn[plugin]?.includes(path))
-  return { path, plugins, served: served.has(path) || plugins.some((plugin) => served.has(plugin)), segments: path.slice(1).split('/').map(segmentOf) }
+  return { path, plugins, served: !later.has(path) && (served.has(path) || plugins.some((plugin) => served.has(plugin))), segments: path.slice(1).split('/').map(segmentOf) }
 })
 
 /** The names of all groups of built-in endpoints. */
