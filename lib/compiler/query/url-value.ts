@@ -6,9 +6,15 @@ export function isOfUrl ({ references, within }: CompiledValue): boolean {
   return within === undefined && references.length > 0 && references.every(({ source }) => source === 'query' || source === 'params' || source === 'headers')
 }
 
-/** The items of a text with commas. */
+/** The items of a text with commas. A blank beside a comma belongs to no item; at an end of the text it belongs to the item. */
 export function splitList (text: string): string[] {
-  return text === '' ? [] : text.split(',').map((item) => item.trim())
+  if (text === '') return []
+  const items = text.split(',')
+  const last = items.length - 1
+  return items.map((item, index) => {
+    const begun = index === 0 ? item : item.trimStart()
+    return index === last ? begun : begun.trimEnd()
+  })
 }
 
 const scalar = /^(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d{1,3})?|true|false)$/i
