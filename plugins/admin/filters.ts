@@ -17,7 +17,7 @@ const maxItems = 100 // of a list
 export interface ReadFilters {
   /** Their values are references to `values`, or words that are one of three. */
   readonly filters: readonly Filter[]
-  /** What `{{query.f0}}` and so on read. */
+  /** Templates such as `{{body.f0}}` read these. They are parsed already, and a template of the query string would parse them again. */
   readonly values: Readonly<Record<string, unknown>>
   /** The JSON Pointer to each filter, in their order. */
   readonly places: readonly string[]
@@ -37,7 +37,7 @@ export function readFilters (given: Readonly<Record<string, unknown>>, table: Ta
     const at = placeOf(name)
     const column = columnOf(table, name, at)
     const { operator, negated, value } = partsOf(text, at)
-    const read = operator === 'is' ? wordOf(value, at) : `{{query.f${index}}}`
+    const read = operator === 'is' ? wordOf(value, at) : `{{body.f${index}}}`
     if (operator !== 'is') values[`f${index}`] = valueOf(operator, column, value, at)
     const filter = { column: name, operator, value: read }
     filters.push(negated ? { not: filter } : filter)

@@ -135,7 +135,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
         ...order !== undefined && { order: readOrder(order) },
         ...select !== undefined && { select }
       }
-      const { bound } = shapes.bind({ reach, includeDeleted, query }, scopeOf(caller.tenant, {}, { ...values, limit, offset }), placesOf(places))
+      const { bound } = shapes.bind({ reach, includeDeleted, query }, { ...scopeOf(caller.tenant, {}, { limit, offset }), body: values }, placesOf(places))
       const text = await engine.text(bound.statement, bound.values, sessionOf(caller.tenant))
       await told(caller, table.tenantScoped ? caller.tenant : null, { action: 'entity.list', target: name, details: { ...asked.length > 0 && { filters: asked }, ...includeDeleted && { includeDeleted } } })
       // A page is there whatever is on it.
@@ -221,7 +221,7 @@ function recordsOf (text: string | null): Record<string, unknown>[] {
 /** Where the members of a list's query stand in its request. */
 function placesOf (filters: readonly string[]): Places {
   return (pointer) => {
-    const [, index] = /^\/(?:filters\/|query\/f)(\d+)(?:\/|$)/.exec(pointer) ?? []
+    const [, index] = /^\/(?:filters\/|body\/f)(\d+)(?:\/|$)/.exec(pointer) ?? []
     if (index !== undefined) return filters[Number(index)] ?? pointer
     return inRequest(pointer)
   }

@@ -39,7 +39,7 @@ export interface Shapes {
   bind (shape: Shape, scope: Scope, places: Places): Asked
 }
 
-const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['params', 'query'])
+const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['body', 'params', 'query'])
 /** Every list names its page, which the endpoint has bounded. */
 const pagination = { defaultLimit: 1, maxLimit: Number.MAX_SAFE_INTEGER, defaultOffset: 0 }
 
