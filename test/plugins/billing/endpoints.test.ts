@@ -323,12 +323,13 @@ async function permits (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
 async function limits (t: Test, { world, as }: Opened): Promise<void> {
   const ask = as('eager')
   for (let count = 0; count < 5; count++) t.match(await ask('POST /billing/subscription/sync'), { status: 200 })
-  for (let count = 0; count < 30; count++) refused(t, await ask('POST /billing/upgrade', { body: {} }), 400, 'VALIDATION_FAILED', 'what does not come to the provider does not count')
+  for (let count = 0; count < 15; count++) refused(t, await ask('POST /billing/upgrade', { body: {} }), 400, 'VALIDATION_FAILED', 'what does not come to the provider does not count')
   for (let count = 0; count < 5; count++) t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })
   world.forget()
   for (const [target, request] of [['POST /billing/upgrade', upgradeTo('pro')], ['POST /billing/subscription/sync', {}]] as const) {
     const answer = await ask(target, request)
     refused(t, answer, 429, 'RATE_LIMITED')
+    t.match(answer.body['message'], /payment provider is asked ten times a minute/)
     t.type(answer.body['retryAfter'], 'number')
   }
   t.same(world.calls, [])
