@@ -54,7 +54,7 @@ export function detailOf (error: ErrorObject, base: string): ErrorDetail {
 
 function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>>): string {
   switch (error.keyword) {
-    case 'type': return `must be ${listOf(params['type']).map((name) => typeTexts[name] ?? name).join(' or ')}`
+    case 'type': return integerText(error, listOf(params['type'])) ?? `must be ${listOf(params['type']).map((name) => typeTexts[name] ?? name).join(' or ')}`
     case 'enum': return enumText(error.parentSchema?.['expected'], params['allowedValues'])
     case 'const': return `must be ${valuesOf([params['allowedValue']])}`
     case 'format': return formatTexts[String(params['format'])] ?? `must be of the format ${String(params['format'])}`
@@ -73,6 +73,14 @@ function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>
     case 'false schema': case 'not': return 'is not accepted'
     default: return error.message ?? 'is not valid'
   }
+}
+
+/** The message for a large integer in a field that takes doubles only; undefined for other values and fields. */
+function integerText ({ data, parentSchema }: ErrorObject, types: readonly unknown[]): string | undefined {
+  if (typeof data !== 'bigint' || !(types.includes('integer') || types.includes('number'))) return undefined
+  return data > 0n
+    ? `must be at most ${String(parentSchema?.['maximum'] ?? Number.MAX_SAFE_INTEGER)}`
+    : `must be at least ${String(parentSchema?.['minimum'] ?? Number.MIN_SAFE_INTEGER)}`
 }
 
 function enumText (expected: unknown, values: unknown): string {
