@@ -94,12 +94,14 @@ async function endsAStart (t: Test): Promise<void> {
   const holder = new pg.Client({ connectionString })
   await holder.connect()
   t.teardown(() => holder.end())
-  // As a server does that migrates the same database.
+  // Another server that migrates the same database holds this lock.
   await holder.query('select pg_advisory_lock(7236815402)')
   const reading = launch(t, folder, ['start', 'reading.js', '--port', '0'])
   const migrating = launch(t, folder, ['start', '--port', '0'], { ...testEnv })
   await reading.line(/^reading$/)
-  while ((await query("select 1 from pg_locks where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())")).length === 0) await pause(lookMs)
+  // A server that did not get the lock rolls back and pauses until its next attempt.
+  const refused = "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query = 'rollback'"
+  while ((await query(refused)).length === 0) await pause(lookMs)
   for (const program of [reading, migrating]) program.kill('SIGTERM')
   t.match(await reading.ended, { code: 0, errors: [] })
   t.match(await migrating.ended, { code: 0, output: [], errors: [] })
@@ -119,7 +121,7 @@ t.test('start ends with 1 and one line on what is in its way', async (t) => {
   const port = typeof at === 'object' && at !== null ? String(at.port) : ''
   const env = { ...testEnv, URL: connectionString, API_NAME: 'x' }
   const [down, tables, inUse] = await Promise.all([
-    tenantry(t, folder, ['start', 'down.json', '--port', '0']),
+    tenantry(t, folder, ['start', 'down.json', '--port', '0'], env),
     tenantry(t, folder, ['start', 'tables.json', '--port', '0'], env),
     tenantry(t, folder, ['start', 'nothing.json', '--port', port], env)
   ])
