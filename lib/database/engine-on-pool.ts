@@ -48,6 +48,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   let refreshAsked: NodeJS.Timeout | null = null
   let lastAsked = 0
   let lastPoolerWarning = -Infinity
+  const closed = new AbortController()
   let closing: Promise<void> | null = null
   const access = createPoolAccess(connections, { translate: fail, log: options.log, warn: options.warn })
   const { acquire, connected, release } = access
@@ -173,7 +174,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     if (await ownTransaction((session) => planNext(session, planOptions)) === null) return []
     const { migrations: config } = connections
     const work = (session: MigrationSession) => applyMigrations(session, applyOptions)
-    if (config !== undefined) return withMigrationSession({ config, settings, patienceMs, translate: fail }, work)
+    if (config !== undefined) return withMigrationSession({ config, settings, patienceMs, translate: fail, closed: closed.signal }, work)
     return work({
       transaction: ownTransaction,
       batch: (_settings, statements) => ownTransaction(async (session) => {
@@ -243,6 +244,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   }
 
   async function close (): Promise<void> {
+    closed.abort(databaseUnavailable(new Error('the engine is closed')))
     if (refreshAsked !== null) clearTimeout(refreshAsked)
     await Promise.all([events.close(), access.close(closingMs)])
     await pool.end()

@@ -23,6 +23,8 @@ export interface MigrationConnections {
   /** How long a statement outside a transaction waits for one lock. */
   readonly patienceMs: number
   readonly translate: (error: unknown) => unknown
+  /** Aborted when the engine closes: no attempt to get the lock and no step begins after that. */
+  readonly closed: AbortSignal
 }
 
 /**
@@ -31,7 +33,7 @@ export interface MigrationConnections {
  * statement that began before it, such as one that waits for a lock.
  */
 export async function withMigrationSession<T> (connections: MigrationConnections, work: (session: MigrationSession) => Promise<T>): Promise<T> {
-  const { translate } = connections
+  const { translate, closed } = connections
   const clients = [open(connections.config), open(connections.config)] as const
   const [holder, worker] = clients
   let lost: unknown = null
@@ -40,9 +42,10 @@ export async function withMigrationSession<T> (connections: MigrationConnections
   try {
     await Promise.all(clients.map((client) => client.connect()))
     for (const client of clients) guardAnswers(client.connection.stream)
-    await holdLock(holder)
+    await holdLock(holder, closed)
     return await work(await migrationSession(worker, connections, () => {
       if (lost !== null) throw databaseUnavailable(lost)
+      closed.throwIfAborted()
     }))
   } catch (error) {
     throw translate(error)
@@ -59,13 +62,13 @@ function open (config: ClientConfig): pg.Client {
  * An index that is built concurrently waits for every open snapshot. This transaction must have none: it reads committed
  * rows, and in the simple protocol, since the portal of an extended statement keeps its snapshot.
  */
-async function holdLock (client: pg.Client): Promise<void> {
+async function holdLock (client: pg.Client, closed: AbortSignal): Promise<void> {
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
     await client.query("begin isolation level read committed; set local idle_in_transaction_session_timeout = '0'")
     const { rows: [found] } = await client.query<{ held: boolean }>(`select pg_try_advisory_xact_lock(${lockKey}) as held`)
     if (found?.held === true) return
     await client.query('rollback')
-    await sleep(pauseMs * (0.5 + Math.random()))
+    await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal: closed }).catch(() => closed.throwIfAborted())
   }
 }
 

@@ -1,5 +1,7 @@
 import { test } from 'tap'
+import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
+import { isFailure } from '../../../lib/errors.js'
 import type { MigrationProgress } from '../../../lib/database/migrations/progress.js'
 import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
 import { systemSteps } from '../../../lib/database/migrations/system-steps.js'
@@ -10,6 +12,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import { openEngine, rejection } from './open.js'
 
 const longestBlock = '200ms'
+const lookMs = 20 // between looks at the sessions
 const rows = 200_000
 const sql = `
 create table authors (id int primary key);
@@ -153,4 +156,21 @@ test('a system migration on a table in use builds its index concurrently, and co
   t.strictSame(await engine.migration.apply(), [name])
   t.strictSame(await query("select name from tenantry.migrations where name like '%queue_lists%'"), [{ name }])
   t.strictSame(await query("select indexrelid::regclass::text as name from pg_index where indrelid = 'tenantry_queue.job'::regclass and indexrelid::regclass::text like '%job_of%' order by 1"), [{ name: 'tenantry_queue.job_of_task' }, { name: 'tenantry_queue.job_of_tenant' }])
+})
+
+test('an engine that closes stops waiting for the migrations of another server', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql: '' })
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables: { authors: { columns: { id: { type: 'integer', primaryKey: true } } } } })
+  const holder = new pg.Client({ connectionString })
+  await holder.connect()
+  t.teardown(() => holder.end())
+  await holder.query('select pg_advisory_lock(7236815402)')
+  const others = (condition: string) => query(`select 1 from pg_stat_activity where datname = current_database() and pid not in (pg_backend_pid(), $1) and ${condition}`, [holderPid])
+  const [holderPid] = (await holder.query<{ pid: number }>('select pg_backend_pid() as pid')).rows.map(({ pid }) => pid)
+  const applying = rejection(engine.migration.apply())
+  while ((await others("query = 'rollback'")).length === 0) await pause(lookMs)
+  await engine.close()
+  t.ok(isFailure(await applying, 'databaseUnavailable'))
+  while ((await others('true')).length > 0) await pause(lookMs)
+  t.pass('no connection is left')
 })
