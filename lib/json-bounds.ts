@@ -44,7 +44,7 @@ const excesses = {
 const isObject = new Uint8Array(maxJsonDepth + 1)
 const hashes = new Int32Array(maxJsonDepth + 1)
 const seen = new Int32Array(32_768) // an open hash table of keys, a third full at most
-// Nobody outside the process can choose keys with equal hashes.
+// Random, so that callers cannot choose keys with equal hashes.
 const multiplier = randomBytes(4).readInt32LE() | 1
 
 function scan (text: string): string | null {
@@ -104,7 +104,7 @@ function isNew (hash: number): boolean {
   }
 }
 
-/** Most texts have few brackets, in strings or not, and are told apart at the speed of a search. */
+/** Counts brackets, also those in strings, at the speed of a search: most texts have few and need no scan. */
 function hasMoreOpeners (text: string, limit: number): boolean {
   let count = 0
   for (const opener of ['{', '[']) {

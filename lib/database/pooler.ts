@@ -32,7 +32,7 @@ async function isShared (client: PoolClient, session: number, config: ClientConf
     if (await sessionOf(other) === session) return true
     return await sessionOf(client) !== session
   } catch {
-    // A pooler of sessions that has no second session gives the first one to nobody else.
+    // A session pooler without a second session keeps the first one for this server.
     return false
   } finally {
     await other.end().catch(() => {})

@@ -17,7 +17,7 @@ export interface Page {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Sizes of pages of built-in lists; absent where nobody set them. */
+    /** Page sizes of built-in lists; absent without a setting. */
     pagination?: Pagination
   }
 }

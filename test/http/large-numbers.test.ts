@@ -170,7 +170,7 @@ test('webhooks tell them', async (t) => {
   t.equal((await asAdmin('POST /tenant/config', { body: { webhooks: [{ name: 'out', url: `${hears.origin}/`, events: ['entity.*', 'workflow.*'] }] } })).status, 200)
   await fill(t, asAdmin)
   await asAdmin('POST /agent/workflow/run', { raw: `{"ref":"look","input":{"id":${large}}}` })
-  await until(t, 'all of it is told', () => hears.requests.length >= 3)
+  await until(t, 'every event is delivered', () => hears.requests.length >= 3)
   for (const type of ['entity.created', 'workflow.completed']) {
     t.ok(hears.requests.some(({ body }) => body.includes(type) && body.includes(`"id":${large},`) && body.includes(`"price":${price}`)), type)
   }
