@@ -8,7 +8,7 @@ import { readRedisUrl } from './redis-url.js'
 
 const answerTime = 250 // ms in which Redis must have sent something; it is judged once in that time, so that a caller waits twice as long at most
 const handshakeTime = 2000 // ms for a connection to be of use; callers do not wait for it
-const retryTime = 1000 // ms from the end of a connection to the next
+const retryTime = 500 // ms from the end of a connection to the next: a Redis that answers again is used within a second
 const longestRetryTime = 10_000 // ms, of a Redis that answers and cannot be used
 const startTime = 1000 // ms that a start waits for the first connection
 const refusalLogTime = 60_000 // ms between two lines on commands that Redis refuses
@@ -30,6 +30,11 @@ export interface RedisConnection {
    * data they brought back, so that what was kept before can be told apart.
    */
   run<Value> (work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
+  /**
+   * Calls `work` at each connection after the first, before any other command: for changes that Redis missed. The log says
+   * that Redis is back when the promises of all works have settled.
+   */
+  onReturn (work: (client: Redis) => Promise<unknown>): void
   /** Ends the connection when everybody who opened it has closed it; commands under way fall back. */
   close (): void
 }
@@ -44,7 +49,7 @@ const connections = new WeakMap<Log, Map<string, Promise<Shared>>>()
 
 /**
  * Connects to `url`, or joins the connection that another plugin of the same server opened. Resolves when Redis answers
- * or did not within a second; it is tried again every second from then on, and one that takes no writes less and less
+ * or did not within a second; it is tried again twice a second from then on, and one that takes no writes less and less
  * often. The log has one line when Redis goes away and one when it can be used again. Throws where the package ioredis is not installed.
  *
  * @param url `redis://` or `rediss://`
@@ -63,6 +68,9 @@ export async function openRedis (url: string, log: Log): Promise<RedisConnection
   let isOpen = true
   return {
     run: shared.connection.run,
+    onReturn (work) {
+      shared.connection.onReturn((client) => isOpen ? work(client) : Promise.resolve())
+    },
     close () {
       if (!isOpen) return
       isOpen = false
@@ -109,12 +117,26 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
   let watch: NodeJS.Timeout | undefined
   let pending = 0
   let isGathering = false
+  const returns: ((client: Redis) => Promise<unknown>)[] = []
 
   function away (why: string): void {
     isUp = false
     if (isToldAway || isClosed) return
     isToldAway = true
     log.warn({ redis, reason: why }, 'Redis cannot be used: until it is back each instance limits and caches by itself')
+  }
+
+  /** The works' commands are the first ones of the connection. */
+  function returned (stream: Redis['stream']): void {
+    if (!isToldAway) return
+    pending++
+    watchOn()
+    Promise.allSettled(returns.map((work) => work(client))).then(() => {
+      pending--
+      if (!isUp || client.stream !== stream) return
+      isToldAway = false
+      log.info({ redis }, 'Redis is back: instances share their counts and caches again')
+    }, () => {})
   }
 
   /** Looks after a span whether anything came of what was under way at its begin; again after the socket was read, for a process that was busy. */
@@ -163,8 +185,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
       isUp = true
       pause = retryTime
       reason = 'the connection ended'
-      if (isToldAway) log.info({ redis }, 'Redis is back: instances share their counts and caches again')
-      isToldAway = false
+      returned(stream)
       client.emit(usable)
     }, (error: unknown) => {
       if (stream.destroyed) return
@@ -201,6 +222,9 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
         }
         return fallback()
       })
+    },
+    onReturn (work) {
+      returns.push(work)
     },
     close () {
       isClosed = true

@@ -20,7 +20,7 @@ const itemsAtOnce = 200 // that one call removes at most, so that nobody waits f
 const maxCalls = 100_000 // of one `clear` of all
 const maxSweeps = 50 // calls of one look at the figures
 const maxLate = 10_000 // changes that wait for Redis one by one; beyond it everything has changed
-const lateMs = 1000 // until they are told again
+const lateMs = 1000 // between two attempts to send changes that Redis refused
 
 export interface RedisCacheOptions extends CacheBounds {
   readonly connection: RedisConnection
@@ -44,7 +44,7 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
   function ask<Value> (work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value): MaybePromise<Value> {
     if (lateCount === 0) return connection.run(work, fallback)
     return connection.run((client, memory) => {
-      tellLate(client)
+      tellLate(client).catch(() => {})
       return work(client, memory)
     }, fallback)
   }
@@ -66,21 +66,23 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
     tellSoon()
   }
 
-  /** Other instances may use Redis before this one has anything to ask. */
+  /** A Redis that refused a change may take it later, and this instance may send no other command until then. */
   function tellSoon (): void {
     if (isClosed) return
     timer ??= setTimeout(() => {
       timer = undefined
-      if (lateCount > 0) connection.run(async (client) => tellLate(client), tellSoon)
+      if (lateCount > 0) connection.run(tellLate, tellSoon)
     }, lateMs).unref()
   }
 
-  function tellLate (client: Redis): void {
+  async function tellLate (client: Redis): Promise<void> {
     const changes = [...late]
     late.clear()
     lateCount = 0
-    for (const [key, fields] of changes) client.hdel(key, ...fields).catch(() => remember(key, [...fields]))
+    await Promise.all(changes.map(([key, fields]) => client.hdel(key, ...fields).catch(() => remember(key, [...fields]))))
   }
+
+  connection.onReturn(tellLate)
 
   /** A stamp that is gone is made anew by the next who asks for it. */
   function forget (key: string, fields: readonly string[]): MaybePromise<void> {

@@ -24,6 +24,7 @@ test('a cache in Redis', (t) => atOnce(t, {
   'instances on one Redis': shares,
   'Redis goes away and comes back': survives,
   'what an instance wrote while Redis was out of its reach is told when it is back, whether or not it is asked anything': tells,
+  'a write while Redis hangs ends the answer of another instance before the log says that Redis is back': endsAnswers,
   'what a Redis brings back from a snapshot, or a failover from a replica that lacked a write, is not found': forgets
 }))
 
@@ -167,6 +168,26 @@ async function tells (t: Test): Promise<void> {
   isCut = false
   t.equal(await found(cut.get('acme', 'k', notes)), undefined, 'more than it remembers one by one, and at once for itself')
   t.equal(await found(other.get('initech', 'k', notes)), undefined, 'is everything')
+}
+
+async function endsAnswers (t: Test): Promise<void> {
+  const redis = await startRedis(t)
+  let isBack = () => {}
+  const back = new Promise<void>((resolve) => { isBack = resolve })
+  const connection = await openRedis(redis.url, { info: (_, text) => { if (text.startsWith('Redis is back')) isBack() }, warn () {} })
+  const writer = createRedisCache({ connection, warn () {} })
+  t.teardown(() => writer.close())
+  const other = await open(t, redis)
+  await make(other, 'acme', 'k', 'old', notes)
+  await make(other, 'globex', 'k', 'kept', notes)
+  redis.pause()
+  t.equal(await found(writer.get('initech', 'k', notes)), undefined, 'the deadline of a command ends the connection')
+  // No connection takes this command: Redis does not find it in a socket later.
+  await writer.invalidate('acme', notes)
+  redis.resume()
+  await back
+  t.equal(await found(other.get('acme', 'k', notes)), undefined)
+  t.equal(await found(other.get('globex', 'k', notes)), 'kept', "another tenant's answer stays")
 }
 
 async function forgets (t: Test): Promise<void> {
