@@ -58,6 +58,19 @@ export interface AuditEntry {
 
 const maxText = 256 // characters that are kept of a user, an address, a target, and of each text of the details
 
+/** The `tenant_id` of the entries of a deleted tenant. No tenant has it, since `~` is not allowed in an id: a new tenant of the same id never reads them. */
+export function archivedTenant (id: string): string {
+  return `${archiveMark}${id}`
+}
+
+/** The tenant of a `tenant_id` of the audit log; null for the platform. */
+export function tenantOfEntry (tenantId: string): { readonly id: string | null, readonly deleted: boolean } {
+  if (tenantId.startsWith(archiveMark)) return { id: tenantId.slice(archiveMark.length), deleted: true }
+  return { id: tenantId === '' ? null : tenantId, deleted: false }
+}
+
+const archiveMark = '~'
+
 const text = `with given as materialized (
   select * from rows from (jsonb_to_recordset($1::jsonb)
     as (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz)) with ordinality

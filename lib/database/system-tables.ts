@@ -104,7 +104,7 @@ export interface AuditLogTable {
   id: Generated<string>
   /** What callers see as its id, which tells nothing of other tenants' entries. */
   uuid: Generated<string>
-  /** Empty for the platform. */
+  /** Empty for the platform; `~` and the id for a deleted tenant, see `archivedTenant` in lib/audit.ts. */
   tenant_id: string
   action: string
   /** The `sub` of who did it; null for the server itself, and for strangers. */
@@ -119,6 +119,8 @@ export interface AuditLogTable {
   hour: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   details: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>
   created_at: Timestamp
+  /** Of a deleted tenant: when the entry is removed; `infinity` for never. null for all others. */
+  kept_until: ColumnType<Date | number | null, never, Date | string | null>
 }
 
 /** Tries of passwords and codes. */
@@ -376,9 +378,9 @@ export interface SystemTables {
 }
 
 /**
- * The system tables that hold what a tenant owns, in the order in which they are emptied when it is deleted. Every one
- * with a column `tenant_id` stands here, but for those whose names a document gives (role-tables.ts), which are emptied
- * after these; a test holds the list against the database.
+ * The system tables that hold the rows of tenants, in the order in which the deletion of a tenant empties them. The entries of the audit log
+ * are archived instead. The list has every table with a column `tenant_id`, except those whose names come from the document
+ * (role-tables.ts), which are emptied last. A test compares the list with the database.
  */
 export const tenantOwnedTables = [
   'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',

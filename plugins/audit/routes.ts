@@ -1,12 +1,12 @@
 /** `GET /audit` (DESIGN 5). A route group: it registers an endpoint and decorates nothing. Needs the plugins audit, auth and tenancy. */
 import type {} from '../auth/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { AuditRow } from './store.js'
+import type { AuditFilter, AuditRow } from './store.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
-import { auditActions, type AuditAction } from '../../lib/audit.js'
+import { auditActions, tenantOfEntry, type AuditAction } from '../../lib/audit.js'
 import { invalidInput } from '../../lib/validation-detail.js'
-import { isPlatformAdmin } from '../auth/access.js'
+import { insufficientPermissions, isPlatformAdmin } from '../auth/access.js'
 import conventions, { errorResponses } from '../conventions.js'
 import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
 import { endOf, timeOf } from '../conventions/time-range.js'
@@ -25,6 +25,7 @@ const Query = Type.Object({
   to: Time('A date of UTC, which is the whole of that day, or a date and time, which is not in it. Default: now.'),
   action: Type.Optional(Type.Enum([...asked.keys()], { description: 'What was done, or a group of it.' })),
   userId: Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description: 'The `sub` of who did it.' })),
+  deletedTenant: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`', description: 'The id of a deleted tenant, for its entries. For platform administrators, without `X-Tenant-ID`.' })),
   ...pageQuery('Entries', maxCounted)
 }, { additionalProperties: false })
 
@@ -35,6 +36,7 @@ const Entry = Type.Object({
   action: Type.String({ description: 'What was done.' }),
   userId: orNull('The `sub` of who did it; null for the server itself, and for strangers.'),
   tenantId: orNull("Whose entry it is; null for the platform's own."),
+  tenantDeleted: Type.Boolean({ description: 'The tenant of the entry was deleted. A tenant that has the id now is another one.' }),
   target: orNull('What it was done to.'),
   address: orNull("Where the request came from; null where there was none, and for the platform's administrators who act on a tenant."),
   outcome: Type.Enum(['success', 'failure']),
@@ -55,22 +57,26 @@ export async function auditRoutes (app: FastifyInstance): Promise<void> {
     schema: {
       tags: ['Audit'],
       summary: 'What was done, the newest first',
-      description: `A tenant's entries as far back as its plan keeps them; for platform administrators those of all tenants and of the platform, or with \`X-Tenant-ID\` those of that tenant. \`total\` counts up to ${maxCounted}.`,
+      description: `A tenant's entries as far back as its plan keeps them; for platform administrators those of all tenants and of the platform, with \`X-Tenant-ID\` those of that tenant, or with \`deletedTenant\` those of a deleted one. \`total\` counts up to ${maxCounted}.`,
       querystring: Query,
       response: { 200: ListOf(Entry), ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
     }
   }, async (request) => {
-    const { userId, action } = request.query
+    const { userId, action, deletedTenant } = request.query
     const page = pageOf(request)
-    const { data, total } = await audit.page({ ...timesOf(request.query), tenant: whose(request), userId, actions: action === undefined ? undefined : asked.get(action) }, page)
+    const { data, total } = await audit.page({ ...timesOf(request.query), ...whose(request, deletedTenant), userId, actions: action === undefined ? undefined : asked.get(action) }, page)
     return { data: data.map(told), pagination: { ...page, total } }
   })
 }
 
-/** The tenant of the request; undefined for all, which only the platform's administrators see. */
-function whose (request: FastifyRequest): string | undefined {
+/** The tenant of the request, or the deleted tenant of its query; empty for all entries. Only platform administrators see the latter two. */
+function whose (request: FastifyRequest, deletedTenant: string | undefined): Pick<AuditFilter, 'tenant' | 'deletedTenant'> {
   const { auth, tenant } = request
-  return tenant === null && auth !== null && isPlatformAdmin(auth) ? undefined : tenantOf(request)
+  const platform = auth !== null && isPlatformAdmin(auth)
+  if (deletedTenant === undefined) return tenant === null && platform ? {} : { tenant: tenantOf(request) }
+  if (!platform) throw insufficientPermissions()
+  if (tenant !== null) throw invalidInput('/query/deletedTenant', 'must be sent without the header X-Tenant-ID', 'not')
+  return { deletedTenant }
 }
 
 function timesOf ({ from, to }: Static<typeof Query>): { from?: Date, until?: Date } {
@@ -81,7 +87,8 @@ function timesOf ({ from, to }: Static<typeof Query>): { from?: Date, until?: Da
 }
 
 function told ({ tenant, timestamp, ...entry }: AuditRow): Static<typeof Entry> {
-  return { ...entry, timestamp: timestamp.toISOString(), tenantId: tenant === '' ? null : tenant }
+  const { id, deleted } = tenantOfEntry(tenant)
+  return { ...entry, timestamp: timestamp.toISOString(), tenantId: id, tenantDeleted: deleted }
 }
 
 function actionsByName (): ReadonlyMap<string, readonly AuditAction[]> {

@@ -36,7 +36,8 @@ export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): 
       await writeAudit(db, { ...entry, at: new Date(now()) })
     },
     async page (filter, page) {
-      const { tenant } = filter
+      const { tenant, deletedTenant } = filter
+      if (deletedTenant !== undefined) return await readAudit(db, { ...filter, tenant: undefined, keptAt: new Date(now()) }, page)
       if (tenant === undefined) return await readAudit(db, filter, page)
       if (tenant === '') return await readAudit(db, since(filter, retentionDays, now()), page)
       return await readTenant(tenant, filter, page)

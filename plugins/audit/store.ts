@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import type { AuditAction } from '../../lib/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { keptText } from '../../lib/audit.js'
+import { archivedTenant, keptText } from '../../lib/audit.js'
 
 /** How many entries are counted at most, and may be skipped: what that costs has a bound, however long the log is. */
 export const maxCounted = 10_000
@@ -15,7 +15,7 @@ export interface AuditRow {
   readonly action: string
   /** The `sub` of who did it; null for the server itself, and for strangers. */
   readonly userId: string | null
-  /** Empty for the platform's own. */
+  /** Empty for the platform's own; of a deleted tenant as `archivedTenant` gives it. */
   readonly tenant: string
   readonly target: string | null
   readonly address: string | null
@@ -29,6 +29,10 @@ export interface AuditRow {
 export interface AuditFilter {
   /** Whose log; empty for the platform's own, undefined for all. */
   readonly tenant?: string | undefined
+  /** The entries that the deletion of this tenant archived. Not together with `tenant`. */
+  readonly deletedTenant?: string | undefined
+  /** Archived entries that are kept beyond this time only. */
+  readonly keptAt?: Date | undefined
   readonly actions?: readonly AuditAction[] | undefined
   readonly userId?: string | undefined
   readonly target?: string | undefined
@@ -48,14 +52,15 @@ const order = sql`order by entry.created_at desc, entry.id desc`
 const orderOfBoth = sql`order by entry.created_at desc nulls last, entry.id desc nulls last`
 
 /** The newest first. */
-export async function readAudit (db: Kysely<SystemTables>, { tenant, actions, userId, target, from, until }: AuditFilter, { limit, offset }: { limit: number, offset: number }): Promise<AuditPage> {
+export async function readAudit (db: Kysely<SystemTables>, { deletedTenant, tenant = deletedTenant === undefined ? undefined : archivedTenant(deletedTenant), keptAt, actions, userId, target, from, until }: AuditFilter, { limit, offset }: { limit: number, offset: number }): Promise<AuditPage> {
   const conditions = sql.join([
     sql`true`,
     ...tenant === undefined ? [] : [sql`tenant_id = ${tenant}`],
     ...userId === undefined ? [] : [sql`user_id = ${keptText(userId)}`],
     ...target === undefined ? [] : [sql`target = ${keptText(target)}`],
     ...from === undefined ? [] : [sql`created_at >= ${from}`],
-    ...until === undefined ? [] : [sql`created_at < ${until}`]
+    ...until === undefined ? [] : [sql`created_at < ${until}`],
+    ...keptAt === undefined ? [] : [sql`kept_until > ${keptAt}`]
   ], sql` and `)
   const isBoth = tenant !== undefined && (userId !== undefined || target !== undefined)
   // Of several actions each gives its own, out of an index: of one that is rare not the whole log is looked through.

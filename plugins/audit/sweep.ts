@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { maxSweptRows as maxRows, sweep } from '../../lib/database/sweeping.js'
+import { maxSweptRows as maxRows, removal, sweep } from '../../lib/database/sweeping.js'
 import { unlimited, type Plan, type Plans } from '../../lib/plans.js'
 
 export interface Retention {
@@ -16,7 +16,8 @@ export interface Retention {
 export function sweepAudit (db: Kysely<SystemTables>, { plans, retentionDays }: Retention, at: Date): Promise<boolean> {
   return sweep(db, 'tenantry.audit_log.sweep', [
     (transaction) => deleteOfTenants(transaction, plans, at),
-    (transaction) => deleteOfPlatform(transaction, retentionDays, at)
+    (transaction) => deleteOfPlatform(transaction, retentionDays, at),
+    removal('tenantry.audit_log', sql`kept_until <= ${at}`)
   ])
 }
 

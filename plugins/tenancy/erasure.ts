@@ -1,15 +1,18 @@
-/** Removes the rows that a tenant owns, of the application's tables and of the server's own. */
+/** Removes the rows of a tenant from the application's tables and from the server's own, and archives its audit entries. */
 import type { Kysely } from 'kysely'
 import type { Table } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { Events } from '../../lib/database/events.js'
 import { sql } from 'kysely'
+import { archivedTenant } from '../../lib/audit.js'
 import { topics } from '../../lib/database/events.js'
 import { identifier } from '../../lib/database/sql.js'
 import { tenantOwnedTables, type SystemTables } from '../../lib/database/system-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
+import { unlimited, type Plans } from '../../lib/plans.js'
 import { deletionOrder, referrersOf, type Referrer } from './deletion-order.js'
 
+const auditLog = 'tenantry.audit_log'
 const batchSize = 1000 // rows a statement; fewer where that takes too long
 
 export interface Erasure {
@@ -30,7 +33,7 @@ interface Target {
   readonly owned: string
 }
 
-export function createErasure (engine: Engine, db: Kysely<SystemTables>, events: Events): Erasure {
+export function createErasure (engine: Engine, db: Kysely<SystemTables>, plans: Plans, events: Events): Erasure {
   async function sweep (tenant: string): Promise<void> {
     const { schema, tables } = await engine.refresh()
     const present = await presentTables(db, schema)
@@ -43,17 +46,23 @@ export function createErasure (engine: Engine, db: Kysely<SystemTables>, events:
     }
     const listed: ReadonlySet<string> = new Set(tenantOwnedTables)
     const others = [...await presentTables(db, 'tenantry')].filter((name) => !listed.has(`tenantry.${name}`)).map((name) => `tenantry.${identifier(name)}`)
-    for (const name of [...tenantOwnedTables, ...others]) await empty(tenant, { name, owned: 'tenant_id = $1' })
+    await inBatches((size) => archive(tenant, size))
+    for (const name of [...tenantOwnedTables, ...others]) if (name !== auditLog) await empty(tenant, { name, owned: 'tenant_id = $1' })
   }
 
-  /** Rows by the batch; the number of those removed. */
+  /** Removes rows in batches; returns the number of removed rows. */
   async function empty (tenant: string, target: Target, leaf: readonly string[] = []): Promise<number> {
-    let removed = 0
+    return await inBatches((size) => remove(tenant, `${batch(target, leaf, size)} select count(*)::text from gone`))
+  }
+
+  /** Repeats the statement until it finds no row; returns the number of rows that all of them found. */
+  async function inBatches (statement: (size: number) => Promise<number>): Promise<number> {
+    let found = 0
     for (let size = batchSize; ;) {
       try {
-        const count = await remove(tenant, `${batch(target, leaf, size)} select count(*)::text from gone`)
-        removed += count
-        if (count === 0) return removed
+        const count = await statement(size)
+        found += count
+        if (count === 0) return found
       } catch (error) {
         // It ran into the time-out: of a table that lacks an index on a foreign key, say.
         if (!isFailure(error, 'databaseBusy') || size === 1) throw error
@@ -79,6 +88,18 @@ export function createErasure (engine: Engine, db: Kysely<SystemTables>, events:
     const parts = names.map((name, index) => `gone${index} as (delete from ${targets.get(name)!.name} where ${targets.get(name)!.owned} and ${unowned} returning 1)`)
     const counts = names.map((_name, index) => `(select count(*) from gone${index})`)
     await removable(names.join('", "'), () => remove(tenant, `with ${parts.join(', ')} select (${counts.join(' + ')})::text`))
+  }
+
+  /** Moves entries of the audit log out of the tenant's reach, with the time up to which its plan keeps them. */
+  async function archive (tenant: string, size: number): Promise<number> {
+    const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).executeTakeFirst()
+    const { auditRetentionDays: days } = plans.of(row?.plan).limits.tenantConfig
+    const keptUntil = days === unlimited ? sql`'infinity'` : sql`created_at + make_interval(days => ${days}::int)`
+    // A null hour: uses of a secret within the hour of an earlier deletion stay entries of their own.
+    const { numAffectedRows = 0n } = await sql`update tenantry.audit_log set tenant_id = ${archivedTenant(tenant)}, hour = null, kept_until = ${keptUntil}
+      where id = any (array(select id from tenantry.audit_log where tenant_id = ${tenant}
+        and not exists (select from tenantry.tenants where id = ${tenant} and status <> 'deleting') limit ${size}))`.execute(db)
+    return Number(numAffectedRows)
   }
 
   async function remove (tenant: string, text: string): Promise<number> {

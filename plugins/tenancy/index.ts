@@ -73,8 +73,9 @@ export async function tenancy (app: FastifyInstance, { provisioning = 'auto', tr
   const { db, engine, events, log } = app
   const store = createTenantStore(db)
   const memory = createTenantMemory((id) => store.find(id), maxRemembered, now)
-  const erasure = createErasure(engine, db, events)
-  const tenants = createTenants({ store, plans: plansOf(app, 'tenancy'), memory, events, erasure, log })
+  const plans = plansOf(app, 'tenancy')
+  const erasure = createErasure(engine, db, plans, events)
+  const tenants = createTenants({ store, plans, memory, events, erasure, log })
   app.decorate('tenants', tenants)
   app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered }))
   app.decorateRequest('tenant', null)

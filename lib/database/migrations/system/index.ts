@@ -5,6 +5,7 @@
 import type { SystemMigration } from './system-migration.js'
 import { apiKeys } from './api-keys.js'
 import { attempts } from './attempts.js'
+import { auditKeptUntil } from './audit-kept-until.js'
 import { auditLog } from './audit-log.js'
 import { billing } from './billing.js'
 import { oauthTokens } from './oauth-tokens.js'
@@ -30,4 +31,4 @@ import { webhookSources } from './webhook-sources.js'
 import { webhooks } from './webhooks.js'
 import { workflows } from './workflows.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses, secretEarlierValues]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses, secretEarlierValues, auditKeptUntil]
