@@ -9,11 +9,17 @@ export interface Reading {
   readonly constraints: ConstraintReader
 }
 
+interface FoundColumn extends Omit<Column, 'labels' | 'maxLength' | 'precision' | 'scale'> {
+  labels: readonly string[] | null
+  /** PostgreSQL's `atttypmod`; -1 without one. */
+  modifier: number
+}
+
 interface Row extends Record<string, unknown> {
   name: string
   view: boolean
   partitioned: boolean
-  columns: Column[]
+  columns: FoundColumn[]
   keys: { name: string, type: 'p' | 'u', columns: string[] }[]
   /** Unique ones that no constraint has made; `plain` without a condition or an expression. */
   indexes: { name: string, columns: string[], plain: boolean }[]
@@ -39,6 +45,7 @@ select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as pa
       'notNull', a.attnotnull or t.typnotnull,
       'hasDefault', (a.atthasdef and a.attgenerated = '') or a.attidentity <> '' or t.typdefault is not null,
       'generated', a.attgenerated <> '' or a.attidentity = 'a',
+      'modifier', case when t.typtype = 'd' then t.typtypmod else a.atttypmod end,
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e
                  where e.enumtypid = case when t.typtype = 'd' then t.typbasetype else t.oid end)
     ) order by a.attnum), '[]')
@@ -129,6 +136,19 @@ function tableOf (row: Row): Table {
   })
 }
 
-function columnOf ({ labels, ...column }: Column & { labels?: readonly string[] | null }): Column {
-  return Object.freeze(labels === null || labels === undefined ? column : { ...column, labels })
+function columnOf ({ labels, modifier, ...column }: FoundColumn): Column {
+  return Object.freeze({ ...column, ...labels !== null && { labels }, ...boundsOf(column.type, modifier) })
+}
+
+const header = 4 // bytes that PostgreSQL adds to the modifiers of these types
+
+function boundsOf (type: string, modifier: number): Pick<Column, 'maxLength' | 'precision' | 'scale'> {
+  if (modifier < header) return {}
+  const bound = modifier - header
+  switch (type.replace(/\[\]$/, '')) {
+    case 'character varying': case 'character': return { maxLength: bound }
+    // The scale is a signed number of 11 bits.
+    case 'numeric': return { precision: bound >> 16, scale: ((bound & 0x7ff) ^ 0x400) - 0x400 }
+    default: return {}
+  }
 }

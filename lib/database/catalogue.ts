@@ -17,6 +17,12 @@ export interface Column {
   readonly generated: boolean
   /** The labels, where the type is an enum. */
   readonly labels?: readonly string[]
+  /** Of `varchar(20)`, `char(20)` and arrays of them: how many characters it takes. */
+  readonly maxLength?: number
+  /** Of `numeric(5, 2)` and arrays of it: how many digits it has, */
+  readonly precision?: number
+  /** and how many of them behind the point; negative where the digits before the point are rounded. */
+  readonly scale?: number
 }
 
 /** A foreign key of a table: `columns` of this table refer to `referencedColumns` of `referencedTable`, in the same schema. */

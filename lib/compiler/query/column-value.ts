@@ -1,6 +1,7 @@
 /** How JSON values become values of a column, and which do not fit. */
 import type { Column } from '../../database/catalogue.js'
 import { ExactNumber, fitsInt64, isExact, isNumber, maxNumberLength } from '../../json/exact-number.js'
+import { isStorable, isStorableJson } from '../../json/storable.js'
 import { stringifyJson } from '../../json/stringify.js'
 import { formOf, type TextForm } from './text-form.js'
 import { splitList } from './url-value.js'
@@ -47,7 +48,7 @@ export type Encoder = (value: unknown) => unknown
 /** The encoder of a column's values. */
 export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): Encoder {
   switch (kindOf(type)) {
-    case 'json': return (value) => stringifyJson(value)
+    case 'json': return type === 'jsonb' ? encodeJsonb : stringifyJson
     case 'boolean': return encodeBoolean
     case 'decimal': return encodeDecimal
     case 'integer': return integerEncoder(integerBounds[type] ?? Number.MAX_SAFE_INTEGER)
@@ -105,13 +106,18 @@ function formEncoder ({ fits }: TextForm): Encoder {
   return (value) => typeof value === 'string' && fits(value) ? value : unfit
 }
 
+function encodeJsonb (value: unknown): unknown {
+  const text = stringifyJson(value)
+  return isStorableJson(text) ? text : unfit
+}
+
 function encodeString (value: unknown): unknown {
   return typeof value === 'string' ? value : unfit
 }
 
 function encodeText (value: unknown): unknown {
   switch (typeof value) {
-    case 'string': return value
+    case 'string': return isStorable(value) ? value : unfit
     case 'number': case 'boolean': case 'bigint': return String(value)
     default: return value instanceof ExactNumber ? String(value) : unfit
   }

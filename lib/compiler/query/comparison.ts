@@ -8,6 +8,7 @@ import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../../config/faults.js'
 import { isOrdered, orderedInstead } from './comparable.js'
+import { isStorable, unstorableText } from '../../json/storable.js'
 import { describeType, encodePattern, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
 import { noScope } from '../no-scope.js'
 import { compileFilterValue, type FilterValue } from './filter-value.js'
@@ -88,8 +89,9 @@ function binderOf ({ read, value }: FilterValue, encode: Encoder, operator: Oper
     const given = read(scope)
     if (given === undefined || given === null) return null
     const encoded = encode(given)
-    if (encoded === unfit) throw refuse({ path, message: misfit(operator, column), keyword: 'type' })
-    return encoded
+    if (encoded !== unfit) return encoded
+    if (typeof given === 'string' && !isStorable(given)) throw refuse({ path, message: unstorableText, keyword: 'pattern' })
+    throw refuse({ path, message: misfit(operator, column), keyword: 'type' })
   }
 }
 

@@ -1,10 +1,13 @@
 /** What a write of documents takes from the request. */
 import type { CompiledValue, Reference, Scope } from '../types.js'
 import type { QueryContext } from './context.js'
+import type { TenantryError } from '../../errors.js'
 import { pointerTo } from '../../config/faults.js'
 import { compileValue } from '../template.js'
 import { noScope } from '../no-scope.js'
-import { refuse, requestPath } from './request-path.js'
+import { isStorableJson, unstorableText } from '../../json/storable.js'
+import { stringifyJson } from '../../json/stringify.js'
+import { type Detail, refuse, requestPath } from './request-path.js'
 import { isRecord } from '../../plain-value.js'
 import { type InputOptions, isExcludedInput, isLacking, maxRows } from './write-input.js'
 
@@ -14,6 +17,8 @@ export interface DocumentData {
   /** The documents without their `id`, and whether the input was an array; throws `validationFailed`. */
   readonly read: (scope: Scope, id: string | null) => { readonly documents: readonly Fields[], readonly many: boolean }
   readonly references: readonly Reference[]
+  /** The refusal of documents that hold characters which PostgreSQL does not store; it names their fields. */
+  readonly unstorable: (documents: readonly Fields[], many: boolean) => TenantryError
 }
 
 /** Compiles the `data` of a write; undefined after a fault was added. */
@@ -47,6 +52,7 @@ export function compileDocumentData (data: unknown, pointer: string, context: Qu
 
   return {
     references: value.references,
+    unstorable: (documents, many) => refuse(...documents.flatMap((document, index) => unstorableFields(document, many ? pointerTo(path, index) : path)).slice(0, maxUnstorable)),
     read: (scope, id) => {
       const given = evaluate(scope)
       if (!options.many || !Array.isArray(given)) return { documents: [readOne(given, path, id, scope.fullAccess)], many: false }
@@ -54,6 +60,13 @@ export function compileDocumentData (data: unknown, pointer: string, context: Qu
       return { documents: given.map((each, index) => readOne(each, pointerTo(path, index), null, scope.fullAccess)), many: true }
     }
   }
+}
+
+const maxUnstorable = 20 // fields that a response names
+
+function unstorableFields (document: Fields, at: string): Detail[] {
+  return Object.entries(document).filter(([name, value]) => !isStorableJson(stringifyJson({ [name]: value })))
+    .map(([name]) => ({ path: pointerTo(at, name), message: unstorableText, keyword: 'pattern' }))
 }
 
 /** Excluded fields that the body gives, directly or through the configured members. */

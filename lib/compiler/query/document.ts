@@ -22,6 +22,7 @@ import { type Binder, type Input, noInput, type Placeholders } from './sql.js'
 import { compileVariants, type Switch } from './statement.js'
 import { uniqueReferences } from './unique-references.js'
 import { isNumber } from '../../json/exact-number.js'
+import { isStorableJson } from '../../json/storable.js'
 import { stringifyJson } from '../../json/stringify.js'
 
 const documents = '"tenantry"."documents"'
@@ -245,7 +246,9 @@ function bindWrite (operation: Operation, parts: Parts, data: DocumentData, id: 
     const { documents, many: isMany } = data.read(scope, own)
     if (isMany && own !== null) throw refuse({ path: '/body', message: 'must be an object: one id is one document', keyword: 'type' })
     if (operation === 'set' && own === null) throw refuse({ path: '/docId', message: 'the id of the document is missing', keyword: 'required' })
-    const input: Input = { row: [], rows: stringifyJson(isMany ? documents : documents[0]), count: documents.length }
+    const rows = stringifyJson(isMany ? documents : documents[0])
+    if (!isStorableJson(rows)) throw data.unstorable(documents, isMany)
+    const input: Input = { row: [], rows, count: documents.length }
     const { statement, values } = isMany ? many(scope, input) : one(scope, input)
     return { statement, values, answer: isMany ? 'records' : 'record' }
   }

@@ -9,13 +9,13 @@ import { nearest, pointerTo } from '../../config/faults.js'
 import { sameColumns, tenantColumn } from '../../database/catalogue.js'
 import { stringifyJson } from '../../json/stringify.js'
 import { compileValue } from '../template.js'
-import { describeType, unfit } from './column-value.js'
+import { unfit } from './column-value.js'
 import { findColumn } from './context.js'
 import { embedLimitOf } from './embed.js'
 import { compileWrite } from './entity-events.js'
 import { tenantKeys } from './foreign-keys.js'
 import { writeInsert } from './insert.js'
-import { encoderFor } from './json-value.js'
+import { encoderFor, misfitOf } from './json-value.js'
 import { refuse, requestPath } from './request-path.js'
 import { asValues, keyValues } from './row-key.js'
 import { refuseSameKeys } from './same-key.js'
@@ -112,7 +112,7 @@ function fixedColumns ({ query, table, pointer, context }: Subject): { columns: 
     const bind: Binder = (scope) => {
       const found = value.evaluate(scope)
       const encoded = found === undefined || found === null ? unfit : encode(found)
-      if (encoded === unfit) throw refuse({ path, message: `the column "${name}" takes ${describeType(column)}`, keyword: 'type' })
+      if (encoded === unfit) throw refuse({ path, ...misfitOf(column, found) })
       return encoded
     }
     columns.push({ column, bind })

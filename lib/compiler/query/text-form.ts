@@ -25,8 +25,8 @@ export function formOf (type: string): TextForm | undefined {
   return Object.hasOwn(forms, type) ? forms[type] : undefined
 }
 
-/** PostgreSQL takes hyphens after any four digits, none, and braces around it all. */
-const uuid = /^\{?(?:[\da-f]{4}-?){8}\}?$/i
+/** PostgreSQL takes hyphens between any groups of four digits, none, and braces around it all. */
+const uuid = /^(?:\{(?:[\da-f]{4}-?){7}[\da-f]{4}\}|(?:[\da-f]{4}-?){7}[\da-f]{4})$/i
 
 function isUuid (text: string): boolean {
   return uuid.test(text)

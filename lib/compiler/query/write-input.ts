@@ -7,9 +7,9 @@ import { tenantColumn } from '../../database/catalogue.js'
 import { failure } from '../../errors.js'
 import { isRecord } from '../../plain-value.js'
 import { compileValue } from '../template.js'
-import { describeType, type Encoder, encoderOf, unfit } from './column-value.js'
+import { type Encoder, unfit } from './column-value.js'
 import { noScope } from '../no-scope.js'
-import { encoderFor, jsonEncoderOf } from './json-value.js'
+import { encoderFor, jsonEncoderOf, misfitOf, writtenEncoderOf } from './json-value.js'
 import { type Detail, refuse, requestPath } from './request-path.js'
 
 /** Why no write may set the column, for the end of a message; undefined where one may. */
@@ -96,7 +96,7 @@ function configuredInput (data: Readonly<Record<string, unknown>>, table: Table,
       const place = requestPath(value, '')
       members.push({ name, column, encode, value, place, path: place === '' ? `/${name}` : place, excluded: isExcludedInput(name, value, excluded) })
       const constant = value.constant ? value.evaluate(noScope) : undefined
-      if ((constant ?? null) !== null && encode(constant) === unfit) faults.add(at, misfit(column))
+      if ((constant ?? null) !== null && encode(constant) === unfit) faults.add(at, misfitOf(column, constant).message)
     }
   }
   const tenant = table.tenantScoped ? members.find(({ name }) => name === tenantColumn) : undefined
@@ -112,7 +112,7 @@ function configuredInput (data: Readonly<Record<string, unknown>>, table: Table,
       const given = (excluded && !scope.fullAccess) || isLacking(value, scope, lacking) ? undefined : value.evaluate(scope)
       if (given === undefined) continue
       const encoded = given === null ? null : encode(given)
-      if (encoded === unfit) throw refuse({ path, message: misfit(column), keyword: 'type' })
+      if (encoded === unfit) throw refuse({ path, ...misfitOf(column, given) })
       json[index] = given
       bound[index] = encoded
     }
@@ -139,7 +139,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
   const value = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
   const { excluded, many } = options
   const fromBody = value.references.some(({ source }) => source === 'body')
-  const encoderOfColumn = fromBody ? jsonEncoderOf : encoderOf
+  const encoderOfColumn = fromBody ? jsonEncoderOf : writtenEncoderOf
   const columns = writableColumns(table, encoderOfColumn)
   const path = requestPath(value, '')
   if (value.constant) checkRows(value.evaluate(noScope), table, pointer, context, many)
@@ -187,7 +187,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
 
 type EncoderOf = (column: Column) => Encoder
 
-const writable = new Map<EncoderOf, WeakMap<Table, readonly InputColumn[]>>([[encoderOf, new WeakMap()], [jsonEncoderOf, new WeakMap()]])
+const writable = new Map<EncoderOf, WeakMap<Table, readonly InputColumn[]>>([[writtenEncoderOf, new WeakMap()], [jsonEncoderOf, new WeakMap()]])
 
 /** Made once for a table: every write of a whole body takes them. */
 function writableColumns (table: Table, encoderOfColumn: EncoderOf): readonly InputColumn[] {
@@ -209,7 +209,7 @@ function checkRows (rows: unknown, table: Table, pointer: string, { faults }: Qu
   }
   for (const [index, row] of rows.entries()) {
     if (!isRecord(row)) faults.add(pointerTo(pointer, index), 'expected an object')
-    else for (const { name, message, suggestion } of misfits(row, table, none, encoderOf)) faults.add(pointerTo(pointer, index, name), message, suggestion)
+    else for (const { name, message, suggestion } of misfits(row, table, none, writtenEncoderOf)) faults.add(pointerTo(pointer, index, name), message, suggestion)
   }
 }
 
@@ -242,13 +242,9 @@ function misfits (row: Readonly<Record<string, unknown>>, table: Table, excluded
     const reason = column === undefined ? undefined : unwritable(table, column)
     if (column === undefined) found.push({ name, message: `"${table.name}" has no column of this name`, keyword: 'additionalProperties', suggestion: name.length > 63 ? undefined : nearest(name, table.columns.keys()) })
     else if (reason !== undefined) found.push({ name, message: reason, keyword: 'readOnly' })
-    else if ((value ?? null) !== null && encoderOfColumn(column)(value) === unfit) found.push({ name, message: misfit(column), keyword: 'type' })
+    else if ((value ?? null) !== null && encoderOfColumn(column)(value) === unfit) found.push({ name, ...misfitOf(column, value) })
   }
   return found
-}
-
-function misfit (column: Column): string {
-  return `the column "${column.name}" takes ${describeType(column)}`
 }
 
 /** A row is always of the request's tenant; naming another is refused, not ignored. */

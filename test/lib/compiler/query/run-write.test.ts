@@ -158,11 +158,17 @@ onEachEngine(rows, {
     await t.rejects(library.run({ table: 'articles', operation: 'insert' }, { body: { id: uuid(19), title: "another tenant's id" } }), { code: 'TENANTRY_CONFLICT' })
     await t.rejects(library.run({ table: 'articles', operation: 'insert' }, { body: { status: 'x' } }), { code: 'TENANTRY_CONSTRAINT_VIOLATED' })
     await t.rejects(library.run({ table: 'articles', operation: 'insert' }, { body: { title: 'x', rating: 9 } }), { code: 'TENANTRY_CONSTRAINT_VIOLATED' })
-    for (const body of [{ title: 'x', id: `${uuid(1)}-` }, { title: 'x', published_at: '2026-01-01T00:00:00+99:99' }, { title: 'nul\0' }, { title: 'x', meta: { a: '\0' } }]) {
-      await t.rejects(library.run({ table: 'articles', operation: 'insert' }, { body }), { code: 'TENANTRY_INVALID_VALUE' }, JSON.stringify(body))
-      await t.rejects(library.run({ table: 'articles', operation: 'insert' }, { body: [body] }), { code: 'TENANTRY_INVALID_VALUE' }, JSON.stringify([body]))
+    const late = { title: 'x', published_at: '2026-01-01T00:00:00+99:99' }
+    for (const body of [late, [late]]) await t.rejects(library.run({ table: 'articles', operation: 'insert' }, { body }), { code: 'TENANTRY_INVALID_VALUE' }, JSON.stringify(body))
+  },
+
+  'a value that the database would refuse is refused with its field': async (t, library) => {
+    for (const [field, value] of [['id', `${uuid(1)}-`], ['id', `{${uuid(1)}`], ['title', 'nul\0'], ['title', '\ud800'], ['meta', { a: '\0' }]] as const) {
+      const body = { title: 'x', [field]: value }
+      await t.rejects(library.run({ table: 'articles', operation: 'insert' }, { body }), { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path: `/body/${field}` }] } }, JSON.stringify(body))
+      await t.rejects(library.run({ table: 'articles', operation: 'insert' }, { body: [body] }), { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path: `/body/0/${field}` }] } }, JSON.stringify([body]))
     }
-    await t.rejects(library.run({ table: 'articles', operation: 'select', id: `${uuid(1)}-` }), { code: 'TENANTRY_INVALID_VALUE' })
+    await t.rejects(library.run({ table: 'articles', operation: 'select', id: '{{body.id}}' }, { body: { id: `${uuid(1)}-` } }), { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path: '/body/id' }] } })
   },
 
   'more combinations of columns than are kept run all the same': async (t, library) => {
