@@ -104,7 +104,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.post<{ Body: Static<typeof Assignment> }>('/rbac/assign', {
     config,
-    schema: { tags, summary: 'Give a role to a user', description: `Answers 200 where the user has it already. A user has at most ${maxRolesOfUser} roles.`, body: Assignment, response: { 200: Assigned, 201: Assigned, ...errorResponses(...refusals, 409) } }
+    schema: { tags, summary: 'Give a role to a user', description: `Answers 200 where the user has it already. A user has at most ${maxRolesOfUser} roles. For a user of a tenant send \`X-Tenant-ID\`: without it, a user with a password whom only a tenant has is refused with 400.`, body: Assignment, response: { 200: Assigned, 201: Assigned, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { userId, roleId } = request.body
     const added = await service.assign(userOf(request, userId), roleId, actorOf(request))

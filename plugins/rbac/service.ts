@@ -47,7 +47,7 @@ export interface PlatformRoles {
   createPermission (permission: Omit<NewRole, 'permissions'>, by: Actor): Promise<PermissionRow>
   /** No role holds it any longer. `notFound`. */
   deletePermission (id: string, by: Actor): Promise<void>
-  /** false where the user has the role already. `notFound` for a role, `tenantUnknown`, `conflict` past 100 roles. */
+  /** false where the user has the role already. `notFound` for a role, `tenantUnknown`, `tenantRequired` for a tenant's user without the tenant, `conflict` past 100 roles. */
   assign (user: UserKey, roleId: string, by: Actor): Promise<boolean>
   /** `notFound` where the user does not have the role. */
   unassign (user: UserKey, roleId: string, by: Actor): Promise<void>
@@ -102,6 +102,15 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     if (name === defaultRole) throw failure('roleInUse', { message: `"${name}" is the default role: name another one in the document first (rbac.defaultRole)` })
   }
 
+  /** false where the user has the role already. */
+  async function give (transaction: Transaction<SystemTables>, user: UserKey, roleId: string, by: Actor): Promise<boolean> {
+    const { id, name } = await found(transaction, roleId)
+    if (!await store.assign(transaction, user, id)) return false
+    if (await store.countRolesOf(transaction, user) > maxRolesOfUser) throw failure('conflict', { message: `A user has at most ${maxRolesOfUser} roles` })
+    await writeAudit(transaction, entry('rbac.assign', by, user.userId, { roleId: id, role: name }, user.tenant))
+    return true
+  }
+
   return {
     roles: (page) => store.roles(db, page),
     role: (id) => found(db, id),
@@ -153,13 +162,11 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
       await writeAudit(transaction, entry('rbac.permission.delete', by, gone.name, { id, roles: gone.roles }))
     }),
 
-    assign: (user, roleId, by) => change(async (transaction) => {
-      const { id, name } = await found(transaction, roleId)
-      if (!await store.assign(transaction, user, id)) return false
-      if (await store.countRolesOf(transaction, user) > maxRolesOfUser) throw failure('conflict', { message: `A user has at most ${maxRolesOfUser} roles` })
-      await writeAudit(transaction, entry('rbac.assign', by, user.userId, { roleId: id, role: name }, user.tenant))
-      return true
-    }, user),
+    async assign (user, roleId, by) {
+      const tenant = user.tenant === '' ? await store.tenantOfUser(db, user.userId) : undefined
+      if (tenant !== undefined) throw failure('tenantRequired', { message: `The user belongs to the tenant "${tenant}" and not to the platform: send the header X-Tenant-ID: ${tenant}` })
+      return await change((transaction) => give(transaction, user, roleId, by), user)
+    },
 
     unassign: (user, roleId, by) => change(async (transaction) => {
       if (!await store.unassign(transaction, user, roleId)) throw failure('notFound', { message: 'The user does not have this role' })

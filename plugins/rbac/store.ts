@@ -32,6 +32,9 @@ export interface Page<Row> {
   readonly total: number
 }
 
+/** The `sub` of users with passwords. */
+const userIdForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
 export type RoleStore = ReturnType<typeof createRoleStore>
 
 export function createRoleStore (names: RoleTables) {
@@ -83,6 +86,15 @@ export function createRoleStore (names: RoleTables) {
         from ${roles} r left join ${held} h on h.role_id = r.id left join ${permissions} p on p.id = h.permission_id
         group by r.id`.execute(reader)
       return rows
+    },
+
+    /** A tenant that has a user of the id, where the platform has none. One index lookup for each tenant: the index begins with the tenant. */
+    async tenantOfUser (reader: Reader, userId: string): Promise<string | undefined> {
+      if (!userIdForm.test(userId)) return undefined
+      const { rows: [row] } = await sql<{ tenant: string }>`select t.id as tenant from tenantry.tenants t
+        cross join lateral (select from tenantry.users u where u.tenant_id = t.id and u.id = ${userId}::uuid limit 1) found
+        where not exists (select from tenantry.users where tenant_id = '' and id = ${userId}::uuid) limit 1`.execute(reader)
+      return row?.tenant
     },
 
     countRoles: (reader: Reader) => count(reader, roles),

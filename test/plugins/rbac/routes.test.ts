@@ -27,6 +27,7 @@ async function open (t: Test, engine: DatabaseSection): Promise<Opened> {
 test('the roles of the platform', (t) => forEachEngine(t, async (t, engine) => {
   const opened = await open(t, engine)
   await t.test('are made, read, changed and deleted, and so are permissions', (t) => madeAndDeleted(t, opened))
+  await t.test("are not given to a tenant's user without the tenant", (t) => tenantUsers(t, opened))
   await t.test('are given to users and taken away, each in its own tenant', (t) => givenAndTaken(t, opened))
 }))
 
@@ -113,6 +114,20 @@ async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
 
   refused(t, await ask('POST /rbac/assign', { body: { userId: 'u', roleId: randomUUID() } }), 404, 'NOT_FOUND')
   refused(t, await ask('POST /rbac/assign', { body: { userId: 'u', roleId: a.id }, tenant: 'nobodys' }), 404, 'TENANT_UNKNOWN')
+}
+
+async function tenantUsers (t: Test, { app, ask }: Opened): Promise<void> {
+  const { id: roleId } = await makeRole(t, ask, { name: 'for users', permissions: [] })
+  const [ada, bob, both] = [randomUUID(), randomUUID(), randomUUID()]
+  for (const [tenant, id] of [['acme', ada], ['', bob], ['globex', both], ['', both]] as const) {
+    await sql`insert into tenantry.users (tenant_id, id, email, password_hash, role) values (${tenant}, ${id}::uuid, ${`${id}@example.com`}, '$argon2id$', 'user')`.execute(app.db)
+  }
+  const refusal = await ask('POST /rbac/assign', { body: { userId: ada, roleId } })
+  refused(t, refusal, 400, 'TENANT_REQUIRED', 'a user whom only a tenant has')
+  t.match(refusal.body['message'], /X-Tenant-ID: acme$/, 'it says what to send')
+  t.same((await ask(`GET /rbac/users/${ada}/roles`)).body, { roles: [] }, 'and nothing is written')
+  t.equal((await ask('POST /rbac/assign', { body: { userId: ada, roleId }, tenant: 'acme' })).status, 201)
+  for (const userId of [bob, both, randomUUID(), ada.toUpperCase()]) t.equal((await ask('POST /rbac/assign', { body: { userId, roleId } })).status, 201, 'a user of the platform, and a `sub` that no user with a password has')
 }
 
 test('what is no role, no permission and no user is refused, and what looks like SQL is a text', async (t) => {
