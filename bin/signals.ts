@@ -1,5 +1,5 @@
 /** How a signal ends a command that runs until one comes. */
-import type {} from '../plugins/stop.js'
+import type {} from '../plugins/stop/index.js'
 import type { FastifyInstance } from 'fastify'
 
 const startMs = 5000 // that a start has to end when a signal comes in the middle of it; of a migration the database undoes what was not committed

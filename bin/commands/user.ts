@@ -55,7 +55,7 @@ meanwhile (of an embedded database the server is stopped first).
 async function open ({ database, tables, migrate, tenancy, plans }: Config): Promise<FastifyInstance> {
   if (database.provider === 'embedded' && database.embedded?.dbPath === undefined) throw new CommandError('the database is in memory, and ends with this command: name a folder with embedded.dbPath')
   const [{ default: Fastify }, ...plugins] = await Promise.all([
-    import('fastify'), import('../../plugins/database.js'), import('../../plugins/plans/index.js'), import('../../plugins/auth/index.js'),
+    import('fastify'), import('../../plugins/database/index.js'), import('../../plugins/plans/index.js'), import('../../plugins/auth/index.js'),
     import('../../plugins/tenancy/index.js'), import('../../plugins/users/index.js')
   ])
   const [databasePlugin, plansPlugin, authPlugin, tenancyPlugin, usersPlugin] = plugins

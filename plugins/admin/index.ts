@@ -5,12 +5,12 @@
  */
 import type {} from '../auth/index.js'
 import type {} from '../cache/store.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../webhooks/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { adminRoutes } from './routes.js'
 import { createEntities, type Entities } from './service.js'
 

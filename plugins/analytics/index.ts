@@ -3,7 +3,7 @@
  * A service plugin (fp): it counts the requests of routes that are registered after it, and those of paths that no route
  * has. It keeps no body, query string, id or address. Needs the plugin database. `analyticsRoutes`, beside it, is its endpoint.
  */
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
@@ -11,8 +11,8 @@ import type {} from '../tenant-config/serve.js'
 import fp from 'fastify-plugin'
 import { maxBuffered, maxFlushInterval, maxRetentionDays } from '../../lib/config/schema/analytics.js'
 import { everyHour } from '../../lib/database/sweeping.js'
-import { endStatusOf, whenEnded } from '../request-end.js'
-import { requireDecorator, requireWhole } from '../requirement.js'
+import { endStatusOf, whenEnded } from '../../lib/plugin/request-end.js'
+import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
 import { createBuffer } from './buffer.js'
 import { createExclusion, RouteLines, unknownRoute } from './lines.js'
 import { createAnalytics, type Analytics } from './service.js'

@@ -3,12 +3,12 @@
  * registers endpoints, and itself with the plugin auth. Needs the plugins database, auth and tenancy.
  */
 import type {} from '../auth/index.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { createKeyMemory } from './memory.js'
 import { apiKeyRoutes } from './routes.js'
 import { createApiKeys } from './service.js'

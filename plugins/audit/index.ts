@@ -3,13 +3,13 @@
  * database; without the plugin plans the plans are the built-in ones. What is audited is written by whoever does it,
  * with or without this plugin. `auditRoutes`, beside it, are its endpoint.
  */
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { defaultRetentionDays, maxRetentionDays } from '../../lib/config/schema/audit.js'
 import { everyHour } from '../../lib/database/sweeping.js'
 import { plansOf } from '../plans/plans-of.js'
-import { requireDecorator, requireWhole } from '../requirement.js'
+import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
 import { createAudit, type Audit } from './service.js'
 import { sweepAudit } from './sweep.js'
 

@@ -8,7 +8,7 @@ import type { Billing } from './service.js'
 import { Type } from 'typebox'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isRepeated } from '../../lib/webhooks/index.js'
-import { errorResponses } from '../conventions.js'
+import { errorResponses } from '../conventions/index.js'
 import { countFailedSignature } from '../rate-limit/signatures.js'
 
 const bodyLimit = 1_048_576 // bytes; the largest events of either provider have some tens of kilobytes

@@ -5,7 +5,7 @@
  * Whose answers they are is said by the parameter `tenant`, or else by X-Tenant-ID.
  */
 import type {} from '../auth/index.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createHash } from 'node:crypto'
@@ -14,9 +14,9 @@ import { Type, type Static } from 'typebox'
 import { writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
-import conventions, { errorResponses } from '../conventions.js'
-import { ListOf, pageOf, pageQuery, slice } from '../conventions/page.js'
-import { requireDecorator } from '../requirement.js'
+import conventions, { errorResponses } from '../conventions/index.js'
+import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { everyTenant } from './store.js'
 
 const maxOffset = 100_000 // keys; a store finds a page by reading all keys before it

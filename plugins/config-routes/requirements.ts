@@ -1,7 +1,7 @@
 /** What the compiled routes need of other plugins, said at start and not at the first request. */
 import type { FastifyInstance } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
-import { hasPlugin, requireDecorator } from '../requirement.js'
+import { hasPlugin, requireDecorator } from '../../lib/plugin/requirement.js'
 
 /** Throws an error that names the plugin to register. */
 export function requirePlugins (app: FastifyInstance, routes: readonly CompiledRoute[]): void {

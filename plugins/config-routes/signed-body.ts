@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { WebhookProvider } from '../../lib/webhooks/index.js'
 import { failure } from '../../lib/errors.js'
 import { formOf, isForm } from '../../lib/webhooks/form.js'
-import { createJsonParser } from '../conventions/json-body.js'
+import { createJsonParser } from '../../lib/http/json-body.js'
 
 /** Gives the routes of the context that are webhooks the bytes of their bodies; others have JSON, as everywhere. */
 export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: FastifyRequest) => boolean): void {

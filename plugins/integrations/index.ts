@@ -2,7 +2,7 @@
  * Calls to other services that documents declare: `app.integrations` (DESIGN 9). A service plugin (fp). Needs the plugins
  * database, tenancy and outbound; secrets where credentials name some. The endpoint is `integrationRoutes`.
  */
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../outbound/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
@@ -13,7 +13,7 @@ import type { Integrations } from './integrations.js'
 import fp from 'fastify-plugin'
 import { platformConnectors, unknownConnectors } from '../../lib/connectors/index.js'
 import { everyHour } from '../../lib/database/sweeping.js'
-import { requireDecorator } from '../requirement.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { createLeases, sweepLeases } from './leases.js'
 import { createRunner } from './service.js'
 import { createTokenRequest } from './token-request.js'

@@ -3,7 +3,7 @@
  * and auth; tenancy and secrets where tenants call.
  */
 import type {} from '../auth/index.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -16,8 +16,8 @@ import { secretKeysOf } from '../../lib/compiler/reference.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/trace-context.js'
 import { actorOf } from '../audit/actor.js'
-import conventions, { errorResponses } from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions, { errorResponses } from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { createFindCall } from './connectors.js'
 
 const Name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description })

@@ -6,7 +6,7 @@ import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf } from '../auth/access.js'
-import { errorResponses } from '../conventions.js'
+import { errorResponses } from '../conventions/index.js'
 import { Email, Password } from '../users/user.js'
 import { existingTenant, namedTenant, type NamedTenant } from './tenant.js'
 

@@ -1,5 +1,5 @@
 /** Figures of the database, the cache and the queue: of those that the app has when it is ready. */
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../cache/store.js'
 import type {} from '../queue/index.js'
 import type { FastifyInstance } from 'fastify'

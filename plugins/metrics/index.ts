@@ -4,7 +4,7 @@
  * counted as well. Figures of the database, the cache and the queue are there where these plugins are.
  * `metricsRoutes`, beside it, is its endpoint.
  */
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from './metrics.js'
 import type { FastifyInstance } from 'fastify'
@@ -12,7 +12,7 @@ import type { LookOptions } from '../../lib/look.js'
 import fp from 'fastify-plugin'
 import { Registry } from 'prom-client'
 import { defaultMetricTenants, maxMetricTenants } from '../../lib/config/schema/system.js'
-import { requireDecorator, requireWhole } from '../requirement.js'
+import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
 import { addFigures } from './figures.js'
 import { addProcessMetrics } from './process.js'
 import { countRequests } from './requests.js'

@@ -9,7 +9,7 @@ import type {} from '../tenancy/index.js'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type {} from '../tenant-config/serve.js'
 import type { TenantSeries } from './tenants.js'
-import { endStatusOf, whenEnded } from '../request-end.js'
+import { endStatusOf, whenEnded } from '../../lib/plugin/request-end.js'
 import { Durations, type Series } from './durations.js'
 
 const bounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] // s

@@ -5,8 +5,8 @@ import type {} from '../openapi/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type } from 'typebox'
-import conventions, { errorResponses } from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions, { errorResponses } from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 
 const refusals = [401, 403, 429, 500, 503] as const
 

@@ -3,15 +3,15 @@
  * of their own. Needs the plugins database and auth. On PostgreSQL without a master key it registers nothing.
  */
 import type {} from '../auth/index.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import fp from 'fastify-plugin'
 import { createAttempts } from '../../lib/attempts.js'
 import { everyHour, sweep } from '../../lib/database/sweeping.js'
-import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { markSecondFactors } from './databases.js'
 import { openCipher } from './keys.js'
 import { mfaRoutes } from './routes.js'

@@ -5,7 +5,7 @@ import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, isPlatformAdmin } from '../auth/access.js'
-import { errorResponses } from '../conventions.js'
+import { errorResponses } from '../conventions/index.js'
 import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
 
 const Totp = Type.String({ pattern: totpPattern, expected: 'six digits', description: 'The six digits that the app shows.', examples: ['123456'] })

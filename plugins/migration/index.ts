@@ -3,11 +3,11 @@
  * administrators. A route group: it registers endpoints and decorates nothing. Needs the plugins database and auth.
  */
 import type {} from '../auth/index.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { migrationRoutes } from './routes.js'
 import { createMigrationService } from './service.js'
 

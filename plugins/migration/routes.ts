@@ -4,7 +4,7 @@ import type { MigrationService } from './service.js'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
-import { errorResponses } from '../conventions.js'
+import { errorResponses } from '../conventions/index.js'
 
 const Sql = Type.String({ description: 'SQL for psql: each migration with its record. Statements outside `begin` and `commit` cannot run in a transaction. Empty where nothing is lacking.' })
 

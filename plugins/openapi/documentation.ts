@@ -1,7 +1,7 @@
 /** What a route says of itself for `/doc`. */
 import type { FastifySchema, RouteOptions } from 'fastify'
 import type { JsonSchema } from '../../lib/compiler/types.js'
-import type { ToldError } from '../conventions/error-schemas.js'
+import type { ToldError } from '../../lib/http/error-schemas.js'
 
 declare module 'fastify' {
   interface FastifySchema {
@@ -14,7 +14,6 @@ declare module 'fastify' {
     produces?: readonly string[]
     security?: ReadonlyArray<{ [securityLabel: string]: readonly string[] }>
     operationId?: string
-    bodyOptional?: boolean
   }
   interface FastifyContextConfig {
     /**

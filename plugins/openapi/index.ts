@@ -10,7 +10,7 @@ import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { createPace } from '../../lib/pace.js'
 import { version } from '../../lib/version.js'
-import conventions, { errorResponses } from '../conventions.js'
+import conventions, { errorResponses } from '../conventions/index.js'
 import { composeDocument, type ComposedDocument, type DocumentInfo } from './document.js'
 
 const maxExtended = 100 // documents with further routes that are kept: those asked for last

@@ -2,7 +2,7 @@
 import type { JsonSchema } from '../../lib/compiler/types.js'
 import type { Documentation, DocumentedRoute } from './documentation.js'
 import { STATUS_CODES } from 'node:http'
-import { errorResponses } from '../conventions/error-schemas.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { isSchema, toSchemaObject, type ComponentNames } from './schema.js'
 import { parametersOf, toTemplate } from './path.js'
 import { cacheHeaders, limitHeaders, rateLimited } from './shared.js'

@@ -3,8 +3,8 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type } from 'typebox'
 import { Plan } from '../../lib/plans.js'
-import conventions, { errorResponses } from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions, { errorResponses } from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 
 const List = Type.Object({ plans: Type.Array(Plan, { description: 'From the lowest to the highest; an upgrade is one further down the list.' }) })
 

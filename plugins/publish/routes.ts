@@ -3,8 +3,8 @@ import type { FastifyInstance } from 'fastify'
 import type { Readiness } from './readiness.js'
 import type { Publishing } from './service.js'
 import { Type, type Static } from 'typebox'
-import { errorResponses } from '../conventions.js'
-import { errorSchema } from '../conventions/error-schemas.js'
+import { errorResponses } from '../conventions/index.js'
+import { errorSchema } from '../../lib/http/error-schemas.js'
 
 const maxTables = 100
 const maxName = 63 // characters of a name that PostgreSQL keeps

@@ -2,14 +2,14 @@
  * Background jobs: `app.queue` (DESIGN 9). A service plugin (fp). Needs the plugin database. Nothing runs, and the
  * database is not asked, before a job is defined. `queueRoutes`, beside it, are its endpoints.
  */
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { sql } from 'kysely'
 import { maxWorkers } from '../../lib/config/schema/queue.js'
 import { everyHour } from '../../lib/database/sweeping.js'
-import { requireDecorator, requireWhole } from '../requirement.js'
-import { whenStopping } from '../when-stopping.js'
+import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
+import { whenStopping } from '../../lib/plugin/when-stopping.js'
 import { createBound } from './bound.js'
 import { noticeChannel, queueNotice } from './insertion.js'
 import { createNotices } from './notices.js'

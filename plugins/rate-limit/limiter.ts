@@ -13,10 +13,6 @@ declare module 'fastify' {
     /** The route stays open to a tenant that has used up the requests of its plan: 30 a minute of their own count in their place. Default: false. */
     beyondPlan?: boolean
   }
-  interface FastifyRequest {
-    /** It was refused because of a rate limit. */
-    rateLimited: boolean
-  }
 }
 
 const planWindow = 60_000 // ms: a plan says requests a minute

@@ -4,14 +4,14 @@
  * database, with its option `roleTables`, auth and tenancy.
  */
 import type {} from '../auth/index.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { isFailure } from '../../lib/errors.js'
 import { noPermissions } from '../auth/permissions.js'
-import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { createRoleMemory } from './memory.js'
 import { rbacRoutes } from './routes.js'
 import { createPlatformRoles } from './service.js'

@@ -7,8 +7,8 @@ import { maxUserIdLength } from '../../lib/user-id.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { actorOf } from '../audit/actor.js'
 import { Permission } from '../auth/permissions.js'
-import { errorResponses } from '../conventions.js'
-import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import { errorResponses } from '../conventions/index.js'
+import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type PlatformRoles } from './service.js'
 
 const closed = { additionalProperties: false } as const

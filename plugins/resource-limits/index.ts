@@ -4,13 +4,13 @@
  * database, auth and tenancy.
  */
 import type {} from '../auth/index.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { everyHour } from '../../lib/database/sweeping.js'
-import conventions from '../conventions.js'
-import { requireDecorator, requireWhole } from '../requirement.js'
+import conventions from '../conventions/index.js'
+import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
 import { resourceLimitRoutes } from './routes.js'
 import { createResourceLimits, type ResourceLimits } from './service.js'
 import { sweepUsage } from './sweep.js'

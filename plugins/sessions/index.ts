@@ -4,13 +4,13 @@
  * auth which tokens were ended. Needs the plugins database and auth.
  */
 import type {} from '../auth/index.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { everyHour } from '../../lib/database/sweeping.js'
-import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { createRevocations } from './list.js'
 import { createOwners } from './owner.js'
 import { sessionRoutes } from './routes.js'

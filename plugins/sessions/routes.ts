@@ -6,7 +6,7 @@ import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, tokenMissing } from '../auth/access.js'
-import { errorResponses } from '../conventions.js'
+import { errorResponses } from '../conventions/index.js'
 
 const Nothing = Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' })
 const Done = Type.Object({ success: Type.Boolean() })

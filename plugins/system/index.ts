@@ -4,13 +4,13 @@
  */
 import type {} from '../auth/index.js'
 import type {} from '../cache/store.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../queue/index.js'
 import type {} from '../usage/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { systemRoutes } from './routes.js'
 
 export interface SystemOptions {

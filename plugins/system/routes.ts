@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { Type, type Static } from 'typebox'
 import { createLook, type LookOptions } from '../../lib/look.js'
 import { version } from '../../lib/version.js'
-import { errorResponses } from '../conventions.js'
+import { errorResponses } from '../conventions/index.js'
 import { groupsOf } from './groups.js'
 
 const maxInstances = 100

@@ -9,10 +9,10 @@ import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { bytesPerMB, unlimited } from '../../lib/plans.js'
 import { actorOf } from '../audit/actor.js'
-import conventions, { errorResponses } from '../conventions.js'
-import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
+import conventions, { errorResponses } from '../conventions/index.js'
+import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { plansOf } from '../plans/plans-of.js'
-import { requireDecorator } from '../requirement.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: '1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
 const Name = Type.String({ minLength: 1, maxLength: 200 })

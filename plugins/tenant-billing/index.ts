@@ -4,15 +4,15 @@
  * package @polar-sh/sdk, which is loaded when the first is made.
  */
 import type {} from '../auth/index.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { failure } from '../../lib/errors.js'
 import { createPlaces } from '../../lib/places.js'
-import conventions from '../conventions.js'
-import { requireDecorator, requireWhole } from '../requirement.js'
+import conventions from '../conventions/index.js'
+import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
 import { createAccounts } from './account.js'
 import { tenantBillingRoutes } from './routes.js'
 import { createTenantBilling } from './service.js'

@@ -3,14 +3,14 @@
  * group: it registers endpoints, and itself with the plugin auth. Needs the plugins database, auth and tenancy.
  */
 import type {} from '../auth/index.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { createLoadCache } from '../../lib/load-cache.js'
 import { noPermissions } from '../auth/permissions.js'
-import conventions from '../conventions.js'
-import { requireDecorator } from '../requirement.js'
+import conventions from '../conventions/index.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { resolveRoles, weightOf, type RolePermissions } from './roles.js'
 import { tenantRbacRoutes } from './routes.js'
 import { createTenantRbac } from './service.js'

@@ -6,7 +6,7 @@ import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
-import { errorResponses } from '../conventions.js'
+import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
 

@@ -3,13 +3,13 @@
  * where that is registered. It counts the requests of routes that are registered after it: register it before them.
  * `usageRoutes`, beside it, are its endpoints.
  */
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { everyHour } from '../../lib/database/sweeping.js'
 import { plansOf } from '../plans/plans-of.js'
-import { requireDecorator } from '../requirement.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { emitterOf } from '../webhooks/emitter.js'
 import { createNotices } from './notices.js'
 import { countRequests } from './requests.js'

@@ -13,8 +13,8 @@ import type {} from '../tenant-config/serve.js'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type { UsageService } from './service.js'
 import { EventEmitter } from 'node:events'
-import { guardRoutes } from '../guards.js'
-import { whenEnded } from '../request-end.js'
+import { guardRoutes } from '../../lib/plugin/guards.js'
+import { whenEnded } from '../../lib/plugin/request-end.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,9 +1,9 @@
 /** Users with passwords: `app.users`. A service plugin (fp). Needs the plugin database. */
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { createPasswords } from '../../lib/passwords.js'
-import { requireDecorator } from '../requirement.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { createUsers, type Users } from './service.js'
 import { createUserStore } from './store.js'
 

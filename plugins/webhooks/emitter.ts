@@ -1,7 +1,7 @@
 /** How plugins send events that are not about entities; null without the plugin webhooks. */
 import type { FastifyInstance } from 'fastify'
 import type { Webhooks } from './webhooks.js'
-import { hasPlugin } from '../requirement.js'
+import { hasPlugin } from '../../lib/plugin/requirement.js'
 
 export type Emitter = Pick<Webhooks, 'emit' | 'wake'>
 

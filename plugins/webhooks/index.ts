@@ -3,7 +3,7 @@
  * Needs the plugins database and outbound; secrets where documents name some. On PostgreSQL without a master key it
  * registers nothing.
  */
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Env } from '../../lib/config/index.js'
 import type { Webhook } from '../../lib/config/schema/webhook.js'
@@ -16,8 +16,8 @@ import { everyHour } from '../../lib/database/sweeping.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake } from '../../lib/secrets/master-key.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
-import { requireDecorator, requireWhole } from '../requirement.js'
-import { whenStopping } from '../when-stopping.js'
+import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
+import { whenStopping } from '../../lib/plugin/when-stopping.js'
 import { createDispatcher } from './dispatcher.js'
 import { createHearers } from './hearers.js'
 import { createSigningSecrets } from './secret.js'

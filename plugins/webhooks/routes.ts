@@ -8,9 +8,9 @@ import { Type, type Static } from 'typebox'
 import { eventKinds } from '../../lib/webhook-events.js'
 import { actorOf } from '../audit/actor.js'
 import { isPlatformAdmin } from '../auth/access.js'
-import conventions, { errorResponses } from '../conventions.js'
-import { ListOf, pageOf, pageQuery } from '../conventions/page.js'
-import { requireDecorator } from '../requirement.js'
+import conventions, { errorResponses } from '../conventions/index.js'
+import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { tenantOf } from '../tenancy/required.js'
 
 const maxOffset = 10_000

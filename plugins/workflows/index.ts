@@ -4,7 +4,7 @@
  * `workflowRoutes`, beside it, are its endpoints.
  */
 import type {} from '../cache/store.js'
-import type {} from '../database.js'
+import type {} from '../database/index.js'
 import type {} from '../integrations/index.js'
 import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
@@ -18,7 +18,7 @@ import fp from 'fastify-plugin'
 import { checkConfig } from '../../lib/config/index.js'
 import { platformConnectors, type ConnectorSet } from '../../lib/connectors/index.js'
 import { everyHour } from '../../lib/database/sweeping.js'
-import { requireDecorator } from '../requirement.js'
+import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { createDocuments } from './documents.js'
 import { createEnd } from './end.js'
 import { createRunJob } from './job.js'

@@ -2,7 +2,7 @@
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import t, { type Test } from 'tap'
 import auth from '../../plugins/auth/index.js'
-import database from '../../plugins/database.js'
+import database from '../../plugins/database/index.js'
 import integrations, { integrationRoutes } from '../../plugins/integrations/index.js'
 import outbound from '../../plugins/outbound/index.js'
 import queue, { queueRoutes } from '../../plugins/queue/index.js'

@@ -8,7 +8,7 @@ import type { Job } from '../../plugins/queue/index.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { sql } from 'kysely'
-import database from '../../plugins/database.js'
+import database from '../../plugins/database/index.js'
 import queue from '../../plugins/queue/index.js'
 import { together } from '../../lib/together.js'
 

@@ -5,7 +5,7 @@
  */
 import Fastify from 'fastify'
 import auth from '../../plugins/auth/index.js'
-import database from '../../plugins/database.js'
+import database from '../../plugins/database/index.js'
 import integrations from '../../plugins/integrations/index.js'
 import outbound from '../../plugins/outbound/index.js'
 import queue from '../../plugins/queue/index.js'

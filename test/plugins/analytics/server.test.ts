@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import t from 'tap'
 import analytics, { analyticsRoutes } from '../../../plugins/analytics/index.js'
-import database from '../../../plugins/database.js'
+import database from '../../../plugins/database/index.js'
 import { until } from '../../helpers/instances.js'
 import { postgresDatabase, postgresServer, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'

@@ -6,7 +6,7 @@ import { builtInPlans } from '../../../lib/plans.js'
 import audit, { auditRoutes, type AuditOptions } from '../../../plugins/audit/index.js'
 import { readAudit } from '../../../plugins/audit/store.js'
 import { sweepAudit } from '../../../plugins/audit/sweep.js'
-import database from '../../../plugins/database.js'
+import database from '../../../plugins/database/index.js'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 
 const day = 86_400_000 // ms

@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import auth, { type AuthOptions } from '../../../plugins/auth/index.js'
 import { noPermissions } from '../../../plugins/auth/permissions.js'
-import conventions from '../../../plugins/conventions.js'
+import conventions from '../../../plugins/conventions/index.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import Fastify from 'fastify'
 import { test } from 'tap'
-import database from '../../../plugins/database.js'
+import database from '../../../plugins/database/index.js'
 import migration from '../../../plugins/migration/index.js'
 
 test('a start without a plugin that the endpoints need names it', async (t) => {

@@ -6,7 +6,7 @@ import type { QueueOptions } from '../../../plugins/queue/index.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { CompiledQuery } from 'kysely'
-import database from '../../../plugins/database.js'
+import database from '../../../plugins/database/index.js'
 import queue from '../../../plugins/queue/index.js'
 import { scanLog } from '../../helpers/log-scan.js'
 

@@ -2,7 +2,7 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import auth from '../../../plugins/auth/index.js'
-import conventions from '../../../plugins/conventions.js'
+import conventions from '../../../plugins/conventions/index.js'
 import rateLimit, { type RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
 

@@ -3,7 +3,7 @@ import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.j
 import Fastify, { type FastifyInstance, type LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import auth from '../../../plugins/auth/index.js'
-import conventions from '../../../plugins/conventions.js'
+import conventions from '../../../plugins/conventions/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import { createMemoryStore } from '../../../plugins/rate-limit/memory.js'
 import { createLimit } from '../../../plugins/rate-limit/rules.js'

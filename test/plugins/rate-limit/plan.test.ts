@@ -2,7 +2,7 @@ import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.j
 import Fastify, { type FastifyInstance, type LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import auth from '../../../plugins/auth/index.js'
-import conventions from '../../../plugins/conventions.js'
+import conventions from '../../../plugins/conventions/index.js'
 import plans from '../../../plugins/plans/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'

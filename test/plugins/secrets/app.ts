@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import Fastify, { type FastifyInstance } from 'fastify'
 import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database.js'
+import database from '../../../plugins/database/index.js'
 import secrets, { type SecretsOptions } from '../../../plugins/secrets/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
 import type { EngineOptions } from '../../../lib/database/index.js'

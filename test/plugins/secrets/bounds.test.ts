@@ -1,7 +1,7 @@
 /** What a tenant could do to the server and to itself with many secrets, large ones, and at the edges of time. */
 import { test } from 'tap'
 import { sql } from 'kysely'
-import database from '../../../plugins/database.js'
+import database from '../../../plugins/database/index.js'
 import auth from '../../../plugins/auth/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
 import secrets from '../../../plugins/secrets/index.js'

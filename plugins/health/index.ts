@@ -2,16 +2,16 @@
  * `GET /health`, for balancers and probes. A route group: it registers an endpoint and decorates nothing. Checks the
  * database, the cache and the queue where their plugins are registered. It answers within 50 ms, whatever hangs.
  */
-import type {} from './cache/store.js'
-import type {} from './database.js'
-import type {} from './queue/index.js'
-import type {} from './stop.js'
+import type {} from '../cache/store.js'
+import type {} from '../database/index.js'
+import type {} from '../queue/index.js'
+import type {} from '../stop/index.js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
-import { version } from '../lib/version.js'
-import conventions, { errorSchemaId } from './conventions.js'
-import { createCheck, type Check, type CheckOptions } from './health/check.js'
+import { version } from '../../lib/version.js'
+import conventions, { errorSchemaId } from '../conventions/index.js'
+import { createCheck, type Check, type CheckOptions } from './check.js'
 
 const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed'], { description }))
 

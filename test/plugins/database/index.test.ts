@@ -1,10 +1,10 @@
 import Fastify from 'fastify'
 import { sql } from 'kysely'
 import { test } from 'tap'
-import configRoutes from '../../plugins/config-routes/index.js'
-import database from '../../plugins/database.js'
-import rateLimit from '../../plugins/rate-limit/index.js'
-import { forEachEngine, postgresDatabase } from '../helpers/postgres.js'
+import configRoutes from '../../../plugins/config-routes/index.js'
+import database from '../../../plugins/database/index.js'
+import rateLimit from '../../../plugins/rate-limit/index.js'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 
 test('two apps on one database: what one writes through app.events, both hear, as soon as they are ready', (t) => forEachEngine(t, async (t, section) => {
   const open = async () => {

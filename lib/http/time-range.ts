@@ -1,5 +1,5 @@
 /** `from` and `to` of a query string: dates, or dates and times. */
-import { invalidInput } from '../../lib/validation-detail.js'
+import { invalidInput } from '../validation-detail.js'
 
 const dayMs = 86_400_000
 const lastTime = Date.parse('9999-12-31T23:59:59.999Z') // beyond it, and before the year 1, PostgreSQL reads no date as JavaScript writes it

@@ -2,9 +2,9 @@ import { connect } from 'node:net'
 import { once } from 'node:events'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import { endStatusOf, whenEnded } from '../../plugins/request-end.js'
-import { listen } from '../helpers/server.js'
-import { closedDoor, eventually } from './queue/app.js'
+import { endStatusOf, whenEnded } from '../../../lib/plugin/request-end.js'
+import { listen } from '../../helpers/server.js'
+import { closedDoor, eventually } from '../../plugins/queue/app.js'
 
 /** Fastify with nothing but listeners, and what each of them heard: `GET /url 200`. */
 function open (t: Test, prepare: (app: FastifyInstance) => void = () => {}, count = 1) {

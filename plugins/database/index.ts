@@ -3,15 +3,15 @@
  * in what tenants own, on this server and on others. A service plugin (fp).
  * It connects while it registers: an app whose database is down does not start.
  */
-import type {} from './stop.js'
+import type {} from '../stop/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
-import type { Engine } from '../lib/database/engine.js'
-import type { Events } from '../lib/database/events.js'
-import type { SystemTables } from '../lib/database/system-tables.js'
+import type { Engine } from '../../lib/database/engine.js'
+import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import fp from 'fastify-plugin'
-import { createEngine, type EngineOptions } from '../lib/database/index.js'
-import { watchRoutes } from './guards.js'
+import { createEngine, type EngineOptions } from '../../lib/database/index.js'
+import { watchRoutes } from '../../lib/plugin/guards.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -1,6 +1,6 @@
 /** JSON Schemas of error bodies, for response schemas and `/doc`: that of every error, and of those that say more. */
 import { STATUS_CODES } from 'node:http'
-import { catalogue, type ErrorName } from '../../lib/errors.js'
+import { catalogue, type ErrorName } from '../errors.js'
 
 /** The id of the schema of error bodies; `/doc` shows it as the component `Error`. */
 export const errorSchemaId = 'TenantryError'

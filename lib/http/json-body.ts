@@ -1,10 +1,10 @@
 /** The parser of JSON bodies: bounded in depth and keys, and without keys that reach a prototype. */
 import type { FastifyBodyParser, FastifyInstance } from 'fastify'
 import { isUtf8 } from 'node:buffer'
-import { failure } from '../../lib/errors.js'
-import { maxNumberLength } from '../../lib/json/exact-number.js'
-import { mayHoldExact, NumberTooLongError, parseSent } from '../../lib/json/parse.js'
-import { jsonExcess } from '../../lib/json-bounds.js'
+import { failure } from '../errors.js'
+import { maxNumberLength } from '../json/exact-number.js'
+import { mayHoldExact, NumberTooLongError, parseSent } from '../json/parse.js'
+import { jsonExcess } from '../json-bounds.js'
 
 export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffer> {
   const parse = app.getDefaultJsonParser('error', 'error')

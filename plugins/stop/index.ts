@@ -9,13 +9,14 @@
  */
 import type { FastifyInstance } from 'fastify'
 import type { ServerResponse } from 'node:http'
+import type {} from '../../lib/plugin/when-stopping.js'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import fp from 'fastify-plugin'
-import { endsWithin } from '../lib/ends-within.js'
-import { failure } from '../lib/errors.js'
-import { Slots } from '../lib/slots.js'
-import { whenEnded } from './request-end.js'
-import { requireWhole } from './requirement.js'
+import { endsWithin } from '../../lib/ends-within.js'
+import { failure } from '../../lib/errors.js'
+import { Slots } from '../../lib/slots.js'
+import { whenEnded } from '../../lib/plugin/request-end.js'
+import { requireWhole } from '../../lib/plugin/requirement.js'
 
 const lingering = 500 // ms for refusals to arrive, before connections that send nothing are cut off
 const endingMs = 200 // for what is left after that: jobs are handed back, and what is in memory is written
@@ -23,10 +24,9 @@ const longestDelay = 300_000 // ms
 const noSlot = -1
 const slotInFlight = Symbol('tenantry.stop.slot')
 
+export type { Stopping } from '../../lib/plugin/when-stopping.js'
+
 declare module 'fastify' {
-  interface FastifyInstance {
-    stopping: Stopping
-  }
   interface FastifyRequest {
     /** The slot of the response among those in flight. */
     [slotInFlight]: number
@@ -35,17 +35,6 @@ declare module 'fastify' {
     /** The route tells whether this server wants requests: it is refused as soon as the server stops, others after the delay. Default: false. */
     probe?: boolean
   }
-}
-
-export interface Stopping {
-  /** Aborted when the app begins to stop. `whenStopping` listens to it, and works without this plugin too. */
-  readonly signal: AbortSignal
-  /** Aborted when the time is over and the app has not closed: what is still waited for, a database that hangs say, is to be given up. */
-  readonly overdue: AbortSignal
-  /** The stop, under way or to come, has no delay. */
-  skipDelay (): void
-  /** Plugins close when this has ended, too: for what uses them beside requests. Told when the stop begins, see `whenStopping`. */
-  until (work: Promise<void>): void
 }
 
 export interface StopOptions {

@@ -8,8 +8,8 @@ t.teardown(() => Promise.all([app.close(), created.close()]))
 t.test('routes of an app that is older than the import are refused at start or, where they came before it, at their requests', async (t) => {
   app.get('/early', { config: { access: 'platform-admin' } }, async () => ({}))
   app.get('/theirs', async () => ({}))
-  const { default: auth } = await import('../../plugins/auth/index.js')
-  const { bearer, testSecret } = await import('../helpers/tokens.js')
+  const { default: auth } = await import('../../../plugins/auth/index.js')
+  const { bearer, testSecret } = await import('../../helpers/tokens.js')
   await app.register(async (child) => {
     await child.register(auth, { jwt: { secret: testSecret } })
     child.get('/mine', { config: { access: 'user' } }, async () => ({}))
@@ -21,7 +21,7 @@ t.test('routes of an app that is older than the import are refused at start or, 
 })
 
 t.test('routes that such an app registers after the import are refused at start', async (t) => {
-  const { default: auth } = await import('../../plugins/auth/index.js')
+  const { default: auth } = await import('../../../plugins/auth/index.js')
   await created.register(async (child) => { await child.register(auth, {}) })
   created.get('/late', { config: { access: 'user' } }, async () => ({}))
   await t.rejects(async () => created.ready(), /the route GET \/late has the config/)

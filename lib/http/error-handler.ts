@@ -2,8 +2,8 @@
 import type { ErrorObject } from 'ajv'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { STATUS_CODES } from 'node:http'
-import { catalogue, failure, TenantryError, type ErrorName } from '../../lib/errors.js'
-import { validationError, type RequestPart } from '../../lib/validation.js'
+import { catalogue, failure, TenantryError, type ErrorName } from '../errors.js'
+import { validationError, type RequestPart } from '../validation.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
 

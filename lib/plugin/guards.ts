@@ -1,7 +1,7 @@
 /** Fails the start where a route asks for a guard (a token, a permission, a rate limit) and no plugin guards it. */
 import type { FastifyContextConfig, FastifyInstance, RouteOptions } from 'fastify'
 import { subscribe } from 'node:diagnostics_channel'
-import { isRecord } from '../lib/plain-value.js'
+import { isRecord } from '../plain-value.js'
 
 /** The plugins that act on routes, and the decorator by which a context shows that it has one. */
 const decorators = { auth: 'auth', tenancy: 'tenancy', 'rate-limit': 'rateLimiter', usage: 'usage' } as const

@@ -5,7 +5,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type {} from './rate-limit/limiter.js'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** A rate limit refused it. Absent without the plugin rate-limit. */
+    rateLimited: boolean
+  }
+}
 
 const refused = 429 // whatever status a rule of limits answers with
 const left = 499 // the caller was gone before there was an answer; the number is nginx's

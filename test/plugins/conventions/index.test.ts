@@ -1,8 +1,8 @@
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import Fastify from 'fastify'
 import t from 'tap'
-import conventions, { errorResponses } from '../../plugins/conventions.js'
-import { failure } from '../../lib/errors.js'
+import conventions, { errorResponses } from '../../../plugins/conventions/index.js'
+import { failure } from '../../../lib/errors.js'
 
 interface LogLine { level: number, msg: string, err?: { message: string, stack: string } }
 

@@ -5,12 +5,12 @@ import { connect } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { sql } from 'kysely'
-import conventions from '../../plugins/conventions.js'
-import database from '../../plugins/database.js'
-import queue from '../../plugins/queue/index.js'
-import stop, { serverOptions, type StopOptions } from '../../plugins/stop.js'
-import { whenStopping } from '../../plugins/when-stopping.js'
-import { postgresDatabase } from '../helpers/postgres.js'
+import conventions from '../../../plugins/conventions/index.js'
+import database from '../../../plugins/database/index.js'
+import queue from '../../../plugins/queue/index.js'
+import stop, { serverOptions, type StopOptions } from '../../../plugins/stop/index.js'
+import { whenStopping } from '../../../lib/plugin/when-stopping.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
 
 interface Answer {
   readonly status: number | undefined

@@ -2,8 +2,8 @@
 import type { FastifyInstance } from 'fastify'
 import type { Socket } from 'node:net'
 import { STATUS_CODES } from 'node:http'
-import { catalogue } from '../../lib/errors.js'
-import { requestIds } from '../../lib/request-id.js'
+import { catalogue } from '../errors.js'
+import { requestIds } from '../request-id.js'
 
 const nextId = requestIds()
 

@@ -1,0 +1,37 @@
+/** The conventions of every group of endpoints: JSON bodies, validation by our schemas, and errors of the catalogue. */
+import type { FastifyInstance, preValidationHookHandler } from 'fastify'
+import { watchRoutes } from '../plugin/guards.js'
+import { validatorCompiler } from '../validation.js'
+import { answerError } from './error-handler.js'
+import { errorSchemas } from './error-schemas.js'
+import { createJsonParser } from './json-body.js'
+
+declare module 'fastify' {
+  interface FastifySchema {
+    /** A request without a body counts as one with an empty object. */
+    bodyOptional?: boolean
+  }
+}
+
+const equipped = new WeakSet<FastifyInstance>()
+
+/** Sets the error handler, the validator and the body parser of the context, and of nothing above it. A second call does nothing, and returns false. */
+export function equip (app: FastifyInstance): boolean {
+  if (equipped.has(app)) return false
+  equipped.add(app)
+  watchRoutes(app)
+  app.setErrorHandler(answerError)
+  app.setValidatorCompiler(validatorCompiler)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, createJsonParser(app))
+  app.addHook('onRoute', (route) => {
+    if (route.schema?.bodyOptional === true) route.preValidation = [route.preValidation ?? [], fillBody].flat()
+  })
+  for (const schema of errorSchemas) if (app.getSchema(schema.$id) === undefined) app.addSchema(schema)
+  return true
+}
+
+const fillBody: preValidationHookHandler = (request, _reply, done) => {
+  request.body ??= {}
+  done()
+}

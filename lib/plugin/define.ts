@@ -1,0 +1,81 @@
+/**
+ * The shape of every plugin of this package. A definition names the plugins that it depends on, checks its options, and
+ * has a service, endpoints, or both. The service acts on the context that registers the plugin. The endpoints have a
+ * context of their own below it, so that Fastify's `prefix` and `logLevel` work, and `routes: false` leaves them out.
+ */
+import type { FastifyInstance, FastifyPluginAsync, RegisterOptions } from 'fastify'
+import fp from 'fastify-plugin'
+import { equip } from '../http/equip.js'
+import { Dependencies, fastifyNameOf, pathOf, refuseLater, requirePlugin } from './dependencies.js'
+import { checkOptions, type OptionChecks } from './options.js'
+
+/** Adds the endpoints to their context, which has the conventions of this package: errors, validation, JSON bodies. */
+export type Endpoints = (group: FastifyInstance) => void | Promise<void>
+
+export interface Definition<Options extends object> {
+  /** The last part of the import path: `audit` for "tenantry/plugins/audit". */
+  readonly name: string
+  /** Plugins that must be registered before this one. Default: none. */
+  readonly dependencies?: readonly string[]
+  /** Plugins that must be registered before its endpoints. Default: it has no endpoints. */
+  readonly routeDependencies?: readonly string[]
+  /** Plugins that it uses if they are registered, before it or after; see `optional`. Default: none. */
+  readonly optional?: readonly string[]
+  /** Plugins that it uses if they are registered before it. The start fails if one is registered after it. Default: none. */
+  readonly after?: readonly string[]
+  /** It acts on routes that are registered after it: a server registers it before the endpoints of others. Default: false. */
+  readonly observesRoutes?: boolean
+  readonly options: OptionChecks<Options>
+  /** Adds hooks and decorators to the context that registers the plugin. Returns the endpoints; undefined if there are none. */
+  readonly setup: (app: FastifyInstance, options: Options) => Endpoints | undefined | Promise<Endpoints | undefined>
+}
+
+/** The place of a plugin in the order of registration. */
+export interface Order extends Required<Pick<Definition<never>, 'name' | 'dependencies' | 'routeDependencies' | 'optional' | 'after' | 'observesRoutes'>> {
+  readonly hasEndpoints: boolean
+}
+
+/** Options of every plugin that has endpoints. */
+export interface EndpointOptions extends Pick<RegisterOptions, 'prefix' | 'logLevel' | 'logSerializers'> {
+  /** false: no endpoints, the service alone. Default: true. */
+  readonly routes?: boolean | undefined
+}
+
+const orders = new WeakMap<object, Order>()
+
+/** Returns the plugin for Fastify's `register`, which rejects with an error that names the missing plugin or the wrong options. */
+export function definePlugin<Options extends object> (definition: Definition<Options>): FastifyPluginAsync<Options & EndpointOptions> {
+  const { name, dependencies = [], routeDependencies = [], optional = [], after = [], observesRoutes = false, setup } = definition
+  const hasEndpoints = definition.routeDependencies !== undefined
+
+  const plugin: FastifyPluginAsync<Options & EndpointOptions> = async (app, options) => {
+    checkOptions(pathOf(name), definition.options, options, hasEndpoints)
+    const addsEndpoints = hasEndpoints && options.routes !== false
+    if (addsEndpoints) for (const other of routeDependencies) requirePlugin(app, other, name)
+    for (const other of after) refuseLater(app, other, name)
+    const endpoints = await setup(app, options)
+    if (!addsEndpoints || endpoints === undefined) return
+    await app.register(async (group) => {
+      equip(group)
+      await endpoints(group)
+    }, registerOptionsOf(options))
+  }
+  orders.set(plugin, { name, dependencies, routeDependencies, optional, after, observesRoutes, hasEndpoints })
+  return fp(plugin, { name: fastifyNameOf(name), fastify: '5.x', dependencies: new Dependencies(name, dependencies) })
+}
+
+/** The place of a plugin that `definePlugin` returned. */
+export function orderOf (plugin: object): Order {
+  const order = orders.get(plugin)
+  if (order === undefined) throw new Error('the plugin was not made by definePlugin')
+  return order
+}
+
+/** Fastify applies these to the context of the endpoints. */
+function registerOptionsOf ({ prefix, logLevel, logSerializers }: EndpointOptions): RegisterOptions {
+  return {
+    ...prefix !== undefined && { prefix },
+    ...logLevel !== undefined && { logLevel },
+    ...logSerializers !== undefined && { logSerializers }
+  }
+}

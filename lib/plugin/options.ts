@@ -1,0 +1,87 @@
+/** Checks the options of plugins, so that a wrong one fails the registration. */
+import type { SchemaNode } from '../config/schema/annotations.js'
+import { FaultList, formatFault, nearest } from '../config/faults.js'
+import { read } from '../config/reader.js'
+import { isRecord } from '../plain-value.js'
+
+/** Returns the expectation that a value does not meet, for example `expected a whole number from 1 to 100`. */
+export interface OptionCheck {
+  (value: unknown): string | undefined
+  /** Names of the members, for options that are objects: they tell which option a misplaced name belongs to. */
+  readonly members?: readonly string[]
+}
+
+/** One check for each option. */
+export type OptionChecks<Options extends object> = { readonly [Name in keyof Required<Options>]: OptionCheck }
+
+/** Any value: the plugin checks it, or its type alone is the contract. */
+export const any: OptionCheck = () => undefined
+
+/** A function, such as a clock. */
+export const callback: OptionCheck = (value) => typeof value === 'function' ? undefined : 'expected a function'
+
+export const flag: OptionCheck = (value) => typeof value === 'boolean' ? undefined : 'expected true or false'
+
+export const text: OptionCheck = (value) => typeof value === 'string' ? undefined : 'expected a string'
+
+export const record: OptionCheck = (value) => isRecord(value) ? undefined : 'expected an object'
+
+export function whole (least: number, most: number): OptionCheck {
+  return (value) => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most
+    ? undefined
+    : `expected a whole number from ${least} to ${most}`
+}
+
+export function oneOf (...names: readonly string[]): OptionCheck {
+  return (value) => {
+    if (typeof value === 'string' && names.includes(value)) return undefined
+    const near = typeof value === 'string' ? nearest(value, names) : undefined
+    return `expected one of ${names.join(', ')}${near === undefined ? '' : `, did you mean "${near}"?`}`
+  }
+}
+
+/** A section of the document, or a member of one. Templates are text here: the caller has resolved its settings. */
+export function section (schema: SchemaNode): OptionCheck {
+  return Object.assign((value: unknown) => {
+    const faults = new FaultList()
+    read(schema, value, '', { faults, env: {}, planned: new Set(), settings: false })
+    return faults.faults.length === 0 ? undefined : faults.faults.map(formatFault).join('; ')
+  }, { members: Object.keys(schema.properties ?? {}) })
+}
+
+/** One check for each member of a section whose members are the plugin's options. */
+export function membersOf<Name extends string> (schema: { readonly properties: { readonly [Key in Name]: SchemaNode } }): { readonly [Key in Name]: OptionCheck }
+export function membersOf (schema: { readonly properties: Readonly<Record<string, SchemaNode>> }): Readonly<Record<string, OptionCheck>> {
+  return Object.fromEntries(Object.entries(schema.properties).map(([name, member]) => [name, section(member)]))
+}
+
+/** Options of `register` that Fastify, or definePlugin, applies to the endpoints. */
+const ofEndpoints: Readonly<Record<string, OptionCheck>> = { routes: flag, prefix: text, logLevel: text, logSerializers: record }
+
+/** Throws one error that names the plugin and each option that is unknown or wrong. */
+export function checkOptions (plugin: string, own: Readonly<Record<string, OptionCheck>>, options: object, hasRoutes: boolean): void {
+  const checks = hasRoutes ? { ...own, ...ofEndpoints } : own
+  const faults: string[] = []
+  for (const [name, value] of Object.entries(options)) {
+    if (!Object.hasOwn(checks, name)) faults.push(`unknown option "${name}"${hintFor(name, checks)}`)
+    else if (value !== undefined) {
+      const fault = checks[name]?.(value)
+      if (fault !== undefined) faults.push(`${name}${shown(value)}: ${fault}`)
+    }
+  }
+  if (faults.length > 0) throw new Error(`the plugin "${plugin}": ${faults.join('; ')}`)
+}
+
+function hintFor (name: string, checks: Readonly<Record<string, OptionCheck>>): string {
+  const near = nearest(name, Object.keys(checks))
+  if (near !== undefined) return `, did you mean "${near}"?`
+  const owner = Object.entries(checks).find(([, { members = [] }]) => members.includes(name))
+  if (owner !== undefined) return `, did you mean "${owner[0]}.${name}"?`
+  const known = Object.keys(checks)
+  return known.length === 0 ? ': there are no options' : `: the options are ${known.join(', ')}`
+}
+
+/** Numbers and the like are shown. A text or an object may hold a secret. */
+function shown (value: unknown): string {
+  return typeof value === 'object' || typeof value === 'string' ? '' : ` is ${String(value)}`
+}

@@ -1,0 +1,32 @@
+/**
+ * The conventions of every group of endpoints, for an app's own routes: errors of the catalogue, validation and JSON
+ * bodies. It sets the error handler, the validator and the body parser of the context that registers it, and of nothing
+ * above it. Registering it twice in one context is harmless.
+ */
+import type { Pagination } from '../../lib/http/page.js'
+import { failure } from '../../lib/errors.js'
+import { equip } from '../../lib/http/equip.js'
+import { Pagination as PaginationSection } from '../../lib/config/schema/pagination.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { flag, section } from '../../lib/plugin/options.js'
+
+export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from '../../lib/http/error-schemas.js'
+
+export interface ConventionsOptions {
+  /** The context is the root of the server: unknown paths get the error `notFound`. Default: false. */
+  readonly root?: boolean | undefined
+  /** The document's `pagination`: page sizes of built-in lists in this context and below. Default: those of the context above, else 20, at most 100. */
+  readonly pagination?: Pagination | undefined
+}
+
+export default definePlugin<ConventionsOptions>({
+  name: 'conventions',
+  observesRoutes: true,
+  options: { root: flag, pagination: section(PaginationSection) },
+  setup (app, { root = false, pagination }) {
+    if (!equip(app)) return undefined
+    if (pagination !== undefined) app.decorate('pagination', pagination)
+    if (root) app.setNotFoundHandler(() => { throw failure('notFound') })
+    return undefined
+  }
+})
