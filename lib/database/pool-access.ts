@@ -32,6 +32,7 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
   const busy = new Map<PoolClient, Party>()
   const patient = new Set<PoolClient>()
   const connecting = new Set<(error: unknown) => void>()
+  let asked = 0 // connections of the pool that are not there yet
   let running = 0
   let ended = 0
   let closing = false
@@ -57,8 +58,8 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
     running++
     const until = performance.now() + acquireTimeoutMs
     gate.enter(tenantId, (party) => {
-      // An idle connection is there at once.
-      if (pool.idleCount > 0) return pool.connect((error, client) => acquired(party, error, client, done))
+      // An idle connection that no earlier call gets is there at once. The pool hands it out in the next tick, and counts it until then.
+      if (pool.idleCount > asked) return take((error, client) => acquired(party, error, client, done))
       connect(party, until - performance.now(), done)
     }, () => {
       finished()
@@ -77,11 +78,19 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
     }
     const timer = setTimeout(() => abandon(databaseBusy()), Math.max(1, withinMs))
     connecting.add(abandon)
-    pool.connect((error, client) => {
+    take((error, client) => {
       if (abandoned) return acquired(party, error, client, (_error, late) => { if (late !== null) release(late) })
       clearTimeout(timer)
       connecting.delete(abandon)
       acquired(party, error, client, done)
+    })
+  }
+
+  function take (done: (error: Error | undefined, client: PoolClient | undefined) => void): void {
+    asked++
+    pool.connect((error, client) => {
+      asked--
+      done(error, client)
     })
   }
 

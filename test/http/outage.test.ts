@@ -1,7 +1,7 @@
 /** A database that is not there, goes away, comes back, is busy or says nothing. */
 import { test, type Test } from 'tap'
 import { execFile } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { connect, createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net'
@@ -185,6 +185,12 @@ test('requests are refused while a frozen database answers nothing, and served w
   const ask = caller(t, app, { tenant: 'a' })
   t.equal((await ask('POST /notes', { body: { title: 'before' } })).status, 201)
   t.equal((await ask('GET /notes')).status, 200)
+  // Callers of /metrics that were not seen before: the database knows the tenant of the second and the key of the third.
+  const newAdmin = () => caller(t, app, { token: signToken({ role: 'admin', sub: randomUUID() }) })('GET /metrics')
+  const newTenant = () => caller(t, app, { token: signToken({ role: 'admin', sub: randomUUID(), tenant_id: randomUUID() }) })('GET /metrics')
+  const newKey = () => caller(t, app, { headers: { 'x-api-key': `tnt_${randomUUID()}_${randomBytes(32).toString('base64url')}` } })('GET /metrics')
+  t.equal((await newAdmin()).status, 200)
+  t.same([(await newTenant()).status, (await newKey()).status], [403, 401])
   // A caller whose token was not seen before.
   const stranger = () => caller(t, app, { token: signToken({ role: 'admin', sub: randomUUID(), tenant_id: 'a' }) })('GET /tenant/secrets')
   t.equal((await stranger()).status, 200)
@@ -195,15 +201,53 @@ test('requests are refused while a frozen database answers nothing, and served w
   }
   t.teardown(() => signal('SIGCONT'))
   await signal('SIGSTOP')
+  const beforeKnown = Promise.all([newAdmin(), newTenant(), newKey()])
   const first = await Promise.all(Array.from({ length: 12 }, (_, index) => index % 3 === 0 ? stranger() : index % 3 === 1 ? ask('GET /notes') : ask('POST /pairs', { body: { name: 'x', title: 'y' } })))
   for (const answer of first) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
+  t.same((await beforeKnown).map(({ status }) => status), [200, 503, 503], '/metrics answers before the server knows of the hang too')
   for (const answer of [await ask('GET /notes'), await stranger(), await ask('POST /notes', { body: { title: 'x' } })]) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
   t.equal((await ask('POST /echo', { body: { text: 'x' } })).status, 200, 'a route without the database is served')
   t.equal((await app.inject('/health')).statusCode, 503)
+  for (let round = 0; round < 3; round++) {
+    const [metrics, ofTenant, ofKey, health] = await Promise.all([newAdmin(), newTenant(), newKey(), app.inject('/health')])
+    t.match([metrics.status, metrics.text], [200, /^tenantry_database_pending_requests \d+$/m], '/metrics needs no database')
+    for (const answer of [ofTenant, ofKey]) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
+    t.equal(health.statusCode, 503, '/health answers beside it')
+  }
   await signal('SIGCONT')
   while ((await ask('GET /notes')).status !== 200) await wait(25)
   t.match((await ask('GET /notes')).body.data, [{ title: 'before' }], 'it is served again, without a restart')
   t.equal((await ask('POST /notes', { body: { title: 'after' } })).status, 201)
+})
+
+test('an outage of the database writes few bytes to the log for each refused request', async (t) => {
+  const database = await postgresServer(t)
+  const lines: string[] = []
+  const app = await testServer(t, everyKind, {
+    engine: section(database.connectionString),
+    tenants: ['a', 'b'],
+    logger: { level: 'info', stream: { write: (line: string) => { lines.push(line) } } }
+  })
+  const asks = [caller(t, app, { tenant: 'a' }), caller(t, app, { tenant: 'b' })]
+  for (const ask of asks) await ask('GET /notes')
+  await database.stop('immediate')
+  // What ends with the connections is logged by then.
+  for (const ask of asks) unavailable(t, await ask('GET /notes'))
+  lines.length = 0
+  for (let round = 0; round < 50; round++) {
+    for (const answer of await Promise.all(Array.from({ length: 10 }, (_, index) => (asks[index % 2] ?? caller(t, app))('GET /notes')))) unavailable(t, answer)
+  }
+  const requests = lines.filter((line) => line.includes('"msg":"request"'))
+  t.equal(requests.length, 500)
+  for (const line of requests) t.match(JSON.parse(line), { status: 503, code: /^TENANTRY_DATABASE_/ }, 'the line of a request says why')
+  const whole = lines.filter((line) => line.includes('"stack"'))
+  t.ok(whole.length < 10, `${whole.length} errors are whole`)
+  const bytes = Buffer.byteLength(lines.join(''))
+  t.ok(bytes < 200_000, `${bytes} bytes`)
+  await app.close()
+  const counted = lines.map((line): Record<string, unknown> => JSON.parse(line)).filter((line) => 'failures' in line)
+  const count = counted.reduce((sum, line) => sum + Number(line['failures']), 0)
+  t.ok(count + whole.length >= 500, `${count} errors are counted`)
 })
 
 test('a database that is not migrated, in production', async (t) => {
