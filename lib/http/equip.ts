@@ -2,7 +2,7 @@
 import type { FastifyInstance, preValidationHookHandler } from 'fastify'
 import { watchRoutes } from '../plugin/guards.js'
 import { validatorCompiler } from '../validation.js'
-import { answerError } from './error-handler.js'
+import { answerError, endErrorLog } from './error-handler.js'
 import { errorSchemas } from './error-schemas.js'
 import { createJsonParser } from './json-body.js'
 
@@ -21,6 +21,7 @@ export function equip (app: FastifyInstance): boolean {
   equipped.add(app)
   watchRoutes(app)
   app.setErrorHandler(answerError)
+  app.addHook('onClose', async () => endErrorLog(app))
   app.setValidatorCompiler(validatorCompiler)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, createJsonParser(app))

@@ -1,14 +1,32 @@
 /** Turns whatever a request threw into an error of the catalogue, logs it, and answers with its body. */
 import type { ErrorObject } from 'ajv'
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { STATUS_CODES } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { STATUS_CODES, type Server } from 'node:http'
 import { catalogue, failure, TenantryError, type ErrorName } from '../errors.js'
+import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-failures.js'
+import { noteErrorCode } from '../log/request-log.js'
 import { validationError, type RequestPart } from '../validation.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
 
 /** No failures: the server stops, or lacks a setting, which strangers may ask about; and a rate limit may answer any status. Whoever is refused by one fills no log. */
 const calm: ReadonlySet<string> = new Set([catalogue.stopping.code, catalogue.billingNotConfigured.code, catalogue.rateLimited.code])
+
+/** By the HTTP server, which all contexts of an app share. */
+const failures = new WeakMap<Server, RepeatedFailures>()
+
+function failuresOf ({ server, log }: FastifyInstance): RepeatedFailures {
+  const known = failures.get(server)
+  if (known !== undefined) return known
+  const made = createRepeatedFailures(log)
+  failures.set(server, made)
+  return made
+}
+
+/** Logs the errors that were counted and not logged whole. */
+export function endErrorLog ({ server }: FastifyInstance): void {
+  failures.get(server)?.close()
+}
 
 /** Fastify's error handler, and its `frameworkErrors`: what fails before a route is found (a malformed URL). */
 export function answerError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
@@ -19,7 +37,8 @@ export function answerError (thrown: unknown, request: FastifyRequest, reply: Fa
   }
   const error = toTenantryError(thrown)
   const alarming = error.statusCode >= 500 && !calm.has(error.code)
-  if (alarming) request.log.error({ err: error }, error.message)
+  if (alarming) noteErrorCode(request, error.code)
+  if (alarming && failuresOf(request.server).isFirst(error, request.tenant?.id)) request.log.error({ err: error }, error.message)
   else request.log.debug({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))
 }

@@ -8,6 +8,13 @@ const maxPath = 2048 // characters
 /** Whose the logger of a request is, and whatever logger is made of it. */
 const ofRequest = Symbol('request')
 
+const codes = new WeakMap<FastifyRequest, string>()
+
+/** The request's line has this code where its status is 5xx. */
+export function noteErrorCode (request: FastifyRequest, code: string): void {
+  codes.set(request, code)
+}
+
 export class RequestLog extends LogController {
   /** Each request has a logger of its own: the server has one. */
   readonly #isOn: boolean
@@ -37,12 +44,14 @@ export function logAborted (request: FastifyRequest, status: number, ms: number)
 }
 
 function lineOf (request: FastifyRequest, { statusCode, elapsedTime }: Pick<FastifyReply, 'statusCode' | 'elapsedTime'>) {
-  return {
+  const line = {
     method: request.method,
     path: request.url.split('?', 1)[0]?.slice(0, maxPath),
     status: statusCode,
     ms: Math.round(elapsedTime * 10) / 10
   }
+  const code = statusCode < 500 ? undefined : codes.get(request)
+  return code === undefined ? line : { ...line, code }
 }
 
 interface RequestMembers {

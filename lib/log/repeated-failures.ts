@@ -1,0 +1,67 @@
+/** Keeps an outage from filling the log: an error is logged whole once, and its repetitions are counted in one line a minute. */
+import type { FastifyBaseLogger } from 'fastify'
+import { catalogue, TenantryError } from '../errors.js'
+
+const periodMs = 60_000
+const maxKinds = 1000 // in a period; further ones are counted
+
+/** The whole server fails with these: they are of one kind whichever tenant is refused. */
+const ofServer: ReadonlySet<string> = new Set([catalogue.databaseUnavailable.code, catalogue.databaseBusy.code, catalogue.migrationPending.code])
+
+export interface RepeatedFailures {
+  /** Whether the error is the first of its kind, which the caller logs whole. Counts it otherwise. */
+  isFirst (error: TenantryError, tenant: string | undefined): boolean
+  /** Logs the counts of the period, and forgets the kinds that it did not repeat. */
+  endPeriod (): void
+  /** Logs the counts and stops the timer. */
+  close (): void
+}
+
+export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailures {
+  let kinds = new Set<string>()
+  let repeated = new Set<string>()
+  const counts = new Map<string, number>()
+  let timer: NodeJS.Timeout | undefined
+
+  function endPeriod (): void {
+    for (const [code, failures] of counts) log.error({ code, failures }, 'requests failed with errors that the log has whole already')
+    counts.clear()
+    kinds = repeated
+    repeated = new Set()
+    if (kinds.size > 0) return
+    clearInterval(timer)
+    timer = undefined
+  }
+
+  return {
+    isFirst (error, tenant) {
+      timer ??= setInterval(endPeriod, periodMs).unref()
+      const kind = kindOf(error, tenant)
+      const isKnown = kinds.has(kind)
+      if (!isKnown && kinds.size < maxKinds) {
+        kinds.add(kind)
+        return true
+      }
+      if (isKnown) repeated.add(kind)
+      counts.set(error.code, (counts.get(error.code) ?? 0) + 1)
+      return false
+    },
+    endPeriod,
+    close () {
+      endPeriod()
+      clearInterval(timer)
+      timer = undefined
+    }
+  }
+}
+
+/** Errors with one code and different causes are different. So are unexpected errors that are thrown at different places. */
+function kindOf ({ code, cause }: TenantryError, tenant: string | undefined): string {
+  const thrown: { name?: unknown, code?: unknown, stack?: unknown } = typeof cause === 'object' && cause !== null ? cause : {}
+  const place = code === catalogue.internal.code && typeof thrown.stack === 'string' ? /\n\s+at .*/.exec(thrown.stack)?.[0] : undefined
+  return JSON.stringify([code, ofServer.has(code) ? undefined : tenant, shortText(thrown.name), shortText(thrown.code), place])
+}
+
+function shortText (value: unknown): string | undefined {
+  return typeof value === 'string' ? value.slice(0, 64) : undefined
+}
