@@ -1,6 +1,9 @@
 import type { Route } from '../../../lib/config/schema/route.js'
 import type { Scope } from '../../../lib/compiler/types.js'
 import { test } from 'tap'
+import { maxAnswerBytes } from '../../../lib/compiler/answer.js'
+import { CopyBudget } from '../../../lib/compiler/copies.js'
+import { parseJson } from '../../../lib/json/parse.js'
 import { compile } from './routes.js'
 
 const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
@@ -43,4 +46,15 @@ test('what a query writes is bounded as what is answered', async (t) => {
   const { copies } = compile({ path: '/x', method: 'post', queries: [{ table: 'countries', operation: 'insert', data: { code: 'x', name: '{{body.text}}'.repeat(100) } }] })
   t.equal(copies?.response, null)
   t.throws(() => copies?.queries[0]?.(sent({ text: 'x'.repeat(200_000) }), 0), tooLarge)
+})
+
+test('the digits of a long number count, alone and as a member', async (t) => {
+  const digits = 1000
+  const long = parseJson('9'.repeat(digits))
+  const most = Math.floor(maxAnswerBytes / digits)
+  t.equal(new CopyBudget().take(long, most), true)
+  t.equal(new CopyBudget().take(long, most + 1), false)
+  t.equal(new CopyBudget().take({ n: long }, Math.floor(maxAnswerBytes / (digits + 17))), true, 'a member of a result counts 16 bytes, its name and its digits')
+  t.equal(new CopyBudget().take({ n: long }, Math.floor(maxAnswerBytes / (digits + 17)) + 1), false)
+  t.equal(new CopyBudget().take(parseJson('7'), maxAnswerBytes), true, 'a short number counts one byte')
 })

@@ -48,3 +48,19 @@ test('what a tenant reads and writes of the system tables keeps nobody else wait
   await lock.end()
   await Promise.all(slow)
 })
+
+test('a request that gets no connection within acquireTimeoutMs is refused, and leaves no place behind', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1, acquireTimeoutMs: 50 } } })
+  const lock = new pg.Client({ connectionString })
+  await lock.connect()
+  await lock.query('select pg_advisory_lock(1)')
+  const slow = engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenantId: 'a' })
+  // The statement holds the only connection until the lock is released: nothing but the time-out ends these.
+  const waiting = [{ tenantId: 'a' }, { tenantId: 'b' }, nobody].map((caller) => engine.text({ text: "select 'x'" }, [], caller))
+  for (const ended of await Promise.allSettled(waiting)) t.match(ended, { status: 'rejected', reason: { code: 'TENANTRY_DATABASE_BUSY', headers: { 'retry-after': '1' } } })
+  t.equal(engine.status().waiting, 0)
+  await lock.end()
+  await slow
+  t.equal(await engine.text({ text: "select 'x'" }, [], { tenantId: 'b' }), 'x')
+})

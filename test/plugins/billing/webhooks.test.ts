@@ -170,6 +170,9 @@ async function shapes (t: Test, { world, sales, send, deliver, query }: Opened):
   for (const text of ['null', '[]', '1', '"x"', '{', '{}', '{"type":1}', '{"type":"subscription.updated"}', '{"id":"evt_1","object":"event","type":"customer.subscription.updated","created":-1,"data":{"object":{}}}', '['.repeat(100_000)]) {
     refused(t, await deliver(world.sign(Buffer.from(text))), 400, 'BAD_REQUEST', `signed: ${text.slice(0, 40)}`)
   }
+  const manyKeys = Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`key${index}`, 1]))
+  const complex = world.sign(Buffer.from(JSON.stringify({ ...JSON.parse(good.body.toString()), ...manyKeys })))
+  refused(t, await deliver(complex), 400, 'BAD_REQUEST', 'signed, with 20,000 different keys')
   t.match(await send(good.headers, good.body, 'application/json; charset=utf-8'), { status: 200 })
   const rows = await query("select count(*)::int as events from tenantry.billing_events where tenant_id = 'initech'")
   t.strictSame(rows, [{ events: 1 }], 'and of all these one counted')

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Payment, ProviderEvent } from '../provider.js'
 import { failure } from '../../../../lib/errors.js'
+import { jsonExcess } from '../../../../lib/json-bounds.js'
 import { stripe } from '../../../../lib/webhooks/stripe.js'
 import { ProviderFault } from '../call.js'
 import { readCharge, readEvent, readInvoice, readSession, type AltprovEvent, type AltprovInvoice } from './documented.js'
@@ -20,6 +21,8 @@ export function readAltprovWebhook (secrets: readonly string[], { body, headers,
   const text = textOf(body)
   if (text === null) throw failure('signatureInvalid')
   try {
+    const excess = jsonExcess(text)
+    if (excess !== null) throw new ProviderFault('unreadable', { message: `the JSON ${excess}` })
     const value: unknown = JSON.parse(text)
     const { object }: { object?: unknown } = Object(value)
     return object === 'v2.core.event' ? null : eventOf(readEvent(value))

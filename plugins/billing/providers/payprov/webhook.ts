@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Payment, ProviderEvent } from '../provider.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../../../lib/errors.js'
+import { parseBounded } from '../../../../lib/json-bounds.js'
 import { keysOf, verified } from '../../../../lib/webhooks/standard.js'
 import { ProviderFault } from '../call.js'
 import { documented, Id as IdOf, Time } from '../documented.js'
@@ -79,9 +80,9 @@ function orderContent (paymentOf: (order: Static<typeof Order>) => Payment): (da
 
 function parsed (body: Buffer): unknown {
   try {
-    return JSON.parse(body.toString())
+    return parseBounded(body.toString())
   } catch (error) {
-    throw new ProviderFault('unreadable', { message: `the body is no JSON: ${String(error)}` })
+    throw new ProviderFault('unreadable', { message: `the body cannot be read: ${String(error)}` })
   }
 }
 
