@@ -137,6 +137,8 @@ export async function workflowRoutes (app: FastifyInstance): Promise<void> {
 
   app.get<{ Querystring: Static<typeof StatusQuery> }>('/agent/workflow/status', {
     config: { access: 'open' },
+    // 401 comes before what is wrong with the query.
+    preValidation: async (request) => { if (request.query.token === undefined) callerOf(request) },
     schema: { tags, summary: 'The status of a run', description: 'Users see their own runs, administrators all runs of their tenant. Without credentials the `token` of the `statusUrl` shows its run, with the same `X-Tenant-ID` as the request that started it.', querystring: StatusQuery, response: { 200: RunStatus, ...errorResponses(...refusals) } }
   }, async (request, reply) => {
     const { workflowId } = request.query
