@@ -2,7 +2,6 @@
  * Passwords: argon2id (RFC 9106), off the event loop, at most as many at once as there are cores, tenants in turns
  * (DESIGN 5 "Login").
  */
-import { hash, parseOptions, verify } from '@node-rs/argon2'
 import { randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { failure } from './errors.js'
@@ -45,11 +44,11 @@ export function createPasswords (max = Math.max(1, Math.min(availableParallelism
     hash (tenant, password) {
       const bytes = bytesOf(password)
       if (bytes === null) throw new Error('the password was not checked')
-      return turns.run(tenant, () => hash(bytes, { memoryCost, timeCost, parallelism, outputLen: outputBytes }))
+      return turns.run(tenant, async () => (await loadArgon2()).hash(bytes, { memoryCost, timeCost, parallelism, outputLen: outputBytes }))
     },
     async verify (tenant, stored, password) {
       const bytes = bytesOf(password)
-      const isIt = await turns.run(tenant, () => verify(stored ?? nobodys, bytes ?? Buffer.alloc(0)))
+      const isIt = await turns.run(tenant, async () => (await loadArgon2()).verify(stored ?? nobodys, bytes ?? Buffer.alloc(0)))
       return isIt && stored !== null && bytes !== null
     },
     close: () => turns.close()
@@ -66,9 +65,15 @@ export function passwordFault (password: string): string | null {
 }
 
 /** The hash was made with less work than new ones are. */
-export function isOutdated (stored: string): boolean {
+export async function isOutdated (stored: string): Promise<boolean> {
+  const { parseOptions } = await loadArgon2()
   const options = parseOptions(stored)
   return options.memoryCost < memoryCost || options.timeCost < timeCost || options.outputLen < outputBytes || options.saltLen < saltBytes
+}
+
+/** A server without logins does not need it. */
+async function loadArgon2 (): Promise<typeof import('@node-rs/argon2')> {
+  return import('@node-rs/argon2')
 }
 
 /** However a keyboard puts its characters together, the same password is the same bytes; null where it is no text. */

@@ -1,8 +1,6 @@
 /** The version of this package. */
-import { existsSync, readFileSync } from 'node:fs'
-
-// Beside lib/ in a working copy, one level above dist/ in what is published.
-const manifest = ['../package.json', '../../package.json'].map((path) => new URL(path, import.meta.url)).find((url) => existsSync(url))
+import { readFileSync } from 'node:fs'
+import { packageRoot } from './package-root.js'
 
 /** As in package.json: `1.2.3`. */
-export const version: string = manifest === undefined ? 'unknown' : JSON.parse(readFileSync(manifest, 'utf8')).version
+export const version: string = JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')).version

@@ -30,11 +30,11 @@ try {
 for (const problem of problems) console.error(problem)
 if (problems.length > 0) process.exitCode = 1
 
-/** Built files have a source; beside them stand the embedded engine's data and what a user reads: the texts that README links to. */
+/** Built files have a source or are shared chunks. The package also has the data of the embedded engine, and the pages that README links to. */
 function checkFiles (paths: readonly string[]): void {
-  const single = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json', 'schema.json', `dist/lib/database/embedded-data-${pgliteVersion}.tar.br`]
+  const single = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json', 'schema.json', `lib/database/embedded-data-${pgliteVersion}.tar.br`]
   for (const path of single.filter(path => !paths.includes(path))) problems.push(`the package lacks ${path}`)
-  for (const path of paths.filter(path => !single.includes(path) && !/^docs\/.+\.md$/.test(path))) {
+  for (const path of paths.filter(path => !single.includes(path) && !/^docs\/.+\.md$|^dist\/chunks\/(?:[\w-]+\.js|LICENSE-\w+)$/.test(path))) {
     const source = path.match(/^dist\/((?:lib|plugins|bin)\/.+?)(?:\.d\.ts|\.js)$/)?.[1]
     if (source === undefined || !existsSync(`${root}${source}.ts`)) problems.push(`the package holds ${path}, which no user needs`)
   }

@@ -2,7 +2,8 @@
  * Regular expressions of tenants: in RE2's syntax and on its engine, which takes time in proportion to the length of the
  * text whatever the pattern is. What remains to bound is the size of the patterns, and how much text they are tried on.
  */
-import { RE2JS, RE2JSSyntaxException } from 're2js'
+import type { RE2JS } from 're2js'
+import { createRequire } from 'node:module'
 
 const maxLength = 500 // characters of a pattern
 const maxWeight = 1000 // of a pattern; one of weight 1,000 compiles in some 10 ms
@@ -15,6 +16,13 @@ const usualLength = 10_000 // characters that a pattern is tried on, where its f
 const unicodeClassWeight = 50
 
 const notRe2 = "no regular expression of RE2's syntax, which has neither look-around nor back-references"
+
+const load = createRequire(import.meta.url)
+
+/** Loaded with the first pattern: it is large, and most documents have no pattern. */
+function re2js (): typeof import('re2js') {
+  return load('re2js')
+}
 
 /** A pattern, compiled. */
 export interface LinearPattern {
@@ -37,7 +45,7 @@ export function checkPattern (pattern: string, longest: number | undefined): Pat
   try {
     size = compiledOf(pattern).programSize()
   } catch (error) {
-    if (!(error instanceof RE2JSSyntaxException)) throw error
+    if (!(error instanceof re2js().RE2JSSyntaxException)) throw error
     return { fault: `${notRe2}: ${error.message.replace(/^error parsing regexp: /, '')}` }
   }
   const most = Math.floor(maxSteps / size)
@@ -61,7 +69,7 @@ let recentSize = 0
 function compiledOf (pattern: string): RE2JS {
   const known = recent.get(pattern)
   if (known !== undefined) recent.delete(pattern)
-  const compiled = known ?? RE2JS.compile(RE2JS.translateRegExp(pattern))
+  const compiled = known ?? compile(pattern)
   recent.set(pattern, compiled)
   if (known === undefined) recentSize += compiled.programSize() + fixedSize
   for (const [oldest, compiled] of recent) {
@@ -70,6 +78,11 @@ function compiledOf (pattern: string): RE2JS {
     recentSize -= compiled.programSize() + fixedSize
   }
   return compiled
+}
+
+function compile (pattern: string): RE2JS {
+  const { RE2JS } = re2js()
+  return RE2JS.compile(RE2JS.translateRegExp(pattern))
 }
 
 /** For tests: how many compiled patterns are at hand. */

@@ -5,7 +5,7 @@ import type { CompiledRequest, JsonSchema } from './types.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'
 import { failure } from '../errors.js'
 import { isRecord } from '../plain-value.js'
-import { compileValidator, errorDetails, type ErrorDetail, type PartValidator, type RequestPart } from '../validation.js'
+import { compileValidator, lazyValidator, errorDetails, type ErrorDetail, type PartValidator, type RequestPart } from '../validation.js'
 import { CheckBudget } from './check-budget.js'
 import { bodyChecker, urlChecker, type PartChecker } from './part-check.js'
 import { objectSchema, type FieldContext } from './request-field.js'
@@ -102,10 +102,8 @@ function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query', { 
       return detailsOf(check(request[part], budget), part)
     }
   }
-  let validate: PartValidator | undefined
+  const validate = lazyValidator(schema, part)
   return (request) => {
-    // ajv takes a millisecond or two: a thousand routes would take seconds at the start.
-    validate ??= compileValidator(schema, part)
     splitLists(request[part], lists)
     return detailsOf(validate(request[part]), part)
   }

@@ -2,11 +2,10 @@
 import type { TSchema } from 'typebox'
 import type { TemplateContext } from '../compiler/reference.js'
 import type { Reference } from '../compiler/types.js'
-import type { PartValidator } from '../validation.js'
 import { hasTemplate } from '../compiler/template-parser.js'
 import { nearest, pointerTo } from '../config/faults.js'
 import { isRecord } from '../plain-value.js'
-import { compileValidator, errorDetails, validationError } from '../validation.js'
+import { lazyValidator, errorDetails, validationError } from '../validation.js'
 import { invalidInput } from '../validation-detail.js'
 
 export interface ParamsCheck {
@@ -18,8 +17,8 @@ export interface ParamsCheck {
 
 /** The check by a schema. */
 export function schemaCheck (schema: TSchema): ParamsCheck {
-  let validator: PartValidator | undefined
-  const errorsOf = (params: Readonly<Record<string, unknown>>) => (validator ??= compileValidator(schema, 'body'))(params) ?? []
+  const validate = lazyValidator(schema, 'body')
+  const errorsOf = (params: Readonly<Record<string, unknown>>) => validate(params) ?? []
   return {
     declared (params, pointer, { faults }) {
       const errors = errorsOf(params).filter(({ instancePath, keyword, schemaPath }) => {

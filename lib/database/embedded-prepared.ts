@@ -1,20 +1,20 @@
 /**
- * The prepared data folder: making an empty cluster takes PGlite about 4 s, unpacking one 1.3 s. It is one file beside
- * this module, 1.6 MB, made by the build and shipped with the package; a working copy makes it at its first start. It is
- * in no cache folder of the user or the system: the file decides what a new database holds, so it must be as trusted as
- * the code beside it.
+ * The prepared data folder. PGlite makes an empty cluster in about 4 s, and unpacks one in 1.3 s. The file, 1.6 MB, is in
+ * `lib/database` of the package. The build makes it; a working copy makes it at its first start. No cache folder of the
+ * user or the system holds it: it decides the content of a new database, so it must be as trusted as the code.
  */
+import type { PGlite } from '@electric-sql/pglite'
 import { randomBytes } from 'node:crypto'
 import { rename, readFile, rm, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { brotliCompress, brotliDecompress, constants } from 'node:zlib'
-import { PGlite } from '@electric-sql/pglite'
+import { packageRoot } from '../package-root.js'
 
 /** A cluster fits the PGlite that made it; a test compares this with the installed one. */
 export const pgliteVersion = '0.5.14'
 
-const file = fileURLToPath(new URL(`embedded-data-${pgliteVersion}.tar.br`, import.meta.url))
+const file = fileURLToPath(new URL(`lib/database/embedded-data-${pgliteVersion}.tar.br`, packageRoot))
 
 // The three databases of a cluster are nearly the same: a window that spans two of them is what makes the file small.
 const compression = {
@@ -43,12 +43,11 @@ export async function savePreparedData (fresh: PGlite): Promise<void> {
   }
 }
 
-/** Makes the file where it is missing, and returns its path: the build puts a copy beside the compiled module. */
-export async function prepareData (): Promise<string> {
-  if (await preparedData() === null) {
-    const database = await PGlite.create('memory://')
-    await savePreparedData(database)
-    await database.close()
-  }
-  return file
+/** Makes the file where it is missing. */
+export async function prepareData (): Promise<void> {
+  if (await preparedData() !== null) return
+  const { PGlite } = await import('@electric-sql/pglite')
+  const database = await PGlite.create('memory://')
+  await savePreparedData(database)
+  await database.close()
 }

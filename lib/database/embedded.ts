@@ -3,9 +3,7 @@ import { mkdir, rename, rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Embedded } from '../config/schema/database.js'
 import type { Connections } from './connections.js'
-import { PGlite } from '@electric-sql/pglite'
-import { createPgConfig } from '@electric-sql/pglite/node-postgres'
-import { vector } from '@electric-sql/pglite-pgvector'
+import type { PGlite } from '@electric-sql/pglite'
 import pg from 'pg'
 import { setSession, settingsOf } from './connections.js'
 import { takeLock } from './embedded-lock.js'
@@ -16,62 +14,77 @@ import { unpack } from './tar.js'
 const acquireTimeoutMs = 5000
 const statementTimeoutMs = 30_000 // PGlite knows the setting and does not act on it
 
-const extensions = { vector }
+/** What this module needs of the embedded engine. Only a server that uses it loads its packages. */
+interface Pglite {
+  create (folder: string, options?: { loadDataDir: Blob }): Promise<PGlite>
+  configOf (database: PGlite): object
+}
+
+async function loadPglite (): Promise<Pglite> {
+  const [{ PGlite }, { createPgConfig }, { vector }] = await Promise.all([
+    import('@electric-sql/pglite'), import('@electric-sql/pglite/node-postgres'), import('@electric-sql/pglite-pgvector')
+  ])
+  return {
+    create: (folder, options) => PGlite.create(folder, { ...options, extensions: { vector } }),
+    configOf: createPgConfig
+  }
+}
 
 /**
  * Opens the folder, or a database in memory. What is acknowledged survives the end of the process in any way, not the
  * loss of power (PGlite does not sync). Throws where another process uses the folder.
  */
 export async function connectEmbedded ({ dbPath }: Embedded = {}): Promise<Connections> {
-  if (dbPath === undefined) return onDatabase(await openMemory(), async () => {})
+  const pglite = await loadPglite()
+  if (dbPath === undefined) return onDatabase(pglite, await openMemory(pglite), async () => {})
   const folder = resolve(dbPath)
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const unlock = await takeLock(folder)
   try {
-    return { ...onDatabase(await openFolder(folder), unlock), folder }
+    return { ...onDatabase(pglite, await openFolder(pglite, folder), unlock), folder }
   } catch (error) {
     await unlock()
     throw error
   }
 }
 
-async function openFolder (folder: string): Promise<PGlite> {
+async function openFolder (pglite: Pglite, folder: string): Promise<PGlite> {
   const data = join(folder, 'data')
-  if (!await exists(join(data, 'PG_VERSION'))) await prepareFolder(folder, data)
-  return PGlite.create(data, { extensions })
+  if (!await exists(join(data, 'PG_VERSION'))) await prepareFolder(pglite, folder, data)
+  return pglite.create(data)
 }
 
 /** The data gets its name when it is complete: a first start that was cut off is begun anew. */
-async function prepareFolder (folder: string, data: string): Promise<void> {
+async function prepareFolder (pglite: Pglite, folder: string, data: string): Promise<void> {
   const unfinished = join(folder, 'data.unfinished')
   await rm(unfinished, { recursive: true, force: true })
   const prepared = await preparedData()
   if (prepared !== null) {
     unpack(prepared, unfinished)
   } else {
-    const database = await PGlite.create(unfinished, { extensions })
+    const database = await pglite.create(unfinished)
     await savePreparedData(database)
     await database.close()
   }
   await rename(unfinished, data)
 }
 
-async function openMemory (): Promise<PGlite> {
+async function openMemory (pglite: Pglite): Promise<PGlite> {
   const prepared = await preparedData()
-  if (prepared !== null) return PGlite.create('memory://', { extensions, loadDataDir: new Blob([prepared], { type: 'application/x-tar' }) })
-  const database = await PGlite.create('memory://', { extensions })
+  if (prepared !== null) return pglite.create('memory://', { loadDataDir: new Blob([prepared], { type: 'application/x-tar' }) })
+  const database = await pglite.create('memory://')
   await savePreparedData(database)
   return database
 }
 
-function onDatabase (database: PGlite, closed: () => Promise<void>): Connections {
+function onDatabase ({ configOf }: Pglite, database: PGlite, closed: () => Promise<void>): Connections {
   const settings = settingsOf(statementTimeoutMs)
   return {
     kind: 'embedded',
     max: 1,
     acquireTimeoutMs,
     pool: new pg.Pool({
-      ...createPgConfig(database),
+      ...configOf(database),
       max: 1,
       connectionTimeoutMillis: acquireTimeoutMs,
       idleTimeoutMillis: 0,

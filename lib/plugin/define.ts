@@ -6,6 +6,7 @@
 import type { FastifyInstance, FastifyPluginAsync, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { equip } from '../http/equip.js'
+import { compileLazily } from '../http/lazy-schemas.js'
 import { Dependencies, fastifyNameOf, pathOf, refuseLater, requirePlugin } from './dependencies.js'
 import { checkOptions, type OptionChecks } from './options.js'
 
@@ -57,6 +58,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
     if (!addsEndpoints || endpoints === undefined) return
     await app.register(async (group) => {
       equip(group)
+      compileLazily(group)
       await endpoints(group)
     }, registerOptionsOf(options))
   }

@@ -39,8 +39,6 @@ export interface Surroundings {
   readonly sources: ReadonlySet<TemplateSource> | null
   /** The parameters of the route's path. */
   readonly params?: ReadonlySet<string> | undefined
-  /** The rules of the route's request. */
-  readonly rules?: TemplateContext['rules']
 }
 
 const namedSources: readonly TemplateSource[] = ['env', 'auth', 'tenant', 'secret', 'input', 'now', 'uuid']
@@ -60,7 +58,6 @@ export function templatesOf (context: WorkflowContext, around: Surroundings, use
     envNames,
     ...overridableEnv !== undefined && { overridableEnv },
     ...around.params !== undefined && { params: around.params },
-    rules: around.rules,
     bounded: origin === 'tenant',
     uses
   }

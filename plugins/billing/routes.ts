@@ -5,7 +5,7 @@ import type { Plans } from '../../lib/plans.js'
 import type { Billing } from './service.js'
 import type { Upgrade } from './upgrade.js'
 import { Type, type Static } from 'typebox'
-import { compileValidator } from '../../lib/validation.js'
+import { lazyValidator } from '../../lib/validation.js'
 import { actorOf } from '../audit/actor.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
@@ -126,7 +126,7 @@ async function admit (request: FastifyRequest, reply: FastifyReply): Promise<voi
   if (request.server.hasDecorator('rateLimiter')) await request.server.rateLimiter.check(request, reply, asked)
 }
 
-const emailFaults = compileValidator(Type.Object({ email: Email }), 'body')
+const emailFaults = lazyValidator(Type.Object({ email: Email }), 'body')
 
 /** That of the tenant's own people; the platform's administrators pay for nobody. */
 function emailOf ({ auth }: FastifyRequest): string | undefined {

@@ -1,6 +1,13 @@
 /** One-time passwords of authenticator apps: TOTP (RFC 6238) with SHA-1, six digits and steps of 30 seconds, what all of them know. */
 import { timingSafeEqual } from 'node:crypto'
-import { generateSecret, generateSync } from 'otplib/functional'
+import { createRequire } from 'node:module'
+
+const load = createRequire(import.meta.url)
+
+/** Loaded with the first code: most servers have no user with an authenticator app. */
+function otplib (): typeof import('otplib/functional') {
+  return load('otplib/functional')
+}
 
 export const digits = 6
 export const stepSeconds = 30
@@ -8,12 +15,12 @@ const tolerance = 1 // steps before and after the current one, for clocks that d
 
 /** 160 random bits in base32, as apps take them. */
 export function createSecret (): string {
-  return generateSecret()
+  return otplib().generateSecret()
 }
 
 /** The code of a time step: of the 30 seconds from `step * 30` seconds after 1970 on. */
 export function codeOf (secret: string, step: number): string {
-  return generateSync({ secret, epoch: step * stepSeconds, period: stepSeconds, digits, algorithm: 'sha1' })
+  return otplib().generateSync({ secret, epoch: step * stepSeconds, period: stepSeconds, digits, algorithm: 'sha1' })
 }
 
 /**

@@ -4,8 +4,8 @@
  */
 import type { EgressRule } from '../../lib/egress.js'
 import type { Lookup } from './lookup.js'
+import type { buildConnector } from 'undici'
 import { isIP } from 'node:net'
-import { buildConnector } from 'undici'
 import { failure } from '../../lib/errors.js'
 
 const maxAddresses = 3 // of a name that are tried
@@ -16,6 +16,8 @@ type Connector = buildConnector.connector
 type Socket = Extract<Parameters<buildConnector.Callback>, [null, unknown]>[1]
 
 export interface GuardOptions {
+  /** undici's. */
+  readonly build: typeof buildConnector
   readonly rule: EgressRule
   /** Of names that the rule lists, and of all others. */
   readonly listed: Lookup
@@ -31,9 +33,9 @@ export interface Guard {
 }
 
 /** A connector whose error is `addressRefused` where any address of the host is one that the rule does not permit. */
-export function createGuard ({ rule, listed, strangers, signal }: GuardOptions): Guard {
-  const first = buildConnector({ timeout: firstMs, signal })
-  const last = buildConnector({ timeout: lastMs, signal })
+export function createGuard ({ build, rule, listed, strangers, signal }: GuardOptions): Guard {
+  const first = build({ timeout: firstMs, signal })
+  const last = build({ timeout: lastMs, signal })
   let open = 0
 
   /** Addresses that may be connected to. */

@@ -1,14 +1,12 @@
 /** What `app.outbound` offers: bounded calls over two pools of connections, one of them behind the egress rule. */
 import type { EgressRule } from '../../lib/egress.js'
+import type { Lookup } from './lookup.js'
 import type { Outbound, OutboundAnswer } from './outbound.js'
-import { setMaxListeners } from 'node:events'
-import { Agent } from 'undici'
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { createPlaces } from '../../lib/places.js'
 import { createCircuits, type Outcome } from './circuits.js'
-import { createGuard } from './connect.js'
 import { exchange, type Sent } from './exchange.js'
-import { lookUpListed, lookUpStranger, type Lookup } from './lookup.js'
+import { createPools } from './pools.js'
 import { harmlessOf, headersOf, methodOf, targetOf } from './target.js'
 
 const defaultTimeoutMs = 10_000
@@ -16,9 +14,6 @@ const maxTimeoutMs = 600_000
 const maxRedirects = 5
 const maxOfTenant = 20 // calls under way
 const maxInAll = 200
-const connectMs = 5000
-const keepMs = 4000 // a connection that nobody uses
-const trustedKeepMs = 60_000 // where the service says that it keeps it
 const maxKept = 500 // connections to where tenants aim, beyond which each is closed after its answer
 const retryAfter = 1 // s
 
@@ -31,12 +26,7 @@ export interface OutboundParts {
 }
 
 export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound {
-  const connections = new AbortController()
-  // Each connection listens.
-  setMaxListeners(0, connections.signal)
-  const guard = createGuard({ rule, listed: lookup ?? lookUpListed, strangers: lookup ?? lookUpStranger, signal: connections.signal })
-  const guarded = new Agent({ connect: guard.connector, keepAliveTimeout: keepMs, keepAliveMaxTimeout: keepMs })
-  const trusted = new Agent({ connect: { timeout: connectMs, signal: connections.signal }, keepAliveTimeout: keepMs, keepAliveMaxTimeout: trustedKeepMs })
+  const pools = createPools(rule, lookup)
   const circuits = createCircuits(now)
   const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
   const underWay = new Set<AbortController>()
@@ -47,6 +37,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
     circuits.enter(tenant, host)
     let outcome: Outcome = 'failed'
     try {
+      const { trusted, guarded, guard } = await pools.open()
       const answer = await exchange(trust ? trusted : guarded, { ...sent, reset: !trust && guard.open > maxKept }, signal)
       if (answer.status < 500) outcome = 'answered'
       return answer
@@ -101,8 +92,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
       closed = true
       places.close()
       for (const ending of underWay) ending.abort(failure('stopping'))
-      await Promise.all([guarded.destroy(), trusted.destroy()])
-      connections.abort()
+      await pools.close()
     }
   }
 }

@@ -76,7 +76,7 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
       const found = await store.findByEmail(tenant, email.toLowerCase())
       const isIt = await passwords.verify(tenant, found?.hash ?? null, password)
       if (found === null || !isIt || found.user.status !== 'active') return null
-      if (isOutdated(found.hash)) await renewHash(found.user, found.hash, password)
+      if (await isOutdated(found.hash)) await renewHash(found.user, found.hash, password)
       checked.set(found.user, found.hash)
       return found.user
     },

@@ -1,7 +1,7 @@
 /** What a user is to the server, and what is accepted of a new one. */
 import { Type, type Static } from 'typebox'
 import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/passwords.js'
-import { compileValidator, errorDetails, type ErrorDetail } from '../../lib/validation.js'
+import { lazyValidator, errorDetails, type ErrorDetail } from '../../lib/validation.js'
 
 /** A user with a password: (tenant, id). */
 export interface User {
@@ -38,7 +38,7 @@ export interface NewUser extends Static<typeof Identity> {
   readonly password: string
 }
 
-const check = compileValidator(Identity, 'body')
+const check = lazyValidator(Identity, 'body')
 
 /** What is wrong with a new user, but for its password; nothing where all is right. */
 export function identityFaults (identity: Static<typeof Identity>): readonly ErrorDetail[] {

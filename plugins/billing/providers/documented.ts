@@ -1,6 +1,6 @@
 /** Answers of a provider are read by what it documents: of what else comes nothing is believed. */
 import { Type, type Static, type TSchema } from 'typebox'
-import { compileValidator } from '../../../lib/validation.js'
+import { lazyValidator } from '../../../lib/validation.js'
 import { ProviderFault } from './call.js'
 
 /** An id, or a name of a kind, as the database and paths can have it: of visible ASCII characters. */
@@ -11,7 +11,7 @@ export const Time = Type.String({ format: 'date-time', maxLength: 64, pattern: '
 
 /** Makes what reads a value that is documented so; members beyond the schema's are left alone. Throws a ProviderFault that names the first thing that is wrong. */
 export function documented<S extends TSchema> (name: string, schema: S): (value: unknown) => Static<S> {
-  const validate = compileValidator(schema, 'body')
+  const validate = lazyValidator(schema, 'body')
   const errorsOf = (value: unknown): string | null => {
     const errors = validate(value)
     return errors === null ? null : `${errors[0]?.instancePath ?? ''} ${errors[0]?.message ?? ''}`

@@ -1,0 +1,98 @@
+/**
+ * `npm run bench:start`: how long the built package takes to import, how long `tenantry start` takes on PostgreSQL until it
+ * listens, and the memory of the idle server. CPU time is printed beside the time on the clock: other programs on the
+ * machine lengthen the second more than the first.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { startDatabase } from './database.js'
+import { median } from './statistics.js'
+import document from './tenantry/document.js'
+
+const rounds = Number(process.argv[2] ?? 7)
+const idleMs = 5000 // after the start, until the memory is read
+const microsecondsPerTick = 10_000
+
+interface Figures {
+  /** Milliseconds. */
+  readonly wall: number
+  /** Milliseconds. */
+  readonly cpu: number
+  /** Megabytes. */
+  readonly memory: number
+}
+
+const built = new URL('../dist/', import.meta.url)
+const limits = { import: '400 ms', start: '1000 ms', memory: '110 MB' }
+
+const folder = await mkdtemp(join(tmpdir(), 'tenantry-bench-'))
+const database = await startDatabase()
+try {
+  await writeFile(join(folder, 'tenantry.json'), JSON.stringify(document))
+  const imports: Figures[] = []
+  const starts: Figures[] = []
+  for (let round = 0; round < rounds; round++) {
+    imports.push(await measureImport())
+    starts.push(await measureStart())
+  }
+  print(`import of tenantry, at most ${limits.import}`, imports)
+  print(`tenantry start until it listens, at most ${limits.start}; idle memory at most ${limits.memory}`, starts)
+} finally {
+  await database.stop()
+  await rm(folder, { recursive: true })
+}
+
+async function measureImport (): Promise<Figures> {
+  const program = `
+    const start = performance.now()
+    const before = process.cpuUsage()
+    await import(${JSON.stringify(new URL('lib/index.js', built).href)})
+    const wall = performance.now() - start
+    const { user, system } = process.cpuUsage(before)
+    console.log(JSON.stringify({ wall, cpu: (user + system) / 1000, memory: process.memoryUsage.rss() / 1e6 }))`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [line] = await once(createInterface(child.stdout), 'line')
+  return JSON.parse(line)
+}
+
+async function measureStart (): Promise<Figures> {
+  const start = performance.now()
+  const child = spawn(process.execPath, [fileURLToPath(new URL('bin/tenantry.js', built)), 'start', '--port', '0'], {
+    cwd: folder,
+    env: { ...process.env, DATABASE_URL: database.connectionString, JWT_SECRET: 's'.repeat(32), SECRETS_MASTER_KEY: Buffer.alloc(32, 1).toString('base64'), LOG_LEVEL: 'warn' },
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  const ended = once(child, 'exit')
+  for await (const line of createInterface(child.stdout)) if (line.startsWith('listening')) break
+  const wall = performance.now() - start
+  const cpu = await cpuOf(child.pid)
+  await sleep(idleMs)
+  const memory = await memoryOf(child.pid)
+  child.kill('SIGKILL')
+  await ended
+  return { wall, cpu, memory }
+}
+
+/** Linux alone tells about another process; elsewhere the figure is NaN. */
+async function cpuOf (pid: number | undefined): Promise<number> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ').map(Number)
+  return (fields[11]! + fields[12]!) * microsecondsPerTick / 1000
+}
+
+async function memoryOf (pid: number | undefined): Promise<number> {
+  const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
+  return Number(/VmRSS:\s+(\d+) kB/.exec(text)?.[1]) * 1024 / 1e6
+}
+
+function print (title: string, figures: readonly Figures[]): void {
+  const of = (figure: keyof Figures) => Math.round(median(figures.map((each) => each[figure])))
+  const least = (figure: keyof Figures) => Math.round(Math.min(...figures.map((each) => each[figure])))
+  console.log(`${title}\n  ${of('wall')} ms (least ${least('wall')}), CPU ${of('cpu')} ms (least ${least('cpu')}), resident ${of('memory')} MB`)
+}
