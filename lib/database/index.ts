@@ -1,5 +1,6 @@
 /** Opens a database. */
 import type { Engine, EngineLog } from './engine.js'
+import type { Settable } from '../config/schema/annotations.js'
 import type { Embedded } from '../config/schema/database.js'
 import type { RoleTables } from './role-tables.js'
 import type { Connections } from './connections.js'
@@ -13,8 +14,8 @@ import { refuseTransactionPooler } from './pooler.js'
 export interface EngineOptions {
   /** Default: `postgres` with the section `postgres`, else `embedded`. */
   readonly provider?: 'postgres' | 'embedded' | undefined
-  /** Required for the provider `postgres`. */
-  readonly postgres?: PostgresOptions | undefined
+  /** Required for the provider `postgres`, with `connectionString`. */
+  readonly postgres?: Settable<PostgresOptions> | undefined
   readonly embedded?: Embedded | undefined
   /** The application tables that the document declares. Default: none. */
   readonly tables?: DeclaredTables | undefined
@@ -99,6 +100,7 @@ async function refuseBypass (engine: Engine): Promise<void> {
 }
 
 function requirePostgres ({ postgres }: EngineOptions): PostgresOptions {
-  if (postgres === undefined) throw new Error('the database provider "postgres" needs the section "postgres" with its connectionString')
-  return postgres
+  const { connectionString } = postgres ?? {}
+  if (!connectionString) throw new Error('the database provider "postgres" needs the section "postgres" with a connectionString: give it the address of the database, such as postgres://user@host/name')
+  return { ...postgres, connectionString }
 }

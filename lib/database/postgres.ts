@@ -6,7 +6,7 @@ import { guardAnswers } from './answer-guard.js'
 import { setSession, settingsOf, type Connections } from './connections.js'
 import { runRows } from './session.js'
 
-/** The document's `postgres` section, where `connectionString` is required. */
+/** The document's `postgres` section with its `connectionString`. */
 export type PostgresOptions = Static<ReturnType<typeof Postgres>> & { readonly connectionString: string }
 
 const defaults = { max: 10, acquireTimeoutMs: 5000, statementTimeoutMs: 30_000 }

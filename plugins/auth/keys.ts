@@ -1,4 +1,5 @@
 /** The keys of `jwt`: which algorithm each verifies, decided by the configuration and never by a token (DESIGN 5). */
+import type { Settable } from '../../lib/config/schema/annotations.js'
 import type { Jwt } from '../../lib/config/schema/jwt.js'
 import { createHmac, createPublicKey } from 'node:crypto'
 import { FaultList } from '../../lib/config/faults.js'
@@ -6,7 +7,7 @@ import { checkJwt } from '../../lib/config/meaning/jwt.js'
 import { maxPreviousSecrets, minSecretLength } from '../../lib/config/schema/jwt.js'
 
 /** The document's `jwt` section. */
-export type JwtOptions = Readonly<Partial<Jwt>>
+export type JwtOptions = Settable<Jwt>
 
 /** What verifies and signs. */
 export interface Keys {

@@ -77,3 +77,6 @@ export function Section<Properties extends Record<string, TSchema>> (properties:
 export function MapOf<Value extends TSchema> (value: Value, options: { description?: string, default?: object } = {}) {
   return Type.Record(Type.String(), value, options)
 }
+
+/** A section as a program writes it. A member may be undefined, such as the value of an unset environment variable. */
+export type Settable<Section> = { readonly [Member in keyof Section]?: Section[Member] | undefined }

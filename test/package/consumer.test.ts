@@ -1,0 +1,63 @@
+/** What a consumer gets who installs the packed package into an empty project. */
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync, realpathSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { blocksOf, page } from '../docs/markdown.js'
+import { root } from '../helpers/typescript.js'
+
+const require = createRequire(import.meta.url)
+const { satisfies }: { satisfies (version: string, range: string): boolean } = require('semver')
+
+const oldestNode = '20.19.0'
+
+// The project itself, not its copy that is compiled for the tests.
+const project = dirname(realpathSync(join(root, 'package.json')))
+const run = promisify(execFile)
+const consumer = t.testdir({ 'package.json': '{ "type": "module" }' })
+
+t.test('an empty project installs the packed package', { timeout: 290_000 }, async (t) => {
+  const packed = await run('npm', ['pack', '--silent', '--pack-destination', consumer], { cwd: project })
+  const tarball = join(consumer, packed.stdout.trim().split('\n').at(-1)!)
+  await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', tarball], { cwd: consumer })
+
+  t.test(`every installed package runs on Node ${oldestNode}`, async (t) => {
+    const installed = packagesIn(join(consumer, 'node_modules'))
+    t.ok(installed.some(({ name }) => name === 'tenantry'))
+    const tooNew = installed.filter(({ engines }) => engines?.node !== undefined && !satisfies(oldestNode, engines.node))
+    t.strictSame(tooNew.map(({ name, version, engines }) => `${name}@${version} needs Node ${engines?.node}`), [])
+  })
+
+  t.test('the first program of the guide to embedding compiles under the strictest options', async (t) => {
+    const program = blocksOf(page('docs/guides/embedding.md')).find(({ language }) => language === 'ts')
+    await writeFile(join(consumer, 'program.ts'), program?.text ?? 'no program')
+    await writeFile(join(consumer, 'tsconfig.json'), JSON.stringify({
+      compilerOptions: { strict: true, skipLibCheck: false, exactOptionalPropertyTypes: true, module: 'nodenext', target: 'es2022', noEmit: true },
+      files: ['program.ts']
+    }))
+    const tsc = require.resolve('typescript/bin/tsc')
+    const faults = await run(process.execPath, [tsc, '-p', consumer], { cwd: consumer }).then(() => '', ({ stdout }: { stdout: string }) => stdout)
+    t.equal(faults, '')
+  })
+
+  t.test('import and require give the same functions', async (t) => {
+    const program = "import { createRequire } from 'node:module'; import * as one from 'tenantry'; const two = createRequire(import.meta.url)('tenantry'); console.log(one.createServer === two.createServer, typeof two.createServer)"
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], { cwd: consumer })
+    t.equal(stdout, 'true function\n')
+  })
+})
+
+interface Manifest {
+  readonly name?: string
+  readonly version?: string
+  readonly engines?: { readonly node?: string }
+}
+
+function packagesIn (folder: string): Manifest[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((path) => /(^|\/node_modules\/)(@[^/]+\/)?[^/@.][^/]*\/package\.json$/.test(path))
+    .map((path): Manifest => JSON.parse(readFileSync(join(folder, path), 'utf8')))
+}
