@@ -51,7 +51,7 @@ const without: Pick<QueryContext, 'catalogue' | 'pagination' | 'sharedTables' | 
 export function checkRouteTexts (route: Route, pointer: string, { faults: told, env, workflows, stepKinds, connectors }: RouteCheck): void {
   const faults = faultsOfRoute(pointer, told)
   const params = pathParameters(route.path)
-  const context = { faults, env, sources: sourcesOf(route), params: new Set(params), bounded: false }
+  const context = { faults, env, sources: sourcesOf(route), params: new Set(params), rules: route.request, bounded: false }
   const queries = checkQueries(route, pointer, context)
   const { integrations = [] } = route
   const values = { ...context, results: new Set([...queries, ...integrationKeys(integrations, queries)]) }

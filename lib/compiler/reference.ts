@@ -1,4 +1,5 @@
 /** What a path in a template may name, and the closures that read it from a request's scope. */
+import type { RequestRules } from '../config/schema/route.js'
 import type { Env } from '../config/environment.js'
 import type { FaultList } from '../config/faults.js'
 import { secretKeyForm, type PathNode } from './template-parser.js'
@@ -15,6 +16,8 @@ export interface TemplateContext {
   readonly sources: ReadonlySet<TemplateSource>
   /** What `{{env.NAME}}` may see; a tenant's document gets a narrowed one. */
   readonly env: Env
+  /** The rules of the request that the value reads. Default: none, and every field of the body and of the query string is admitted. */
+  readonly rules?: RequestRules | undefined
   /** The parameters that the route's path declares; without it any name is accepted. */
   readonly params?: ReadonlySet<string>
   /** The names of the results of earlier queries; without it any name is accepted. */

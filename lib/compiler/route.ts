@@ -108,6 +108,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     env: context.env,
     envNames: context.envNames,
     params: new Set(params),
+    rules: route.request,
     results: new Set([...queryKeys, ...integrationKeys(route.integrations ?? [], queryKeys)]),
     bounded: context.origin === 'tenant',
     uses
@@ -195,6 +196,7 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     envNames: context.envNames,
     overridableEnv: context.overridableEnv ?? none,
     params: new Set(params),
+    rules: route.request,
     uses
   }
   const withheld = withheldBy(route, context.catalogue, templates)

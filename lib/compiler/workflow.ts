@@ -142,8 +142,8 @@ function definitionOf ({ id, steps = [], webhookOnComplete }: RouteWorkflow): Wo
   return { ...id !== undefined && { id }, named: false, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
 }
 
-function surroundingsOf ({ sources, params }: TemplateContext): Surroundings {
-  return { sources, params }
+function surroundingsOf ({ sources, params, rules }: TemplateContext): Surroundings {
+  return { sources, params, rules }
 }
 
 /** The workflow of the document that `ref` names, with the route's callback where it has one. */

@@ -32,6 +32,8 @@ export interface WorkflowRunsTable {
   error: OptionalError
   created_at: Timestamp
   finished_at: OptionalTime
+  /** SHA-256 of the token of `statusUrl`; null for a run that a user started. */
+  status_token_hash: Buffer | null
 }
 
 /** Steps that have begun. */

@@ -39,6 +39,8 @@ export interface Surroundings {
   readonly sources: ReadonlySet<TemplateSource> | null
   /** The parameters of the route's path. */
   readonly params?: ReadonlySet<string> | undefined
+  /** The rules of the route's request. */
+  readonly rules?: TemplateContext['rules']
 }
 
 const namedSources: readonly TemplateSource[] = ['env', 'auth', 'tenant', 'secret', 'input', 'now', 'uuid']
@@ -58,6 +60,7 @@ export function templatesOf (context: WorkflowContext, around: Surroundings, use
     envNames,
     ...overridableEnv !== undefined && { overridableEnv },
     ...around.params !== undefined && { params: around.params },
+    rules: around.rules,
     bounded: origin === 'tenant',
     uses
   }

@@ -4,6 +4,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Batch } from './buffer.js'
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
+import { maxRetentionDays } from '../../lib/config/schema/analytics.js'
 import { removal, sweep } from '../../lib/database/sweeping.js'
 import { durationOf } from './histogram.js'
 import { otherRoutes } from './lines.js'
@@ -11,6 +12,7 @@ import { otherRoutes } from './lines.js'
 /** The rows of an hour that name a route: beyond, whatever is not there yet is added to `otherRoutes`. */
 const maxRows = { tenant: 200, platform: 2000 }
 export const maxRoutes = 1000 // of a summary
+const day = 86_400_000 // ms
 const writersKept = 86_400_000 // ms since the last batch: no batch is tried again for as long
 
 export interface RouteFigures {
@@ -160,6 +162,8 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
       const ended = new Date(at.getTime() - writersKept)
       return await sweep(db, `tenantry.request_stats.sweep ${service}`, [
         removal('tenantry.request_stats', sql`hour < ${before} and service = ${service}`),
+        // Figures under a former name: no service keeps any for longer.
+        removal('tenantry.request_stats', sql`hour < ${new Date(at.getTime() - maxRetentionDays * day)}`),
         removal('tenantry.request_stats_writers', sql`written_at < ${ended}`)
       ])
     }

@@ -57,8 +57,8 @@ const oneRun = Object.freeze({ resource: 'workflow', metric: 'count', amount: 1 
 
 async function enqueue ({ workflow }: CompiledRouteWorkflow, { workflows: runs }: WorkflowServing, request: FastifyRequest, scope: Scope, user: ReturnType<typeof limitedUser>): Promise<string> {
   if (runs === null) throw new Error('a workflow is asynchronous, and the app has no plugin for it')
-  const { workflowId } = await runs.start({ tenant: scope.tenant?.id ?? '', user: request.auth?.sub ?? null, workflow, scope, limitedUser: user })
-  return JSON.stringify({ workflowId, status: 'queued', statusUrl: runs.statusUrl(workflowId) })
+  const { workflowId, statusUrl } = await runs.start({ tenant: scope.tenant?.id ?? '', user: request.auth?.sub ?? null, workflow, scope, limitedUser: user })
+  return JSON.stringify({ workflowId, status: 'queued', statusUrl })
 }
 
 async function run (route: CompiledRoute, { workflow }: CompiledRouteWorkflow, { engine, cache, integrations, workflows }: WorkflowServing, { log }: FastifyRequest, reply: FastifyReply, scope: Scope): Promise<string> {

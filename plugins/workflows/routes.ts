@@ -7,7 +7,7 @@ import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
-import type { Viewer } from './store.js'
+import type { TokenViewer, Viewer } from './store.js'
 import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
@@ -25,6 +25,7 @@ import { tenantOf } from '../tenancy/required.js'
 import { readInline } from './inline.js'
 import { createInRequest } from './in-request.js'
 import { maxCounted, runStatuses, type ListedRun, type ReadRun, type StoredStep } from './store.js'
+import { tokenPattern } from './status-token.js'
 import { readDefinition } from './stored.js'
 
 const closed = { additionalProperties: false } as const
@@ -64,6 +65,10 @@ const Listed = ListOf(Type.Object({
 }))
 
 const Id = Type.Object({ workflowId: WorkflowId }, closed)
+const StatusQuery = Type.Object({
+  workflowId: WorkflowId,
+  token: Type.Optional(Type.String({ pattern: tokenPattern, expected: 'the token of a `statusUrl`', description: 'The token of the `statusUrl` that a caller without credentials got. It shows this one run.' }))
+}, closed)
 const RunsQuery = Type.Object({ status: Type.Optional(Status), ...pageQuery('Runs', maxCounted) }, closed)
 const Async = Type.Optional(Type.Boolean({ description: 'false runs it within the request, and answers its result. Default: true.' }))
 const Input = Type.Optional(Type.Unknown({ description: 'What `{{input.field}}` reads.' }))
@@ -96,8 +101,8 @@ export async function workflowRoutes (app: FastifyInstance): Promise<void> {
     if (workflow.tenantScoped && tenant === '') throw failure('tenantRequired')
     const scope = scopeOf(request, input)
     if (!isAsync) return await inRequest(workflow, scope, request, reply)
-    const { workflowId } = await workflows.start({ tenant, user: callerOf(request).sub, workflow, scope, limitedUser: limitedUser(request), actor: actorOf(request) })
-    return await reply.code(202).send({ workflowId, status: 'queued', statusUrl: workflows.statusUrl(workflowId) })
+    const { workflowId, statusUrl } = await workflows.start({ tenant, user: callerOf(request).sub, workflow, scope, limitedUser: limitedUser(request), actor: actorOf(request) })
+    return await reply.code(202).send({ workflowId, status: 'queued', statusUrl })
   }
 
   app.post<{ Body: Static<typeof InlineBody> }>('/agent/workflow', {
@@ -130,12 +135,15 @@ export async function workflowRoutes (app: FastifyInstance): Promise<void> {
     return await run(workflow, input, isAsync, request, reply)
   })
 
-  app.get<{ Querystring: Static<typeof Id> }>('/agent/workflow/status', {
-    config,
-    schema: { tags, summary: 'How far a run is', description: 'Of a run of the caller; administrators see all runs of their tenant.', querystring: Id, response: { 200: RunStatus, ...errorResponses(...refusals) } }
+  app.get<{ Querystring: Static<typeof StatusQuery> }>('/agent/workflow/status', {
+    config: { access: 'open' },
+    // 401 comes before what is wrong with the query.
+    preValidation: async (request) => { if (request.query.token === undefined) callerOf(request) },
+    schema: { tags, summary: 'The status of a run', description: 'Users see their own runs, administrators all runs of their tenant. Without credentials the `token` of the `statusUrl` shows its run, with the same `X-Tenant-ID` as the request that started it.', querystring: StatusQuery, response: { 200: RunStatus, ...errorResponses(...refusals) } }
   }, async (request, reply) => {
+    const { workflowId } = request.query
     // Fastify's serializer would change the numbers of the result, or fail on them.
-    const text = stringifyJson(statusOf(await workflows.read(viewerOf(request), request.query.workflowId)))
+    const text = stringifyJson(statusOf(await workflows.read(statusViewerOf(request), workflowId)))
     return await reply.header('content-type', 'application/json; charset=utf-8').send(text)
   })
 
@@ -171,6 +179,12 @@ export async function workflowRoutes (app: FastifyInstance): Promise<void> {
 function viewerOf (request: FastifyRequest): Viewer {
   const { role, sub } = callerOf(request)
   return { tenant: request.tenant?.id ?? '', user: role === 'admin' ? undefined : sub }
+}
+
+/** A token decides alone, so that it shows a user no more than a caller without credentials. */
+function statusViewerOf (request: FastifyRequest<{ Querystring: Static<typeof StatusQuery> }>): Viewer | TokenViewer {
+  const { token } = request.query
+  return token === undefined ? viewerOf(request) : { tenant: request.tenant?.id ?? '', token }
 }
 
 /** What a workflow with a name reads: its input, and who runs it. */

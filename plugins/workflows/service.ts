@@ -8,9 +8,10 @@ import type { LimitedUser } from '../resource-limits/rules.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { Documents, TenantWorkflows } from './documents.js'
 import type { StepRunners } from './step-runners.js'
-import type { ListedRun, ReadRun, RunStatus, RunStore, StoredRun, Viewer } from './store.js'
+import type { ListedRun, NewStoredRun, ReadRun, RunStatus, RunStore, TokenViewer, Viewer } from './store.js'
 import { writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
+import { createStatusToken } from './status-token.js'
 import { isRunId } from './store.js'
 import { definitionText, scopeText } from './stored.js'
 
@@ -31,17 +32,21 @@ export interface NewRun {
   readonly actor?: Actor | undefined
 }
 
+export interface StartedRun {
+  readonly workflowId: string
+  /** The path that answers the status. For a run of no user it has a token, which is stored nowhere: whoever has the path reads the status of this run. */
+  readonly statusUrl: string
+}
+
 export interface WorkflowRuns {
   /**
    * Resolves when the run is durable: it will end, whatever happens to this process. Throws `bodyTooLarge` where what it
    * reads of the request is larger than 2 MiB, `queueFull`, `resourceLimit` where the user's limit has no room, and
    * `tenantUnknown` where the tenant is not there or is being deleted.
    */
-  start (run: NewRun): Promise<{ workflowId: string }>
-  /** Where the status of a run is told, as a path. */
-  statusUrl (workflowId: string): string
+  start (run: NewRun): Promise<StartedRun>
   /** Throws `notFound` for a run that the viewer does not see. */
-  read (viewer: Viewer, workflowId: string): Promise<ReadRun>
+  read (viewer: Viewer | TokenViewer, workflowId: string): Promise<ReadRun>
   /** The newest first. */
   list (viewer: Viewer, status: RunStatus | undefined, page: { readonly limit: number, readonly offset: number }): Promise<{ data: ListedRun[], total: number }>
   /** Nothing more of it is written, and what of it runs is ended. Throws `notFound`, and `stateConflict` where it has ended. */
@@ -68,7 +73,7 @@ export interface WorkflowRunsParts {
 }
 
 /** What is written with a run's job. */
-interface StartRow extends Omit<StoredRun, 'id' | 'tenant'> {
+interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
   readonly actor: Actor | undefined
 }
 
@@ -85,16 +90,16 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, us
     documents,
     steps,
     useTenants,
-    statusUrl: (workflowId) => `${prefix}/agent/workflow/status?workflowId=${workflowId}`,
-
     async start ({ tenant, user, workflow, scope, limitedUser = null, actor }) {
-      const row: StartRow = { user, workflow: workflow.id, definition: definitionText(workflow), scope: scopeText(workflow, scope), actor }
+      const status = user === null ? createStatusToken() : undefined
+      const row: StartRow = { user, workflow: workflow.id, definition: definitionText(workflow), scope: scopeText(workflow, scope), tokenHash: status?.hash ?? null, actor }
       const taken = limits()?.take(limitedUser, { resource: 'workflow', metric: 'count', amount: 1 })
       const share = taken instanceof Promise ? await taken : taken
       try {
         const id = await send({ tenant, data: {} }, row, row.definition.length + row.scope.length)
         if (id === null) throw new Error('the job of a run has no key that could wait')
-        return { workflowId: id }
+        const statusUrl = `${prefix}/agent/workflow/status?workflowId=${id}`
+        return { workflowId: id, statusUrl: status === undefined ? statusUrl : `${statusUrl}&token=${status.token}` }
       } catch (error) {
         // Whoever tries again finds what there was.
         await share?.give()

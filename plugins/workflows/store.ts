@@ -8,6 +8,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import type { StepOutcome } from './journal.js'
 import { sql, type RawBuilder } from 'kysely'
+import { isTokenOf } from './status-token.js'
 import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/sweeping.js'
 
 /** How many runs are counted at most, and may be skipped. */
@@ -39,6 +40,11 @@ export interface StoredRun {
   readonly scope: string
 }
 
+export interface NewStoredRun extends StoredRun {
+  /** SHA-256 of the token of `statusUrl`; null for a run that a user started. */
+  readonly tokenHash: Buffer | null
+}
+
 /** A run that this process has now. */
 export interface TakenRun extends StoredRun {
   readonly attempt: number
@@ -55,6 +61,12 @@ export interface HeldRun {
 export interface Viewer {
   readonly tenant: string
   readonly user: string | undefined
+}
+
+/** Sees one run of the tenant: the run that the token was made for. */
+export interface TokenViewer {
+  readonly tenant: string
+  readonly token: string
 }
 
 export interface StoredStep {
@@ -110,7 +122,7 @@ where workflow_steps.status in ('running', 'failed') returning 'held'`
 }
 
 export interface RunStore {
-  insert (db: Kysely<SystemTables>, runs: readonly StoredRun[]): Promise<void>
+  insert (db: Kysely<SystemTables>, runs: readonly NewStoredRun[]): Promise<void>
   /** The run becomes this attempt's, and no other's; undefined where it has ended, or is gone. */
   take (tenant: string, id: string): Promise<TakenRun | undefined>
   /** How steps ended, by id. Complete where the run was taken before. */
@@ -124,7 +136,7 @@ export interface RunStore {
   /** false where there is none to see that has not ended. */
   cancel (db: Kysely<SystemTables>, viewer: Viewer, id: string): Promise<boolean>
   status (viewer: Viewer, id: string): Promise<RunStatus | undefined>
-  read (viewer: Viewer, id: string): Promise<ReadRun | undefined>
+  read (viewer: Viewer | TokenViewer, id: string): Promise<ReadRun | undefined>
   /** The newest first; `total` is at most `maxCounted`. */
   list (viewer: Viewer, status: RunStatus | undefined, page: { readonly limit: number, readonly offset: number }): Promise<{ data: ListedRun[], total: number }>
 }
@@ -147,10 +159,11 @@ const open = sql`status in ('queued', 'running')`
 export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>): RunStore {
   return {
     async insert (db, runs) {
-      const column = (of: (run: StoredRun) => string | null) => runs.map(of)
-      await sql`insert into tenantry.workflow_runs (tenant_id, id, user_id, workflow, definition, scope) select * from unnest(
+      const column = (of: (run: NewStoredRun) => string | null) => runs.map(of)
+      await sql`insert into tenantry.workflow_runs (tenant_id, id, user_id, workflow, definition, scope, status_token_hash) select * from unnest(
         ${column(({ tenant }) => tenant)}::text[], ${column(({ id }) => id)}::uuid[], ${column(({ user }) => user)}::text[],
-        ${column(({ workflow }) => workflow)}::text[], ${column(({ definition }) => definition)}::text[], ${column(({ scope }) => scope)}::text[])`.execute(db)
+        ${column(({ workflow }) => workflow)}::text[], ${column(({ definition }) => definition)}::text[], ${column(({ scope }) => scope)}::text[],
+        ${runs.map(({ tokenHash }) => tokenHash)}::bytea[])`.execute(db)
     },
 
     async take (tenant, id) {
@@ -196,11 +209,14 @@ export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>)
     },
 
     async read (viewer, id) {
-      const { rows: [row] } = await sql<ReadRun>`select id, workflow, status, error, created_at as "createdAt", finished_at as "finishedAt", definition, result,
+      const { rows: [row] } = await sql<ReadRun & { tokenHash: Buffer | null }>`select id, workflow, status, error, created_at as "createdAt", finished_at as "finishedAt", definition, result, status_token_hash as "tokenHash",
           coalesce((select json_agg(json_build_object('step', step, 'status', status, 'error', error, 'startedAt', started_at, 'finishedAt', finished_at))
             from tenantry.workflow_steps where tenant_id = run.tenant_id and run_id = run.id), '[]') as steps
-        from tenantry.workflow_runs run where ${seenBy(viewer)} and id = ${id}::uuid`.execute(dbFor(viewer.tenant))
-      return row && { ...row, steps: row.steps.map((step) => ({ ...step, startedAt: new Date(step.startedAt), finishedAt: step.finishedAt && new Date(step.finishedAt) })) }
+        from tenantry.workflow_runs run where ${'token' in viewer ? sql`tenant_id = ${viewer.tenant}` : seenBy(viewer)} and id = ${id}::uuid`.execute(dbFor(viewer.tenant))
+      if (row === undefined) return undefined
+      const { tokenHash, ...found } = row
+      if ('token' in viewer && (tokenHash === null || !isTokenOf(tokenHash, viewer.token))) return undefined
+      return { ...found, steps: row.steps.map((step) => ({ ...step, startedAt: new Date(step.startedAt), finishedAt: step.finishedAt && new Date(step.finishedAt) })) }
     },
 
     async list (viewer, status, { limit, offset }) {

@@ -114,3 +114,21 @@ test('an array is a body only where each of its items becomes a record', async (
   t.equal(refuses({ single: true }), true, 'one record')
   t.equal(refuses({ data: { title: '{{body.title}}' } }), true)
 })
+
+test('an expression that reads a field which the request rules exclude is a fault with the nearest name', async (t) => {
+  const rules: Route['request'] = {
+    query: { verbose: { type: 'boolean' } },
+    body: { quantity: { type: 'integer' }, owner: { type: 'object', properties: { email: { type: 'string' } } }, box: { type: 'object', properties: {}, additionalFields: true }, tags: { type: 'array', items: { type: 'string' } } }
+  }
+  const reading = (text: string, request = rules): Route => ({ path: '/articles', method: 'post', request, queries: list.queries, transform: { fields: { x: text } } })
+  for (const [text, message] of [
+    ['body.quantty', /no `body\.quantty`.*"quantty".*did you mean "quantity"/], ['body["quantty"] > 1', /quantity/], ['has(body.quantty)', /quantity/], ['{{body.quantty}} > 1', /quantity/],
+    ['body.owner.mail', /no `body\.owner\.mail`.*did you mean "email"/], ['query.verbos', /did you mean "verbose"/], ['[1].map(x, body.quantty)', /quantity/]
+  ] as const) t.match(faultsOf(reading(text)), [message], text)
+  for (const text of ['body.quantity', 'body.owner.email', 'body.box.anything.at.all', 'body.tags[0]', 'size(body.tags)', 'body[0].quantity', 'query.verbose', 'query.limit', 'body', 'params']) {
+    t.strictSame(faultsOf(reading(text)), [], text)
+  }
+  t.match(faultsOf({ path: '/articles', method: 'post', request: rules, workflow: { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'articles', condition: 'body.quantty > 1' }] } }), [/workflow.*did you mean "quantity"/], 'a step of an inline workflow')
+  t.strictSame(faultsOf(reading('body.other + query.other', { ...rules, additionalFields: true })), [], 'further fields are admitted')
+  t.strictSame(faultsOf(reading('body.other + query.verbose', { query: rules?.query })), [], 'a part without rules')
+})

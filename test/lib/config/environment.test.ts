@@ -73,7 +73,7 @@ t.test('in routes, templates of the request are left to the compiler, settings e
       description: 'of ${PREFIX}',
       queries: [{ table: '{{env.TABLE}}', operation: 'select', id: '{{params.id}}', filters: [{ column: 'a', value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }] }],
       cache: { enabled: true, ttl: '{{env.TTL}}', key: '{{query.lang}}', varyBy: ['{{auth.sub}}'] },
-      request: { query: { code: { type: 'string', pattern: '^[${x}{{a}}]{2}$', enum: ['{{a}}'] } } },
+      request: { query: { code: { type: 'string', pattern: '^[${x}{{a}}]{2}$', enum: ['{{a}}'] }, b: { type: 'string' } } },
       transform: { fields: { total: 'item.a + {{query.b}}' } },
       response: { all: '{{results.notes}}' }
     }]

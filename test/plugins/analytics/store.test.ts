@@ -151,6 +151,16 @@ t.test('the store of figures', (t) => forEachEngine(t, async (t, engine) => {
     t.strictSame(await db.selectFrom('tenantry.request_stats_writers').selectAll().execute(), [])
   })
 
+  await t.test('a sweep removes figures of a former service name after the longest retention', async (t) => {
+    const [former, present] = [createStatsStore(db, 'former'), createStatsStore(db, 'present')]
+    await former.write(batch(1, sumOf('acme', '/a', [1])), at)
+    for (const [days, rows] of [[1, 1], [366, 1], [367, 0]] as const) {
+      await present.sweep(new Date(start + days * day), new Date(start + days * day))
+      t.equal(await rowsOf(db, 'acme', start), rows, `${days} days`)
+    }
+    await clear()
+  })
+
   await t.test('whatever text a pattern holds', async (t) => {
     const server = store()
     const names = ['/ä/:name', '/"quoted"\\', "/it's", '/\u0000nul', '/\ud800lone', `/${'x'.repeat(3000)}`, '/{1,2}']

@@ -70,6 +70,8 @@ test('a dry run checks and saves nothing', async (t) => {
   t.equal((await ask(app, 'acme', 'GET', '/notes')).statusCode, 404)
   const wrong = await save(app, 'acme', { routes: [{ ...notes.list, queries: [{ table: 'nots', operation: 'select' }] }] }, { url: '/tenant/config?dryRun=true' })
   t.match(wrong.json(), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/queries/0/table', message: /no table "nots".*did you mean "notes"/, keyword: 'config' }] })
+  const silent = await save(app, 'acme', { routes: [{ ...notes.list, request: { query: { verbose: { type: 'boolean' } } }, transform: { fields: { x: 'query.verbos' } } }] }, { url: '/tenant/config?dryRun=true' })
+  t.match(silent.json(), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/transform/fields/x', message: /no `query.verbos`.*did you mean "verbose"/ }] })
   t.equal((await save(app, 'acme', {}, { url: '/tenant/config?dryRun=true', headers: { 'if-match': '"4"' } })).statusCode, 409)
 })
 

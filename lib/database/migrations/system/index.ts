@@ -29,6 +29,7 @@ import { users } from './users.js'
 import { webhookReceipts } from './webhook-receipts.js'
 import { webhookSources } from './webhook-sources.js'
 import { webhooks } from './webhooks.js'
+import { workflowStatusTokens } from './workflow-status-tokens.js'
 import { workflows } from './workflows.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses, secretEarlierValues, auditKeptUntil]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses, secretEarlierValues, auditKeptUntil, workflowStatusTokens]

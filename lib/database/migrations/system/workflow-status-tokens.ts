@@ -1,0 +1,8 @@
+/** Lets a caller without credentials read the status of the run that it started. */
+import type { SystemMigration } from './system-migration.js'
+
+export const workflowStatusTokens: SystemMigration = {
+  description: 'workflow_status_tokens',
+  tables: [],
+  statements: () => ['alter table tenantry.workflow_runs add column status_token_hash bytea']
+}

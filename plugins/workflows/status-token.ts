@@ -1,0 +1,26 @@
+/** The token by which a caller without credentials reads the status of its run. The database has its hash only. */
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+
+const tokenBytes = 32
+
+/** The text of a token in base64url. */
+export const tokenPattern = '^[A-Za-z0-9_-]{43}$'
+
+export interface StatusToken {
+  readonly token: string
+  /** SHA-256. */
+  readonly hash: Buffer
+}
+
+export function createStatusToken (): StatusToken {
+  const token = randomBytes(tokenBytes).toString('base64url')
+  return { token, hash: hashOf(token) }
+}
+
+export function isTokenOf (hash: Buffer, token: string): boolean {
+  return timingSafeEqual(hash, hashOf(token))
+}
+
+function hashOf (token: string): Buffer {
+  return createHash('sha256').update(token).digest()
+}
