@@ -122,7 +122,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   // Before the routes whose requests it counts.
   const hasAnalytics = config.analytics.enabled && plugins.analytics !== false
   if (hasAnalytics) app.register(analytics, config.analytics)
-  if (plugins.openapi !== false) app.register(openapi, plugins.openapi ?? {})
+  if (plugins.openapi !== false) app.register(openapi, { ...plugins.openapi, title: titleOf(config) })
   // Before the routes in whose place no tenant's may stand.
   if (plugins['tenant-config'] !== false) app.register(fp(tenantConfig), { ...config, env })
   app.register(tenantRoutes)
@@ -144,7 +144,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   if (hasLogins) app.register(sessions)
   if (hasLogins) app.register(users)
   if (config.jwt !== undefined && config.mfa.enabled !== false && plugins.mfa !== false) {
-    app.register(mfa, { ...secretsOptions(env), enabled: config.mfa.enabled, issuer: config.mfa.issuer ?? titleOf(plugins.openapi) })
+    app.register(mfa, { ...secretsOptions(env), enabled: config.mfa.enabled, issuer: config.mfa.issuer ?? titleOf(config) })
   }
   if (hasLogins) app.register(login, config.auth)
   if (plugins['resource-limits'] !== false) app.register(resourceLimits)
@@ -160,9 +160,9 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   return app
 }
 
-/** The name of the API, where the document says it. */
-function titleOf (openapi: Config['plugins']['openapi']): string | undefined {
-  return openapi === false ? undefined : openapi?.title
+/** The name of the API, if the document has one. */
+function titleOf ({ name, plugins: { openapi } }: Config): string | undefined {
+  return (openapi === false ? undefined : openapi?.title) ?? name
 }
 
 /** The groups that the document turns off. */

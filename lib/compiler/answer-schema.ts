@@ -3,6 +3,7 @@ import type { Answer, CompiledQuery, CompiledResponse, JsonSchema } from './type
 import type { CompiledTransform } from './transform.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'
 import { isNumber } from '../json/exact-number.js'
+import { named, namedAfter } from '../named-schema.js'
 import { isRecord } from '../plain-value.js'
 
 /** The parts of a compiled route that make its answer. */
@@ -76,14 +77,16 @@ function formsOfQuery ({ answer, record, bulk }: CompiledQuery): Form[] {
   return kinds.map((kind) => ({ kind, schema: formSchema(kind, record) }))
 }
 
-const paginationSchema = objectOf({ limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } })
+const paginationSchema = named('Pagination', objectOf({ limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } }))
+
+const deletionSchema = named('Deletion', { ...objectOf({ success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }), required: ['success'] })
 
 function formSchema (kind: Answer, record: JsonSchema): JsonSchema {
   switch (kind) {
     case 'record': return record
     case 'records': return listOf(record)
     case 'page': return listOf(record, paginationSchema)
-    case 'deletion': return { ...objectOf({ success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }), required: ['success'] }
+    case 'deletion': return deletionSchema
   }
 }
 
@@ -161,7 +164,7 @@ function isList (kind: Form['kind']): boolean {
 
 function listOf (record: JsonSchema, pagination?: JsonSchema): JsonSchema {
   const data = { type: 'array', items: record }
-  return objectOf(pagination === undefined ? { data } : { data, pagination })
+  return namedAfter(record, pagination === undefined ? 'List' : 'Page', objectOf(pagination === undefined ? { data } : { data, pagination }))
 }
 
 function anyOf (schemas: readonly JsonSchema[]): JsonSchema {

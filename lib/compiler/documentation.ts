@@ -1,9 +1,10 @@
-/** What `/doc` says of a compiled route: request, answers and errors as JSON Schemas, derived and never written twice. */
+/** The documentation of a compiled route: request, responses and errors as JSON Schemas, derived from the route. */
 import type { Route } from '../config/schema/route.js'
 import type { ErrorName } from '../errors.js'
 import type { AnswerParts } from './answer-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from './types.js'
 import type { CompiledWebhook } from './webhook.js'
+import { schemaName } from '../named-schema.js'
 import { isRecord } from '../plain-value.js'
 import { answerSchema } from './answer-schema.js'
 import { type CompiledRouteWorkflow, workflowAnswerSchema } from './workflow.js'
@@ -12,7 +13,10 @@ import { type CompiledRouteWorkflow, workflowAnswerSchema } from './workflow.js'
 export interface RouteDocumentation {
   readonly summary: string
   readonly description?: string
-  readonly tags?: readonly string[]
+  /** Default: the first segment of the path. */
+  readonly tags: readonly string[]
+  /** A configuration document declares the route. */
+  readonly declared: true
   readonly params?: JsonSchema
   readonly querystring?: JsonSchema
   readonly headers?: JsonSchema
@@ -51,7 +55,8 @@ export function documentRoute (route: Route, parts: DocumentedParts): RouteDocum
   return Object.freeze({
     summary: route.description ?? `${parts.method} ${route.path}`,
     ...(route.description !== undefined && { description: route.description }),
-    ...(route.tags !== undefined && { tags: route.tags }),
+    tags: route.tags ?? [groupOf(route.path)],
+    declared: true,
     ...(params !== undefined && { params }),
     ...(query !== undefined && { querystring: query }),
     ...(headers !== undefined && { headers }),
@@ -60,6 +65,11 @@ export function documentRoute (route: Route, parts: DocumentedParts): RouteDocum
     errors: errorsOf(parts),
     ...(parts.cache !== null && { cached: true })
   })
+}
+
+/** The first segment of the path that is no parameter. */
+function groupOf (path: string): string {
+  return path.split('/').find((segment) => segment !== '' && !/[:*]/.test(segment)) ?? 'default'
 }
 
 /** Headers that OpenAPI describes by other members than parameters, and the one that names the tenant. */
@@ -78,7 +88,8 @@ function answersOf (route: Route, parts: DocumentedParts): Readonly<Record<numbe
   const { status, workflow, response, webhook } = parts
   if (webhook?.acknowledges === true) return { 200: { description: 'Success', ...received } }
   const answer = (workflow === null ? undefined : workflowAnswerSchema(workflow, response)) ?? answerSchema(parts, route.response)
-  if (webhook === null) return { [status]: { description: 'Success', ...answer } }
+  // A copy has no name.
+  if (webhook === null) return { [status]: schemaName(answer) === undefined ? { description: 'Success', ...answer } : answer }
   // A delivery that was handled before.
   if (status === 200) return { 200: { description: 'Success', anyOf: [answer, received] } }
   return { [status]: { description: 'Success', ...answer }, 200: { description: 'The delivery was handled before', ...received } }

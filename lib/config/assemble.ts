@@ -117,9 +117,11 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
   if (webhooks !== undefined) checkWebhooks(webhooks, { faults, env, sources: platformWebhookSources }, { origin: 'platform', sent: !off.has('webhooks') })
   const migrate = sections.get('migrate', Root.properties.migrate)
+  const name = sections.get('name', Root.properties.name)
   if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !egress || !queue || !webhooks) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const config = {
+    ...name !== undefined && { name },
     database: { ...database, ...roleTables !== undefined && { roleTables } },
     migrate: migrateOf(migrate, provider, env),
     tables: Object.fromEntries(tables.map(({ name, value }) => [name, value])),

@@ -36,6 +36,8 @@ export interface DatabaseConfig {
 }
 
 export interface Config {
+  /** The name of the API. */
+  readonly name?: string
   readonly database: DatabaseConfig
   readonly migrate: 'auto' | 'manual'
   readonly tables: Tables

@@ -1,8 +1,9 @@
 /** JSON Schemas of error bodies, for response schemas and `/doc`: that of every error, and of those that say more. */
 import { STATUS_CODES } from 'node:http'
 import { catalogue, type ErrorName } from '../errors.js'
+import { named } from '../named-schema.js'
 
-/** The id of the schema of error bodies; `/doc` shows it as the component `Error`. */
+/** The id of the schema of error bodies; `/doc` lists it as the component `ErrorResponse`. */
 export const errorSchemaId = 'TenantryError'
 
 export const errorSchema = {
@@ -17,7 +18,7 @@ export const errorSchema = {
     details: {
       type: 'array',
       description: 'Each fault, where single ones can be told.',
-      items: {
+      items: named('ErrorDetail', {
         type: 'object',
         properties: {
           path: { type: 'string', description: 'A JSON Pointer to its place: `/body/title`.' },
@@ -25,7 +26,7 @@ export const errorSchema = {
           keyword: { type: 'string', description: 'The rule that was broken.' }
         },
         required: ['path', 'message', 'keyword']
-      }
+      })
     }
   },
   required: ['error', 'message', 'code', 'requestId'],
@@ -59,13 +60,13 @@ const resourceLimitSchema = saysMore('TenantryResourceLimitError', 'A limit that
   }
 })
 
-const rateLimitSchema = saysMore('TenantryRateLimitError', 'A limit of requests refuses it.', {
+export const rateLimitSchema = saysMore('TenantryRateLimitError', 'A limit of requests refuses it.', {
   retryAfter: { type: 'integer', minimum: 1, description: 'Seconds until the window ends.' }
 })
 
 /** The component of `/doc` by the `$id` of each schema. */
 export const errorComponents: ReadonlyMap<string, string> = new Map([
-  [errorSchemaId, 'Error'],
+  [errorSchemaId, 'ErrorResponse'],
   [planLimitSchema.$id, 'PlanLimitError'],
   [resourceLimitSchema.$id, 'ResourceLimitError'],
   [rateLimitSchema.$id, 'RateLimitError']

@@ -1,5 +1,6 @@
 /** Pages of the lists that built-in endpoints answer. */
 import type { FastifyRequest } from 'fastify'
+import { named, namedAfter } from '../named-schema.js'
 import { Type, type TSchema } from 'typebox'
 
 /** Sizes of pages, as in the document's `pagination`. */
@@ -42,9 +43,9 @@ export function slice<Item> (items: readonly Item[], { limit, offset }: Page): I
   return items.slice(offset, offset + limit)
 }
 
-export const PageInfo = Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() })
+export const PageInfo = named('Pagination', Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() }))
 
 /** The response: a page, and the number of all entries. */
 export function ListOf<Item extends TSchema> (item: Item) {
-  return Type.Object({ data: Type.Array(item), pagination: PageInfo })
+  return namedAfter(item, 'Page', Type.Object({ data: Type.Array(item), pagination: PageInfo }))
 }

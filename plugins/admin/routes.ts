@@ -9,6 +9,8 @@ import { errorResponses } from '../conventions/index.js'
 import { errorSchema } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { tenantOf } from '../tenancy/required.js'
+import { named } from '../../lib/named-schema.js'
+import { EmptyBody } from '../../lib/http/schemas.js'
 import { isFilter } from './filters.js'
 
 const maxText = 1000 // characters of `select` and of `order`
@@ -35,12 +37,12 @@ const Removal = Type.Object({
   softDelete: Type.Optional(Type.Boolean({ description: '`false` is the same as `hard=true`.' }))
 }, { additionalProperties: false })
 
-const Entity = Type.Record(Type.String(), Type.Unknown(), { description: 'A row: its columns, and what `select` embeds.' })
-const Removed = Type.Object({ success: Type.Boolean(), softDeleted: Type.Optional(Type.Boolean({ description: 'The row was marked as deleted; absent where it was removed.' })) })
-const Restored = Type.Object({ success: Type.Boolean(), data: Entity })
+const Entity = named('AnyRow', Type.Record(Type.String(), Type.Unknown(), { description: 'A row: its columns, and what `select` embeds.' }))
+const Removed = named('RemovedRow', Type.Object({ success: Type.Boolean(), softDeleted: Type.Optional(Type.Boolean({ description: 'The row was marked as deleted; absent where it was removed.' })) }))
+const Restored = named('RestoredRow', Type.Object({ success: Type.Boolean(), data: Entity }))
 
 const { $id: _, ...error } = errorSchema
-const conflict = {
+const conflict = named('RowConflictError', {
   ...error,
   description: 'The row, or its table, is in no state for it.',
   properties: {
@@ -49,7 +51,7 @@ const conflict = {
     table: { type: 'string', description: 'The table whose rows refer to this one, where they are in the way.' },
     columns: { type: 'array', items: { type: 'string' }, description: 'The columns by which they do.' }
   }
-}
+})
 
 const tags = ['Admin']
 const toRead = { access: 'tenant-admin', permission: 'entities:read' } as const
@@ -102,7 +104,7 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
       description: `${whose} 409 where it is not marked as deleted, or another row has taken its place under a unique index.`,
       params: Row,
       bodyOptional: true,
-      body: Type.Object({}, { additionalProperties: false }),
+      body: EmptyBody,
       response: { 200: Restored, ...errorResponses(...refusals), 409: conflict }
     }
   }, async (request, reply) => json(reply, await entities().restore(callerOf(request), request.params.table, request.params.id)))

@@ -7,6 +7,7 @@ import { Type, type Static } from 'typebox'
 import conventions, { errorResponses } from '../conventions/index.js'
 import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { rangeOf } from './range.js'
+import { named } from '../../lib/named-schema.js'
 import { maxRoutes } from './store.js'
 
 const maxTextLength = 64 // characters of a date and time
@@ -21,7 +22,7 @@ const Rate = (description: string) => Type.Number({ minimum: 0, maximum: 1, desc
 const Percentile = (part: string) => Type.Number({ description: `Milliseconds within which ${part} of the requests were answered, to 2.5 %.` })
 const errorsOf = 'answered with a status from 500 on'
 
-const Summary = Type.Object({
+const Summary = named('AnalyticsSummary', Type.Object({
   total: Type.Integer({ description: 'Requests.' }),
   errors: Type.Integer({ description: `Those ${errorsOf}.` }),
   errorRate: Rate(`The part of the requests that was ${errorsOf}: 0 to 1.`),
@@ -34,7 +35,7 @@ const Summary = Type.Object({
     p95: Percentile('95 %'),
     p99: Percentile('99 %')
   }), { maxItems: maxRoutes, description: 'By their count.' })
-})
+}))
 
 export interface AnalyticsRoutesOptions {
   /** The clock, in milliseconds since 1970. Default: the system's. */

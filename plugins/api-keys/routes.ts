@@ -8,6 +8,8 @@ import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { tenantOf } from '../tenancy/required.js'
+import { named } from '../../lib/named-schema.js'
+import { Success } from '../../lib/http/schemas.js'
 import { maxGraceDays, maxKeys, type ApiKey, type ApiKeys, type Grantor } from './service.js'
 
 const Id = Type.String({ format: 'uuid' })
@@ -26,8 +28,8 @@ const shown = {
   lastUsedAt: TimeOrNull('When the key was used last, to the minute; null: not yet.')
 }
 const ListQuery = Type.Object(pageQuery('Keys'), closed)
-const List = ListOf(Type.Object(shown))
-const Made = Type.Object({ key: KeyText, ...shown })
+const List = ListOf(named('ApiKey', Type.Object(shown)))
+const Made = named('NewApiKey', Type.Object({ key: KeyText, ...shown }))
 
 const NewKey = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\u0000]*$', description: 'What the key is for.' }),
@@ -40,9 +42,7 @@ const Params = Type.Object({ id: Id })
 const Rotation = Type.Object({
   gracePeriodDays: Type.Optional(Type.Integer({ minimum: 0, maximum: maxGraceDays, default: 0, description: 'How many days the key of before holds too.' }))
 }, closed)
-const Rotated = Type.Object({ id: Id, key: KeyText, oldKeyValidUntil: Time('Until then the key of before holds.') })
-
-const Done = Type.Object({ success: Type.Boolean() })
+const Rotated = named('RotatedApiKey', Type.Object({ id: Id, key: KeyText, oldKeyValidUntil: Time('Until then the key of before holds.') }))
 
 const tags = ['API keys']
 const config = { access: 'tenant-admin', permission: 'api-keys:write' } as const
@@ -70,7 +70,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
 
   app.delete<{ Params: Static<typeof Params> }>('/tenant/api-keys/:id', {
     config,
-    schema: { tags, summary: 'End an API key', params: Params, response: { 200: Done, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'End an API key', params: Params, response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.id, actorOf(request))
     return { success: true }

@@ -12,6 +12,7 @@ import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { endOf, timeOf } from '../../lib/http/time-range.js'
 import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { tenantOf } from '../tenancy/required.js'
+import { named } from '../../lib/named-schema.js'
 import { maxCounted } from './store.js'
 
 const maxTimeLength = 64 // characters of a date and time
@@ -30,7 +31,7 @@ const Query = Type.Object({
 }, { additionalProperties: false })
 
 const orNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
-const Entry = Type.Object({
+const Entry = named('AuditEntry', Type.Object({
   id: Type.String({ format: 'uuid' }),
   timestamp: Type.String({ format: 'date-time', description: 'When; of uses of a secret, when the first of the hour was counted.' }),
   action: Type.String({ description: 'What was done.' }),
@@ -42,7 +43,7 @@ const Entry = Type.Object({
   outcome: Type.Enum(['success', 'failure']),
   count: Type.Integer({ description: 'How many uses a `secret.access` stands for: those of one hour. Else 1.' }),
   details: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], { description: 'Further facts.' })
-})
+}))
 
 export async function auditRoutes (app: FastifyInstance): Promise<void> {
   requireDecorator(app, 'audit', 'audit', 'audit', 'auditRoutes')

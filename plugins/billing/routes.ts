@@ -13,13 +13,15 @@ import { createLimit } from '../rate-limit/rules.js'
 import { tenantOf } from '../tenancy/required.js'
 import { Email } from '../users/user.js'
 import { idempotencyKeyOf, IdempotencyHeaders } from './idempotency.js'
+import { named } from '../../lib/named-schema.js'
+import { EmptyBody } from '../../lib/http/schemas.js'
 import { cycles, providerNames, statuses } from './providers/provider.js'
 
 const Time = (description: string) => Type.String({ format: 'date-time', description })
 const PlanName = Type.String({ description: 'Its tier.' })
 const Status = Type.Enum([...statuses], { description: '`past_due`: a payment is missing, and the plan stays for 7 days; `unpaid`: the provider has given up; `incomplete`: never paid.' })
 
-const Subscription = Type.Object({
+const Subscription = named('PlatformSubscription', Type.Object({
   tenantId: Type.String(),
   subscription: Type.Object({
     plan: PlanName,
@@ -30,11 +32,11 @@ const Subscription = Type.Object({
     cancelAtPeriodEnd: Type.Boolean({ description: 'It ends then.' }),
     paymentMethod: Type.String({ description: 'The kind, such as `card`; `none` without a subscription, `unknown` where the provider does not say.' })
   })
-})
+}))
 
-const Synced = Type.Object({ success: Type.Boolean(), subscription: Type.Object({ plan: PlanName, status: Status }) })
+const Synced = named('SyncedSubscription', Type.Object({ success: Type.Boolean(), subscription: Type.Object({ plan: PlanName, status: Status }) }))
 
-const Upgraded = Type.Object({
+const Upgraded = named('Upgrade', Type.Object({
   success: Type.Boolean(),
   checkoutUrl: Type.Union([Type.String({ format: 'uri' }), Type.Null()], { description: 'Where the plan is paid for; null where the subscription that there is was changed.' }),
   session: Type.Object({
@@ -46,10 +48,9 @@ const Upgraded = Type.Object({
     currency: Type.String({ description: 'In lower case, such as `usd`.' }),
     effectiveAt: Type.Optional(Time('Of a change: from when on the plan is that one.'))
   })
-})
+}))
 
 const NoQuery = Type.Object({}, { additionalProperties: false })
-const NoBody = Type.Object({}, { additionalProperties: false })
 
 /** The body, where a plan is one that the server has. */
 function bodyOf (tiers: readonly string[]) {
@@ -109,7 +110,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
       tags,
       summary: 'Ask the payment provider for the subscription of the tenant',
       description: 'For where a webhook was missed: they tell of every change by themselves.',
-      body: NoBody,
+      body: EmptyBody,
       bodyOptional: true,
       response: { 200: Synced, ...errorResponses(...refusals, 502, 504) }
     }

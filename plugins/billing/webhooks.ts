@@ -9,6 +9,7 @@ import { Type } from 'typebox'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isRepeated } from '../../lib/webhooks/index.js'
 import { errorResponses } from '../conventions/index.js'
+import { named } from '../../lib/named-schema.js'
 import { countFailedSignature } from '../rate-limit/signatures.js'
 
 const bodyLimit = 1_048_576 // bytes; the largest events of either provider have some tens of kilobytes
@@ -33,8 +34,8 @@ const endpoints: Readonly<Record<ProviderName, Endpoint>> = {
   }
 }
 
-const Received = Type.Object({ received: Type.Boolean() })
-const Event = Type.Object({}, { additionalProperties: true, description: 'As the provider documents it, at most 1 MB.' })
+const Received = named('WebhookReceived', Type.Object({ received: Type.Boolean() }))
+const Event = named('BillingEvent', Type.Object({}, { additionalProperties: true, description: 'As the provider documents it, at most 1 MB.' }))
 
 export interface WebhookParts {
   readonly billing: Pick<Billing, 'receive'>

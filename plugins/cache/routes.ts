@@ -17,6 +17,8 @@ import { actorOf } from '../audit/actor.js'
 import conventions, { errorResponses } from '../conventions/index.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { named } from '../../lib/named-schema.js'
+import { Success } from '../../lib/http/schemas.js'
 import { everyTenant } from './store.js'
 
 const maxOffset = 100_000 // keys; a store finds a page by reading all keys before it
@@ -24,14 +26,14 @@ const maxOffset = 100_000 // keys; a store finds a page by reading all keys befo
 const tenant = (without: string) => Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`', description: `The id of a tenant. Without it, and without X-Tenant-ID: ${without}.` }))
 const Whose = (without: string) => Type.Object({ tenant: tenant(without) }, { additionalProperties: false })
 
-const Stats = Type.Object({
+const Stats = named('CacheStats', Type.Object({
   provider: Type.String({ description: 'Where answers are kept: `memory`, `redis`, `lmdb`, or the name of a store of your own.' }),
   shared: Type.Boolean({ description: 'All instances have the one cache; else each has its own, and these figures are those of one.' }),
   items: Type.Integer({ description: 'Answers that are kept.' }),
   bytes: Type.Integer({ description: 'What they take, as it is estimated.' }),
   hits: Type.Integer({ description: 'Answers that were found, since this process started.' }),
   misses: Type.Integer({ description: 'Those that were not.' })
-})
+}))
 
 const KeysQuery = Type.Object({
   tenant: tenant("those of the platform's own"),
@@ -108,7 +110,7 @@ export async function cacheRoutes (app: FastifyInstance): Promise<void> {
       description: 'Where each instance has its own cache: of this one.',
       params: KeyParams,
       querystring: Whose("one of the platform's own"),
-      response: { 200: Type.Object({ success: Type.Boolean() }), ...errorResponses(...refusals, 404) }
+      response: { 200: Success, ...errorResponses(...refusals, 404) }
     }
   }, async (request) => {
     const of = whose(request)

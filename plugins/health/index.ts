@@ -12,10 +12,11 @@ import { Type, type Static } from 'typebox'
 import { version } from '../../lib/version.js'
 import conventions, { errorSchemaId } from '../conventions/index.js'
 import { createCheck, type Check, type CheckOptions } from './check.js'
+import { named } from '../../lib/named-schema.js'
 
 const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed'], { description }))
 
-const Health = Type.Object({
+const Health = named('Health', Type.Object({
   status: Type.Enum(['ok', 'degraded'], { description: '`degraded` where a check failed.' }),
   uptime: Type.Number({ description: 'Seconds since this process started.' }),
   version: Type.String({ description: 'The version of the server.' }),
@@ -24,7 +25,7 @@ const Health = Type.Object({
     cache: Result('What the cache is kept in can be reached; without it each answer is made anew.'),
     queue: Result('The workers of this process find their jobs; `ok` too where it has none.')
   })
-})
+}))
 type Health = Static<typeof Health>
 type Name = keyof Health['checks']
 

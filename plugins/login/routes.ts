@@ -8,6 +8,7 @@ import { actorOf } from '../audit/actor.js'
 import { callerOf } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { Email, Password } from '../users/user.js'
+import { named } from '../../lib/named-schema.js'
 import { existingTenant, namedTenant, type NamedTenant } from './tenant.js'
 
 declare module 'fastify' {
@@ -26,14 +27,14 @@ export interface LoginRouteOptions {
 
 const bodyLimit = 16_384 // bytes: the longest password as `\uXXXX`, and an address
 
-const Credentials = Type.Object({ email: Email, password: Password }, { additionalProperties: false })
+const Credentials = named('Credentials', Type.Object({ email: Email, password: Password }, { additionalProperties: false }))
 const Code = Type.Object({
   partialToken: Type.Optional(Type.String({ description: 'That of the login, unless it is sent as `Authorization: Bearer <partialToken>`.' })),
   code: Type.String({ minLength: 6, maxLength: 64, description: 'A code of 6 digits of the authenticator app, or a backup code.' })
 }, { additionalProperties: false })
 
 const ExpiresIn = Type.Integer({ description: 'Seconds.' })
-const Session = Type.Object({
+const Session = named('LoginSession', Type.Object({
   token: Type.String({ description: 'Send it as `Authorization: Bearer <token>`.' }),
   tokenType: Type.String({ enum: ['Bearer'] }),
   expiresIn: ExpiresIn,
@@ -43,12 +44,12 @@ const Session = Type.Object({
     role: Type.String(),
     tenantId: Type.Union([Type.String(), Type.Null()], { description: 'null: a user of the platform.' })
   })
-})
-const Partial = Type.Object({
+}))
+const Partial = named('PartialLogin', Type.Object({
   mfaRequired: Type.Boolean({ description: 'The user has a second factor.' }),
   partialToken: Type.String({ description: 'Opens `POST /auth/mfa/verify`, as a token would or in the body, and nothing else.' }),
   expiresIn: ExpiresIn
-})
+}))
 
 /** For `/doc`: it is judged before anything else. */
 const TenantHeader = Type.Object({ 'X-Tenant-ID': Type.Optional(Type.String({ description: 'The tenant; without it the platform, which nobody registers at.' })) })

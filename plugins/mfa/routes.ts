@@ -6,6 +6,7 @@ import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, isPlatformAdmin } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
+import { named } from '../../lib/named-schema.js'
 import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
 
 const Totp = Type.String({ pattern: totpPattern, expected: 'six digits', description: 'The six digits that the app shows.', examples: ['123456'] })
@@ -14,22 +15,22 @@ const AnyCode = Type.String({ pattern: codePattern, expected: 'six digits, or a 
 const closed = { additionalProperties: false } as const
 
 const SetupBody = Type.Object({ code: Type.Optional(AnyCode) }, { ...closed, description: '`code` is demanded where the second factor is enabled.' })
-const TotpBody = Type.Object({ code: Totp }, closed)
+const TotpBody = named('TotpCode', Type.Object({ code: Totp }, closed))
 const BackupCodeBody = Type.Object({ code: BackupCode }, closed)
 const AnyCodeBody = Type.Object({ code: AnyCode }, closed)
 const CodeQuery = Type.Object({ code: Type.Optional(AnyCode) }, { ...closed, description: '`code` is demanded where the second factor is enabled.' })
 
 const BackupCodes = Type.Array(Type.String(), { description: `${backupCodeCount} codes, each of which can be used once. They are told this once.` })
-const Enrolment = Type.Object({
+const Enrolment = named('MfaEnrolment', Type.Object({
   secret: Type.String({ description: 'In base32. It is told this once.' }),
   qrCode: Type.String({ description: 'What apps scan: a PNG as a data URL.' }),
   manualEntry: Type.String({ description: 'The secret in groups of four, for apps that cannot scan.' })
-})
+}))
 const Valid = Type.Object({ valid: Type.Boolean() })
 const Enabled = Type.Object({ enabled: Type.Boolean(), backupCodes: BackupCodes })
 const Disabled = Type.Object({ enabled: Type.Boolean() })
 const Remaining = Type.Integer({ description: 'Backup codes that were not used.' })
-const Status = Type.Object({ enabled: Type.Boolean(), backupCodesRemaining: Remaining })
+const Status = named('MfaStatus', Type.Object({ enabled: Type.Boolean(), backupCodesRemaining: Remaining }))
 const Renewed = Type.Object({ backupCodes: BackupCodes })
 const BackupCodeUsed = Type.Object({ valid: Type.Boolean(), backupCodesRemaining: Remaining })
 

@@ -5,6 +5,8 @@ import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { errorResponses } from '../conventions/index.js'
+import { named } from '../../lib/named-schema.js'
+import { EmptyBody } from '../../lib/http/schemas.js'
 
 const Sql = Type.String({ description: 'SQL for psql: each migration with its record. Statements outside `begin` and `commit` cannot run in a transaction. Empty where nothing is lacking.' })
 
@@ -14,20 +16,20 @@ const Overview = Type.Object({
   instructions: Type.String({ description: 'How to apply it, and what is declared and left as it is.' })
 })
 
-const Status = Type.Object({
+const Status = named('MigrationStatus', Type.Object({
   ready: Type.Boolean({ description: 'The database has what the routes need.' }),
   tables: Type.Record(Type.String(), Type.Boolean(), { description: 'The tables that the server and the document need, and whether they are there.' })
-})
+}))
 
 const QuickFix = Type.Object({
   sql: Sql,
   warning: Type.String({ description: 'What goes without row-level security.' })
 })
 
-const Applied = Type.Object({
+const Applied = named('AppliedMigrations', Type.Object({
   success: Type.Boolean(),
   applied: Type.Array(Type.String(), { description: 'The names of the migrations that were applied, in order; none where nothing was lacking.' })
-})
+}))
 
 const tags = ['Migration']
 const config = { access: 'platform-admin' } as const
@@ -54,6 +56,6 @@ export function migrationRoutes (app: FastifyInstance, service: MigrationService
 
   app.post('/migration/apply', {
     config,
-    schema: { tags, summary: 'Apply what the database lacks', bodyOptional: true, body: Type.Object({}, { additionalProperties: false }), response: { 200: Applied, ...errorResponses(400, ...refusals, 409) } }
+    schema: { tags, summary: 'Apply what the database lacks', bodyOptional: true, body: EmptyBody, response: { 200: Applied, ...errorResponses(400, ...refusals, 409) } }
   }, async (request) => ({ success: true, applied: await service.apply(actorOf(request)) }))
 }

@@ -1,88 +1,126 @@
-/** The OpenAPI 3.1 document of an app: its operations, and what they share. */
+/** The OpenAPI document of an app: what @fastify/swagger wrote, and the operations of this package. */
 import type { JsonSchema } from '../../lib/compiler/types.js'
 import type { DocumentedRoute } from './documentation.js'
-import type { OperationContext } from './operation.js'
 import { createPace } from '../../lib/pace.js'
-import { errorComponents, errorSchemas } from '../../lib/http/error-schemas.js'
+import { errorSchemas } from '../../lib/http/error-schemas.js'
+import { createComponents, sharedSchemas, type Components } from './components.js'
 import { createPathItems, type PathItems } from './path-items.js'
-import { toSchemaObject } from './schema.js'
-import { sharedComponents } from './shared.js'
+import { basePathsOf, shapeOf, toTemplate, withoutBasePath } from './path.js'
+import { isSchema, writerOf } from './schema.js'
+import { securitySchemes, sharedComponents, sharedErrors, tenantParameter } from './shared.js'
 
 const maxFurtherCharacters = 4_000_000
 
-/** The document's `info`. */
-export interface DocumentInfo {
-  /** Default: `API`. */
-  readonly title?: string | undefined
-  /** The version of the API. Default: that of tenantry. */
-  readonly version?: string | undefined
-  readonly description?: string | undefined
-}
-
 export interface DocumentParts {
-  readonly info: JsonSchema
+  /** The document of @fastify/swagger. */
+  readonly shell: JsonSchema
+  /** The routes that this package documents. Their operations in the shell are replaced. */
   readonly routes: readonly DocumentedRoute[]
   /** Schemas that the app shares, by `$id`. */
   readonly schemas: JsonSchema
+  /** Components that this package wrote into the shell; they are replaced. */
+  readonly replaced: ReadonlySet<string>
   readonly tenancy: boolean
-}
-
-const bearer = { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }
-
-const partialToken = { type: 'http', scheme: 'bearer', description: 'The `partialToken` of a login, unless the body has it. A token does not do.' }
-
-const apiKey = { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'A key of a tenant, or of the platform; not together with a token.' }
-
-const tenantParameter = {
-  in: 'header',
-  name: 'X-Tenant-ID',
-  required: false,
-  description: 'The tenant; with a token that names one, the same. A platform administrator may name any.',
-  schema: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' }
 }
 
 export interface ComposedDocument {
   /** As JSON. */
   readonly text: string
+  /** The names of the schemas that this package adds to the components of the shell. */
+  readonly schemaNames: readonly string[]
   /**
-   * The same with further routes, in turns, since whoever brings them may bring hundreds. Their operations take 4 million
-   * characters at most: those that find no room are told without their schemas.
+   * The same document with further routes. The work is done in turns, since there may be hundreds of routes. Their operations take
+   * 4 million characters at most: operations beyond are written without their schemas.
    */
   extended (routes: Iterable<DocumentedRoute>): Promise<string>
 }
 
-export function composeDocument ({ info, routes, schemas: own, tenancy }: DocumentParts): ComposedDocument {
-  const partial = routes.some(({ config }) => config?.access === 'partial')
-  const schemas: JsonSchema = { ...own, ...Object.fromEntries(errorSchemas.map((schema) => [schema.$id, schema])) }
-  const names = new Map(Object.keys(schemas).map((id) => [id, errorComponents.get(id) ?? id.replace(/[^\w.-]+/g, '_')]))
-  const context: OperationContext = { names, tenancy }
-  const components = JSON.stringify({
-    schemas: Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [names.get(id), toSchemaObject(schema, names)])),
+export function composeDocument ({ shell, routes: registered, schemas, replaced, tenancy }: DocumentParts): ComposedDocument {
+  const { openapi: version = '3.1.0', info, tags, paths, components: shellComponents, ...rest } = shell
+  const { schemas: shellSchemas, ...otherComponents } = membersOf(shellComponents)
+  const kept = Object.entries(membersOf(shellSchemas)).filter(([name]) => !replaced.has(name))
+  const taken = new Set(kept.map(([name]) => name))
+  const basePaths = basePathsOf(rest['servers'])
+  const placed = (route: DocumentedRoute): DocumentedRoute => ({ ...route, url: withoutBasePath(route.url, basePaths) })
+  const routes = registered.map(placed)
+
+  const all = { ...schemas, ...Object.fromEntries(errorSchemas.map((schema) => [schema.$id, schema])) }
+  const context = { shared: sharedSchemas(all, taken), write: writerOf(String(version)), taken }
+  const components = createComponents(context)
+  for (const { $id } of sharedErrors) components.referenceToShared($id)
+  const written = operationsOf(paths, routes)
+  const base = createPathItems({ components, tenancy, operationIds: operationIdsOf(written) })
+  for (const route of routes) base.add(route)
+  for (const { template, method, operation } of written) base.addWritten(template, method, operation)
+
+  const keptText = kept.map(([name, schema]) => `${JSON.stringify(name)}:${JSON.stringify(schema)}`)
+  const others = JSON.stringify(mergedComponents(otherComponents, {
     ...sharedComponents,
     ...(tenancy && { parameters: { TenantId: tenantParameter } }),
-    securitySchemes: { bearer, apiKey, ...(partial && { partialToken }) }
-  })
-  const base = createPathItems(context)
-  for (const route of routes) base.add(route)
+    securitySchemes: securitySchemes(routes.some(({ config }) => config?.access === 'partial'))
+  }))
 
-  function textOf (tags: readonly string[], paths: PathItems): string {
-    const head = { openapi: '3.1.0', info, ...(tags.length > 0 && { tags: tags.map((name) => ({ name })) }) }
-    return `${JSON.stringify(head).slice(0, -1)},"paths":{${paths.text()}},"components":${components}}`
+  function textOf (paths: PathItems, components: Components): string {
+    const head = JSON.stringify({ openapi: version, info, ...rest, tags: orderedTags(tags, paths.tagRanks()) })
+    const schemaTexts = [...keptText, components.text()].filter((text) => text !== '').join(',')
+    return `${head.slice(0, -1)},"paths":{${paths.text()}},"components":{"schemas":{${schemaTexts}},${others.slice(1)}}`
   }
 
   return {
-    text: textOf([...base.tags], base),
+    text: textOf(base, components),
+    schemaNames: components.names(),
     async extended (further) {
-      const paths = createPathItems({ ...context, base, maxCharacters: maxFurtherCharacters })
+      const added = createComponents({ ...context, base: components })
+      const paths = createPathItems({ components: added, tenancy, base, maxCharacters: maxFurtherCharacters })
       const pace = createPace()
       if (pace.due()) await pace.rest()
       for (const route of further) {
-        paths.add(route)
+        paths.add(placed(route))
         if (pace.due()) await pace.rest()
       }
       // Some megabytes are joined in one piece, which has a turn of its own.
       await pace.rest()
-      return textOf([...base.tags, ...paths.tags], paths)
+      return textOf(paths, added)
     }
   }
+}
+
+interface WrittenOperation {
+  readonly template: string
+  readonly method: string
+  readonly operation: unknown
+}
+
+/** The operations of the shell, without those of the routes. */
+function operationsOf (paths: unknown, routes: readonly DocumentedRoute[]): WrittenOperation[] {
+  const replaced = new Set(routes.flatMap(({ methods, url }) => methods.map((method) => `${method.toLowerCase()} ${shapeOf(toTemplate(url))}`)))
+  return Object.entries(membersOf(paths)).flatMap(([template, item]) => {
+    return Object.entries(membersOf(item)).filter(([method]) => !replaced.has(`${method} ${shapeOf(template)}`)).map(([method, operation]) => ({ template, method, operation }))
+  })
+}
+
+function operationIdsOf (written: readonly WrittenOperation[]): Set<string> {
+  const ids = written.map(({ operation }) => membersOf(operation)['operationId'])
+  return new Set(ids.filter((id) => typeof id === 'string'))
+}
+
+/** The tags that @fastify/swagger was given, then those of routes in the order of their ranks. */
+function orderedTags (given: unknown, ranks: ReadonlyMap<string, number>): JsonSchema[] {
+  const described = (Array.isArray(given) ? given : []).filter(isSchema).filter((tag) => !isBare(tag) || !ranks.has(String(tag['name'])))
+  const names = new Set(described.map((tag) => tag['name']))
+  const others = [...ranks].filter(([name]) => !names.has(name)).sort(([, left], [, right]) => left - right)
+  return [...described, ...others.map(([name]) => ({ name }))]
+}
+
+function isBare (tag: JsonSchema): boolean {
+  return Object.keys(tag).length === 1
+}
+
+/** Members of the app stay as they are where names are the same. */
+function mergedComponents (given: JsonSchema, own: Readonly<Record<string, JsonSchema>>): JsonSchema {
+  return { ...given, ...Object.fromEntries(Object.entries(own).map(([kind, members]) => [kind, { ...members, ...membersOf(given[kind]) }])) }
+}
+
+function membersOf (value: unknown): JsonSchema {
+  return isSchema(value) ? value : {}
 }

@@ -1,27 +1,21 @@
-/** What a route says of itself for `/doc`. */
+/** The documentation of a route, for the OpenAPI document. */
+import type {} from '@fastify/swagger'
 import type { FastifySchema, RouteOptions } from 'fastify'
 import type { JsonSchema } from '../../lib/compiler/types.js'
 import type { ToldError } from '../../lib/http/error-schemas.js'
 
 declare module 'fastify' {
   interface FastifySchema {
-    hide?: boolean
-    deprecated?: boolean
-    tags?: readonly string[]
-    description?: string
-    summary?: string
-    consumes?: readonly string[]
-    produces?: readonly string[]
-    security?: ReadonlyArray<{ [securityLabel: string]: readonly string[] }>
-    operationId?: string
+    /** A request without a body counts as one with an empty object. Default: the body is required. */
+    bodyOptional?: boolean
   }
   interface FastifyContextConfig {
     /**
-     * Documentation in place of the route's `schema`, for routes that do not validate by it; a function is asked each
-     * time the document is composed, and false leaves the route out.
+     * Documentation in place of the route's `schema`, for routes that do not validate by it. A function is called each
+     * time the document is composed. False leaves the route out.
      */
     openapi?: Documentation | (() => Documentation) | false
-    /** The statuses with which limits of requests refuse; those limits say it, for `/doc`. Default: nothing limits the route. */
+    /** The statuses of the rate limits that apply to the route; the plugin rate-limit sets them. Default: no rate limit applies. */
     limitStatuses?: readonly number[]
   }
 }
@@ -30,7 +24,10 @@ declare module 'fastify' {
 export interface Documentation {
   readonly summary?: string
   readonly description?: string
+  /** The groups that list the route. Default: the first segment of its path. */
   readonly tags?: readonly string[]
+  /** A configuration document declares the route: its group comes before the built-in groups. */
+  readonly declared?: boolean
   /** Default: made from method and path. Made unique where it is not. */
   readonly operationId?: string
   readonly deprecated?: boolean
@@ -39,7 +36,7 @@ export interface Documentation {
   readonly querystring?: unknown
   readonly headers?: unknown
   readonly body?: unknown
-  /** A request without a body is one of an empty object. Default: the body has to be sent. */
+  /** A request without a body counts as one with an empty object. Default: the body is required. */
   readonly bodyOptional?: boolean
   /** Schemas by status (`200`, `2xx`, `default`); a `description` in one describes the answer. */
   readonly response?: unknown
@@ -55,7 +52,7 @@ export interface Documentation {
   readonly produces?: readonly string[]
 }
 
-/** A route as it was registered, for the document. */
+/** A registered route. */
 export interface DocumentedRoute {
   readonly methods: readonly string[]
   readonly url: string

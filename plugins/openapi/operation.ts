@@ -1,15 +1,17 @@
 /** One Operation Object (OpenAPI 3.1) from the documentation of a route. */
 import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { Components } from './components.js'
 import type { Documentation, DocumentedRoute } from './documentation.js'
 import { STATUS_CODES } from 'node:http'
+import { schemaName } from '../../lib/named-schema.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
-import { isSchema, toSchemaObject, type ComponentNames } from './schema.js'
+import { isSchema, toSchemaObject } from './schema.js'
 import { parametersOf, toTemplate } from './path.js'
 import { cacheHeaders, limitHeaders, rateLimited } from './shared.js'
 
 /** What an operation is made with. */
 export interface OperationContext {
-  readonly names: ComponentNames
+  readonly components: Components
   /** Callers may name a tenant by X-Tenant-ID. */
   readonly tenancy: boolean
 }
@@ -37,23 +39,23 @@ export function toOperation (route: DocumentedRoute, documentation: Documentatio
   }
 }
 
-function parameterObjects (route: DocumentedRoute, { params, querystring, headers }: Documentation, template: string, { names, tenancy }: OperationContext): unknown[] {
+function parameterObjects (route: DocumentedRoute, { params, querystring, headers }: Documentation, template: string, { components, tenancy }: OperationContext): unknown[] {
   const pathSchemas = propertiesOf(params)
   const shown = parametersOf(template)
   const path = parametersOf(toTemplate(route.url)).map((name, index) => {
-    return parameterObject('path', shown[index] ?? name, pathSchemas[name === 'wildcard' ? '*' : name] ?? { type: 'string' }, true, names)
+    return parameterObject('path', shown[index] ?? name, pathSchemas[name === 'wildcard' ? '*' : name] ?? { type: 'string' }, true, components)
   })
   const other = (['query', 'header'] as const).flatMap((place) => {
     const schema = place === 'query' ? querystring : headers
     const required = requiredOf(schema)
-    return Object.entries(propertiesOf(schema)).map(([name, member]) => parameterObject(place, name, member, required.includes(name), names))
+    return Object.entries(propertiesOf(schema)).map(([name, member]) => parameterObject(place, name, member, required.includes(name), components))
   })
   const { access } = route.config ?? {}
   const tenant = tenancy && access !== undefined && access !== 'public' ? [{ $ref: '#/components/parameters/TenantId' }] : []
   return [...path, ...other, ...tenant]
 }
 
-function parameterObject (place: 'path' | 'query' | 'header', name: string, schema: unknown, required: boolean, names: ComponentNames): JsonSchema {
+function parameterObject (place: 'path' | 'query' | 'header', name: string, schema: unknown, required: boolean, components: Components): JsonSchema {
   const { description, ...rest } = isSchema(schema) ? schema : {}
   return {
     in: place,
@@ -62,7 +64,7 @@ function parameterObject (place: 'path' | 'query' | 'header', name: string, sche
     required,
     // `filter[title]=...`; without a style its members would be parameters of their own.
     ...(place === 'query' && rest['type'] === 'object' && { style: 'deepObject', explode: true }),
-    schema: toSchemaObject(rest, names)
+    schema: toSchemaObject(rest, components)
   }
 }
 
@@ -74,22 +76,26 @@ function requiredOf (schema: unknown): readonly unknown[] {
   return isSchema(schema) && Array.isArray(schema['required']) ? schema['required'] : []
 }
 
-function requestBody (body: unknown, { consumes = defaultMedia, bodyOptional }: Documentation, { names }: OperationContext): JsonSchema {
-  return { required: bodyOptional !== true, content: contentOf(consumes, toSchemaObject(body, names)) }
+function requestBody (body: unknown, { consumes = defaultMedia, bodyOptional }: Documentation, { components }: OperationContext): JsonSchema {
+  return { required: bodyOptional !== true, content: contentOf(consumes, body, components) }
 }
 
-function contentOf (media: readonly string[], schema: unknown): JsonSchema {
-  return Object.fromEntries(media.map((type) => [type, { schema }]))
+function contentOf (media: readonly string[], schema: unknown, components: Components): JsonSchema {
+  if (!isSchema(schema) || !isSchema(schema['content'])) return Object.fromEntries(media.map((type) => [type, { schema: toSchemaObject(schema, components) }]))
+  // Fastify's form for several media types.
+  return Object.fromEntries(Object.entries(schema['content']).map(([type, member]) => [type, { schema: toSchemaObject(isSchema(member) ? member['schema'] : {}, components) }]))
 }
 
-function responses (route: DocumentedRoute, documentation: Documentation, { names, tenancy }: OperationContext): JsonSchema {
+function responses (route: DocumentedRoute, documentation: Documentation, { components, tenancy }: OperationContext): JsonSchema {
   const { response, errors = [], produces = defaultMedia } = documentation
   const { limitStatuses = [] } = route.config ?? {}
   const told: Record<string, JsonSchema> = {}
   const tell = (status: string, schema: unknown, media: readonly string[]) => {
     const { description = STATUS_CODES[status] ?? 'Answer', ...rest } = isSchema(schema) ? schema : {}
     const empty = rest['type'] === 'null'
-    told[status] = { description, ...(!empty && { content: contentOf(media, toSchemaObject(rest, names)) }) }
+    // The copy without a description has no name.
+    const written = isSchema(schema) && schemaName(schema) !== undefined ? schema : rest
+    told[status] = { description, ...(!empty && { content: contentOf(media, written, components) }) }
   }
   for (const [status, schema] of Object.entries(errorResponses(...impliedErrors(route, documentation, tenancy), ...errors))) tell(status, schema, defaultMedia)
   for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) tell(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)

@@ -1,38 +1,49 @@
 /** The operations of a document as JSON texts, by path and method. */
+import type { Components } from './components.js'
 import { documentationOf, type Documentation, type DocumentedRoute } from './documentation.js'
+import { rankOf, tagRank, tagsOf } from './groups.js'
 import { toOperation, type OperationContext } from './operation.js'
 import { operationName, shapeOf, toTemplate } from './path.js'
 
 interface PathItem {
   /** The path, with the parameters' names of the first route that has its shape. */
   readonly template: string
+  /** The item's place among the others: the lowest comes first. */
+  readonly rank: number
   /** JSON texts by method in lower case. */
   readonly operations: ReadonlyMap<string, string>
 }
 
 export interface PathItems {
-  /** Adds the operations of a route. One that is there already stays as it is: the server asks the first of two routes. */
+  /** Adds the operations of a route. An operation that is there already stays as it is: the server asks the first of two routes. */
   add (route: DocumentedRoute): void
-  /** The members of `paths`, those of the base first. */
+  /** Adds an operation that @fastify/swagger has written. */
+  addWritten (template: string, method: string, operation: unknown): void
+  /** The members of `paths`, in the order of their ranks. */
   text (): string
-  readonly tags: ReadonlySet<string>
+  /** The ranks of tags, with those of the base. */
+  tagRanks (): Map<string, number>
   /** By the shape of their paths; without those of the base. */
   readonly items: ReadonlyMap<string, PathItem>
   hasOperationId (id: string): boolean
 }
 
 export interface PathItemsOptions extends OperationContext {
-  /** What stands in the document already. */
+  readonly components: Components
+  /** Operations that are in the document already. */
   readonly base?: PathItems
-  /** Characters that the operations may take together; those that find no room are told without their schemas. Default: any number. */
+  /** The `operationId`s of operations that are added as they are. */
+  readonly operationIds?: ReadonlySet<string>
+  /** Characters that operations and components may take together; operations beyond are written without their schemas. Default: any number. */
   readonly maxCharacters?: number
 }
 
-export function createPathItems ({ base, maxCharacters = Infinity, ...context }: PathItemsOptions): PathItems {
-  const items = new Map<string, PathItem & { operations: Map<string, string> }>()
-  const tags = new Set<string>()
-  const operationIds = new Set<string>()
+export function createPathItems ({ base, operationIds: taken = new Set(), maxCharacters = Infinity, ...context }: PathItemsOptions): PathItems {
+  const items = new Map<string, PathItem & { rank: number, operations: Map<string, string> }>()
+  const tags = new Map<string, number>()
+  const operationIds = new Set(taken)
   const counts = new Map<string, number>()
+  const { components } = context
   let characters = 0
 
   const hasOperationId = (id: string): boolean => operationIds.has(id) || base?.hasOperationId(id) === true
@@ -46,40 +57,67 @@ export function createPathItems ({ base, maxCharacters = Infinity, ...context }:
     return id
   }
 
-  /** Its text, without its schemas where it finds no room. */
+  /** The text of an operation, without its schemas where the document has no room for them. */
   function operationText (route: DocumentedRoute, documentation: Documentation, method: string, template: string): string {
     const operationId = uniqueId(documentation.operationId ?? operationName(method, template))
-    const write = (told: Documentation) => JSON.stringify({ operationId, ...toOperation(route, told, template, context) })
+    const write = (parts: Documentation) => JSON.stringify({ operationId, ...toOperation(route, parts, template, context) })
+    const { count } = components
     const text = write(documentation)
-    return characters + text.length <= maxCharacters ? text : write(withoutSchemas(documentation))
+    if (characters + components.characters + text.length <= maxCharacters) return text
+    components.truncate(count)
+    return write(withoutSchemas(documentation))
+  }
+
+  function itemAt (template: string, rank: number): PathItem & { operations: Map<string, string> } {
+    const shape = shapeOf(template)
+    const item = items.get(shape) ?? { template: base?.items.get(shape)?.template ?? template, rank, operations: new Map<string, string>() }
+    item.rank = Math.min(item.rank, rank)
+    items.set(shape, item)
+    return item
+  }
+
+  function addTag (tag: string, rank: number): void {
+    tags.set(tag, Math.min(tags.get(tag) ?? Infinity, tagRank(tag, rank)))
   }
 
   return {
     items,
-    tags,
     hasOperationId,
     add (route) {
-      const own = toTemplate(route.url)
-      const shape = shapeOf(own)
-      const below = base?.items.get(shape)
-      const item = items.get(shape) ?? { template: below?.template ?? own, operations: new Map<string, string>() }
-      const missing = route.methods.map((method) => method.toLowerCase()).filter((method) => !item.operations.has(method) && below?.operations.has(method) !== true)
+      const template = toTemplate(route.url)
+      const shape = shapeOf(template)
+      const known = (method: string) => items.get(shape)?.operations.has(method) === true || base?.items.get(shape)?.operations.has(method) === true
+      const missing = route.methods.map((method) => method.toLowerCase()).filter((method) => !known(method))
       if (missing.length === 0) return
       const documentation = documentationOf(route)
       if (documentation === null) return
-      items.set(shape, item)
+      const rank = rankOf(documentation)
+      const tagged = { ...documentation, tags: tagsOf(documentation, template) }
+      const item = itemAt(template, rank)
       for (const method of missing) {
-        const text = operationText(route, documentation, method, item.template)
+        const text = operationText(route, tagged, method, item.template)
         characters += text.length
         item.operations.set(method, text)
       }
-      for (const tag of documentation.tags ?? []) if (base?.tags.has(tag) !== true) tags.add(tag)
+      for (const tag of tagged.tags) addTag(tag, rank)
+    },
+    addWritten (template, method, operation) {
+      const rank = rankOf({})
+      itemAt(template, rank).operations.set(method, JSON.stringify(operation))
+    },
+    tagRanks () {
+      const ranks = base?.tagRanks() ?? new Map<string, number>()
+      for (const [tag, rank] of tags) ranks.set(tag, Math.min(ranks.get(tag) ?? Infinity, rank))
+      return ranks
     },
     text () {
-      const texts: string[] = []
-      for (const [shape, item] of base?.items ?? []) texts.push(itemText(item, items.get(shape)))
-      for (const [shape, item] of items) if (base?.items.has(shape) !== true) texts.push(itemText(item))
-      return texts.join(',')
+      const written: Array<readonly [rank: number, text: string]> = []
+      for (const [shape, item] of base?.items ?? []) {
+        const own = items.get(shape)
+        written.push([Math.min(item.rank, own?.rank ?? Infinity), itemText(item, own)])
+      }
+      for (const [shape, item] of items) if (base?.items.has(shape) !== true) written.push([item.rank, itemText(item)])
+      return written.sort(([left], [right]) => left - right).map(([, text]) => text).join(',')
     }
   }
 }
@@ -89,12 +127,13 @@ function itemText ({ template, operations }: PathItem, further?: PathItem): stri
   return `${JSON.stringify(template)}:{${members.join(',')}}`
 }
 
-/** What is told of an operation that there is no room for: the parameters of its path, whether it takes a body, its statuses and who may call it. */
-function withoutSchemas ({ operationId, tags, deprecated, body, response, errors, cached, security, consumes, produces }: Documentation): Documentation {
+/** The parts of an operation that the document has always room for: the parameters of its path, whether it takes a body, its statuses and who may call it. */
+function withoutSchemas ({ operationId, tags, declared, deprecated, body, response, errors, cached, security, consumes, produces }: Documentation): Documentation {
   const statuses = typeof response === 'object' && response !== null ? Object.keys(response) : []
   return {
     ...(operationId !== undefined && { operationId }),
     ...(tags !== undefined && { tags }),
+    ...(declared !== undefined && { declared }),
     ...(deprecated !== undefined && { deprecated }),
     ...(body !== undefined && body !== null && { body: {} }),
     ...(errors !== undefined && { errors }),

@@ -14,7 +14,7 @@ export function parametersOf (template: string): string[] {
   return Array.from(template.matchAll(/\{(\w+)\}/g), ([, name = '']) => name)
 }
 
-/** What tells templates apart: those that differ in the names of their parameters alone are the same path (OpenAPI 3.1, 4.8.8). */
+/** Templates that differ only in the names of their parameters have one shape: OpenAPI takes them for the same path (3.1, 4.8.8). */
 export function shapeOf (template: string): string {
   return template.replace(/\{\w+\}/g, '{}')
 }
@@ -23,4 +23,19 @@ export function shapeOf (template: string): string {
 export function operationName (method: string, template: string): string {
   const words = template.replace(/\{(\w+)\}/g, ' by $1 ').split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
   return method.toLowerCase() + (words.length === 0 ? 'Root' : words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join(''))
+}
+
+/** The paths of the document's `servers`, which stand before the path of every operation. */
+export function basePathsOf (servers: unknown): string[] {
+  return (Array.isArray(servers) ? servers : []).flatMap((server: { url?: unknown, variables?: Readonly<Record<string, { default?: unknown }>> }) => {
+    const url = String(server.url).replace(/\{([^{}]+)\}/g, (_, name: string) => String(server.variables?.[name]?.default))
+    const path = URL.canParse(url, 'http://localhost') ? new URL(url, 'http://localhost').pathname.replace(/\/$/, '') : ''
+    return path === '' ? [] : [path]
+  })
+}
+
+/** The path below the first base path that it begins with, as @fastify/swagger writes it. */
+export function withoutBasePath (path: string, basePaths: readonly string[]): string {
+  const base = basePaths.find((base) => path === base || path.startsWith(`${base}/`))
+  return base === undefined ? path : path.slice(base.length)
 }

@@ -1,8 +1,7 @@
-/** JSON Schemas of routes as Schema Objects of OpenAPI 3.1, which are JSON Schema 2020-12. */
+/** JSON Schemas of routes as Schema Objects of OpenAPI 3.1, which are JSON Schema 2020-12, or of OpenAPI 3.0. */
 import type { JsonSchema } from '../../lib/compiler/types.js'
-
-/** Where schemas that the app shares by `$id` stand in the document: the component's name by the id. */
-export type ComponentNames = ReadonlyMap<string, string>
+import type { Components } from './components.js'
+import { toOpenApi30 } from './schema-3-0.js'
 
 export function isSchema (value: unknown): value is JsonSchema {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -11,29 +10,35 @@ export function isSchema (value: unknown): value is JsonSchema {
 /** The members of a schema whose value maps names to schemas, and those whose value is data. */
 const schemaMaps = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
 const data = new Set(['enum', 'const', 'default', 'example', 'examples', 'required'])
-/** What the document says in another way, or leaves out. */
+/** Members that the document expresses otherwise, or leaves out. */
 const left = new Set(['$id', '$schema', 'nullable', 'expected'])
 
+/** A schema, or a reference to its component where it has a name. */
+export function toSchemaObject (schema: unknown, components: Components): unknown {
+  const reference = isSchema(schema) ? components.referenceToNamed(schema) : undefined
+  return reference === undefined ? components.write(schema) : { $ref: reference }
+}
+
+/** The writer of a version of OpenAPI: `3.1.0`, `3.0.3`. */
+export function writerOf (version: string): (schema: unknown, components: Components) => unknown {
+  const finish = version.startsWith('3.0') ? toOpenApi30 : (copy: JsonSchema) => copy
+  return (schema, components) => write(schema, components, finish)
+}
+
 /** A copy in which references to shared schemas lead to components, and `nullable` is a type. */
-export function toSchemaObject (schema: unknown, names: ComponentNames): unknown {
-  if (Array.isArray(schema)) return schema.map((item) => toSchemaObject(item, names))
+function write (schema: unknown, components: Components, finish: (copy: JsonSchema) => JsonSchema): unknown {
+  const inner = (member: unknown) => toSchemaObject(member, components)
+  if (Array.isArray(schema)) return schema.map(inner)
   if (!isSchema(schema)) return schema
   const copy: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(schema)) {
     if (left.has(key)) continue
-    if (key === '$ref' && typeof value === 'string') copy[key] = referenceTo(value, names)
+    if (key === '$ref' && typeof value === 'string') copy[key] = components.referenceToShared(value)
     else if (data.has(key)) copy[key] = value
-    else if (schemaMaps.has(key) && isSchema(value)) copy[key] = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, toSchemaObject(member, names)]))
-    else copy[key] = toSchemaObject(value, names)
+    else if (schemaMaps.has(key) && isSchema(value)) copy[key] = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, inner(member)]))
+    else copy[key] = inner(value)
   }
-  return schema['nullable'] === true ? orNull(copy) : copy
-}
-
-/** `Error#/properties/code` -> `#/components/schemas/Error/properties/code`. */
-function referenceTo (reference: string, names: ComponentNames): string {
-  const [id = '', fragment = ''] = reference.split('#')
-  const name = names.get(id)
-  return name === undefined ? reference : `#/components/schemas/${name}${fragment}`
+  return finish(schema['nullable'] === true ? orNull(copy) : copy)
 }
 
 function orNull (schema: Readonly<Record<string, unknown>>): JsonSchema {

@@ -1,33 +1,55 @@
-/** What the operations of a document share by reference: headers of answers, and the refusal of rate limits. */
+/** The parts that operations share by reference: response headers, the response of rate limits, the tenant's header and security schemes. */
+import type { JsonSchema } from '../../lib/compiler/types.js'
+import { errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
 
 const count = (description: string) => ({ description, schema: { type: 'integer' } })
 const limits = {
-  'X-RateLimit-Limit': count('Requests a window. It is on every answer of a route that is limited, errors included.'),
-  'X-RateLimit-Remaining': count('Requests that are left in the window.'),
+  'X-RateLimit-Limit': count('Requests allowed in the window. Every response of a limited route has it, errors included.'),
+  'X-RateLimit-Remaining': count('Requests left in the window.'),
   'X-RateLimit-Reset': count('When the window ends, in seconds since 1970.')
 }
 const headers = {
   ...limits,
   'Retry-After': count('Seconds until the window ends.'),
-  'X-Cache': { description: 'Whether the answer was kept (`HIT`) or made (`MISS`).', schema: { type: 'string', enum: ['HIT', 'MISS'] } }
+  'X-Cache': { description: '`HIT`: the response comes from the cache. `MISS`: it does not.', schema: { type: 'string', enum: ['HIT', 'MISS'] } }
 }
 
-/** On answers of routes that are limited. */
+/** Headers of responses of limited routes. */
 export const limitHeaders = referencesTo(Object.keys(limits))
-/** On answers of routes that are cached. */
+/** Headers of responses of cached routes. */
 export const cacheHeaders = referencesTo(['X-Cache'])
-/** In place of a response. */
+/** The response of a rate limit. */
 export const rateLimited = { $ref: '#/components/responses/RateLimited' }
 
-/** The members of `components` that these refer to. */
+/** The members of `components` that these references lead to, without schemas. */
 export const sharedComponents = {
   headers,
   responses: {
     RateLimited: {
-      description: 'A limit of requests refuses it',
+      description: 'The rate limit is reached',
       headers: referencesTo([...Object.keys(limits), 'Retry-After']),
       content: { 'application/json': { schema: { $ref: '#/components/schemas/RateLimitError' } } }
     }
+  }
+}
+
+/** The schemas that these refer to. */
+export const sharedErrors = [errorSchema, rateLimitSchema]
+
+export const tenantParameter = {
+  in: 'header',
+  name: 'X-Tenant-ID',
+  required: false,
+  description: 'The tenant. With a token that names a tenant, it must be the same. A platform administrator may name any tenant.',
+  schema: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' }
+}
+
+/** @param partial some route takes the partial token of a login */
+export function securitySchemes (partial: boolean): JsonSchema {
+  return {
+    bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+    apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'An API key of a tenant or of the platform. Do not send it together with a token.' },
+    ...(partial && { partialToken: { type: 'http', scheme: 'bearer', description: 'The `partialToken` of a login, unless the body has it. A full token is refused.' } })
   }
 }
 

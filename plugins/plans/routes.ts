@@ -5,8 +5,9 @@ import { Type } from 'typebox'
 import { Plan } from '../../lib/plans.js'
 import conventions, { errorResponses } from '../conventions/index.js'
 import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { named } from '../../lib/named-schema.js'
 
-const List = Type.Object({ plans: Type.Array(Plan, { description: 'From the lowest to the highest; an upgrade is one further down the list.' }) })
+const List = named('Plans', Type.Object({ plans: Type.Array(Plan, { description: 'From the lowest to the highest; an upgrade is one further down the list.' }) }))
 
 export async function planRoutes (app: FastifyInstance): Promise<void> {
   requireDecorator(app, 'plans', 'plans', 'plans', 'planRoutes')

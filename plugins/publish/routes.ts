@@ -5,6 +5,8 @@ import type { Publishing } from './service.js'
 import { Type, type Static } from 'typebox'
 import { errorResponses } from '../conventions/index.js'
 import { errorSchema } from '../../lib/http/error-schemas.js'
+import { EmptyBody } from '../../lib/http/schemas.js'
+import { named } from '../../lib/named-schema.js'
 
 const maxTables = 100
 const maxName = 63 // characters of a name that PostgreSQL keeps
@@ -42,8 +44,8 @@ const Published = Type.Object({
 
 const sql = { type: 'string', description: 'SQL that would add what is missing, for you to look through and run. Absent where none is proposed.' }
 const { $id: _, ...error } = errorSchema
-const missingTable = { ...error, description: 'There is no such table.', properties: { ...error.properties, table: { type: 'string' }, sql } }
-const missingColumns = {
+const missingTable = named('MissingTableError', { ...error, description: 'There is no such table.', properties: { ...error.properties, table: { type: 'string' }, sql } })
+const missingColumns = named('MissingColumnsError', {
   ...error,
   description: 'The body is not valid, or the table lacks columns.',
   properties: {
@@ -53,7 +55,7 @@ const missingColumns = {
     missing: { type: 'array', items: { type: 'string' }, description: 'Columns that the table lacks, and that `sql` adds.' },
     sql
   }
-}
+})
 
 const tags = ['Publishing']
 const config = { access: 'platform-admin' } as const
@@ -68,7 +70,7 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
 
   app.post('/publish/verify', {
     config,
-    schema: { tags, summary: 'Whether a publish would find what it needs', bodyOptional: true, body: Type.Object({}, { additionalProperties: false }), response: { 200: Verified, ...errorResponses(400, ...refusals) } }
+    schema: { tags, summary: 'Whether a publish would find what it needs', bodyOptional: true, body: EmptyBody, response: { 200: Verified, ...errorResponses(400, ...refusals) } }
   }, () => readiness().verify())
 
   app.post<{ Body: Static<typeof Entity> }>('/publish/entity', {

@@ -15,6 +15,8 @@ import conventions, { errorResponses } from '../conventions/index.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { createJobList, maxCounted, maxListed, states, type Changed, type JobRow } from './list.js'
+import { named } from '../../lib/named-schema.js'
+import { EmptyBody, Success } from '../../lib/http/schemas.js'
 import { maxDataBytes, maxDelay, maxKeyLength, maxPriority } from './service.js'
 
 const State = Type.Enum([...states], { description: '`created`: it waits for its first attempt, `retry`: for another one; `active`: it runs; `failed`: for good.' })
@@ -56,20 +58,20 @@ const job = {
   startAfter: Time('It is not run before.'),
   startedAt: orNull(Time('When its last attempt began.')),
   endedAt: orNull(Time('When it was done, cancelled, or failed for good.')),
-  error: Type.Union([Type.Object({ name: Type.Optional(Type.String()), message: Type.String() }), Type.Null()], { description: 'Of the last attempt that failed.' })
+  error: Type.Union([named('JobError', Type.Object({ name: Type.Optional(Type.String()), message: Type.String() })), Type.Null()], { description: 'Of the last attempt that failed.' })
 }
-const Listed = Type.Object(job)
-const Job = Type.Object({ ...job, data: Type.Record(Type.String(), Type.Unknown()) })
+const Listed = named('ListedJob', Type.Object(job))
+const Job = named('Job', Type.Object({ ...job, data: Type.Record(Type.String(), Type.Unknown()) }))
 
 const Age = (description: string) => Type.Union([Type.Number(), Type.Null()], { description })
-const Stats = Type.Object({
+const Stats = named('QueueStats', Type.Object({
   names: Type.Array(Type.Object({
     name: Type.String(),
     states: Type.Object(Object.fromEntries(states.map((state) => [state, Type.Integer()])), { description: `Jobs by state, each counted up to ${maxCounted}. Those that are done stay for a day, those that have failed for two weeks.` }),
     oldestWaiting: Age('Seconds since the oldest job was sent that could be run now, and is not; null where there is none.')
   })),
   oldestWaiting: Age('The same of all names.')
-})
+}))
 
 const tags = ['Queue']
 const config = { access: 'platform-admin' } as const
@@ -143,7 +145,7 @@ export async function queueRoutes (app: FastifyInstance): Promise<void> {
       summary: 'Cancel a job that has not ended',
       description: 'One that runs is told within seconds; what it did by then is done.',
       params: Id,
-      response: { 200: Type.Object({ success: Type.Boolean() }), ...errorResponses(...refusals, 404, 409) }
+      response: { 200: Success, ...errorResponses(...refusals, 404, 409) }
     }
   }, async (request) => {
     const { id } = request.params
@@ -163,8 +165,8 @@ export async function queueRoutes (app: FastifyInstance): Promise<void> {
       summary: 'Run a job once more that has failed for good, or was cancelled',
       params: Id,
       bodyOptional: true,
-      body: Type.Object({}, { additionalProperties: false }),
-      response: { 200: Type.Object({ success: Type.Boolean() }), ...errorResponses(...refusals, 404, 409) }
+      body: EmptyBody,
+      response: { 200: Success, ...errorResponses(...refusals, 404, 409) }
     }
   }, async (request) => {
     const { id } = request.params

@@ -9,6 +9,8 @@ import { actorOf } from '../audit/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import { named } from '../../lib/named-schema.js'
+import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type PlatformRoles } from './service.js'
 
 const closed = { additionalProperties: false } as const
@@ -28,10 +30,9 @@ const NewPermission = Type.Object({ name: Permission, description: Description }
 const Assignment = Type.Object({ userId: UserId, roleId: Id }, closed)
 const PartOfAssignment = Type.Object({ userId: Type.Optional(UserId), roleId: Type.Optional(Id) }, closed)
 
-const Role = Type.Object({ id: Id, name: Type.String(), description: StringOrNull, permissions: Type.Array(Type.String()), created_at: Time })
-const PermissionEntry = Type.Object({ id: Id, name: Type.String(), description: StringOrNull, created_at: Time })
-const Assigned = Type.Object({ success: Type.Boolean(), userId: Type.String(), roleId: Id })
-const Done = Type.Object({ success: Type.Boolean() })
+const Role = named('PlatformRole', Type.Object({ id: Id, name: Type.String(), description: StringOrNull, permissions: Type.Array(Type.String()), created_at: Time }))
+const PermissionEntry = named('PlatformPermission', Type.Object({ id: Id, name: Type.String(), description: StringOrNull, created_at: Time }))
+const Assigned = named('RoleAssignment', Type.Object({ success: Type.Boolean(), userId: Type.String(), roleId: Id }))
 
 const PageQuery = Type.Object(pageQuery('Entries'), closed)
 const Params = Type.Object({ id: Id })
@@ -71,7 +72,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.delete<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
     config,
-    schema: { tags, summary: 'Delete a role', description: 'Whoever had it has it no longer. The default role stays.', params: Params, response: { 200: Done, ...errorResponses(...refusals, 409) } }
+    schema: { tags, summary: 'Delete a role', description: 'Whoever had it has it no longer. The default role stays.', params: Params, response: { 200: Success, ...errorResponses(...refusals, 409) } }
   }, async (request) => {
     await service.deleteRole(request.params.id, actorOf(request))
     return { success: true }
@@ -96,7 +97,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.delete<{ Params: Static<typeof Params> }>('/rbac/permissions/:id', {
     config,
-    schema: { tags, summary: 'Delete a permission', description: 'No role holds it any longer.', params: Params, response: { 200: Done, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Delete a permission', description: 'No role holds it any longer.', params: Params, response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
     await service.deletePermission(request.params.id, actorOf(request))
     return { success: true }

@@ -12,6 +12,7 @@ import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { periods } from './periods.js'
 import { gateActions, maxRules, Name, Rule, type LimitedUser } from './rules.js'
+import { named } from '../../lib/named-schema.js'
 import { limitedUser, type ResourceLimits } from './service.js'
 
 const bodyLimit = 262_144 // bytes of all rules
@@ -22,24 +23,24 @@ const Role = Type.String({ maxLength: 256, description: 'The role of the user, f
 const Tier = Type.String({ maxLength: 256, description: 'The tier of the user, likewise.' })
 
 const Rules = Type.Array(Rule, { maxItems: maxRules, description: 'In the order in which they were saved.' })
-const UseBody = Type.Object({
+const UseBody = named('LimitedUse', Type.Object({
   userId: Type.Optional(UserId),
   resource: Name('What is used.'),
   metric: Name('What is counted of it.'),
   amount: Type.Optional(Type.Integer({ minimum: 1, maximum: maxAmount, default: 1, description: 'How much.' })),
   role: Type.Optional(Role),
   tier: Type.Optional(Tier)
-}, closed)
+}, closed))
 const UsageQuery = Type.Object({ userId: Type.Optional(UserId), role: Type.Optional(Role), tier: Type.Optional(Tier) }, closed)
 
-const Checked = Type.Object({
+const Checked = named('LimitCheck', Type.Object({
   allowed: Type.Boolean({ description: 'Whether there is room.' }),
   gateAction: Type.Union([Type.Enum([...gateActions]), Type.Null()], { description: 'Of the limit that is told: the one with the least left, of those that refuse where any does. null: nothing is limited.' }),
   usage: Type.Object({
     current: Type.Integer({ description: 'What was used in the period so far.' }),
     limit: Type.Integer({ description: '-1 is unlimited.' })
   })
-})
+}))
 const Usage = Type.Array(Type.Object({
   resource: Type.String(),
   metric: Type.String(),

@@ -4,6 +4,7 @@ import { limitedName } from '../../lib/config/schema/resource-limit.js'
 import { failure } from '../../lib/errors.js'
 import { deepFreeze } from '../../lib/plain-value.js'
 import { unlimited } from '../../lib/plans.js'
+import { named } from '../../lib/named-schema.js'
 import { periods } from './periods.js'
 
 export const maxRules = 200 // of a tenant
@@ -20,7 +21,7 @@ const closed = { additionalProperties: false } as const
 export const Name = (description: string) => Type.String({ pattern: limitedName, description: `${description} 1 to 64 of \`A-Z a-z 0-9 _ . : -\`.` })
 const Limit = (description: string) => Type.Integer({ minimum: unlimited, maximum: Number.MAX_SAFE_INTEGER, description })
 
-export const Rule = Type.Object({
+export const Rule = named('ResourceLimit', Type.Object({
   resource: Name('What is limited: `workflow`, `llm`.'),
   metric: Name('What is counted of it: `count`, `tokens`.'),
   period: Type.Enum([...periods], { description: 'In UTC; a `week` begins on Monday, `total` never ends.' }),
@@ -30,7 +31,7 @@ export const Rule = Type.Object({
   conditions: Type.Optional(Type.Object({
     roles: Type.Optional(Type.Array(Type.String({ pattern: limitedName }), { minItems: 1, maxItems: maxRoles, uniqueItems: true, description: 'The rule is for users with one of these roles.' }))
   }, { ...closed, description: 'Default: the rule is for every user.' }))
-}, closed)
+}, closed))
 export type Rule = Static<typeof Rule>
 
 /** A user of a tenant, as rules see it. */

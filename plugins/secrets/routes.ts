@@ -7,6 +7,8 @@ import { maxCounted } from '../audit/store.js'
 import { errorResponses } from '../conventions/index.js'
 import { ListOf, PageInfo, pageOf, pageQuery } from '../../lib/http/page.js'
 import { tenantOf } from '../tenancy/required.js'
+import { named } from '../../lib/named-schema.js'
+import { Success } from '../../lib/http/schemas.js'
 import { maxGraceDays, maxMetadataBytes, maxValueBytes, type AuditRow, type Rotation, type Secrets } from './service.js'
 
 const bodyLimit = 204_800 // bytes: a value of the largest size as `\uXXXX`, and metadata
@@ -34,31 +36,30 @@ const RotateBody = Type.Object(rotation, closed)
 const RotateKeyBody = Type.Object({ key: Key, ...rotation }, closed)
 const KeyParams = Type.Object({ key: Key })
 
-const Secret = Type.Object({
+const Secret = named('Secret', Type.Object({
   key: Type.String(),
   createdAt: Time('When the key was stored first.'),
   lastAccessedAt: TimeOrNull('When the value was used last; counted every few seconds.'),
   accessCount: Type.Integer({ description: 'How often the value was used.' }),
   expiresAt: TimeOrNull('When the value ends, or ended; null: never.'),
   metadata: Metadata
-})
+}))
 const ListQuery = Type.Object(pageQuery('Secrets'), closed)
 const List = Type.Object({ secrets: Type.Array(Secret, { description: 'By key.' }), pagination: PageInfo })
-const Stored = Type.Object({ success: Type.Boolean(), key: Type.String() })
-const Rotated = Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('Until then the value of before is accepted.') })
-const Done = Type.Object({ success: Type.Boolean() })
+const Stored = named('StoredSecret', Type.Object({ success: Type.Boolean(), key: Type.String() }))
+const Rotated = named('RotatedSecret', Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('Until then the value of before is accepted.') }))
 
 const AuditQuery = Type.Object({
   ...pageQuery('Entries', maxCounted),
   key: Type.Optional(Key)
 })
-const AuditEntry = Type.Object({
+const AuditEntry = named('SecretAuditEntry', Type.Object({
   timestamp: Time('When; of uses, when the first of the hour was counted.'),
   action: Type.String({ enum: ['create', 'update', 'access', 'delete', 'rotate', 'expire'], description: '`access`: the server used the value.' }),
   userId: Type.Union([Type.String(), Type.Null()], { description: 'The `sub` of who did it; null for the server itself.' }),
   key: Type.String(),
   count: Type.Optional(Type.Integer({ description: 'How many uses an `access` entry stands for: those of one hour.' }))
-})
+}))
 const Audit = ListOf(AuditEntry)
 
 const tags = ['Secrets']
@@ -87,7 +88,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
 
   app.delete<{ Params: Static<typeof KeyParams> }>('/tenant/secrets/:key', {
     config,
-    schema: { tags, summary: 'Delete a secret', description: 'Its value is gone; its audit stays.', params: KeyParams, response: { 200: Done, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Delete a secret', description: 'Its value is gone; its audit stays.', params: KeyParams, response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.key, actorOf(request))
     return { success: true }

@@ -7,9 +7,10 @@ import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, tokenMissing } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
+import { named } from '../../lib/named-schema.js'
+import { Success } from '../../lib/http/schemas.js'
 
-const Nothing = Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' })
-const Done = Type.Object({ success: Type.Boolean() })
+const Nothing = named('OptionalBody', Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' }))
 
 /** A key has no session, and there is nothing to say. */
 const told = { tags: ['Sessions'], security: [{ bearer: [] }], body: Nothing, bodyOptional: true }
@@ -19,7 +20,7 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
   app.post('/auth/logout', {
     config,
-    schema: { ...told, summary: 'End the session of this token', description: 'The token is refused from now on, within a second by every server.', response: { 200: Done, ...errorResponses(...refusals) } }
+    schema: { ...told, summary: 'End the session of this token', description: 'The token is refused from now on, within a second by every server.', response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
     const { claims, token } = sessionOf(request)
     await sessions.close(claims, token, actorOf(request))
@@ -28,7 +29,7 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
 
   app.post('/auth/logout-all', {
     config,
-    schema: { ...told, summary: 'End all sessions of the user', description: 'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.', response: { 200: Done, ...errorResponses(...refusals) } }
+    schema: { ...told, summary: 'End all sessions of the user', description: 'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.', response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
     const { claims } = sessionOf(request)
     await sessions.closeAll(claims.tenant_id ?? '', claims.sub, actorOf(request), claims)

@@ -5,13 +5,14 @@ import { Type, type Static } from 'typebox'
 import { createLook, type LookOptions } from '../../lib/look.js'
 import { version } from '../../lib/version.js'
 import { errorResponses } from '../conventions/index.js'
+import { named } from '../../lib/named-schema.js'
 import { groupsOf } from './groups.js'
 
 const maxInstances = 100
 
 const orNull = <Schema extends Parameters<typeof Type.Union>[0][number]>(schema: Schema, options: { description: string }) => Type.Union([schema, Type.Null()], options)
 
-const Info = Type.Object({
+const Info = named('SystemInfo', Type.Object({
   version: Type.String({ description: 'The version of tenantry.' }),
   node: Type.String({ description: 'The version of Node.js.' }),
   uptime: Type.Number({ description: 'Seconds since this process started.' }),
@@ -42,7 +43,7 @@ const Info = Type.Object({
     running: Type.Integer({ description: 'Those that it runs.' }),
     working: Type.Boolean({ description: 'false where it has not been able to look for jobs for 15 seconds.' })
   }), { description: 'null where the server has no queue.' })
-})
+}))
 type Info = Static<typeof Info>
 
 export interface SystemParts {

@@ -13,19 +13,21 @@ import conventions, { errorResponses } from '../conventions/index.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { plansOf } from '../plans/plans-of.js'
 import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { named } from '../../lib/named-schema.js'
+import { Success } from '../../lib/http/schemas.js'
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: '1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
 const Name = Type.String({ minLength: 1, maxLength: 200 })
 const Plan = Type.String({ description: 'The tier of its plan.' })
 const CreatedAt = Type.String({ format: 'date-time' })
 
-const Managed = Type.Object({
+const Managed = named('Tenant', Type.Object({
   id: Type.String(),
   name: Type.String(),
   plan: Plan,
   status: Type.Enum(['active', 'suspended', 'deleting'], { description: '`deleting`: what it owns is being removed, or was until that was cut off.' }),
   createdAt: CreatedAt
-})
+}))
 
 const Page = Type.Object(pageQuery('Tenants'), { additionalProperties: false })
 
@@ -46,7 +48,7 @@ type Bodies = ReturnType<typeof bodiesOf>
 
 const Params = Type.Object({ id: Id })
 
-const Info = Type.Object({
+const Info = named('TenantInfo', Type.Object({
   id: Type.String(),
   name: Type.String(),
   plan: Plan,
@@ -56,7 +58,7 @@ const Info = Type.Object({
     llmTokens: Type.Number({ description: 'Tokens a month.' }),
     storage: Type.Number({ description: 'Bytes.' })
   }, { description: 'What the plan includes; -1 is unlimited.' })
-})
+}))
 
 const tags = ['Tenants']
 const config = { access: 'platform-admin' } as const
@@ -107,7 +109,7 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
       summary: 'Delete a tenant and everything that it owns',
       description: 'From the beginning of the deletion nothing is served in its name. One that was cut off is carried on by sending it again.',
       params: Params,
-      response: { 200: Type.Object({ success: Type.Boolean() }), ...errorResponses(...refusals, 404, 409) }
+      response: { 200: Success, ...errorResponses(...refusals, 404, 409) }
     }
   }, async (request) => {
     await tenants.delete(request.params.id, actorOf(request))

@@ -8,11 +8,12 @@ import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { tenantOf } from '../tenancy/required.js'
+import { named } from '../../lib/named-schema.js'
 import { parseIfMatch } from './if-match.js'
 
 const maxDocument = 1_048_576 // bytes
 
-const Document = Type.Object({}, { additionalProperties: true, description: "The tenant's document: routes, credentials, rateLimit, cache, settings." })
+const Document = named('TenantDocument', Type.Object({}, { additionalProperties: true, description: "The tenant's document: routes, credentials, rateLimit, cache, settings." }))
 
 const SaveQuery = Type.Object({
   dryRun: Type.Optional(Type.Boolean({ description: 'Check the document and save nothing. Default: false.' }))

@@ -8,6 +8,8 @@ import { holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
+import { named } from '../../lib/named-schema.js'
+import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
 
 const Name = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$', description: '1 to 64 of `A-Z a-z 0-9 _ . -`; not `admin`.', examples: ['editor'] })
@@ -19,7 +21,7 @@ const members = {
   permissions: Type.Array(Permission, { maxItems: maxPermissions, uniqueItems: true, description: 'What users of the role may do, besides what its parents give.' }),
   parentRole: Type.Optional(orNull(Name, 'A role whose permissions it has too. Default: none.'))
 }
-const NewRole = Type.Object({ name: Name, ...members }, closed)
+const NewRole = named('NewTenantRole', Type.Object({ name: Name, ...members }, closed))
 const RoleChanges = Type.Object({ name: Type.Optional(Name), ...members, permissions: Type.Optional(members.permissions) }, { ...closed, minProperties: 1, description: 'What is left out stays; null removes a description or a parent. The name stays.' })
 const NewRbac = Type.Object({
   enabled: Type.Boolean({ description: 'Whether roles give anything.' }),
@@ -27,19 +29,18 @@ const NewRbac = Type.Object({
   roles: Type.Optional(Type.Array(NewRole, { maxItems: maxRoles, default: [] }))
 }, { ...closed, description: 'The whole: roles that are not listed are removed.' })
 
-const Shown = Type.Object({
+const Shown = named('TenantRole', Type.Object({
   name: Type.String(),
   description: Type.Optional(Type.String()),
   permissions: Type.Array(Type.String()),
   parentRole: Type.Optional(Type.String())
-})
+}))
 const Roles = Type.Array(Shown, { description: 'By name.' })
-const Rbac = Type.Object({
+const Rbac = named('TenantRbac', Type.Object({
   enabled: Type.Boolean({ description: 'Whether roles give anything. false until it was saved.' }),
   defaultRole: Type.Union([Type.String(), Type.Null()], { description: 'The role of users who have none, or one that is not listed; null: there is none.' }),
   roles: Roles
-})
-const Done = Type.Object({ success: Type.Boolean() })
+}))
 const Params = Type.Object({ name: Type.String({ maxLength: 64 }) })
 
 const tags = ['Roles']
@@ -88,7 +89,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
 
   app.delete<{ Params: Static<typeof Params> }>('/tenant/rbac/roles/:name', {
     config: writing,
-    schema: { tags, summary: 'Delete a role', description: 'Its users have the default role from then on. One that others inherit from, and the default role, stay.', params: Params, response: { 200: Done, ...errorResponses(...refusals, 409) } }
+    schema: { tags, summary: 'Delete a role', description: 'Its users have the default role from then on. One that others inherit from, and the default role, stay.', params: Params, response: { 200: Success, ...errorResponses(...refusals, 409) } }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.name, await authorOf(request))
     return { success: true }

@@ -5,6 +5,7 @@ import { Type, type Static } from 'typebox'
 import { Percentage, percentageOf } from '../../lib/percentage.js'
 import { unlimited } from '../../lib/plans.js'
 import { bytesText } from './bytes-text.js'
+import { named } from '../../lib/named-schema.js'
 import { allowed } from './metrics.js'
 
 const metric = {
@@ -12,9 +13,9 @@ const metric = {
   limit: Type.Number({ description: 'What the plan includes; -1: unlimited.' }),
   percentage: Percentage
 }
-const Metric = Type.Object(metric)
+const Metric = named('UsageMetric', Type.Object(metric))
 
-export const Report = Type.Object({
+export const Report = named('UsageReport', Type.Object({
   tenantId: Type.String(),
   plan: Type.String(),
   usage: Type.Object({
@@ -24,7 +25,7 @@ export const Report = Type.Object({
     }),
     tenantConfig: Type.Object({ secrets: Metric })
   })
-})
+}))
 export type Report = Static<typeof Report>
 
 export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gauges }: Standing): Report {

@@ -10,20 +10,21 @@ import { invalidInput } from '../../lib/validation-detail.js'
 import conventions, { errorResponses } from '../conventions/index.js'
 import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { tenantOf } from '../tenancy/required.js'
+import { named } from '../../lib/named-schema.js'
 import { Report } from './report.js'
 
 const Period = Type.String({ description: 'A month, in UTC: `YYYY-MM`.', examples: ['2026-02'] })
 const Calls = Type.Number({ description: 'Requests, those that failed included, without those that a rate limit refused.' })
 const Tokens = Type.Number({ description: 'Tokens of language models.' })
 
-const Summary = Type.Object({
+const Summary = named('UsageSummary', Type.Object({
   tenant_id: Type.String(),
   period: Period,
   api_calls: Calls,
   llm_tokens: Tokens,
   storage_bytes: Type.Number({ description: 'Bytes of files that there are now.' }),
   bandwidth_bytes: Type.Number({ description: 'Bytes of the bodies of requests and answers.' })
-})
+}))
 
 const NoQuery = Type.Object({}, { additionalProperties: false })
 const HistoryQuery = Type.Object({ period: Type.Optional(Type.String({ description: 'The month: `YYYY-MM`, in UTC. Default: the current one.', examples: ['2026-02'] })) }, { additionalProperties: false })

@@ -11,6 +11,8 @@ import { isPlatformAdmin } from '../auth/access.js'
 import conventions, { errorResponses } from '../conventions/index.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { named } from '../../lib/named-schema.js'
+import { EmptyBody, Success } from '../../lib/http/schemas.js'
 import { tenantOf } from '../tenancy/required.js'
 
 const maxOffset = 10_000
@@ -23,7 +25,7 @@ const Query = Type.Object({
 
 const orNull = (schema: Parameters<typeof Type.Union>[0][number], description: string) => Type.Union([schema, Type.Null()], { description })
 const time = Type.String({ format: 'date-time' })
-const Delivery = Type.Object({
+const Delivery = named('WebhookDelivery', Type.Object({
   id: Type.String({ format: 'uuid' }),
   event: Type.String({ description: 'The kind of event.' }),
   webhook: orNull(Type.String(), 'The name of the webhook in the document; null for the callback of a run.'),
@@ -35,9 +37,8 @@ const Delivery = Type.Object({
   nextAttemptAt: orNull(time, 'When it is tried next; null where it has ended, and where an earlier delivery of the same entity goes first.'),
   createdAt: time,
   deliveredAt: orNull(time, 'When the receiver took it.')
-})
+}))
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
-const Accepted = Type.Object({ success: Type.Boolean() })
 const Secret = Type.Object({ secret: Type.String({ description: '`whsec_<base64>`, as Standard Webhooks has it.' }) })
 
 const tags = ['Webhooks']
@@ -74,8 +75,8 @@ export async function webhookRoutes (app: FastifyInstance): Promise<void> {
       description: 'Under the same `webhook-id`, at once, and again for 24 hours where it fails. One that waits for an earlier one of the same entity goes on waiting.',
       params: Params,
       bodyOptional: true,
-      body: Type.Object({}, { additionalProperties: false }),
-      response: { 202: Accepted, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+      body: EmptyBody,
+      response: { 202: Success, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
     }
   }, async (request, reply) => {
     await webhooks.redeliver(ownerOf(request), request.params.id, actorOf(request))

@@ -20,6 +20,7 @@ import { callerOf, holds, requirePermissions } from '../auth/access.js'
 import conventions, { errorResponses } from '../conventions/index.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { named } from '../../lib/named-schema.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
 import { readInline } from './inline.js'
@@ -32,30 +33,30 @@ const closed = { additionalProperties: false } as const
 const WorkflowId = Type.String({ format: 'uuid', description: 'The run, as it was answered when it was started.' })
 const Time = Type.String({ format: 'date-time' })
 const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema) => Type.Union([schema, Type.Null()])
-const RunError = Type.Object({ message: Type.String(), code: Type.String() }, { description: 'Why it failed.' })
+const RunError = named('WorkflowError', Type.Optional(Type.Object({ message: Type.String(), code: Type.String() }, { description: 'Why it failed.' })))
 const Status = Type.Enum([...runStatuses])
 const Name = Type.Union([Type.String(), Type.Null()], { description: 'The id of the workflow; null for one that has none.' })
 
-const StepStatus = Type.Object({
+const StepStatus = named('WorkflowStep', Type.Object({
   id: Type.String(),
   status: Type.Enum(['pending', 'running', 'completed', 'failed', 'skipped', 'canceled'], { description: '`pending`: it has not begun.' }),
   startedAt: orNull(Time),
   finishedAt: orNull(Time),
-  error: Type.Optional(RunError)
-})
-const RunStatus = Type.Object({
+  error: RunError
+}))
+const RunStatus = named('WorkflowRunStatus', Type.Object({
   workflowId: Type.String({ format: 'uuid' }),
   workflow: Name,
   status: Status,
   steps: Type.Array(StepStatus, { description: 'All of them, in the order of the declaration.' }),
   result: Type.Optional(Type.Unknown({ description: 'Of a completed run: that of the last step that ran.' })),
-  error: Type.Optional(RunError),
+  error: RunError,
   createdAt: Time,
   finishedAt: orNull(Time)
-})
-const Run = Type.Object({ workflowId: Type.String({ format: 'uuid' }), workflow: Name, status: Status, error: Type.Optional(RunError), createdAt: Time, finishedAt: orNull(Time) })
-const Completed = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('completed'), result: Type.Unknown({ description: 'That of the last step that ran.' }) })
-const Queued = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('queued'), statusUrl: Type.String({ description: 'Where its status is told.' }) })
+}))
+const Run = named('WorkflowRun', Type.Object({ workflowId: Type.String({ format: 'uuid' }), workflow: Name, status: Status, error: RunError, createdAt: Time, finishedAt: orNull(Time) }))
+const Completed = named('CompletedWorkflow', Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('completed'), result: Type.Unknown({ description: 'That of the last step that ran.' }) }))
+const Queued = named('QueuedWorkflow', Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('queued'), statusUrl: Type.String({ description: 'Where its status is told.' }) }))
 const Canceled = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('canceled') })
 const ListedQuery = Type.Object(pageQuery('Workflows'), closed)
 const Listed = ListOf(Type.Object({

@@ -6,6 +6,7 @@ import type { JsonSchema, Reference } from '../types.js'
 import type { Subject } from './subject.js'
 import { tenantColumn } from '../../database/catalogue.js'
 import { FaultList } from '../../config/faults.js'
+import { inputName, named } from '../../named-schema.js'
 import { isRecord } from '../../plain-value.js'
 import { compileValue } from '../template.js'
 import { columnSchema } from './record-schema.js'
@@ -72,12 +73,12 @@ function rowSchema (table: Table, written: Written): JsonSchema {
   const columns = [...table.columns.values()].filter((column) => unwritable(table, column) === undefined).filter(({ name }) =>
     !written.excluded.has(name) && !(table.tenantScoped && name === tenantColumn))
   const required = columns.filter((column) => isRequired(column, written)).map(({ name }) => name)
-  return {
+  return named(inputName(table.name), {
     type: 'object',
     properties: Object.fromEntries(columns.map((column) => [column.name, columnSchema(column)])),
     ...(required.length > 0 && { required }),
     additionalProperties: false
-  }
+  })
 }
 
 function isRequired ({ name, notNull, hasDefault }: Column, { table, creates, fixed }: Written): boolean {

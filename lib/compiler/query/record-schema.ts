@@ -1,19 +1,20 @@
-/** The JSON Schema of a record, for `/doc`: what PostgreSQL's JSON of each type looks like. */
+/** The JSON Schema of a row, for `/doc`: PostgreSQL's JSON of each type. */
 import type { Column } from '../../database/catalogue.js'
 import type { JsonSchema } from '../types.js'
 import type { Field, Selection } from './selection.js'
+import { named, rowName } from '../../named-schema.js'
 import { itemType, kindOf } from './column-value.js'
 
 /** Formats of types that are text in JSON. A timestamp without a time zone has none: `date-time` demands a zone. */
 const formats: Readonly<Record<string, string>> = { uuid: 'uuid', 'timestamp with time zone': 'date-time', date: 'date' }
 
 /** The schema of records with these members. */
-export function recordSchema ({ fields }: Selection): JsonSchema {
-  return {
+export function recordSchema ({ table, fields }: Selection): JsonSchema {
+  return named(rowName(table.name), {
     type: 'object',
     properties: Object.fromEntries(fields.map((field) => [field.name, fieldSchema(field)])),
     required: fields.map(({ name }) => name)
-  }
+  })
 }
 
 function fieldSchema (field: Field): JsonSchema {

@@ -18,10 +18,10 @@ export const Plugins = Section({
   login: Group('`POST /auth/login`, `POST /auth/mfa/verify`, `POST /auth/register`, `POST /auth/logout` and `POST /auth/logout-all`, which are there where `jwt` has a key to sign with.', {}),
   migration: Group('`/migration`.', {}),
   openapi: Group('`GET /doc` and `GET /ui`.', {
-    title: Type.Optional(Type.String({ minLength: 1, description: 'The name of the API. Default: `API`.' })),
+    title: Type.Optional(Type.String({ minLength: 1, description: 'The title of the OpenAPI document. Default: `name` of the document, or `API`.' })),
     version: Type.Optional(Type.String({ minLength: 1, description: 'The version of the API. Default: that of tenantry.' })),
     description: Type.Optional(Type.String({ description: 'What the API is for, in Markdown.' })),
-    ui: Type.Optional(Type.Boolean({ description: 'Whether there are pages under `/ui`. Default: true.' }))
+    ui: Type.Optional(Type.Boolean({ description: 'Serve the pages under `/ui`. Default: true.' }))
   }),
   secrets: Group('`/tenant/secrets`.', {}),
   'api-keys': Group('`/tenant/api-keys`.', {}),

@@ -60,7 +60,7 @@ export const Route = Type.Object({
   path: Type.String({ pattern: '^/', description: 'The path; `:name` is a parameter.' }),
   method: Type.Enum(['get', 'post', 'put', 'patch', 'delete', 'GET', 'POST', 'PUT', 'PATCH', 'DELETE'], { description: 'The HTTP method.' }),
   description: Type.Optional(Type.String({ description: 'For the documentation.' })),
-  tags: Type.Optional(Type.Array(Type.String(), { description: 'Groups in the documentation.' })),
+  tags: Type.Optional(Type.Array(Type.String(), { description: 'The groups of `/doc` and `/ui` that list the route. Default: the first segment of its path.' })),
   public: Type.Optional(Type.Boolean({ description: 'false: a caller without a token may not name a tenant here. Default: true.' })),
   requireAuth: Type.Optional(Type.Boolean({ description: 'A token is required. Default: false, or true where `requiredPermissions` are named.' })),
   authProvider: Type.Optional(Type.String({ description: 'Whose tokens are accepted: `jwt`, the own ones, or the name of one of `authProviders`. Default: `jwt`.' })),

@@ -168,7 +168,8 @@ test('all of it is OpenAPI 3.1', async (t) => {
     { path: '/docs/:id', method: 'put', firebaseQueries: [{ collection: 'notes', operation: 'set', docId: '{{params.id}}' }] }
   ]
   const document = JSON.parse(composeDocument({
-    info: { title: 'x', version: '1' },
+    shell: { openapi: '3.1.0', info: { title: 'x', version: '1' } },
+    replaced: new Set(),
     routes: routes.map((route) => ({ methods: [compile(route).method], url: route.path, config: { access: 'open', openapi: documented(route) }, schema: undefined })),
     schemas: {},
     tenancy: true

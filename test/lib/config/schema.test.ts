@@ -40,6 +40,7 @@ const steps = [
 /** A document that has a value in every built member. */
 const complete = {
   $schema: 'schema.json',
+  name: 'Notes',
   databaseProvider: 'postgres',
   postgres: { connectionString: 'postgres://u@h/d', notifyConnectionString: 'postgres://u@h/d', schema: 'app', pool: { max: 1, acquireTimeoutMs: 2, statementTimeoutMs: 3 }, preparedStatements: false, rowLevelSecurity: true, ssl: { rejectUnauthorized: false, ca: 'a', cert: 'b', key: 'c', servername: 'd' } },
   supabase: { connectionString: 'postgresql://u@h/d', ssl: true },

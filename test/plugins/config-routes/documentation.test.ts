@@ -1,7 +1,8 @@
-/** What `/doc` says of configured routes on a running server. */
+/** The documentation of configured routes, on a running server. */
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { test } from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { testServer } from '../../helpers/server.js'
 import { everyKind } from '../../http/document.js'
 
@@ -11,7 +12,7 @@ test('the document of every kind of route is valid OpenAPI 3.1, and tells bodies
   const { valid, errors } = await new Validator().validate(document)
   t.ok(valid, JSON.stringify(errors))
   const { paths } = document
-  const jsonOf = ({ content }: { content: { 'application/json': { schema: object } } }) => content['application/json'].schema
+  const jsonOf = ({ content }: { content: { 'application/json': { schema: object } } }) => schemaWithoutReferences(document, content['application/json'].schema)
   t.match(jsonOf(paths['/people'].post.requestBody), { anyOf: [{ properties: { name: { type: 'string' } }, required: ['name'] }, { type: 'array' }] })
   t.match(jsonOf(paths['/people'].post.responses['201']), { anyOf: [{ type: 'object' }, { properties: { data: { type: 'array' } } }] })
   t.match(jsonOf(paths['/short'].get.responses['200']), { properties: { data: { items: { properties: { title: { type: 'string' } } } }, pagination: {} } })
@@ -32,8 +33,9 @@ test('the document follows the tables of the database', async (t) => {
     ]
   }, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } } })
   const fieldsOf = async (path: string) => {
-    const { paths } = (await app.inject('/doc')).json()
-    return Object.keys(paths[path].get.responses['200'].content['application/json'].schema.properties.data.items.properties)
+    const document = (await app.inject('/doc')).json()
+    const schema = schemaWithoutReferences(document, document.paths[path].get.responses['200'].content['application/json'].schema)
+    return Object.keys(Object(schema).properties.data.items.properties)
   }
   t.strictSame(await fieldsOf('/notes'), ['id', 'title'])
   await database.query('alter table notes add column colour text, drop column title')

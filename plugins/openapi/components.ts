@@ -1,0 +1,135 @@
+/** The schemas that a document lists under `components`, and that its operations refer to. */
+import type { JsonSchema } from '../../lib/compiler/types.js'
+import { schemaName } from '../../lib/named-schema.js'
+import { errorComponents } from '../../lib/http/error-schemas.js'
+
+const prefix = '#/components/schemas/'
+
+/** A schema that the app shares by `$id`, and the name of its component. */
+interface SharedSchema {
+  readonly name: string
+  readonly schema: unknown
+}
+
+interface Component {
+  readonly name: string
+  /** Schemas that differ only in the order of their members have the same. Undefined for shared schemas: no other takes their place. */
+  readonly content: string | undefined
+  text: string
+}
+
+export interface Components {
+  /** Writes a schema itself, with references in place of the schemas in it that have names. */
+  write (schema: unknown): unknown
+  /** The reference to the component of a schema that has a name; undefined for others. */
+  referenceToNamed (schema: JsonSchema): string | undefined
+  /** `Article#/properties/id` -> `#/components/schemas/Article/properties/id`, for shared schemas. */
+  referenceToShared (reference: string): string
+  find (name: string): Component | undefined
+  /** The members of `schemas`, those of the base first. */
+  text (): string
+  names (): string[]
+  /** Characters of the components, without those of the base. */
+  readonly characters: number
+  /** Components, without those of the base. */
+  readonly count: number
+  /** Drops the components that were added after there were `count`. */
+  truncate (count: number): void
+}
+
+export interface ComponentsOptions {
+  readonly shared: ReadonlyMap<string, SharedSchema>
+  readonly write: (schema: unknown, components: Components) => unknown
+  /** Names that other components of the document have. */
+  readonly taken: ReadonlySet<string>
+  readonly base?: Components
+}
+
+/** Names the components of shared schemas. */
+export function sharedSchemas (schemas: JsonSchema, taken: ReadonlySet<string>): Map<string, SharedSchema> {
+  const names = new Set(taken)
+  return new Map(Object.entries(schemas).map(([id, schema]) => {
+    const wanted = errorComponents.get(id) ?? id.replace(/[^\w.-]+/g, '_')
+    let name = wanted
+    for (let number = 2; names.has(name); number++) name = `${wanted}${number}`
+    names.add(name)
+    return [id, { name, schema }]
+  }))
+}
+
+export function createComponents ({ shared, write, taken, base }: ComponentsOptions): Components {
+  const added: Component[] = []
+  const byName = new Map<string, Component>()
+  const bySchema = new WeakMap<object, Component>()
+  const reserved = new Set([...taken, ...Array.from(shared.values(), ({ name }) => name)])
+  let characters = 0
+
+  const find = (name: string): Component | undefined => byName.get(name) ?? base?.find(name)
+
+  function add (component: Component): Component {
+    added.push(component)
+    byName.set(component.name, component)
+    characters += component.text.length
+    return component
+  }
+
+  /** The component of this name and content; a number behind the name keeps it from components of other content. */
+  function componentOf (wanted: string, copy: unknown): Component {
+    const content = JSON.stringify(sorted(copy))
+    for (let number = 1; ; number++) {
+      const name = number === 1 ? wanted : `${wanted}${number}`
+      if (reserved.has(name)) continue
+      const found = find(name)
+      if (found === undefined) return add({ name, content, text: JSON.stringify(copy) })
+      if (found.content === content) return found
+    }
+  }
+
+  const components: Components = {
+    find,
+    write: (schema) => write(schema, components),
+    referenceToNamed (schema) {
+      const wanted = schemaName(schema)
+      if (wanted === undefined) return undefined
+      const known = bySchema.get(schema)
+      if (known !== undefined && find(known.name) === known) return prefix + known.name
+      const component = componentOf(wanted, components.write(schema))
+      bySchema.set(schema, component)
+      return prefix + component.name
+    },
+    referenceToShared (reference) {
+      const [id = '', fragment = ''] = reference.split('#')
+      const known = shared.get(id)
+      if (known === undefined) return reference
+      if (find(known.name) === undefined) {
+        // It is added before it is written, since it may refer to itself.
+        const component = add({ name: known.name, content: undefined, text: '' })
+        component.text = JSON.stringify(components.write(known.schema))
+        characters += component.text.length
+      }
+      return prefix + known.name + fragment
+    },
+    text () {
+      const own = added.map(({ name, text }) => `${JSON.stringify(name)}:${text}`).join(',')
+      const before = base?.text() ?? ''
+      return before === '' || own === '' ? before + own : `${before},${own}`
+    },
+    names: () => [...base?.names() ?? [], ...byName.keys()],
+    get characters () { return characters },
+    get count () { return added.length },
+    truncate (count) {
+      for (const { name, text } of added.splice(count)) {
+        byName.delete(name)
+        characters -= text.length
+      }
+    }
+  }
+  return components
+}
+
+function sorted (value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value).sort(([left], [right]) => left < right ? -1 : 1)
+  return Object.fromEntries(entries.map(([key, member]) => [key, sorted(member)]))
+}

@@ -1,0 +1,36 @@
+/** The groups of `/doc` and `/ui`, and their order: the app's own routes come first, then the built-in groups. */
+import type { Documentation } from './documentation.js'
+
+/** The tags of the built-in endpoints, in the order of the document. */
+export const builtInGroups = [
+  'Login', 'Sessions', 'Multi-factor authentication', 'Tenants', 'Tenant configuration', 'Roles', 'API keys', 'Secrets', 'Resource limits', 'Usage',
+  'Billing', 'Tenant billing', 'Webhooks', 'Integrations', 'Workflows', 'Admin', 'Platform roles', 'Audit', 'Queue', 'Cache', 'Migration', 'Publishing', 'System'
+]
+
+const positions = new Map(builtInGroups.map((name, index) => [name, index]))
+
+/** Routes of a configuration document. */
+export const declared = 0
+/** Other routes of the app. */
+const own = 1
+const builtIn = 2
+
+export function tagsOf ({ tags = [] }: Documentation, template: string): readonly string[] {
+  return tags.length > 0 ? tags : [firstSegment(template)]
+}
+
+/** The place of a route among the others: the lowest comes first. */
+export function rankOf (documentation: Documentation): number {
+  if (documentation.declared === true) return declared
+  return documentation.tags?.some((tag) => positions.has(tag)) === true ? builtIn : own
+}
+
+/** The place of a tag that routes of this rank have. */
+export function tagRank (tag: string, rank: number): number {
+  return rank === builtIn ? builtIn + (positions.get(tag) ?? 0) : rank
+}
+
+/** The first segment of a path that names something: `/articles/{id}` -> `articles`. */
+export function firstSegment (path: string): string {
+  return path.split('/').find((segment) => /^[^{:*]+$/.test(segment)) ?? 'default'
+}

@@ -1,0 +1,51 @@
+/** `GET /doc` and the pages under `/ui`. */
+import type { FastifyInstance } from 'fastify'
+import type { OpenApi, OpenApiService } from './service.js'
+import conventions, { errorResponses } from '../conventions/index.js'
+
+const tags = ['System']
+
+const documentSchema = {
+  tags,
+  summary: 'This document',
+  description: "The OpenAPI document of this server, with the routes of the caller's tenant.",
+  response: { 200: { type: 'object', description: 'The document.', additionalProperties: true }, ...errorResponses(404, 500, 503) }
+}
+
+const pagesSchema = { tags, summary: 'The documentation as pages, to read and to try', produces: ['text/html'], response: { 200: { type: 'string', description: 'A page.' } } }
+
+export interface OpenApiRoutesOptions {
+  readonly service: OpenApiService
+  readonly ui: boolean
+}
+
+export async function openApiRoutes (app: FastifyInstance, { service, ui }: OpenApiRoutesOptions): Promise<void> {
+  await app.register(conventions)
+  app.get('/doc', { config: { access: 'open' }, schema: documentSchema }, async (request, reply) => {
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return await service.textFor(request)
+  })
+  // In an app that registers @fastify/swagger-ui itself, those pages show the document.
+  if (!ui || app.hasDecorator('swaggerCSP')) return
+  await app.register(pages, service)
+  // The routes of the pages are hidden.
+  service.add({ methods: ['GET'], url: `${app.prefix}/ui`, config: { access: 'public' }, schema: pagesSchema })
+}
+
+/** The pages of @fastify/swagger-ui. They load `/ui/json`, which answers the text as it is. */
+async function pages (app: FastifyInstance, { text }: OpenApi): Promise<void> {
+  const { default: swaggerUi } = await import('@fastify/swagger-ui')
+  await app.register(swaggerUi, {
+    routePrefix: '/ui',
+    staticCSP: true,
+    // With it, browsers load the scripts of a server in a private network, which has plain HTTP only, by HTTPS.
+    transformStaticCSP: (header) => header.replace('upgrade-insecure-requests;', '').trim(),
+    uiConfig: { docExpansion: 'list', persistAuthorization: true },
+    uiHooks: {
+      onRequest (request, reply, done) {
+        if (request.routeOptions.url === `${app.prefix}/ui/json`) reply.header('content-type', 'application/json; charset=utf-8').send(text())
+        else done()
+      }
+    }
+  })
+}

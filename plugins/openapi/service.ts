@@ -1,0 +1,101 @@
+/** `app.openapi`: the documents of the app, composed when they are first asked for. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { DocumentedRoute } from './documentation.js'
+import { LRUCache } from 'lru-cache'
+import { createPace } from '../../lib/pace.js'
+import { composeDocument, type ComposedDocument } from './document.js'
+
+const maxExtended = 100 // documents with further routes in memory: the most recently used
+const maxBytes = 20_000_000 // of them together
+
+/** Operations that only some callers see: those of a tenant's own routes. */
+export interface FurtherRoutes {
+  /** The same for the same routes only. */
+  readonly key: string
+  /** The routes are taken one by one, in turns: expensive work belongs into the iterator. */
+  routes (): Iterable<DocumentedRoute>
+}
+
+/** `app.openapi`. */
+export interface OpenApi {
+  /** The document as JSON text, composed on the first call after a change. */
+  text (): string
+  /** Further routes of `GET /doc` for a caller; null adds none. Set once, by the plugin that serves such routes. */
+  further: ((request: FastifyRequest) => FurtherRoutes | null | Promise<FurtherRoutes | null>) | null
+  /** Marks the document as outdated, since the documentation of a route has changed. */
+  invalidate (): void
+}
+
+export interface OpenApiParts {
+  /** The document of @fastify/swagger. */
+  readonly shell: () => JsonSchema
+  /** The contexts whose shared schemas the routes refer to. */
+  readonly contexts: Iterable<FastifyInstance>
+  readonly tenancy: () => boolean
+}
+
+/** `app.openapi`, with the members that this plugin itself calls. */
+export interface OpenApiService extends OpenApi {
+  /** The document as `GET /doc` answers it: with the routes of the caller's tenant. */
+  textFor (request: FastifyRequest): Promise<string | Buffer>
+  add (route: DocumentedRoute): void
+  /** Composes the document in an outline that @fastify/swagger has just begun to fill. */
+  fill (outline: JsonSchema): ComposedDocument
+}
+
+export function createOpenApi ({ shell, contexts, tenancy }: OpenApiParts): OpenApiService {
+  const routes: DocumentedRoute[] = []
+  const pace = createPace()
+  let composed: ComposedDocument | null = null
+  let filled: ReadonlySet<string> = new Set()
+
+  function compose (shell: JsonSchema, replaced: ReadonlySet<string>): ComposedDocument {
+    const schemas: JsonSchema = Object.assign({}, ...Array.from(contexts, (context) => context.getSchemas()))
+    return composeDocument({ shell, routes, schemas, replaced, tenancy: tenancy() })
+  }
+
+  function serverDocument (): ComposedDocument {
+    if (composed !== null) return composed
+    // The app's own @fastify/swagger calls `fill` meanwhile.
+    const outline = shell()
+    composed = compose(outline, filled)
+    return composed
+  }
+
+  // Concurrent requests share one composition. If it becomes outdated meanwhile, these requests still get it, later ones do not.
+  const extended = new LRUCache<string, Buffer, FurtherRoutes>({
+    max: maxExtended,
+    maxSize: maxBytes,
+    sizeCalculation: ({ length }) => length,
+    ignoreFetchAbort: true,
+    fetchMethod: async (_key, _stale, { context }) => Buffer.from(await serverDocument().extended(context.routes()))
+  })
+
+  const service: OpenApiService = {
+    text: () => serverDocument().text,
+    async textFor (request) {
+      const further = await service.further?.(request) ?? null
+      if (further === null) return service.text()
+      const document = await extended.forceFetch(further.key, { context: further })
+      // Requests that waited for the same document are answered in turns as well: each response may have megabytes.
+      await pace.rest()
+      return document
+    },
+    further: null,
+    invalidate () {
+      composed = null
+      extended.clear()
+    },
+    add (route) {
+      routes.push(route)
+      service.invalidate()
+    },
+    fill (outline) {
+      const document = compose(outline, new Set())
+      filled = new Set(document.schemaNames)
+      return document
+    }
+  }
+  return service
+}
