@@ -43,13 +43,13 @@ const attacker = startWorker<{ order: AttackOrder }, Statuses>('neighbour/attack
 const caller = startWorker<CallerOrder, CallerReport>('neighbour/caller.ts')
 try {
   await withClient(connectionString, async (client) => {
-    await client.query("insert into tenantry.tenants (id, name, plan) select id, id, 'enterprise' from unnest($1::text[]) as id", [[worstTenant, 'quiet']])
+    await client.query("insert into tenantry.tenants (id, name, plan) values ($1, $1, 'enterprise'), ('quiet', 'quiet', 'measured')", [worstTenant])
   })
   console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}; ${rate} requests/s of one tenant beside the attacks of another\n`)
   const rows: string[][] = []
   await slice(1)
   for (const name of options.attacks.split(',')) rows.push(await compare(name))
-  console.log(markdownTable(['attack', 'quiet, requests/s', 'attacked, requests/s', 'ratio (asked ≥ 0.8)', 'quiet p99 ms', 'attacked p99 ms', 'ratio (asked ≤ 2)', '/health, longest ms (asked < 50)', 'failures', 'answers to the attack'], rows))
+  console.log(markdownTable(['attack', 'quiet, requests/s', 'attacked, requests/s', 'ratio (asked ≥ 0.8)', 'quiet p99 ms', 'attacked p99 ms', 'ratio (asked ≤ 2)', '/health, longest ms (asked < 50)', 'longest pause of the server, ms', 'of the caller, ms', 'failures', 'answers to the attack'], rows))
 } finally {
   for (const process of [caller, attacker, server]) await process.stop()
   await database.remove()
@@ -61,19 +61,31 @@ async function compare (name: string): Promise<string[]> {
   const order: AttackOrder = { names: name === 'all' ? names : names.filter((known) => known === name), target }
   if (order.names.length === 0) throw new Error(`no attack is called ${name}`)
   const [quiet, attacked]: [CallerReport[], CallerReport[]] = [[], []]
-  const answered: Statuses = {}
+  const [answered, failures]: [Statuses, Statuses] = [{}, {}]
+  const stalls: number[] = []
   for (let index = 0; index < slices; index++) {
     quiet.push(await slice(seconds))
+    await server.usage()
     await attacker.run({ order })
-    attacked.push(await slice(seconds))
-    for (const [status, count] of Object.entries(await attacker.run({ order: null }))) answered[status] = (answered[status] ?? 0) + count
+    const report = await slice(seconds)
+    attacked.push(report)
+    stalls.push((await server.usage()).stall)
+    add(failures, report.failures)
+    add(answered, await attacker.run({ order: null }))
   }
   const rates = [quiet, attacked].map((reports) => median(reports.map((report) => report.rate)))
   const times = [quiet, attacked].map((reports) => percentile(reports.flatMap((report) => report.times), 0.99))
   const ratio = ([base = Number.NaN, other = Number.NaN]: readonly number[]) => (other / base).toFixed(2)
   const health = Math.max(...attacked.map((report) => report.health)).toFixed(0)
-  const failures = attacked.reduce((sum, report) => sum + report.failures, 0)
-  return [name, ...rates.map((value) => value.toFixed(0)), ratio(rates), ...times.map((value) => value.toFixed(1)), ratio(times), health, String(failures), Object.entries(answered).map(([status, count]) => `${status}: ${count}`).join(', ')]
+  return [name, ...rates.map((value) => value.toFixed(0)), ratio(rates), ...times.map((value) => value.toFixed(1)), ratio(times), health, Math.max(...stalls).toFixed(0), Math.max(...attacked.map((report) => report.stall)).toFixed(0), listed(failures), listed(answered)]
+}
+
+function add (sum: Statuses, counts: Statuses): void {
+  for (const [status, count] of Object.entries(counts)) sum[status] = (sum[status] ?? 0) + count
+}
+
+function listed (counts: Statuses): string {
+  return Object.entries(counts).map(([status, count]) => `${status}: ${count}`).join(', ')
 }
 
 function slice (duration: number): Promise<CallerReport> {

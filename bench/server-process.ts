@@ -1,5 +1,6 @@
 /** The process of a measured server: it serves, and tells its parent over IPC what it used. */
 import type { FastifyInstance } from 'fastify'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 export interface ServerSettings {
   readonly connectionString: string
@@ -11,16 +12,23 @@ export interface Usage {
   readonly cpu: number
   /** Resident memory, in bytes. */
   readonly rss: number
+  /** The longest pause of the event loop since the last question, in milliseconds. */
+  readonly stall: number
 }
 
 export type ServerMessage = { readonly kind: 'ready', readonly port: number } | ({ readonly kind: 'usage' } & Usage)
 
+const resolution = 10 // ms
+
 /** Starts what `create` makes, with the settings of the parent; the process ends with its parent. */
 export async function serve (create: (settings: ServerSettings) => Promise<FastifyInstance>): Promise<void> {
   const send = (message: ServerMessage): void => { process.send?.(message) }
+  const delays = monitorEventLoopDelay({ resolution })
+  delays.enable()
   process.on('message', () => {
     const { user, system } = process.cpuUsage()
-    send({ kind: 'usage', cpu: user + system, rss: process.memoryUsage.rss() })
+    send({ kind: 'usage', cpu: user + system, rss: process.memoryUsage.rss(), stall: Math.max(0, delays.max / 1e6 - resolution) })
+    delays.reset()
   })
   process.once('disconnect', () => process.exit(0))
   const app = await create(JSON.parse(process.argv[2] ?? '{}'))

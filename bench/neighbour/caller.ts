@@ -1,5 +1,7 @@
 /** The process of the other tenant: requests at a fixed rate. A time counts from when its request was due. */
 import type { BenchRequest } from '../cases.js'
+import type { Statuses } from '../../test/helpers/worst-neighbour.js'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Agent, request } from 'undici'
 
 export interface CallerOrder {
@@ -15,30 +17,48 @@ export interface CallerReport {
   readonly rate: number
   /** Milliseconds of each success. */
   readonly times: readonly number[]
-  readonly failures: number
+  /** How often each other answer came: a status, or the code of an error. */
+  readonly failures: Statuses
   /** The longest answer of `/health` in milliseconds, asked every 20 ms. */
   readonly health: number
+  /** The longest pause of the caller's own event loop in milliseconds: the machine gave it no time. */
+  readonly stall: number
 }
+
+const resolution = 10 // ms
 
 process.on('message', async (order: CallerOrder) => { process.send?.(await call(order)) })
 process.once('disconnect', () => process.exit(0))
 
 async function call ({ url, requests, rate, seconds }: CallerOrder): Promise<CallerReport> {
-  const dispatcher = new Agent({ connections: 16 })
+  const agent = new Agent({ connections: 16 })
+  // Requests that wait for the database keep no connection from it.
+  const prober = new Agent({ connections: 1 })
   const times: number[] = []
-  let [failures, health] = [0, 0]
-  const ask = async (path: string, headers: Record<string, string>): Promise<boolean> => {
-    const { statusCode, body } = await request(url + path, { dispatcher, headers })
-    await body.dump()
-    return statusCode === 200
+  const failures: Statuses = {}
+  let health = 0
+  const ask = async (dispatcher: Agent, path: string, headers: Record<string, string>): Promise<boolean> => {
+    let answer: string
+    try {
+      const { statusCode, body } = await request(url + path, { dispatcher, headers })
+      await body.dump()
+      answer = String(statusCode)
+    } catch (error) {
+      answer = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    }
+    if (answer === '200') return true
+    failures[answer] = (failures[answer] ?? 0) + 1
+    return false
   }
+  const delays = monitorEventLoopDelay({ resolution })
+  delays.enable()
   const begin = performance.now()
   const end = begin + seconds * 1000
   const waiting: Promise<void>[] = []
   const probe = async () => {
     while (performance.now() < end) {
       const asked = performance.now()
-      await ask('/health', {})
+      await ask(prober, '/health', {})
       health = Math.max(health, performance.now() - asked)
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
@@ -48,13 +68,13 @@ async function call ({ url, requests, rate, seconds }: CallerOrder): Promise<Cal
     const due = begin + index * 1000 / rate
     const { path, headers } = requests[index % requests.length]!
     while (performance.now() < due) await new Promise((resolve) => setTimeout(resolve, 1))
-    waiting.push(ask(path, headers).then((isSuccess) => {
+    waiting.push(ask(agent, path, headers).then((isSuccess) => {
       if (isSuccess) times.push(performance.now() - due)
-      else failures++
-    }, () => { failures++ }))
+    }))
   }
   await Promise.all([...waiting, probing])
   const took = (performance.now() - begin) / 1000
-  await dispatcher.close()
-  return { rate: times.length / took, times, failures, health }
+  delays.disable()
+  await Promise.all([agent.close(), prober.close()])
+  return { rate: times.length / took, times, failures, health, stall: Math.max(0, delays.max / 1e6 - resolution) }
 }
