@@ -1,50 +1,202 @@
 /**
- * Long work in short turns, so that it holds up no request of anybody else. The turns are the process's: however many
- * work for long at once, one of them works in each round of the event loop, and the others wait in line.
+ * Long work of the event loop in short turns, so that it does not hold up other requests. All work of the process shares
+ * the turns: one piece of work in a round of the event loop, and the accounts (tenants, or addresses of callers without
+ * one) in turn. While other accounts send requests, an account that works for long pauses after each turn.
  */
 
-/** Whoever works for long asks it between two pieces, and before the first one: `if (pace.due()) await pace.rest()`. */
+/** Long work asks before each piece: `if (pace.due()) await pace.rest()`. Work that may stop before the next piece calls `done`. */
 export interface Pace {
-  /** The turn of this round of the event loop has lasted long enough, whoever had it. */
+  /** The work must rest before its next piece. Otherwise the piece begins now. */
   due (): boolean
-  /** Lets the event loop do what waits, and everybody who stands in line before; then the next turn is one's own. */
+  /** Resolves when the next piece may begin. Other accounts that wait have their turn first. */
   rest (): Promise<void>
+  /** The piece has ended. `allocated`: bytes of large buffers and texts that it made; they are collected later, which takes the loop's time too. */
+  done (allocated?: number): void
+  /** How many pieces of the account wait. */
+  readonly waiting: number
 }
 
-const turn = 8 // ms; a piece that begins right before the end makes it longer
+export interface Clock {
+  /** Milliseconds. */
+  readonly now: () => number
+  /** Calls `work` in the next round of the event loop. */
+  readonly nextRound: (work: () => void) => unknown
+  readonly later: (work: () => void, ms: number) => unknown
+}
 
-/** A pace of its own, for a clock and rounds that are not the process's. Default: those of the process. */
-export function createTurns (now: () => number = () => performance.now(), nextRound: (work: () => void) => unknown = setImmediate): Pace {
-  const waiting: (() => void)[] = []
-  /** When the turn of this round began; undefined where nobody has had one yet. */
-  let start: number | undefined
+const turn = 2 // ms of a round; the last piece of a turn may make it longer
+const longPiece = 4 // ms; a longer piece pauses for longer than its share, since each request that it holds up waits longer
+const pauseFactor = 4 // the account pauses for so many times the length of a piece
+const burst = 10 // ms of pauses that an account may owe and still work
+const msPerMegabyte = 1 // of garbage collection
+const maxPause = 250 // ms after one piece
+const heardMs = 250 // after a request, its account counts as one that other accounts could hold up
+const activeMs = 1000 // after long work, requests are told to the turns
 
-  function begin (): void {
-    start = now()
-    nextRound(() => {
-      start = undefined
-      const next = waiting.shift()
-      if (next === undefined) return
-      begin()
-      next()
+const systemClock: Clock = {
+  now: () => performance.now(),
+  nextRound: setImmediate,
+  later: (work, ms) => setTimeout(work, ms)
+}
+
+interface Heard {
+  readonly account: string
+  at: number
+}
+
+export class Turns {
+  readonly #clock: Clock
+  /** Accounts whose work waits, in the order of their turns. */
+  readonly #lines = new Map<string, (() => void)[]>()
+  /** When an account has paused enough for what it worked. */
+  readonly #freeAt = new Map<string, number>()
+  /** The two accounts whose requests came last. */
+  #heard: Heard | undefined
+  #heardBefore: Heard | undefined
+  /** Somebody works in this round. */
+  #begun = false
+  #spent = 0
+  #piece: { readonly account: string, readonly start: number } | null = null
+  #timerAt = Infinity
+  #active = false
+  #lastWork = -Infinity
+
+  constructor (clock: Clock = systemClock) {
+    this.#clock = clock
+  }
+
+  /** Long work ran within the last second: `heard` must be told of each request. */
+  get isActive (): boolean {
+    return this.#active
+  }
+
+  /** A request of the account has come. */
+  heard (account: string): void {
+    const at = this.#clock.now()
+    if (this.#heard?.account === account) {
+      this.#heard.at = at
+      return
+    }
+    this.#heardBefore = this.#heard
+    this.#heard = { account, at }
+  }
+
+  /** The pace of an account. The server's own work, which has the empty account, never pauses. */
+  pace (account: string): Pace {
+    const line = () => this.#lines.get(account)?.length ?? 0
+    return {
+      due: () => this.#due(account),
+      rest: () => this.#rest(account),
+      done: (allocated) => this.#done(allocated),
+      get waiting () { return line() }
+    }
+  }
+
+  #due (account: string): boolean {
+    this.#done()
+    this.#begin()
+    const start = this.#clock.now()
+    if (this.#spent >= turn || this.#pauseOf(account, start) > burst) return true
+    this.#piece = { account, start }
+    return false
+  }
+
+  #rest (account: string): Promise<void> {
+    this.#done()
+    this.#begin()
+    return new Promise((resolve) => {
+      const line = this.#lines.get(account)
+      if (line === undefined) this.#lines.set(account, [resolve])
+      else line.push(resolve)
     })
   }
 
-  return {
-    due () {
-      if (start === undefined) begin()
-      return now() - (start ?? 0) >= turn
-    },
-    rest () {
-      if (start === undefined) begin()
-      return new Promise((resolve) => waiting.push(resolve))
+  #done (allocated = 0): void {
+    if (this.#piece === null) return
+    const { account, start } = this.#piece
+    this.#piece = null
+    const now = this.#clock.now()
+    const length = now - start + allocated / 1_048_576 * msPerMegabyte
+    this.#spent += length
+    if (account === '' || !this.#isBeside(account, now)) return
+    const pause = Math.min(maxPause, pauseFactor * length * Math.max(1, length / longPiece))
+    this.#freeAt.set(account, now + this.#pauseOf(account, now) + pause)
+  }
+
+  #begin (): void {
+    if (this.#begun) return
+    this.#begun = true
+    this.#lastWork = this.#clock.now()
+    if (!this.#active) {
+      this.#active = true
+      this.#clock.later(() => this.#calm(), activeMs)
     }
+    this.#clock.nextRound(() => {
+      this.#begun = false
+      this.#spent = 0
+      this.#piece = null
+      this.#serve()
+    })
+  }
+
+  /** Gives the turn of this round to the next account that has paused enough. */
+  #serve (): void {
+    if (this.#begun || this.#lines.size === 0) return
+    const now = this.#clock.now()
+    let soonest = Infinity
+    for (const [account, line] of this.#lines) {
+      const pause = this.#pauseOf(account, now)
+      if (pause > 0) {
+        soonest = Math.min(soonest, now + pause)
+        continue
+      }
+      const work = line.shift()
+      this.#lines.delete(account)
+      if (line.length > 0) this.#lines.set(account, line)
+      this.#begin()
+      this.#piece = { account, start: now }
+      work?.()
+      return
+    }
+    this.#serveAt(soonest, now)
+  }
+
+  #serveAt (time: number, now: number): void {
+    if (time >= this.#timerAt) return
+    this.#timerAt = time
+    this.#clock.later(() => {
+      this.#timerAt = Infinity
+      this.#serve()
+    }, Math.ceil(time - now))
+  }
+
+  #pauseOf (account: string, now: number): number {
+    return Math.max(0, (this.#freeAt.get(account) ?? 0) - now)
+  }
+
+  /** Another account sends requests, which the account could hold up. */
+  #isBeside (account: string, now: number): boolean {
+    const other = this.#heard?.account === account ? this.#heardBefore : this.#heard
+    return other !== undefined && now - other.at <= heardMs
+  }
+
+  #calm (): void {
+    const now = this.#clock.now()
+    for (const [account, time] of this.#freeAt) if (time <= now) this.#freeAt.delete(account)
+    this.#active = now - this.#lastWork < activeMs || this.#freeAt.size > 0 || this.#lines.size > 0
+    if (this.#active) this.#clock.later(() => this.#calm(), activeMs)
   }
 }
 
-const turns = createTurns()
+/** The turns of the process. */
+export const turns = new Turns()
 
-/** The pace that all of the process share. */
-export function createPace (): Pace {
-  return turns
+/** The account of a tenant. */
+export function tenantAccount (tenant: string): string {
+  return `tenant ${tenant}`
+}
+
+/** The pace of a tenant's work, or of the server's own where there is no tenant. */
+export function createPace (tenant?: string | null): Pace {
+  return turns.pace(tenant === undefined || tenant === null || tenant === '' ? '' : tenantAccount(tenant))
 }

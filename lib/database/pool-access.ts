@@ -1,10 +1,14 @@
 /** Who gets a connection of the pool, for how long it waits, and what happens to it while the database hangs. */
 import type { PoolClient } from 'pg'
+import { Socket } from 'node:net'
+import pg from 'pg'
 import type { Connections } from './connections.js'
 import type { EngineLog } from './engine.js'
 import { FairGate, type Party } from '../fair-gate.js'
+import { createPace } from '../pace.js'
 import { databaseBusy, databaseUnavailable } from './failures.js'
 import { createHangWatch } from './hang-watch.js'
+import { AnswerReader } from './large-answers.js'
 
 type Acquired = (error: unknown, client: PoolClient | null) => void
 
@@ -31,6 +35,7 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
   const gate = new FairGate(max, acquireTimeoutMs)
   const busy = new Map<PoolClient, Party>()
   const patient = new Set<PoolClient>()
+  const readers = new WeakMap<PoolClient, AnswerReader>()
   const connecting = new Set<(error: unknown) => void>()
   let asked = 0 // connections of the pool that are not there yet
   let running = 0
@@ -51,6 +56,11 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
       for (const client of [...busy.keys()]) if (!patient.has(client)) release(client, true)
     },
     onAnswer () { log?.info({}, 'the database answers again') }
+  })
+
+  pool.on('connect', (client) => {
+    if (!(client instanceof pg.Client) || !(client.connection.stream instanceof Socket)) return
+    readers.set(client, new AnswerReader(client.connection.stream, () => createPace(busy.get(client)?.key)))
   })
 
   function acquire (tenantId: string | null | undefined, done: Acquired): void {
@@ -110,6 +120,7 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
     if (party === undefined) return
     busy.delete(client)
     patient.delete(client)
+    readers.get(client)?.ended()
     ended++
     client.release(broken)
     gate.leave(party)

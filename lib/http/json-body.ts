@@ -5,10 +5,18 @@ import { failure } from '../errors.js'
 import { maxNumberLength } from '../json/exact-number.js'
 import { mayHoldExact, NumberTooLongError, parseSent } from '../json/parse.js'
 import { jsonExcess } from '../json-bounds.js'
+import { turns } from '../pace.js'
+import { accountOf, trustsTenantHeader } from './account.js'
+
+const largeBody = 65_536 // bytes, from which reading a body takes a turn of its account
+const maxWaiting = 50 // large bodies of an account that wait in memory for their turn
+const retryAfter = 1 // s
 
 export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffer> {
   const parse = app.getDefaultJsonParser('error', 'error')
-  return (request, bytes, done) => {
+  let trustsHeader: boolean | undefined
+
+  const read: FastifyBodyParser<Buffer> = (request, bytes, done) => {
     if (bytes.length === 0) {
       // A request that says nothing often carries the content type that the client sends with everything.
       if (request.method === 'DELETE' || request.routeOptions.schema?.bodyOptional === true) done(null, undefined)
@@ -30,6 +38,19 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
       if (error === null) finish(text, body, done)
       else done(failure('badRequest', { message: isJson(text) ? 'The body holds a key that is not accepted: "__proto__" or "constructor"' : 'The body is not valid JSON' }))
     })
+  }
+
+  return (request, bytes, done) => {
+    if (bytes.length < largeBody) return read(request, bytes, done)
+    const pace = turns.pace(accountOf(request, trustsHeader ??= trustsTenantHeader(app)))
+    const readNow = () => {
+      read(request, bytes, done)
+      // The piece includes the handling of the request as far as it waits for nothing.
+      pace.done(2 * bytes.length)
+    }
+    if (!pace.due()) return readNow()
+    if (pace.waiting >= maxWaiting) return done(failure('responsesBusy', { message: 'Too many large bodies of this tenant wait to be read: try again', extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }))
+    pace.rest().then(readNow, done)
   }
 }
 

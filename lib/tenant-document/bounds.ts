@@ -2,7 +2,6 @@
 import type { Pace } from '../pace.js'
 import { ConfigError, pointerTo, type Fault } from '../config/faults.js'
 import { ExactNumber } from '../json/exact-number.js'
-import { createPace } from '../pace.js'
 import { isRecord } from '../plain-value.js'
 import { maxRoutes, maxWorkflows } from './schema.js'
 
@@ -57,8 +56,8 @@ export async function membersOf (document: unknown, pace: Pace): Promise<Readonl
 }
 
 /** Rejects with a ConfigError where a value that is read as one, as a route is, holds more than a route may. */
-export async function requireBounds (value: unknown, pointer: string): Promise<void> {
-  const message = await overstep(value, { ...route, what: 'it' }, { bytes: 0, values: 0, templates: 0 }, createPace())
+export async function requireBounds (value: unknown, pointer: string, pace: Pace): Promise<void> {
+  const message = await overstep(value, { ...route, what: 'it' }, { bytes: 0, values: 0, templates: 0 }, pace)
   if (message !== null) throw new ConfigError([{ pointer, message }])
 }
 

@@ -6,8 +6,6 @@ import type { Integrations } from '../integrations/integrations.js'
 import { expressionFaults } from '../../lib/log/expression-faults.js'
 import { createPace } from '../../lib/pace.js'
 
-const pace = createPace()
-
 /** What runs the calls of one request. */
 export interface Caller {
   /** null where the plugin is not registered, as no route then makes calls. */
@@ -29,8 +27,11 @@ export async function runIntegrations (route: CompiledRoute, scope: Scope, { int
   let last: LastCall | null = null
   for (const { key, condition, call, copies } of route.integrations) {
     if (condition !== null) {
+      const pace = createPace(scope.tenant?.id)
       if (pace.due()) await pace.rest()
-      if (!condition(scope, expressionFaults(log, scope.tenant?.id ?? null))) {
+      const holds = condition(scope, expressionFaults(log, scope.tenant?.id ?? null))
+      pace.done()
+      if (!holds) {
         scope.results[key] = null
         continue
       }

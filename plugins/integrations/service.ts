@@ -19,7 +19,6 @@ export interface RunnerParts {
 }
 
 export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrations['run'] {
-  const pace = createPace()
   return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, log }) => {
     signal?.throwIfAborted()
     const { trusted, method, url, headers: prepared, body } = call.prepare(scope)
@@ -71,11 +70,21 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
       }
     }
 
+    async function resultOf (answer: OutboundAnswer): Promise<unknown> {
+      if (answer.body.length <= largeAnswer) return call.result(answer)
+      const pace = createPace(tenant)
+      if (pace.due()) await pace.rest()
+      try {
+        return call.result(answer)
+      } finally {
+        pace.done(2 * answer.body.length)
+      }
+    }
+
     try {
       const answer = await tried()
       const { status } = answer
-      if (answer.body.length > largeAnswer && pace.due()) await pace.rest()
-      if (status >= 200 && status < 300) return call.result(answer)
+      if (status >= 200 && status < 300) return await resultOf(answer)
       throw failure('providerFailed', { message: `The service answered ${status}`, extras: { status } })
     } catch (error) {
       throw placed(error, call)

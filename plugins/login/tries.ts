@@ -3,7 +3,7 @@
  * nobody too, so that a refusal tells nothing.
  */
 import type { Attempts, AttemptRule } from '../../lib/attempts.js'
-import { addressKey } from '../rate-limit/client.js'
+import { addressKey } from '../../lib/http/address-key.js'
 
 const windowMs = 900_000 // 15 minutes
 

@@ -2,9 +2,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher } from 'undici'
 import type { OutboundAnswer } from './outbound.js'
+import type { Pace } from '../../lib/pace.js'
 import { failure } from '../../lib/errors.js'
 
 export const maxAnswerBytes = 5_242_880
+const largeAnswer = 262_144 // bytes, from which the answer is read in turns
 const firstBytes = 16_384 // that are held for an answer that does not say how long it is
 
 export interface Sent {
@@ -18,9 +20,9 @@ export interface Sent {
 
 /**
  * Sends the request. It settles when nothing of the request is left, not when the signal aborts: a connection that is being
- * made cannot be taken back. What it rejects with is the signal's reason, an error of the catalogue, or undici's own.
+ * made cannot be taken back. `pace` is of the tenant that the answer is for. What it rejects with is the signal's reason, an error of the catalogue, or undici's own.
  */
-export function exchange (dispatcher: Dispatcher, { url, method, headers, body, reset }: Sent, signal: AbortSignal): Promise<OutboundAnswer> {
+export function exchange (dispatcher: Dispatcher, { url, method, headers, body, reset }: Sent, signal: AbortSignal, pace: Pace): Promise<OutboundAnswer> {
   return new Promise((resolve, reject) => {
     const answer = createCollector(method)
     let controller: Dispatcher.DispatchController | null = null
@@ -36,8 +38,15 @@ export function exchange (dispatcher: Dispatcher, { url, method, headers, body, 
       onResponseStart (_controller, status, head) {
         if (status >= 200) answer.begin(status, head)
       },
-      onResponseData (_controller, chunk) {
+      onResponseData (reading, chunk) {
         answer.add(chunk)
+        if (answer.length < largeAnswer) return
+        if (!pace.due()) return pace.done(chunk.length)
+        reading.pause()
+        pace.rest().then(() => {
+          pace.done(chunk.length)
+          if (!reading.aborted) reading.resume()
+        }, () => {})
       },
       onResponseEnd () {
         end()
@@ -86,6 +95,7 @@ function createCollector (method: string) {
       chunk.copy(buffer, length)
       length = needed
     },
+    get length () { return length },
     whole: (): OutboundAnswer => ({ status, headers, body: buffer.subarray(0, length) })
   }
 }

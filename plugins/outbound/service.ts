@@ -3,6 +3,7 @@ import type { EgressRule } from '../../lib/egress.js'
 import type { Lookup } from './lookup.js'
 import type { Outbound, OutboundAnswer } from './outbound.js'
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
+import { createPace } from '../../lib/pace.js'
 import { createPlaces } from '../../lib/places.js'
 import { createCircuits, type Outcome } from './circuits.js'
 import { exchange, type Sent } from './exchange.js'
@@ -38,7 +39,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
     let outcome: Outcome = 'failed'
     try {
       const { trusted, guarded, guard } = await pools.open()
-      const answer = await exchange(trust ? trusted : guarded, { ...sent, reset: !trust && guard.open > maxKept }, signal)
+      const answer = await exchange(trust ? trusted : guarded, { ...sent, reset: !trust && guard.open > maxKept }, signal, createPace(tenant))
       if (answer.status < 500) outcome = 'answered'
       return answer
     } catch (error) {

@@ -5,7 +5,7 @@ import type { ClientKind, RateLimitStore, Taken } from './store.js'
 import { STATUS_CODES } from 'node:http'
 import { catalogue, TenantryError } from '../../lib/errors.js'
 import { unlimited } from '../../lib/plans.js'
-import { addressKey } from './client.js'
+import { addressKey } from '../../lib/http/address-key.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
 declare module 'fastify' {

@@ -4,14 +4,13 @@
  * closes connections that take nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are
  * not counted.
  */
-import type {} from '../auth/index.js'
-import type {} from '../tenancy/index.js'
 import type {} from '../tenant-config/serve.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Socket } from 'node:net'
 import fp from 'fastify-plugin'
 import { failure } from '../../lib/errors.js'
-import { addressKey } from '../rate-limit/client.js'
+import { accountOf, trustsTenantHeader } from '../../lib/http/account.js'
+import { turns } from '../../lib/pace.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'
 import { requireWhole } from '../../lib/plugin/requirement.js'
 import { LargeRoutes } from './large-routes.js'
@@ -49,14 +48,16 @@ export async function responses (app: FastifyInstance, { maxUnsentBytes = 67_108
   // Pipelined responses whose connection is lost get their `close` event from this module.
   whenEnded(app, () => {})
   let trustsHeader = false
-  app.addHook('onReady', async () => { trustsHeader = app.hasDecorator('tenancy') && app.tenancy.trustHeader })
+  app.addHook('onReady', async () => { trustsHeader = trustsTenantHeader(app) })
 
   const largeRoutes = new LargeRoutes()
   app.addHook('preClose', async () => largeRoutes.close())
 
   app.addHook('preHandler', (request, reply, done) => {
-    if (largeRoutes.isEmpty) return done()
-    largeRoutes.enter(accountOf(request, trustsHeader), request, reply, done)
+    if (largeRoutes.isEmpty && !turns.isActive) return done()
+    const account = accountOf(request, trustsHeader)
+    turns.heard(account)
+    largeRoutes.enter(account, request, reply, done)
   })
 
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -73,10 +74,9 @@ export async function responses (app: FastifyInstance, { maxUnsentBytes = 67_108
     reply.raw.once('close', () => held.release())
     limitWriting(app, reply, socket, writeTimeoutMs)
     if (size < slicedResponse) return done()
-    const body = typeof payload === 'string' ? Buffer.from(payload) : payload
-    if (!Buffer.isBuffer(body)) return done()
-    reply.header('content-length', body.length)
-    done(null, slicesOf(body))
+    if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return done()
+    reply.header('content-length', Buffer.byteLength(payload))
+    done(null, slicesOf(payload, turns.pace(account)))
   })
 }
 
@@ -88,12 +88,6 @@ function sizeOf (payload: unknown): number {
 /** The response waits for another one of its connection, or the connection has unsent bytes. */
 function isBehind ({ raw: { socket } }: FastifyReply): boolean {
   return socket === null || socket.writableLength > 0
-}
-
-/** The tenant of the token. Otherwise the address, so that a stranger who names a tenant cannot use up its bytes. */
-function accountOf ({ auth, tenant, ip }: FastifyRequest, trustsHeader: boolean): string {
-  const id = auth?.tenant_id ?? (trustsHeader ? tenant?.id : undefined)
-  return id === undefined ? `address ${addressKey(ip)}` : `tenant ${id}`
 }
 
 function refuse (request: FastifyRequest, done: (error?: Error) => void): void {

@@ -1,16 +1,35 @@
 /** Writes a large body piece by piece, so that other requests are handled between two pieces. */
 import { Readable } from 'node:stream'
 import { setImmediate as nextRound } from 'node:timers/promises'
+import type { Pace } from '../../lib/pace.js'
 
-const sliceSize = 262_144 // bytes, which the kernel takes in about a tenth of a millisecond
+const sliceSize = 262_144 // bytes or characters, which are encoded and written in about half a millisecond
 
-export function slicesOf (body: Buffer): Readable {
-  return Readable.from(slices(body), { objectMode: false, highWaterMark: sliceSize })
+/** `pace`: that of the account that the body is for. */
+export function slicesOf (body: Buffer | string, pace: Pace): Readable {
+  return Readable.from(slices(body, pace), { objectMode: false, highWaterMark: sliceSize })
 }
 
-async function * slices (body: Buffer): AsyncGenerator<Buffer> {
-  for (let start = 0; start < body.length; start += sliceSize) {
-    yield body.subarray(start, start + sliceSize)
+async function * slices (body: Buffer | string, pace: Pace): AsyncGenerator<Buffer> {
+  for (let start = 0; start < body.length;) {
+    if (pace.due()) await pace.rest()
+    const end = endOfSlice(body, start)
+    // A text is not encoded as a whole: that takes milliseconds, and as much memory again.
+    yield typeof body === 'string' ? Buffer.from(body.slice(start, end)) : body.subarray(start, end)
+    // The piece includes the writing, which happens when the slice is taken.
+    pace.done(sliceSize)
+    start = end
     await nextRound()
   }
+}
+
+/** A surrogate pair is not cut: it is one character of UTF-8. */
+function endOfSlice (body: Buffer | string, start: number): number {
+  const end = start + sliceSize
+  if (end >= body.length) return body.length
+  return typeof body === 'string' && isHighSurrogate(body.charCodeAt(end - 1)) ? end + 1 : end
+}
+
+function isHighSurrogate (code: number): boolean {
+  return code >= 0xd800 && code <= 0xdbff
 }

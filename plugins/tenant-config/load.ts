@@ -73,7 +73,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
     if (saved === undefined) return nothing(0)
     try {
       const routes = await make(tenant, saved)
-      if (before !== undefined) await compileUsed(routes, before)
+      if (before !== undefined) await compileUsed(tenant, routes, before)
       return routes
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
@@ -85,13 +85,14 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
 }
 
 /** What was in use before is compiled before it is needed, off the way of requests. */
-async function compileUsed (routes: TenantRoutes, before: TenantRoutes): Promise<void> {
+async function compileUsed (tenant: string, routes: TenantRoutes, before: TenantRoutes): Promise<void> {
   const used = new Set(before.routes.filter((route) => route.used).map(({ id }) => id))
-  const pace = createPace()
+  const pace = createPace(tenant)
   for (const route of routes.routes) {
-    if (used.has(route.id)) route.compiled()
     if (pace.due()) await pace.rest()
+    if (used.has(route.id)) route.compiled()
   }
+  pace.done()
 }
 
 /** Of the same tables for as long as they are asked for. */

@@ -6,6 +6,7 @@ import type { Precondition } from './if-match.js'
 import { ConfigError } from '../../lib/config/index.js'
 import { failure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { createPace } from '../../lib/pace.js'
 import { checkTenantDocument, keepsParts } from '../../lib/tenant-document/index.js'
 
 const maxDetails = 100
@@ -69,7 +70,7 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
       // Before the work of the check; and under the lock once more, which alone counts.
       const before = await store.read(tenant) ?? nothing
       guard(before.version)
-      const { secrets, secretParts } = await checkTenantDocument(document, context()).catch(refuse)
+      const { secrets, secretParts } = await checkTenantDocument(document, context(), createPace(tenant)).catch(refuse)
       const mayUseSecrets = secretParts.length === 0 || await usesSecrets()
       if (!mayUseSecrets && !keepsParts(secretParts, document, before.document)) {
         throw failure('forbidden', { message: `To add or change ${listed(secretParts)} you need the permission secrets:write too: a secret is used there` })

@@ -59,7 +59,7 @@ export interface TenantRoutesSource {
 export async function createTenantRoutes ({ tenant, version, generation, weight, routes, rateLimit, catalogue, compile, workflows }: TenantRoutesSource): Promise<TenantRoutes> {
   const rules = createRules(rateLimit ?? { enabled: false }, tenant)
   const table = new RouteTable<TenantRoute>()
-  const pace = createPace()
+  const pace = createPace(tenant)
   const mounted: TenantRoute[] = []
   for (const { value: declared, pointer } of routes) {
     const method = methodOf(declared)

@@ -3,6 +3,7 @@ import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/i
 import { Type } from 'typebox'
 import { Section } from '../../lib/config/schema/annotations.js'
 import { FaultList } from '../../lib/config/faults.js'
+import { createPace } from '../../lib/pace.js'
 import { readAs } from '../../lib/config/reader.js'
 import { Workflow } from '../../lib/config/schema/workflow.js'
 import { requireBounds } from '../../lib/tenant-document/bounds.js'
@@ -20,11 +21,12 @@ interface InlineBody {
 }
 
 /** Throws `configInvalid` that names every fault. */
-export async function readInline ({ id, steps, webhookOnComplete }: InlineBody, compile: (definition: WorkflowDefinition, faults: FaultList) => Promise<CompiledWorkflow | null>): Promise<CompiledWorkflow> {
+export async function readInline (tenant: string, { id, steps, webhookOnComplete }: InlineBody, compile: (definition: WorkflowDefinition, faults: FaultList) => Promise<CompiledWorkflow | null>): Promise<CompiledWorkflow> {
   const faults = new FaultList()
+  const pace = createPace(tenant)
   try {
     const sent = { ...id !== undefined && { id }, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
-    await requireBounds(sent, '/body')
+    await requireBounds(sent, '/body', pace)
     const read = readAs(Inline, sent, '/body', readingOf(faults))
     faults.throwIfAny()
     if (read === undefined) throw new Error('a workflow could not be read, and has no fault')
@@ -37,5 +39,7 @@ export async function readInline ({ id, steps, webhookOnComplete }: InlineBody, 
     return workflow
   } catch (error) {
     return refuse(error)
+  } finally {
+    pace.done()
   }
 }

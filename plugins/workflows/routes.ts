@@ -118,7 +118,7 @@ export async function workflowRoutes (app: FastifyInstance): Promise<void> {
   }, async (request, reply) => {
     const tenant = tenantOf(request)
     const { input, async: isAsync = true } = request.body
-    const workflow = await readInline(request.body, (definition, faults) => documents.own(tenant, definition, '/body', faults))
+    const workflow = await readInline(tenant, request.body, (definition, faults) => documents.own(tenant, definition, '/body', faults))
     if (workflow.secrets.length > 0 && !await holds(request, 'secrets:write')) throw failure('forbidden', { message: 'To run steps that read a secret you need the permission secrets:write too' })
     return await run(workflow, input, isAsync, request, reply)
   })

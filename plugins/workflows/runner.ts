@@ -7,12 +7,12 @@ import type { Scope } from '../../lib/compiler/types.js'
 import type { WorkflowHost } from './host.js'
 import type { AnswerForm } from '../../lib/compiler/types.js'
 import { maxAnswerBytes } from '../../lib/compiler/answer.js'
-import type { ReportFault } from '../../lib/compiler/condition.js'
+import type { Condition, ReportFault } from '../../lib/compiler/condition.js'
 import { toText } from '../../lib/compiler/template.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { expressionFaults } from '../../lib/log/expression-faults.js'
-import { createPace } from '../../lib/pace.js'
+import { createPace, type Pace } from '../../lib/pace.js'
 import { systemClock, type Clock } from './clock.js'
 import { Interrupted, type StepOutcome } from './journal.js'
 import { errorOf, failedOf, isUnexpected } from './step-error.js'
@@ -21,7 +21,6 @@ import { runStep, type StepSurroundings } from './steps.js'
 
 export type { WorkflowHost } from './host.js'
 
-const pace = createPace()
 const maxParallel = 10 // steps of one group that run at a time
 const maxBackoffMs = 60_000
 
@@ -85,6 +84,7 @@ class Run {
   readonly #clock: Clock
   readonly #report: ReportFault
   readonly #around: StepSurroundings
+  readonly #pace: Pace
   /** When nothing more begins, of the run or of the step of its list that runs. */
   #ends: number
   /** When others have their turn. */
@@ -105,6 +105,7 @@ class Run {
     this.#turnEnds = this.#after(host.turnMs)
     this.scope = scopeOf(workflow, scope, this.#steps)
     this.#report = expressionFaults(host.log, scope.tenant?.id ?? null)
+    this.#pace = createPace(scope.tenant?.id)
     this.#around = { host, scope: this.scope, clock: this.#clock }
   }
 
@@ -140,8 +141,8 @@ class Run {
     if (step.condition !== null) {
       try {
         // Conditions do no I/O: a hundred of them would hold the event loop.
-        if (pace.due()) await pace.rest()
-        if (!step.condition(this.scope, this.#report)) return this.#finish(step, skipped, turn)
+        if (this.#pace.due()) await this.#pace.rest()
+        if (!this.#holds(step.condition)) return this.#finish(step, skipped, turn)
       } catch (error) {
         return this.#finish(step, failedOf(error), turn, error)
       }
@@ -197,9 +198,18 @@ class Run {
     return runStep(step, ends, this.#around)
   }
 
+  #holds (condition: Condition): boolean {
+    try {
+      return condition(this.scope, this.#report)
+    } finally {
+      this.#pace.done()
+    }
+  }
+
   async #switch (step: SwitchStep, ends: number, turn: Turn): Promise<StepOutcome> {
-    if (pace.due()) await pace.rest()
+    if (this.#pace.due()) await this.#pace.rest()
     const value = step.value(this.scope, this.#report)
+    this.#pace.done()
     const target = (value === undefined || value === null ? undefined : step.cases.get(toText(value))) ?? step.fallback
     if (target === null) return skipped
     const { status, result, form } = await this.#step(target, ends, turn)

@@ -10,6 +10,7 @@ import { requestText, slowReader } from './slow-readers.js'
 
 const megabyte = 1_048_576
 const large = 10 * megabyte
+const faces = '\u{1f600}'.repeat(400_000)
 const long = 600_000 // ms: no connection of the test is closed by time
 
 /** An app whose caller is of the tenant that the header names, and the connections that it accepts. */
@@ -35,6 +36,7 @@ async function open (t: Test, options: ResponsesOptions) {
   const text = JSON.stringify('x'.repeat(large))
   const body = () => Buffer.from(text).toString()
   app.route({ method: ['GET', 'POST'], url: '/large', handler: async (_request, reply) => reply.type('application/json').send(body()) })
+  app.get('/faces', async () => ({ text: faces }))
   app.get('/small', async () => ({ small: true }))
   app.get('/medium', async () => ({ text: 'x'.repeat(10_000) }))
   app.get('/held', async () => await new Promise(() => {}))
@@ -158,4 +160,12 @@ t.test('a tenant has two large responses made at a time, others are not held up'
   t.equal(most, 2)
   t.equal(statuses.filter((status) => status === 200).length, 102)
   t.equal(statuses.filter((status) => status === 429).length, 8, 'beyond 100 that wait')
+})
+
+t.test('a large text is sent whole, with its length, whichever characters it has', async (t) => {
+  const { origin } = await open(t, {})
+  const response = await fetch(`${origin}/faces`, { headers: of('a') })
+  const text = await response.text()
+  t.equal(response.headers.get('content-length'), String(Buffer.byteLength(text)))
+  t.ok(text === JSON.stringify({ text: faces }))
 })

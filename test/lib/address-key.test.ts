@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addressKey } from '../../../plugins/rate-limit/client.js'
+import { addressKey } from '../../lib/http/address-key.js'
 
 t.test('an IPv4 address is itself, however it is written', async (t) => {
   t.equal(addressKey('10.1.2.3'), '10.1.2.3')

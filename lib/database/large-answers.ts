@@ -1,0 +1,63 @@
+/**
+ * Large answers of the database are read in turns: what a connection sends is copied, and a large value becomes a text in
+ * one piece. Answers of ordinary size are only counted.
+ */
+import type { Pace } from '../pace.js'
+
+const largeAnswer = 524_288 // bytes
+const copies = 3 // of each byte: the buffer of pg grows by doubling, and becomes a text
+
+type Listener = (this: unknown, chunk: Buffer) => void
+
+/** The socket of a connection, or the stream of the embedded database. */
+export interface AnswerStream {
+  readonly destroyed: boolean
+  listeners (event: 'data'): unknown[]
+  removeListener (event: 'data', listener: Listener): unknown
+  on (event: 'data', listener: Listener): unknown
+  pause (): unknown
+  resume (): unknown
+}
+
+/** The answers that one connection reads. */
+export class AnswerReader {
+  readonly #stream: AnswerStream
+  readonly #paceOf: () => Pace
+  #bytes = 0
+  #pace: Pace | null = null
+
+  /** From here on, large answers of the stream are read in turns of `paceOf()`, which is asked once for each. */
+  constructor (stream: AnswerStream, paceOf: () => Pace) {
+    this.#stream = stream
+    this.#paceOf = paceOf
+    for (const listener of stream.listeners('data') as Listener[]) {
+      stream.removeListener('data', listener)
+      stream.on('data', (chunk) => {
+        this.#bytes += chunk.length
+        if (this.#bytes < largeAnswer) listener.call(stream, chunk)
+        else this.#read(listener, chunk)
+      })
+    }
+  }
+
+  /** Whoever had the connection has read its answers. */
+  ended (): void {
+    this.#bytes = 0
+    this.#pace = null
+  }
+
+  #read (listener: Listener, chunk: Buffer): void {
+    const pace = this.#pace ??= this.#paceOf()
+    const read = () => {
+      listener.call(this.#stream, chunk)
+      pace.done(copies * chunk.length)
+    }
+    if (!pace.due()) return read()
+    this.#stream.pause()
+    pace.rest().then(() => {
+      if (this.#stream.destroyed) return
+      read()
+      this.#stream.resume()
+    }, () => {})
+  }
+}

@@ -1,0 +1,89 @@
+import { test } from 'tap'
+import { EventEmitter } from 'node:events'
+import { AnswerReader, type AnswerStream } from '../../../lib/database/large-answers.js'
+import { startPaces } from '../paces.js'
+import { openEngine } from './open.js'
+import { holdInPause } from '../../helpers/pauses.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+
+/** A stream whose chunks are handed over one by one while it flows. */
+class Chunks extends EventEmitter {
+  destroyed = false
+  flowing = true
+  left = 0
+
+  pause (): void {
+    this.flowing = false
+  }
+
+  resume (): void {
+    this.flowing = true
+    this.flow()
+  }
+
+  flow (): void {
+    while (this.flowing && this.left > 0) {
+      this.left--
+      this.emit('data', Buffer.alloc(65_536))
+    }
+  }
+}
+
+function readerOf (stream: Chunks & AnswerStream, read: (chunk: Buffer) => void, paceOf: ConstructorParameters<typeof AnswerReader>[1]): AnswerReader {
+  stream.on('data', read)
+  return new AnswerReader(stream, paceOf)
+}
+
+test('a large answer is read in turns, in order and as a whole', async (t) => {
+  const paces = startPaces()
+  const stream = new Chunks()
+  let read = 0
+  const inRound: number[] = []
+  const reader = readerOf(stream, () => {
+    read++
+    paces.spend(1)
+    inRound[paces.round] = (inRound[paces.round] ?? 0) + 1
+  }, () => paces.turns.pace('tenant a'))
+  stream.left = 100
+  stream.flow()
+  t.ok(read < 100, `${read} chunks were read at once`)
+  const first = read
+  while (await paces.turn()) paces.time += 1
+  t.equal(read, 100)
+  t.ok(inRound.slice(1).every((count) => count <= 2), 'then two in a round at most')
+  reader.ended()
+  stream.left = 7
+  stream.flow()
+  t.equal(read, 107, 'a small answer is read at once')
+  t.ok(first >= 7, 'as is the beginning of a large one')
+})
+
+test('an answer whose connection is lost while it waits is not read on', async (t) => {
+  const paces = startPaces()
+  const stream = new Chunks()
+  let read = 0
+  readerOf(stream, () => {
+    read++
+    paces.spend(1)
+  }, () => paces.turns.pace('tenant a'))
+  stream.left = 100
+  stream.flow()
+  const before = read
+  stream.destroyed = true
+  for (let round = 0; round < 20; round++) await paces.turn()
+  t.equal(read, before)
+})
+
+test('a large answer of a tenant that works for long waits, and other answers do not', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
+  const large = (tenantId: string) => engine.text({ text: "select repeat('x', 3000000)" }, [], { tenantId })
+  const pause = holdInPause(t, 'busy')
+  let isRead = false
+  const waiting = large('busy').finally(() => { isRead = true })
+  t.equal((await large('other'))?.length, 3_000_000, 'a large answer of another tenant')
+  t.equal(await engine.text({ text: "select 'small'" }, [], { tenantId: 'busy' }), 'small', 'a small one of the same tenant')
+  t.notOk(isRead)
+  pause.end()
+  t.equal(await waiting, 'x'.repeat(3_000_000))
+})

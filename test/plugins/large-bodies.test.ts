@@ -1,0 +1,52 @@
+import Fastify from 'fastify'
+import t, { type Test } from 'tap'
+import conventions from '../../plugins/conventions/index.js'
+import { turns } from '../../lib/pace.js'
+import { holdInPause } from '../helpers/pauses.js'
+
+const largeBody = JSON.stringify({ text: 'x'.repeat(70_000) })
+
+/** An app whose caller is of the tenant that the header names, and the tenants whose requests it has answered. */
+async function open (t: Test) {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  const answered: unknown[] = []
+  app.decorateRequest('auth', null)
+  app.addHook('onRequest', (request, _reply, done) => {
+    const id = request.headers['x-test-tenant']
+    if (typeof id === 'string') request.auth = { tenant_id: id, sub: 'u', permissions: [] }
+    done()
+  })
+  await app.register(conventions, { root: true })
+  app.post('/', async (request) => {
+    answered.push(request.headers['x-test-tenant'])
+    return {}
+  })
+  const send = (tenant: string, payload: string) => app.inject({ method: 'POST', url: '/', headers: { 'x-test-tenant': tenant, 'content-type': 'application/json' }, payload })
+  return { answered, send }
+}
+
+t.test('large bodies of a tenant that works for long wait, and no other request does', async (t) => {
+  const { answered, send } = await open(t)
+  const pause = holdInPause(t, 'busy')
+  const large = send('busy', largeBody)
+  while (turns.pace('tenant busy').waiting === 0) await new Promise(setImmediate)
+  t.equal((await send('busy', '{}')).statusCode, 200, 'a small body of the same tenant')
+  t.equal((await send('other', largeBody)).statusCode, 200, 'a large body of another tenant')
+  t.strictSame(answered, ['busy', 'other'])
+  pause.end()
+  t.equal((await large).statusCode, 200)
+})
+
+t.test('a tenant has 50 large bodies wait, and gets 429 for more', async (t) => {
+  const { answered, send } = await open(t)
+  const pause = holdInPause(t, 'flood')
+  const large = Array.from({ length: 50 }, () => send('flood', largeBody))
+  while (turns.pace('tenant flood').waiting < 50) await new Promise(setImmediate)
+  const refused = await send('flood', largeBody)
+  t.match([refused.statusCode, refused.headers['retry-after'], refused.json()], [429, '1', { code: 'TENANTRY_RESPONSES_BUSY', retryAfter: 1 }])
+  t.equal((await send('other', largeBody)).statusCode, 200)
+  t.strictSame(answered, ['other'], 'none of those that wait was handled')
+  pause.end()
+  for (const response of await Promise.all(large)) t.equal(response.statusCode, 200)
+})
