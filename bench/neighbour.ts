@@ -1,6 +1,7 @@
 /**
  * What the worst tenant takes from another one: the rate and the time of its row route beside each attack, against those of
- * quiet slices of the same run, which alternate with the attacked ones; and the longest answer of `/health`.
+ * quiet slices of the same run, which alternate with the attacked ones; and the longest answer of `/health`. Long pauses of
+ * the caller show that the machine is too busy for the other figures; those of the server show what an attack holds up.
  * `node --import tsx bench/neighbour.ts` after a build. Options:
  *   --seconds N      of a slice (default 2)
  *   --slices N       attacked slices for each attack, with as many quiet ones (default 5)

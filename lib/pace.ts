@@ -22,6 +22,8 @@ export interface Clock {
   /** Calls `work` in the next round of the event loop. */
   readonly nextRound: (work: () => void) => unknown
   readonly later: (work: () => void, ms: number) => unknown
+  /** As `later`, and the process may end before. */
+  readonly perhapsLater: (work: () => void, ms: number) => unknown
 }
 
 const turn = 2 // ms of a round; the last piece of a turn may make it longer
@@ -36,7 +38,8 @@ const activeMs = 1000 // after long work, requests are told to the turns
 const systemClock: Clock = {
   now: () => performance.now(),
   nextRound: setImmediate,
-  later: (work, ms) => setTimeout(work, ms)
+  later: (work, ms) => setTimeout(work, ms),
+  perhapsLater: (work, ms) => setTimeout(work, ms).unref()
 }
 
 interface Heard {
@@ -53,7 +56,7 @@ export class Turns {
   /** The two accounts whose requests came last. */
   #heard: Heard | undefined
   #heardBefore: Heard | undefined
-  /** Somebody works in this round. */
+  /** Some work has the turn of this round. */
   #begun = false
   #spent = 0
   #piece: { readonly account: string, readonly start: number } | null = null
@@ -129,7 +132,7 @@ export class Turns {
     this.#lastWork = this.#clock.now()
     if (!this.#active) {
       this.#active = true
-      this.#clock.later(() => this.#calm(), activeMs)
+      this.#clock.perhapsLater(() => this.#calm(), activeMs)
     }
     this.#clock.nextRound(() => {
       this.#begun = false
@@ -184,7 +187,7 @@ export class Turns {
     const now = this.#clock.now()
     for (const [account, time] of this.#freeAt) if (time <= now) this.#freeAt.delete(account)
     this.#active = now - this.#lastWork < activeMs || this.#freeAt.size > 0 || this.#lines.size > 0
-    if (this.#active) this.#clock.later(() => this.#calm(), activeMs)
+    if (this.#active) this.#clock.perhapsLater(() => this.#calm(), activeMs)
   }
 }
 

@@ -15,11 +15,13 @@ export function startPaces (): Paces {
   let round = 0
   const next: (() => void)[] = []
   let timers: { readonly at: number, readonly work: () => void }[] = []
+  const later = (work: () => void, ms: number): unknown => timers.push({ at: paces.time + ms, work })
   const paces: Paces = {
     turns: new Turns({
       now: () => paces.time,
       nextRound: (work) => next.push(work),
-      later: (work, ms) => timers.push({ at: paces.time + ms, work })
+      later,
+      perhapsLater: later
     }),
     time: 0,
     get round () { return round },
