@@ -5,10 +5,6 @@ import type { JsonSchema } from '../../lib/compiler/types.js'
 import type { ToldError } from '../../lib/http/error-schemas.js'
 
 declare module 'fastify' {
-  interface FastifySchema {
-    /** A request without a body counts as one with an empty object. Default: the body is required. */
-    bodyOptional?: boolean
-  }
   interface FastifyContextConfig {
     /**
      * Documentation in place of the route's `schema`, for routes that do not validate by it. A function is called each

@@ -3,8 +3,9 @@
  * this plugin and, in `/doc` for callers of a tenant, the tenant's own routes. @fastify/swagger collects the routes: in the app's own
  * registration where there is one, else in one that this plugin makes.
  */
-import type { FastifyInstance, RouteOptions } from 'fastify'
-import fp from 'fastify-plugin'
+import type { RouteOptions } from 'fastify'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { flag, text } from '../../lib/plugin/options.js'
 import { version } from '../../lib/version.js'
 import { openApiRoutes } from './routes.js'
 import { createOpenApi, type OpenApi } from './service.js'
@@ -27,29 +28,29 @@ export interface OpenApiOptions {
   readonly description?: string | undefined
   /** Serve the pages under `/ui`. Default: true. */
   readonly ui?: boolean | undefined
-  /** Serve `/doc` and `/ui`. Default: true. */
-  readonly routes?: boolean | undefined
 }
 
-export async function openapi (app: FastifyInstance, options: OpenApiOptions): Promise<void> {
-  const { title = 'API', version: apiVersion = version, description, ui = true, routes = true, ...registration } = options
-  const contexts = new Set([app])
-  const service = createOpenApi({ shell: () => swagger.shell(), contexts, tenancy: () => app.hasDecorator('tenancy') })
-  const info = { title, version: apiVersion, ...(description !== undefined && { description }) }
-  const swagger = app.hasDecorator('swagger') ? appSwagger(app, service) : await ownSwagger(app, info, service)
-  app.decorate('openapi', service)
+export default definePlugin<OpenApiOptions>({
+  name: 'openapi',
+  routeDependencies: [],
+  optional: ['tenancy'],
+  observesRoutes: true,
+  options: { title: text, version: text, description: text, ui: flag },
+  async setup (app, { title = 'API', version: apiVersion = version, description, ui = true }) {
+    const contexts = new Set([app])
+    const service = createOpenApi({ shell: () => swagger.shell(), contexts, tenancy: () => app.hasDecorator('tenancy') })
+    const info = { title, version: apiVersion, ...(description !== undefined && { description }) }
+    const swagger = app.hasDecorator('swagger') ? appSwagger(app, service) : await ownSwagger(app, info, service)
+    app.decorate('openapi', service)
 
-  app.addHook('onRegister', (context) => { contexts.add(context) })
-  app.addHook('onRoute', (route: RouteOptions) => {
-    const methods = [route.method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
-    if (methods.length === 0 || !swagger.isOurs(route)) return
-    swagger.prepare(route)
-    const { url, config, schema } = route
-    service.add({ methods, url, config, schema })
-  })
-
-  // Fastify's own options, such as `prefix`, are those of the endpoints.
-  if (routes) await app.register(openApiRoutes, { ...registration, service, ui })
-}
-
-export default fp(openapi, { name: 'tenantry-openapi', fastify: '5.x' })
+    app.addHook('onRegister', (context) => { contexts.add(context) })
+    app.addHook('onRoute', (route: RouteOptions) => {
+      const methods = [route.method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
+      if (methods.length === 0 || !swagger.isOurs(route)) return
+      swagger.prepare(route)
+      const { url, config, schema } = route
+      service.add({ methods, url, config, schema })
+    })
+    return (group) => openApiRoutes(group, service, ui)
+  }
+})

@@ -1,7 +1,7 @@
 /** `GET /doc` and the pages under `/ui`. */
 import type { FastifyInstance } from 'fastify'
 import type { OpenApi, OpenApiService } from './service.js'
-import conventions, { errorResponses } from '../conventions/index.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 
 const tags = ['System']
 
@@ -14,13 +14,7 @@ const documentSchema = {
 
 const pagesSchema = { tags, summary: 'The documentation as pages, to read and to try', produces: ['text/html'], response: { 200: { type: 'string', description: 'A page.' } } }
 
-export interface OpenApiRoutesOptions {
-  readonly service: OpenApiService
-  readonly ui: boolean
-}
-
-export async function openApiRoutes (app: FastifyInstance, { service, ui }: OpenApiRoutesOptions): Promise<void> {
-  await app.register(conventions)
+export async function openApiRoutes (app: FastifyInstance, service: OpenApiService, ui: boolean): Promise<void> {
   app.get('/doc', { config: { access: 'open' }, schema: documentSchema }, async (request, reply) => {
     reply.header('content-type', 'application/json; charset=utf-8')
     return await service.textFor(request)

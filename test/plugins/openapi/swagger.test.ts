@@ -138,6 +138,11 @@ test('the endpoints take a prefix, and can be left out', async (t) => {
   t.strictSame(Object.keys(Object(bare.swagger()).paths), ['/mine'])
 })
 
+test('an unknown option is refused with the nearest known one', async (t) => {
+  const wrong = { ui: true, titel: 'Notes' }
+  await t.rejects(async () => Fastify().register(openapi, wrong), { message: /tenantry\/plugins\/openapi.*"titel", did you mean "title"/ })
+})
+
 /** An app that registers @fastify/swagger itself, with routes of its own. */
 async function embedder (t: Test, options: FastifyDynamicSwaggerOptions, pages = false): Promise<FastifyInstance> {
   const app = Fastify()
