@@ -11,7 +11,8 @@ import database from 'tenantry/plugins/database'
 import openapi from 'tenantry/plugins/openapi'
 import rateLimit from 'tenantry/plugins/rate-limit'
 import secrets from 'tenantry/plugins/secrets'
-import tenancy, { tenantRoutes } from 'tenantry/plugins/tenancy'
+import tenancy from 'tenantry/plugins/tenancy'
+import tenants from 'tenantry/plugins/tenants'
 import tenantConfig from 'tenantry/plugins/tenant-config'
 import tenantRbac from 'tenantry/plugins/tenant-rbac'
 
@@ -36,7 +37,7 @@ await app.register(rateLimit)
 await app.register(openapi, { title: 'Orders' })
 // Before every route in whose place no tenant's may stand.
 await app.register(tenantConfig)
-await app.register(tenantRoutes)
+await app.register(tenants)
 await app.register(secrets, { masterKey: process.env.SECRETS_MASTER_KEY })
 await app.register(apiKeys)
 await app.register(tenantRbac)

@@ -44,14 +44,17 @@ export interface EndpointOptions extends Pick<RegisterOptions, 'prefix' | 'logLe
 
 const orders = new WeakMap<object, Order>()
 
+/** The options of a plugin, and those of its endpoints. A document's `routes` are the plugin's own. */
+export type RegisteredWith<Options> = Options & Omit<EndpointOptions, keyof Options>
+
 /** Returns the plugin for Fastify's `register`, which rejects with an error that names the missing plugin or the wrong options. */
-export function definePlugin<Options extends object> (definition: Definition<Options>): FastifyPluginAsync<Options & EndpointOptions> {
+export function definePlugin<Options extends object> (definition: Definition<Options>): FastifyPluginAsync<RegisteredWith<Options>> {
   const { name, dependencies = [], routeDependencies = [], optional = [], after = [], observesRoutes = false, setup } = definition
   const hasEndpoints = definition.routeDependencies !== undefined
 
-  const plugin: FastifyPluginAsync<Options & EndpointOptions> = async (app, options) => {
+  const plugin: FastifyPluginAsync<RegisteredWith<Options>> = async (app, options) => {
     checkOptions(pathOf(name), definition.options, options, hasEndpoints)
-    const addsEndpoints = hasEndpoints && options.routes !== false
+    const addsEndpoints = hasEndpoints && !('routes' in options && options.routes === false)
     if (addsEndpoints) for (const other of routeDependencies) requirePlugin(app, other, name)
     for (const other of after) refuseLater(app, other, name)
     const endpoints = await setup(app, options)
@@ -74,7 +77,7 @@ export function orderOf (plugin: object): Order {
 }
 
 /** Fastify applies these to the context of the endpoints. */
-function registerOptionsOf ({ prefix, logLevel, logSerializers }: EndpointOptions): RegisterOptions {
+function registerOptionsOf ({ prefix, logLevel, logSerializers }: RegisterOptions): RegisterOptions {
   return {
     ...prefix !== undefined && { prefix },
     ...logLevel !== undefined && { logLevel },

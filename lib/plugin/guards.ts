@@ -40,6 +40,11 @@ export function watchRoutes (app: FastifyInstance): Watch {
   return watch
 }
 
+/** The routes of the whole app so far, until it is ready. */
+export function routesOf (app: FastifyInstance): Iterable<RouteOptions> {
+  return watchRoutes(app).routes.keys()
+}
+
 /** Calls `guard` for each route of the context and of those below it that is registered from now on. */
 export function guardRoutes (app: FastifyInstance, name: Guard, guard: (route: RouteOptions) => void): void {
   const watch = watchRoutes(app)

@@ -45,7 +45,7 @@ export function section (schema: SchemaNode): OptionCheck {
   return Object.assign((value: unknown) => {
     const faults = new FaultList()
     read(schema, value, '', { faults, env: {}, planned: new Set(), settings: false })
-    return faults.faults.length === 0 ? undefined : faults.faults.map(formatFault).join('; ')
+    return faults.faults.length === 0 ? undefined : faults.faults.map((fault) => fault.pointer === '' ? fault.message : formatFault(fault)).join('; ')
   }, { members: Object.keys(schema.properties ?? {}) })
 }
 
@@ -60,7 +60,7 @@ const ofEndpoints: Readonly<Record<string, OptionCheck>> = { routes: flag, prefi
 
 /** Throws one error that names the plugin and each option that is unknown or wrong. */
 export function checkOptions (plugin: string, own: Readonly<Record<string, OptionCheck>>, options: object, hasRoutes: boolean): void {
-  const checks = hasRoutes ? { ...own, ...ofEndpoints } : own
+  const checks = hasRoutes ? { ...ofEndpoints, ...own } : own
   const faults: string[] = []
   for (const [name, value] of Object.entries(options)) {
     if (!Object.hasOwn(checks, name)) faults.push(`unknown option "${name}"${hintFor(name, checks)}`)

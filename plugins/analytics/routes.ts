@@ -1,11 +1,9 @@
-/** `GET /analytics/summary` (DESIGN 11). A route group: it registers an endpoint and decorates nothing. Needs the plugins analytics and auth. */
+/** `GET /analytics/summary`. */
 import type {} from '../auth/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
-import conventions, { errorResponses } from '../conventions/index.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { rangeOf } from './range.js'
 import { named } from '../../lib/named-schema.js'
 import { maxRoutes } from './store.js'
@@ -37,16 +35,8 @@ const Summary = named('AnalyticsSummary', Type.Object({
   }), { maxItems: maxRoutes, description: 'By their count.' })
 }))
 
-export interface AnalyticsRoutesOptions {
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
-}
-
-export async function analyticsRoutes (app: FastifyInstance, { now = Date.now }: AnalyticsRoutesOptions): Promise<void> {
-  requireDecorator(app, 'analytics', 'analytics', 'analytics', 'analyticsRoutes')
-  // Without it nothing would stand between a stranger and these figures.
-  requireDecorator(app, 'auth', 'auth', 'analytics', 'analyticsRoutes')
-  await app.register(conventions)
+/** @param now the clock, in milliseconds since 1970 */
+export function analyticsRoutes (app: FastifyInstance, now: () => number): void {
   const { analytics } = app
 
   app.get<{ Querystring: Static<typeof Query> }>('/analytics/summary', {
@@ -60,5 +50,3 @@ export async function analyticsRoutes (app: FastifyInstance, { now = Date.now }:
     }
   }, ({ query, tenant }) => analytics.summary(rangeOf(query, now(), analytics.retentionDays), tenant?.id))
 }
-
-export default fp(analyticsRoutes, { name: 'tenantry-analytics-routes', fastify: '5.x', encapsulate: true })

@@ -1,14 +1,10 @@
-/**
- * API keys of tenants: the header `x-api-key`, and the endpoints under `/tenant/api-keys` (DESIGN 5). A route group: it
- * registers endpoints, and itself with the plugin auth. Needs the plugins database, auth and tenancy.
- */
+/** API keys of tenants: the header `x-api-key`, and the endpoints under `/tenant/api-keys`. */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
-import conventions from '../conventions/index.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { listen } from '../../lib/plugin/listen.js'
+import { callback } from '../../lib/plugin/options.js'
 import { createKeyMemory } from './memory.js'
 import { apiKeyRoutes } from './routes.js'
 import { createApiKeys } from './service.js'
@@ -20,28 +16,21 @@ export interface ApiKeysOptions {
   readonly now?: (() => number) | undefined
 }
 
-export async function apiKeys (app: FastifyInstance, { now = Date.now }: ApiKeysOptions): Promise<void> {
-  requireDecorator(app, 'events', 'database', 'api-keys')
-  requireDecorator(app, 'auth', 'auth', 'api-keys')
-  requireDecorator(app, 'tenancy', 'tenancy', 'api-keys')
-  const { auth, db, engine, events, log, tenancy } = app
-  const store = createApiKeyStore(db)
-  const uses = createKeyUses((noted) => store.writeUses(noted), log)
-  const memory = createKeyMemory({ maxTenants: tenancy.maxRemembered, store, uses, now })
-  auth.useApiKeys((key, admit) => memory.find(key, admit))
+export default definePlugin<ApiKeysOptions>({
+  name: 'api-keys',
+  dependencies: ['database', 'auth', 'tenancy'],
+  routeDependencies: [],
+  options: { now: callback },
+  setup (app, { now = Date.now }) {
+    const { auth, db, engine, events, log, tenancy } = app
+    const store = createApiKeyStore(db)
+    const uses = createKeyUses((noted) => store.writeUses(noted), log)
+    const memory = createKeyMemory({ maxTenants: tenancy.maxRemembered, store, uses, now })
+    auth.useApiKeys((key, admit) => memory.find(key, admit))
 
-  const ends = [
-    // Also told when a tenant is deleted, whose keys open none of the same id.
-    events.on('api-keys', (tenant) => memory.forget(tenant)),
-    events.onGap(() => memory.clear())
-  ]
-  app.addHook('onClose', async () => {
-    for (const end of ends) end()
-    await uses.close()
-  })
-
-  await app.register(conventions)
-  apiKeyRoutes(app, createApiKeys({ store, events, dbFor: (tenant) => engine.kyselyFor(tenant), uses, now }), now)
-}
-
-export default fp(apiKeys, { name: 'tenantry-api-keys', fastify: '5.x', encapsulate: true })
+    // The deletion of a tenant is a change of its keys too.
+    listen(app, events, { 'api-keys': memory.forget, gap: memory.clear })
+    app.addHook('onClose', () => uses.close())
+    return (group) => apiKeyRoutes(group, createApiKeys({ store, events, dbFor: (tenant) => engine.kyselyFor(tenant), uses, now }), now)
+  }
+})

@@ -1,21 +1,19 @@
 /**
- * The audit log: `app.audit`, and the removal of entries that were kept long enough. A service plugin (fp). Needs the plugin
- * database; without the plugin plans the plans are the built-in ones. What is audited is written by whoever does it,
- * with or without this plugin. `auditRoutes`, beside it, are its endpoint.
+ * The audit log: `app.audit`, the endpoint `GET /audit`, and the removal of old entries. Plugins write their entries with
+ * or without it.
  */
 import type {} from '../database/index.js'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { defaultRetentionDays, maxRetentionDays } from '../../lib/config/schema/audit.js'
-import { everyHour } from '../../lib/database/sweeping.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback, whole } from '../../lib/plugin/options.js'
+import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { plansOf } from '../plans/plans-of.js'
-import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
+import { auditRoutes } from './routes.js'
 import { createAudit, type Audit } from './service.js'
 import { sweepAudit } from './sweep.js'
 
 export { auditActions, noActor } from '../../lib/audit.js'
 export { actorOf } from './actor.js'
-export { default as auditRoutes } from './routes.js'
 export type { Actor, AuditAction, AuditEntry } from '../../lib/audit.js'
 export type { ActingRequest } from './actor.js'
 export type { Audit } from './service.js'
@@ -34,14 +32,17 @@ export interface AuditOptions {
   readonly now?: (() => number) | undefined
 }
 
-export async function audit (app: FastifyInstance, { retentionDays = defaultRetentionDays, now = Date.now }: AuditOptions): Promise<void> {
-  requireDecorator(app, 'engine', 'database', 'audit')
-  requireWhole('retentionDays', retentionDays, 1, maxRetentionDays)
-  const { db, engine, log } = app
-  const plans = plansOf(app, 'audit')
-  app.decorate('audit', createAudit({ db, dbFor: (tenant) => engine.kyselyFor(tenant), plans, retentionDays, now }))
-  const stopSweeping = everyHour(() => sweepAudit(db, { plans, retentionDays }, new Date(now())), (err) => log.warn({ err }, 'old audit entries could not be removed; it is tried again'))
-  app.addHook('onClose', stopSweeping)
-}
-
-export default fp(audit, { name: 'tenantry-audit', fastify: '5.x' })
+export default definePlugin<AuditOptions>({
+  name: 'audit',
+  dependencies: ['database'],
+  routeDependencies: ['auth', 'tenancy'],
+  after: ['plans'],
+  options: { retentionDays: whole(1, maxRetentionDays), now: callback },
+  setup (app, { retentionDays = defaultRetentionDays, now = Date.now }) {
+    const { db, engine } = app
+    const plans = plansOf(app)
+    app.decorate('audit', createAudit({ db, dbFor: (tenant) => engine.kyselyFor(tenant), plans, retentionDays, now }))
+    sweepHourly(app, 'old audit entries', () => sweepAudit(db, { plans, retentionDays }, new Date(now())))
+    return auditRoutes
+  }
+})

@@ -1,16 +1,14 @@
-/** `GET /audit` (DESIGN 5). A route group: it registers an endpoint and decorates nothing. Needs the plugins audit, auth and tenancy. */
+/** `GET /audit`. */
 import type {} from '../auth/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { AuditFilter, AuditRow } from './store.js'
-import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { auditActions, tenantOfEntry, type AuditAction } from '../../lib/audit.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { insufficientPermissions, isPlatformAdmin } from '../auth/access.js'
-import conventions, { errorResponses } from '../conventions/index.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { endOf, timeOf } from '../../lib/http/time-range.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { tenantOf } from '../tenancy/required.js'
 import { named } from '../../lib/named-schema.js'
 import { maxCounted } from './store.js'
@@ -45,12 +43,7 @@ const Entry = named('AuditEntry', Type.Object({
   details: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], { description: 'Further facts.' })
 }))
 
-export async function auditRoutes (app: FastifyInstance): Promise<void> {
-  requireDecorator(app, 'audit', 'audit', 'audit', 'auditRoutes')
-  // Without them nothing would stand between a stranger, or another tenant, and these entries.
-  requireDecorator(app, 'auth', 'auth', 'audit', 'auditRoutes')
-  requireDecorator(app, 'tenancy', 'tenancy', 'audit', 'auditRoutes')
-  await app.register(conventions)
+export function auditRoutes (app: FastifyInstance): void {
   const { audit } = app
 
   app.get<{ Querystring: Static<typeof Query> }>('/audit', {
@@ -101,5 +94,3 @@ function actionsByName (): ReadonlyMap<string, readonly AuditAction[]> {
   }
   return byName
 }
-
-export default fp(auditRoutes, { name: 'tenantry-audit-routes', fastify: '5.x', encapsulate: true })

@@ -1,19 +1,20 @@
 /**
- * Identity: JSON Web Tokens, API keys, `request.auth`, and what routes ask of their callers. A service plugin (fp).
- * Routes that declare `config: { access }` are guarded; every other route of the app is left alone.
+ * Identity: JSON Web Tokens, API keys, `request.auth`, and the access of routes. It guards routes that declare
+ * `config: { access }`, and no other route of the app.
  */
 import type {} from '../rate-limit/index.js'
-import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
+import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { AuthProviders } from '../../lib/config/schema/auth-providers.js'
 import type { JwtOptions } from './keys.js'
-import fp from 'fastify-plugin'
 import { FaultList } from '../../lib/config/faults.js'
 import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/config/meaning/auth-providers.js'
 import { failure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { guardRoutes } from '../../lib/plugin/guards.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { any, callback, text } from '../../lib/plugin/options.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
 import { createCallers, type Callers } from './callers.js'
@@ -59,34 +60,41 @@ export interface AuthOptions {
   readonly now?: (() => number) | undefined
 }
 
-export async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> {
-  const providers = createProviders({
-    providers: providersOf(options),
-    now: options.now ?? Date.now,
-    log: app.log,
-    onChange: (provider) => forget(provider)
-  })
-  app.addHook('onClose', async () => providers.close())
-  const { forget, ...tokens } = createTokens(options.jwt, options.now, providers)
-  if (options.jwt === undefined && providers.names.length === 0) app.log.info('no jwt section: every token is refused')
-  const own: Auth = { ...tokens, ...createCallers(options.apiKey) }
-  app.decorate('auth', own)
-  app.decorateRequest('auth', null)
-  const identifyPartial = createPartialIdentification(own)
+export default definePlugin<AuthOptions>({
+  name: 'auth',
+  optional: ['rate-limit'],
+  observesRoutes: true,
+  options: { jwt: any, authProviders: any, apiKey: text, now: callback },
+  setup (app, options) {
+    const providers = createProviders({
+      providers: providersOf(options),
+      now: options.now ?? Date.now,
+      log: app.log,
+      onChange: (provider) => forget(provider)
+    })
+    app.addHook('onClose', async () => providers.close())
+    const { forget, ...tokens } = createTokens(options.jwt, options.now, providers)
+    if (options.jwt === undefined && providers.names.length === 0) app.log.info('no jwt section: every token is refused')
+    const own: Auth = { ...tokens, ...createCallers(options.apiKey) }
+    app.decorate('auth', own)
+    app.decorateRequest('auth', null)
+    const identifyPartial = createPartialIdentification(own)
 
-  guardRoutes(app, 'auth', (route) => {
-    const { access, permissions = [], authProvider } = route.config ?? {}
-    refuseUnreadMembers(route)
-    if (access === undefined) return
-    if (!accessLevels.includes(access)) throw new Error(`${route.url}: "${access}" is no access level; there are ${accessLevels.join(', ')}`)
-    if (authProvider !== undefined && authProvider !== ownProvider && !own.providers.includes(authProvider)) {
-      throw new Error(`${route.url}: "${authProvider}" is no identity provider; there are ${[ownProvider, ...own.providers].join(', ')}`)
-    }
-    if (access === 'public') return
-    addStep(route, 'identity', access === 'partial' ? identifyPartial : createIdentification(own, access !== 'open', authProvider))
-    if (asksMore(access) || permissions.length > 0) addPermissionStep(route, access, permissions)
-  })
-}
+    guardRoutes(app, 'auth', (route) => {
+      const { access, permissions = [], authProvider } = route.config ?? {}
+      refuseUnreadMembers(route)
+      if (access === undefined) return
+      if (!accessLevels.includes(access)) throw new Error(`${route.url}: "${access}" is no access level; there are ${accessLevels.join(', ')}`)
+      if (authProvider !== undefined && authProvider !== ownProvider && !own.providers.includes(authProvider)) {
+        throw new Error(`${route.url}: "${authProvider}" is no identity provider; there are ${[ownProvider, ...own.providers].join(', ')}`)
+      }
+      if (access === 'public') return
+      addStep(route, 'identity', access === 'partial' ? identifyPartial : createIdentification(own, access !== 'open', authProvider))
+      if (asksMore(access) || permissions.length > 0) addPermissionStep(route, access, permissions)
+    })
+    return undefined
+  }
+})
 
 /** Throws a ConfigError that names every fault. */
 function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record<string, CompleteAuthProvider>> {
@@ -186,5 +194,3 @@ function bearerToken ({ headers: { authorization } }: FastifyRequest): string | 
   if (rest.length > 0) throw tokenInvalid()
   return token
 }
-
-export default fp(auth, { name: 'tenantry-auth', fastify: '5.x' })

@@ -31,7 +31,7 @@ export interface ChangeParts {
   readonly now: () => number
   readonly log: { warn (object: object, message: string): void }
   /** Told of what becomes of subscriptions; null: nobody. */
-  readonly emitter: Emitter | null
+  readonly emitter: () => Emitter | null
 }
 
 /** A tenant, and what its subscriptions come to. */
@@ -181,7 +181,8 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
     if (held.size > before.held.length) await removeOldest(transaction, tenant)
     if (dueAt !== before.dueAt || !same(memory, before.memory)) await writeMemory(transaction, tenant, memory, dueAt)
     if (entries.length > 0) await writeAudit(transaction, ...entries)
-    if (emitter !== null) for (const event of outgoing) await emitter.emit(transaction, event)
+    const webhooks = emitter()
+    if (webhooks !== null) for (const event of outgoing) await webhooks.emit(transaction, event)
     return { result, warnings, tells: outgoing.length > 0, judgement, view: { ...before, plan, memory, dueAt, held: [...held.values()] } }
   }
 
@@ -203,7 +204,7 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
       if (done === null) return null
       const { warnings, tells, ...settled } = done
       for (const [object, message] of warnings) log.warn(object, message)
-      if (tells) emitter?.wake()
+      if (tells) emitter()?.wake()
       return settled
     }
   }

@@ -81,7 +81,8 @@ export interface BillingParts {
   readonly now: () => number
   readonly log: { warn (object: object, message: string): void }
   /** Told of what becomes of subscriptions. Default: nobody. */
-  readonly emitter?: Emitter | null
+  /** Returns null without the plugin webhooks. */
+  readonly emitter?: () => Emitter | null
 }
 
 const readPause = 60_000 // ms between two times that reads of a tenant's subscription ask the provider
@@ -89,7 +90,7 @@ const due = { batch: 100, atOnce: 4, runMs: 45_000, againMs: 300_000 } // of a r
 const keptFor = 7_776_000_000 // ms, 90 days: providers send an event again for a few days
 const maxCustomers = 10 // ids that a provider is told
 
-export function createBilling ({ db, engine, events, plans, provider, providers, productPlans, now, log, emitter = null }: BillingParts): Billing {
+export function createBilling ({ db, engine, events, plans, provider, providers, productPlans, now, log, emitter = () => null }: BillingParts): Billing {
   const { change, judged } = createChange({ db, events, plans, productPlans, canAsk: (name) => providers.has(name), now, log, emitter })
   const pulls = new Map<string, Promise<Settled>>()
 

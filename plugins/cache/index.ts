@@ -1,15 +1,15 @@
-/** The cache of answers: `app.cache`. A service plugin (fp). */
+/** The cache of answers: `app.cache` and its endpoints. */
 import type { FastifyInstance } from 'fastify'
 import type { CacheBounds, CacheProvider, CacheStore, Warn } from './store.js'
-import fp from 'fastify-plugin'
-import { mostItems, mostMemoryMB } from '../../lib/config/schema/cache.js'
 import { openRedis } from '../../lib/redis.js'
-import { requireWhole } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { membersOf, record } from '../../lib/plugin/options.js'
 import { createLmdbCache } from './lmdb.js'
 import { createMemoryCache } from './memory.js'
 import { createRedisCache } from './redis.js'
+import { CacheStore as CacheStoreSection } from '../../lib/config/schema/cache.js'
+import { cacheRoutes } from './routes.js'
 
-export { default as cacheRoutes } from './routes.js'
 export type { CacheStore } from './store.js'
 
 const warnAgainMs = 60_000
@@ -28,16 +28,19 @@ export interface CacheOptions extends CacheBounds {
   readonly store?: CacheStore | undefined
 }
 
-export async function cache (app: FastifyInstance, options: CacheOptions): Promise<void> {
-  const store = options.store ?? await createStore(app, options)
-  app.decorate('cache', store)
-  app.addHook('onClose', async () => { await store.close() })
-}
+export default definePlugin<CacheOptions>({
+  name: 'cache',
+  routeDependencies: ['database', 'auth'],
+  options: { ...membersOf(CacheStoreSection), store: record },
+  async setup (app, options) {
+    const store = options.store ?? await createStore(app, options)
+    app.decorate('cache', store)
+    app.addHook('onClose', async () => { await store.close() })
+    return cacheRoutes
+  }
+})
 
 async function createStore ({ log }: FastifyInstance, { enabled = true, provider = 'memory', maxSize, maxMemoryMB, redis, lmdb }: CacheOptions): Promise<CacheStore> {
-  if (maxSize !== undefined) requireWhole('maxSize', maxSize, 1, mostItems)
-  // NaN is in no bounds.
-  if (maxMemoryMB !== undefined && !(maxMemoryMB > 0 && maxMemoryMB <= mostMemoryMB)) throw new Error(`maxMemoryMB is ${maxMemoryMB}: expected a number above 0, at most ${mostMemoryMB}`)
   const warn = createWarn((reason, err) => log.warn({ ...err !== undefined && { err } }, `an answer was not cached: ${reason}`))
   const bounds = { maxSize, maxMemoryMB, warn }
   const chosen = enabled ? provider : 'memory'
@@ -65,5 +68,3 @@ function createWarn (tell: Warn): Warn {
     tell(reason, error)
   }
 }
-
-export default fp(cache, { name: 'tenantry-cache', fastify: '5.x' })

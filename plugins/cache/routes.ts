@@ -1,22 +1,18 @@
 /**
- * `/cache`, where administrators of the platform look at cached answers and clear them (DESIGN 11). A route group: it registers
- * endpoints and decorates nothing. Needs the plugins cache, database and auth.
- *
- * Whose answers they are is said by the parameter `tenant`, or else by X-Tenant-ID.
+ * `/cache`, where administrators of the platform read and clear cached answers. The parameter `tenant`, else X-Tenant-ID,
+ * names the tenant.
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createHash } from 'node:crypto'
-import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
-import conventions, { errorResponses } from '../conventions/index.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { named } from '../../lib/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { everyTenant } from './store.js'
@@ -48,12 +44,7 @@ const tags = ['Cache']
 const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
 
-export async function cacheRoutes (app: FastifyInstance): Promise<void> {
-  requireDecorator(app, 'cache', 'cache', 'cache', 'cacheRoutes')
-  requireDecorator(app, 'events', 'database', 'cache', 'cacheRoutes')
-  // Without it nothing would stand between a stranger and the answers of all tenants.
-  requireDecorator(app, 'auth', 'auth', 'cache', 'cacheRoutes')
-  await app.register(conventions)
+export function cacheRoutes (app: FastifyInstance): void {
   const { cache, events, log } = app
 
   if (!cache.shared) {
@@ -130,5 +121,3 @@ function whose (request: FastifyRequest<{ Querystring: { tenant?: string } }>): 
   // Without the plugin tenancy no request has one.
   return request.query.tenant ?? request.tenant?.id
 }
-
-export default fp(cacheRoutes, { name: 'tenantry-cache-routes', fastify: '5.x', encapsulate: true })

@@ -1,13 +1,9 @@
-/**
- * The routes that a document declares. A route group: it registers endpoints and decorates nothing.
- * Needs the plugins database, auth and rate-limit; tenancy where a route uses a tenant-scoped table, cache where one is cached.
- */
+/** The routes that a document declares. It rejects with a ConfigError that holds every fault of the sections. */
 import type {} from '../openapi/index.js'
 import type {} from '../usage/requests.js'
 import type {} from '../workflows/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { CheckedRoutesOptions, ConfigRoutesOptions } from './options.js'
-import fp from 'fastify-plugin'
+import type { ConfigRoutesOptions } from './options.js'
 import type { Route } from '../../lib/config/schema/route.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { documentRoute } from '../../lib/compiler/documentation.js'
@@ -16,8 +12,8 @@ import { checkConfig } from '../../lib/config/index.js'
 import { webhookRoutes } from '../../lib/config/webhook-routes.js'
 import { platformConnectors } from '../../lib/connectors/index.js'
 import { setting } from '../../lib/config/environment.js'
-import conventions from '../conventions/index.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { any, record } from '../../lib/plugin/options.js'
 import { requirePlugins } from './requirements.js'
 import { createGeneration } from './generation.js'
 import { readinessOf } from './readiness.js'
@@ -25,68 +21,65 @@ import { receiptsOf } from './receipts.js'
 import { serveRoute, servingOf } from './serve.js'
 import { keepSignedBodies } from './signed-body.js'
 
-/** Compiles checked routes against the database and mounts them; throws a ConfigError that holds every fault. */
-export async function configRoutes (app: FastifyInstance, { routes, webhooks, workflows, connectors, pagination, cache, tenancy, env }: CheckedRoutesOptions): Promise<void> {
-  requireDecorator(app, 'engine', 'database', 'config-routes')
-  await app.register(conventions)
-  const readiness = await readinessOf(app.engine, app.log)
-  const declared = [...routes.map((value, index) => ({ pointer: pointerTo('/routes', index), value })), ...webhookRoutes(webhooks)]
-  const generation = createGeneration(declared, {
-    env,
-    pagination,
-    cache,
-    sharedTables: new Set(tenancy.sharedTables),
-    overridableEnv: new Set(tenancy.overridableEnv),
-    origin: 'platform',
-    connectors,
-    declaredWorkflows: workflows,
-    stepKinds: app.hasDecorator('workflows') ? app.workflows.steps : {}
-  }, app.engine, app.log)
-  // Told after the generation, which compiles its routes anew.
-  const end = app.hasDecorator('openapi') ? app.engine.onCatalogue(() => app.openapi.invalidate()) : null
-  app.addHook('onClose', async () => {
-    end?.()
-    generation.close()
-  })
-  requirePlugins(app, generation.routes.map(({ compiled }) => compiled))
-
-  const serving = servingOf(app, { dashboardPermission: tenancy.dashboardPermission, overridableEnv: tenancy.overridableEnv, appUrl: setting(env, 'APP_URL'), receipts: receiptsOf(app) })
-  const mount = (to: FastifyInstance, declared: Route, route: CompiledRoute, index: number) => {
-    to.route({
-      method: route.method,
-      url: declared.path,
-      config: {
-        access: route.requireAuth ? 'user' : 'open',
-        authProvider: route.authProvider,
-        publicTenant: route.publicTenant,
-        countsStrangers: route.webhook === null ? true : 'signed',
-        tenantInQuery: route.webhook !== null,
-        // Whoever signs is not held to the limit of strangers.
-        ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
-        openapi: () => generation.documentation(index) ?? documentRoute(declared, route)
-      },
-      handler: (request, reply) => readiness.whenMigrated(() => {
-        const compiled = generation.route(index)
-        if (compiled === null) throw readiness.schemaChanged()
-        return serveRoute(compiled, serving, request, reply)
-      })
+export default definePlugin<ConfigRoutesOptions>({
+  name: 'config-routes',
+  dependencies: ['database', 'rate-limit'],
+  optional: ['integrations'],
+  after: ['cache', 'openapi', 'resource-limits', 'secrets', 'webhooks', 'workflows'],
+  routeDependencies: [],
+  options: { routes: any, pagination: any, cache: any, tenancy: any, workflows: any, credentials: any, customIntegrations: any, config: any, connectors: any, env: record },
+  async setup (app, { env = process.env, config, connectors, routes = [], pagination, cache, tenancy, workflows, credentials, customIntegrations }) {
+    const checked = config ?? checkConfig({ routes, pagination, cache, tenancy, workflows, credentials, customIntegrations }, { env, embedded: true })
+    const { overridableEnv, sharedTables, dashboardPermission } = checked.tenancy
+    const readiness = await readinessOf(app.engine, app.log)
+    const declared = [...checked.routes.map((value, index) => ({ pointer: pointerTo('/routes', index), value })), ...webhookRoutes(checked.webhooks)]
+    const generation = createGeneration(declared, {
+      env,
+      pagination: checked.pagination,
+      cache: checked.cache,
+      sharedTables: new Set(sharedTables),
+      overridableEnv: new Set(overridableEnv),
+      origin: 'platform',
+      connectors: connectors ?? platformConnectors(checked, env, overridableEnv),
+      declaredWorkflows: checked.workflows,
+      stepKinds: app.hasDecorator('workflows') ? app.workflows.steps : {}
+    }, app.engine, app.log)
+    // After the listener of the generation, which compiles its routes anew.
+    const end = app.hasDecorator('openapi') ? app.engine.onCatalogue(() => app.openapi.invalidate()) : null
+    app.addHook('onClose', async () => {
+      end?.()
+      generation.close()
     })
+    requirePlugins(app, generation.routes.map(({ compiled }) => compiled))
+
+    const serving = servingOf(app, { dashboardPermission, overridableEnv, appUrl: setting(env, 'APP_URL'), receipts: receiptsOf(app) })
+    const mount = (group: FastifyInstance, declared: Route, route: CompiledRoute, index: number) => {
+      group.route({
+        method: route.method,
+        url: declared.path,
+        config: {
+          access: route.requireAuth ? 'user' : 'open',
+          authProvider: route.authProvider,
+          publicTenant: route.publicTenant,
+          countsStrangers: route.webhook === null ? true : 'signed',
+          tenantInQuery: route.webhook !== null,
+          // A signed request is not held to the limit of strangers.
+          ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
+          openapi: () => generation.documentation(index) ?? documentRoute(declared, route)
+        },
+        handler: (request, reply) => readiness.whenMigrated(() => {
+          const compiled = generation.route(index)
+          if (compiled === null) throw readiness.schemaChanged()
+          return serveRoute(compiled, serving, request, reply)
+        })
+      })
+    }
+    return async (group) => {
+      for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook === null) mount(group, declared, compiled, index)
+      await group.register(async (signed) => {
+        keepSignedBodies(signed, () => true)
+        for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook !== null) mount(signed, declared, compiled, index)
+      })
+    }
   }
-  for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook === null) mount(app, declared, compiled, index)
-  await app.register(async (signed) => {
-    keepSignedBodies(signed, () => true)
-    for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook !== null) mount(signed, declared, compiled, index)
-  })
-}
-
-/** Checks the sections that an app gives, then mounts their routes. */
-async function embeddedRoutes (app: FastifyInstance, { env = process.env, ...sections }: ConfigRoutesOptions): Promise<void> {
-  const config = checkConfig(sections, { env, embedded: true })
-  await configRoutes(app, { ...config, connectors: platformConnectors(config, env, config.tenancy.overridableEnv), env })
-}
-
-export default fp(embeddedRoutes, {
-  name: 'tenantry-config-routes',
-  fastify: '5.x',
-  encapsulate: true
 })

@@ -1,16 +1,12 @@
-/** Options of the config-routes plugin: the document's sections of the same names. */
+/** Options of the plugin config-routes: the document's sections of the same names. */
 import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
 import type { ConnectorSet } from '../../lib/connectors/index.js'
 
-/** The document's sections, as an app gives them. */
-export interface ConfigRoutesOptions extends Pick<ConfigInput, 'routes' | 'pagination' | 'cache' | 'tenancy' | 'workflows' | 'credentials' | 'customIntegrations'> {
-  /** What `{{env.NAME}}` reads. Default: the process's environment. */
-  readonly env?: Env
-}
-
-/** The same after the check. */
-export interface CheckedRoutesOptions extends Pick<Config, 'routes' | 'webhooks' | 'pagination' | 'cache' | 'tenancy' | 'workflows'> {
-  /** Those of the document. */
-  readonly connectors: ConnectorSet
-  readonly env: Env
+export interface ConfigRoutesOptions extends Partial<Pick<ConfigInput, 'routes' | 'pagination' | 'cache' | 'tenancy' | 'workflows' | 'credentials' | 'customIntegrations'>> {
+  /** A checked configuration, in place of the sections. */
+  readonly config?: Config | undefined
+  /** Its compiled connectors. Default: they are compiled from the configuration. */
+  readonly connectors?: ConnectorSet | undefined
+  /** The values of `{{env.NAME}}`. Default: the process's environment. */
+  readonly env?: Env | undefined
 }

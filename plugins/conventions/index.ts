@@ -6,7 +6,6 @@
 import type { Pagination } from '../../lib/http/page.js'
 import { failure } from '../../lib/errors.js'
 import { equip } from '../../lib/http/equip.js'
-import { compileLazily } from '../../lib/http/lazy-schemas.js'
 import { Pagination as PaginationSection } from '../../lib/config/schema/pagination.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { flag, section } from '../../lib/plugin/options.js'
@@ -28,7 +27,6 @@ export default definePlugin<ConventionsOptions>({
     if (!equip(app)) return undefined
     if (pagination !== undefined) app.decorate('pagination', pagination)
     if (root) app.setNotFoundHandler(() => { throw failure('notFound') })
-    else compileLazily(app)
     return undefined
   }
 })

@@ -1,16 +1,17 @@
 /**
- * `GET /health`, for balancers and probes. A route group: it registers an endpoint and decorates nothing. Checks the
- * database, the cache and the queue where their plugins are registered. It answers within 50 ms, whatever hangs.
+ * `GET /health`, for balancers and probes. It checks the database, the cache and the queue, if these plugins are
+ * registered. It answers within 50 ms, even if one of them hangs.
  */
 import type {} from '../cache/store.js'
 import type {} from '../database/index.js'
 import type {} from '../queue/index.js'
 import type {} from '../stop/index.js'
 import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
+import { errorSchemaId } from '../../lib/http/error-schemas.js'
 import { version } from '../../lib/version.js'
-import conventions, { errorSchemaId } from '../conventions/index.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback } from '../../lib/plugin/options.js'
 import { createCheck, type Check, type CheckOptions } from './check.js'
 import { named } from '../../lib/named-schema.js'
 
@@ -28,19 +29,28 @@ const Health = named('Health', Type.Object({
 }))
 type Health = Static<typeof Health>
 type Name = keyof Health['checks']
+type Checks = ReadonlyArray<readonly [Name, Check]>
 
 export interface HealthOptions {
   /** The clock, in milliseconds. Default: the process's monotonic one. */
   readonly now?: (() => number) | undefined
 }
 
-export async function health (app: FastifyInstance, { now = () => performance.now() }: HealthOptions): Promise<void> {
-  await app.register(conventions)
-  let checks: ReadonlyArray<readonly [Name, Check]> = []
-  app.addHook('onReady', async () => {
-    checks = await Promise.all(asked(app).map(async ([name, ask]) => [name, await createCheck({ ask, now })] as const))
-  })
+export default definePlugin<HealthOptions>({
+  name: 'health',
+  optional: ['database', 'cache', 'queue'],
+  routeDependencies: [],
+  options: { now: callback },
+  setup (app, { now = () => performance.now() }) {
+    let checks: Checks = []
+    app.addHook('onReady', async () => {
+      checks = await Promise.all(asked(app).map(async ([name, ask]) => [name, await createCheck({ ask, now })] as const))
+    })
+    return (group) => healthRoute(group, () => checks)
+  }
+})
 
+function healthRoute (app: FastifyInstance, checks: () => Checks): void {
   app.get('/health', {
     config: { access: 'public', rateLimitRule: false, probe: true },
     schema: {
@@ -54,14 +64,14 @@ export async function health (app: FastifyInstance, { now = () => performance.no
       }
     }
   }, async (_request, reply): Promise<Health> => {
-    const results = await Promise.all(checks.map(async ([name, isWell]) => [name, await isWell() ? 'ok' : 'failed'] as const))
+    const results = await Promise.all(checks().map(async ([name, isWell]) => [name, await isWell() ? 'ok' : 'failed'] as const))
     const told: Health['checks'] = Object.fromEntries(results)
     reply.code(told.database === 'failed' ? 503 : 200).header('cache-control', 'no-store')
     return { status: Object.values(told).includes('failed') ? 'degraded' : 'ok', uptime: Math.round(process.uptime()), version, checks: told }
   })
 }
 
-/** What there is to ask. */
+/** The checks of the registered plugins. */
 function asked (app: FastifyInstance): Array<[Name, CheckOptions['ask']]> {
   return [
     ...app.hasDecorator('engine') ? [['database', (timeoutMs) => app.engine.ping(timeoutMs)] satisfies [Name, CheckOptions['ask']]] : [],
@@ -69,5 +79,3 @@ function asked (app: FastifyInstance): Array<[Name, CheckOptions['ask']]> {
     ...app.hasDecorator('queue') ? [['queue', () => { if (!app.queue.status().working) throw new Error('the workers cannot look for jobs') }] satisfies [Name, CheckOptions['ask']]] : []
   ]
 }
-
-export default fp(health, { name: 'tenantry-health', fastify: '5.x', encapsulate: true })

@@ -1,7 +1,4 @@
-/**
- * The endpoint that runs a connector by hand, and its schemas (DESIGN 9). A route group. Needs the plugins integrations, database
- * and auth; tenancy and secrets where tenants call.
- */
+/** The endpoint that calls a connector directly. */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../secrets/index.js'
@@ -9,15 +6,13 @@ import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/compiler/types.js'
 import type {} from './integrations.js'
-import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { writeAudit } from '../../lib/audit.js'
 import { secretKeysOf } from '../../lib/compiler/reference.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/trace-context.js'
 import { actorOf } from '../audit/actor.js'
-import conventions, { errorResponses } from '../conventions/index.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { createFindCall } from './connectors.js'
 
 const Name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description })
@@ -31,11 +26,9 @@ const tags = ['Integrations']
 const config = { access: 'tenant-admin', permission: 'integrations:run' } as const
 const refusals = [400, 401, 403, 404, 413, 429, 500, 502, 503, 504] as const
 
-export async function integrationRoutes (app: FastifyInstance): Promise<void> {
-  for (const [decorator, plugin] of [['integrations', 'integrations'], ['engine', 'database'], ['auth', 'auth']] as const) requireDecorator(app, decorator, plugin, 'integrations', 'integrationRoutes')
+export function integrationRoutes (app: FastifyInstance): void {
   const { integrations, engine } = app
   const findCall = createFindCall()
-  await app.register(conventions)
 
   app.post<{ Params: Static<typeof Params>, Headers: Static<typeof Headers>, Body: Static<typeof Body> }>('/integrations/:type/:action', {
     config,
@@ -74,5 +67,3 @@ async function scopeOf (app: FastifyInstance, { body, auth, tenant, headers }: F
   const secrets = id !== '' && app.hasDecorator('secrets') ? await app.secrets.values(id) : new Map<string, string | null>()
   return { body, params: {}, query: {}, headers: {}, auth: auth ?? null, tenant: tenant ?? null, secrets, results: {}, fullAccess: false, trace: traceOf(headers) }
 }
-
-export default fp(integrationRoutes, { name: 'tenantry-integration-routes', fastify: '5.x', encapsulate: true })

@@ -1,24 +1,23 @@
 /**
- * Figures for Prometheus: `app.metrics`, prom-client's registry, to which an app may add its own (DESIGN 11). A service plugin
- * (fp): it counts the requests of every route of the app; register it first, so that a request that another plugin refuses is
- * counted as well. Figures of the database, the cache and the queue are there where these plugins are.
- * `metricsRoutes`, beside it, is its endpoint.
+ * Figures for Prometheus: `app.metrics`, which is prom-client's registry, and `GET /metrics`. An app may add its own
+ * figures. Figures of the database, the cache and the queue need these plugins.
  */
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from './metrics.js'
 import type { FastifyInstance } from 'fastify'
 import type { LookOptions } from '../../lib/look.js'
-import fp from 'fastify-plugin'
 import { Registry } from 'prom-client'
 import { defaultMetricTenants, maxMetricTenants } from '../../lib/config/schema/system.js'
-import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback, flag, whole } from '../../lib/plugin/options.js'
 import { addFigures } from './figures.js'
 import { addProcessMetrics } from './process.js'
 import { countRequests } from './requests.js'
 import { createTenantSeries } from './tenants.js'
+import { requirePlugin } from '../../lib/plugin/dependencies.js'
+import { metricsRoutes } from './routes.js'
 
-export { default as metricsRoutes } from './routes.js'
 
 /** The document's `plugins.system.metrics`. */
 export interface MetricsOptions {
@@ -30,19 +29,25 @@ export interface MetricsOptions {
   readonly now?: (() => number) | undefined
 }
 
-export async function metrics (app: FastifyInstance, { perTenant = false, maxTenants = defaultMetricTenants, now }: MetricsOptions): Promise<void> {
-  requireWhole('maxTenants', maxTenants, 1, maxMetricTenants)
-  const registry = new Registry()
-  const options: LookOptions = { now, onError: (err) => app.log.debug({ err }, 'figures are missing from the metrics') }
-  app.decorate('metrics', registry)
-  addProcessMetrics(registry)
-  countRequests(app, registry, perTenant ? createTenantSeries({ registry, max: maxTenants, present: presentIn(app), ...options }) : null)
+export default definePlugin<MetricsOptions>({
+  name: 'metrics',
+  routeDependencies: ['auth'],
+  optional: ['database', 'tenancy', 'cache', 'queue'],
+  options: { perTenant: flag, maxTenants: whole(1, maxMetricTenants), now: callback },
+  setup (app, { perTenant = false, maxTenants = defaultMetricTenants, now }) {
+    const registry = new Registry()
+    const options: LookOptions = { now, onError: (err) => app.log.debug({ err }, 'figures are missing from the metrics') }
+    app.decorate('metrics', registry)
+    addProcessMetrics(registry)
+    countRequests(app, registry, perTenant ? createTenantSeries({ registry, max: maxTenants, present: presentIn(app), ...options }) : null)
 
-  app.addHook('onReady', async () => {
-    if (perTenant) requireDecorator(app, 'tenants', 'tenancy', 'metrics')
-    addFigures(app, registry, options)
-  })
-}
+    app.addHook('onReady', async () => {
+      if (perTenant) requirePlugin(app, 'tenancy', 'metrics')
+      addFigures(app, registry, options)
+    })
+    return metricsRoutes
+  }
+})
 
 function presentIn (app: FastifyInstance) {
   return async (tenants: readonly string[]): Promise<string[]> => {
@@ -50,5 +55,3 @@ function presentIn (app: FastifyInstance) {
     return found.map(({ id }) => id)
   }
 }
-
-export default fp(metrics, { name: 'tenantry-metrics', fastify: '5.x' })

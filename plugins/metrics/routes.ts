@@ -1,20 +1,14 @@
-/** `GET /metrics` (DESIGN 11). A route group: it registers an endpoint and decorates nothing. Needs the plugins metrics and auth. */
+/** `GET /metrics`. */
 import type {} from '../auth/index.js'
 import type {} from './metrics.js'
 import type {} from '../openapi/index.js'
 import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { Type } from 'typebox'
-import conventions, { errorResponses } from '../conventions/index.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 
 const refusals = [401, 403, 429, 500, 503] as const
 
-export async function metricsRoutes (app: FastifyInstance): Promise<void> {
-  requireDecorator(app, 'metrics', 'metrics', 'metrics', 'metricsRoutes')
-  // Without it nothing would stand between a stranger and these figures.
-  requireDecorator(app, 'auth', 'auth', 'metrics', 'metricsRoutes')
-  await app.register(conventions)
+export function metricsRoutes (app: FastifyInstance): void {
   const { metrics } = app
   let writing: Promise<string> | null = null
 
@@ -38,5 +32,3 @@ export async function metricsRoutes (app: FastifyInstance): Promise<void> {
     return await (writing ??= metrics.metrics().finally(() => { writing = null }))
   })
 }
-
-export default fp(metricsRoutes, { name: 'tenantry-metrics-routes', fastify: '5.x', encapsulate: true })

@@ -1,13 +1,8 @@
-/**
- * What the database lacks, as SQL to read and as a button to press: the `/migration` endpoints, for platform
- * administrators. A route group: it registers endpoints and decorates nothing. Needs the plugins database and auth.
- */
+/** The `/migration` endpoints for platform administrators: the SQL that the database lacks, and its application. */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
-import conventions from '../conventions/index.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { flag } from '../../lib/plugin/options.js'
 import { migrationRoutes } from './routes.js'
 import { createMigrationService } from './service.js'
 
@@ -16,12 +11,13 @@ export interface MigrationOptions {
   readonly production?: boolean
 }
 
-export async function migration (app: FastifyInstance, { production = process.env.NODE_ENV === 'production' }: MigrationOptions): Promise<void> {
-  requireDecorator(app, 'engine', 'database', 'migration')
-  // Without it nothing would stand between a stranger and these endpoints.
-  requireDecorator(app, 'auth', 'auth', 'migration')
-  await app.register(conventions)
-  migrationRoutes(app, createMigrationService(app.engine), production)
-}
+export default definePlugin<MigrationOptions>({
+  name: 'migration',
+  dependencies: ['database'],
+  routeDependencies: ['auth'],
+  options: { production: flag },
+  setup (app, { production = process.env.NODE_ENV === 'production' }) {
 
-export default fp(migration, { name: 'tenantry-migration', fastify: '5.x', encapsulate: true })
+    return (group) => migrationRoutes(group, createMigrationService(app.engine), production)
+  }
+})

@@ -1,10 +1,11 @@
 /**
- * The OpenAPI document of the app: `app.swagger()`, `GET /doc` and the pages under `/ui`. It has the routes that are registered after
- * this plugin and, in `/doc` for callers of a tenant, the tenant's own routes. @fastify/swagger collects the routes: in the app's own
+ * The OpenAPI document of the app: `app.swagger()`, `GET /doc` and the pages under `/ui`. It has the routes of the app and,
+ * in `/doc` for callers of a tenant, the tenant's own routes. @fastify/swagger collects the routes: in the app's own
  * registration where there is one, else in one that this plugin makes.
  */
 import type { RouteOptions } from 'fastify'
 import { definePlugin } from '../../lib/plugin/define.js'
+import { routesOf } from '../../lib/plugin/guards.js'
 import { flag, text } from '../../lib/plugin/options.js'
 import { version } from '../../lib/version.js'
 import { openApiRoutes } from './routes.js'
@@ -34,23 +35,25 @@ export default definePlugin<OpenApiOptions>({
   name: 'openapi',
   routeDependencies: [],
   optional: ['tenancy'],
-  observesRoutes: true,
   options: { title: text, version: text, description: text, ui: flag },
   async setup (app, { title = 'API', version: apiVersion = version, description, ui = true }) {
+    const earlier = Array.from(routesOf(app))
     const contexts = new Set([app])
     const service = createOpenApi({ shell: () => swagger.shell(), contexts, tenancy: () => app.hasDecorator('tenancy') })
     const info = { title, version: apiVersion, ...(description !== undefined && { description }) }
     const swagger = app.hasDecorator('swagger') ? appSwagger(app, service) : await ownSwagger(app, info, service)
     app.decorate('openapi', service)
 
-    app.addHook('onRegister', (context) => { contexts.add(context) })
-    app.addHook('onRoute', (route: RouteOptions) => {
+    const add = (route: RouteOptions) => {
       const methods = [route.method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
       if (methods.length === 0 || !swagger.isOurs(route)) return
       swagger.prepare(route)
       const { url, config, schema } = route
       service.add({ methods, url, config, schema })
-    })
+    }
+    for (const route of earlier) add(route)
+    app.addHook('onRegister', (context) => { contexts.add(context) })
+    app.addHook('onRoute', add)
     return (group) => openApiRoutes(group, service, ui)
   }
 })

@@ -1,13 +1,11 @@
-/**
- * Calls to other services: `app.outbound` (DESIGN 9). A service plugin (fp); it needs no other. What tenants aim reaches
- * public addresses only, and what the platform lists.
- */
-import type { FastifyInstance } from 'fastify'
+/** Calls to other services: `app.outbound`. Addresses that tenants choose must be public, or listed by the platform. */
 import type { Outbound } from './outbound.js'
 import type { Lookup } from './lookup.js'
-import fp from 'fastify-plugin'
 import { compileEgress } from '../../lib/egress.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback, section } from '../../lib/plugin/options.js'
 import { createOutbound } from './service.js'
+import { Egress as EgressSection } from '../../lib/config/schema/egress.js'
 
 export type { Lookup } from './lookup.js'
 export type { Outbound, OutboundAnswer, OutboundRequest } from './outbound.js'
@@ -30,11 +28,13 @@ export interface OutboundOptions {
   readonly now?: (() => number) | undefined
 }
 
-/** Rejects for an entry of `egress.allow` that is none. */
-export async function outbound (app: FastifyInstance, { egress, lookup, now = Date.now }: OutboundOptions): Promise<void> {
-  const service = createOutbound({ rule: compileEgress(egress?.allow), lookup, now })
-  app.decorate('outbound', service)
-  app.addHook('onClose', () => service.close())
-}
-
-export default fp(outbound, { name: 'tenantry-outbound', fastify: '5.x' })
+export default definePlugin<OutboundOptions>({
+  name: 'outbound',
+  options: { egress: section(EgressSection), lookup: callback, now: callback },
+  setup (app, { egress, lookup, now = Date.now }) {
+    const service = createOutbound({ rule: compileEgress(egress?.allow), lookup, now })
+    app.decorate('outbound', service)
+    app.addHook('onClose', () => service.close())
+    return undefined
+  }
+})

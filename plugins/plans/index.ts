@@ -1,13 +1,10 @@
-/**
- * Plans: `app.plans`, what each tier includes (DESIGN 7). A service plugin (fp) that needs no other; register it before
- * those that hold tenants to their plans. `planRoutes`, beside it, are its endpoint.
- */
-import type { FastifyInstance } from 'fastify'
+/** Plans: `app.plans`, the limits of each tier. Without it other plugins use the built-in plans. */
 import type { Plans as Changes } from '../../lib/config/schema/plans.js'
-import fp from 'fastify-plugin'
 import { createPlans, type Plans } from '../../lib/plans.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { section } from '../../lib/plugin/options.js'
+import { Plans as PlansSection } from '../../lib/config/schema/plans.js'
 
-export { default as planRoutes } from './routes.js'
 export type { Plan, Plans } from '../../lib/plans.js'
 
 declare module 'fastify' {
@@ -21,8 +18,11 @@ export interface PlansOptions {
   readonly plans?: Changes | undefined
 }
 
-export async function plans (app: FastifyInstance, options: PlansOptions): Promise<void> {
-  app.decorate('plans', createPlans(options.plans))
-}
-
-export default fp(plans, { name: 'tenantry-plans', fastify: '5.x' })
+export default definePlugin<PlansOptions>({
+  name: 'plans',
+  options: { plans: section(PlansSection) },
+  setup (app, options) {
+    app.decorate('plans', createPlans(options.plans))
+    return undefined
+  }
+})

@@ -1,14 +1,10 @@
-/**
- * Background jobs: `app.queue` (DESIGN 9). A service plugin (fp). Needs the plugin database. Nothing runs, and the
- * database is not asked, before a job is defined. `queueRoutes`, beside it, are its endpoints.
- */
+/** Background jobs: `app.queue` and its endpoints. Nothing runs, and the database gets no query, before a job is defined. */
 import type {} from '../database/index.js'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { sql } from 'kysely'
 import { maxWorkers } from '../../lib/config/schema/queue.js'
 import { everyHour } from '../../lib/database/sweeping.js'
-import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { whole } from '../../lib/plugin/options.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
 import { createBound } from './bound.js'
 import { noticeChannel, queueNotice } from './insertion.js'
@@ -18,8 +14,8 @@ import { createQueue } from './service.js'
 import { createJobStore } from './store.js'
 import type { Queue, QueueStatus } from './task.js'
 import { createWorker } from './worker.js'
+import { queueRoutes } from './routes.js'
 
-export { default as queueRoutes } from './routes.js'
 export { HandedBack } from './task.js'
 export type { Handler, Job, Queue, QueueStatus, SendWith, SentJob, SentRow, TaskOptions, WriteRows } from './task.js'
 
@@ -38,53 +34,55 @@ export interface QueueOptions {
   readonly stopTimeoutMs?: number | undefined
 }
 
-export async function queue (app: FastifyInstance, { workers = 4, maxWaitingPerTenant = 100_000, stopTimeoutMs = 8500 }: QueueOptions): Promise<void> {
-  requireDecorator(app, 'engine', 'database', 'queue')
-  requireWhole('workers', workers, 0, maxWorkers)
-  requireWhole('maxWaitingPerTenant', maxWaitingPerTenant, 1, 10_000_000)
-  const { db, engine, events, log } = app
-  const store = createJobStore(db)
-  let wake = () => {}
-  // The embedded engine has this process alone.
-  const notices = createNotices(async () => {
-    if (engine.kind === 'postgres') await sql`select pg_notify(${noticeChannel}, ${queueNotice})`.execute(db)
-  }, (err) => log.debug({ err }, 'other processes could not be told of new jobs; they find them within seconds'))
-  const bound = createBound({ max: maxWaitingPerTenant, waiting: store.waiting })
-  const service = createQueue({ engine, bound, workers, wake: () => wake(), sent: notices.sent })
-  const { names, endpointsOf, define, send, sendWith, every } = service
-  let status = (): QueueStatus => ({ workers: 0, running: 0, working: true })
-  app.decorate('queue', { names, status: () => status(), endpointsOf, define, send, sendWith, every })
+export default definePlugin<QueueOptions>({
+  name: 'queue',
+  dependencies: ['database'],
+  routeDependencies: ['auth'],
+  options: { workers: whole(0, maxWorkers), maxWaitingPerTenant: whole(1, 10_000_000), stopTimeoutMs: whole(0, 600_000) },
+  setup (app, { workers = 4, maxWaitingPerTenant = 100_000, stopTimeoutMs = 8500 }) {
+    const { db, engine, events, log } = app
+    const store = createJobStore(db)
+    let wake = () => {}
+    // The embedded engine has one process.
+    const notices = createNotices(async () => {
+      if (engine.kind === 'postgres') await sql`select pg_notify(${noticeChannel}, ${queueNotice})`.execute(db)
+    }, (err) => log.debug({ err }, 'other processes could not be told of new jobs; they find them within seconds'))
+    const bound = createBound({ max: maxWaitingPerTenant, waiting: store.waiting })
+    const service = createQueue({ engine, bound, workers, wake: () => wake(), sent: notices.sent })
+    const { names, endpointsOf, define, send, sendWith, every } = service
+    let status = (): QueueStatus => ({ workers: 0, running: 0, working: true })
+    app.decorate('queue', { names, status: () => status(), endpointsOf, define, send, sendWith, every })
 
-  let isStopping = false
-  let stop = async (_deadline: number) => {}
-  app.addHook('onReady', async () => {
-    service.seal()
-    if (service.tasks.size === 0 || workers === 0) return
-    // Handlers may need what later plugins do when the app is ready.
-    app.ready().then(start, () => {})
-  })
+    let isStopping = false
+    let stop = async (_deadline: number) => {}
+    app.addHook('onReady', async () => {
+      service.seal()
+      if (service.tasks.size === 0 || workers === 0) return
+      // Handlers may need what later plugins do when the app is ready.
+      app.ready().then(start, () => {})
+    })
 
-  function start (): void {
-    if (isStopping) return
-    const worker = createWorker({ store, tasks: service.tasks, workers, log })
-    wake = worker.wake
-    status = () => ({ workers, running: worker.running, working: worker.working })
-    const ends = [events.on('queue', wake), events.onGap(wake)]
-    worker.start()
-    const stopPeriods = startPeriods(service, log)
-    const stopSweeping = everyHour(() => store.sweep(), (err) => log.warn({ err }, 'jobs that ended long ago could not be swept; it is tried again'))
-    stop = async (deadline) => {
-      for (const end of ends) end()
-      await Promise.all([stopPeriods(), stopSweeping(), worker.stop(deadline)])
+    function start (): void {
+      if (isStopping) return
+      const worker = createWorker({ store, tasks: service.tasks, workers, log })
+      wake = worker.wake
+      status = () => ({ workers, running: worker.running, working: worker.working })
+      const ends = [events.on('queue', wake), events.onGap(wake)]
+      worker.start()
+      const stopPeriods = startPeriods(service, log)
+      const stopSweeping = everyHour(() => store.sweep(), (err) => log.warn({ err }, 'old jobs could not be removed; the next sweep tries again'))
+      stop = async (deadline) => {
+        for (const end of ends) end()
+        await Promise.all([stopPeriods(), stopSweeping(), worker.stop(deadline)])
+      }
     }
+
+    // No job begins while the last requests finish. Running jobs can use all plugins until they end.
+    whenStopping(app, async () => {
+      isStopping = true
+      await stop(performance.now() + stopTimeoutMs)
+    })
+    app.addHook('onClose', () => notices.close())
+    return queueRoutes
   }
-
-  // While requests in flight finish no more jobs begin; those that run have all plugins until they end.
-  whenStopping(app, async () => {
-    isStopping = true
-    await stop(performance.now() + stopTimeoutMs)
-  })
-  app.addHook('onClose', () => notices.close())
-}
-
-export default fp(queue, { name: 'tenantry-queue', fastify: '5.x' })
+})

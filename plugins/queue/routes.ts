@@ -1,19 +1,14 @@
-/**
- * `/queue`, where administrators of the platform look at jobs, send, cancel and retry them. A route group: it registers
- * endpoints and decorates nothing. Needs the plugins queue, database and auth.
- */
+/** `/queue`, where administrators of the platform read, send, cancel and retry jobs. */
 import type {} from '../auth/index.js'
 import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { writeAudit, type AuditAction } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
-import conventions, { errorResponses } from '../conventions/index.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { createJobList, maxCounted, maxListed, states, type Changed, type JobRow } from './list.js'
 import { named } from '../../lib/named-schema.js'
 import { EmptyBody, Success } from '../../lib/http/schemas.js'
@@ -77,11 +72,7 @@ const tags = ['Queue']
 const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
 
-export async function queueRoutes (app: FastifyInstance): Promise<void> {
-  requireDecorator(app, 'queue', 'queue', 'queue', 'queueRoutes')
-  // Without it nothing would stand between a stranger and the jobs of all tenants.
-  requireDecorator(app, 'auth', 'auth', 'queue', 'queueRoutes')
-  await app.register(conventions)
+export function queueRoutes (app: FastifyInstance): void {
   const { db, events, queue } = app
   const list = createJobList(db)
 
@@ -200,5 +191,3 @@ function told ({ tenant, createdAt, startAfter, startedAt, endedAt, error, ...ro
     error: typeof error?.message === 'string' ? { ...typeof error.name === 'string' && { name: error.name }, message: error.message } : null
   }
 }
-
-export default fp(queueRoutes, { name: 'tenantry-queue-routes', fastify: '5.x', encapsulate: true })

@@ -1,22 +1,24 @@
 /**
- * Limits how often a tenant, or an address where no token names a tenant, may call. A service plugin (fp). Counts the
- * requests of routes that declare `config: { access }` or a rule of their own; after auth and tenancy, where they are registered.
+ * Limits how often a tenant may call, or an address where no token names a tenant. It counts the requests of routes that
+ * declare `config: { access }` or a rule of their own.
  */
 import type {} from '../openapi/documentation.js'
 import type {} from '../plans/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, onSendHookHandler, RouteOptions } from 'fastify'
 import type { RateLimitStore } from './store.js'
-import fp from 'fastify-plugin'
 import { catalogue } from '../../lib/errors.js'
 import { builtInPlans } from '../../lib/plans.js'
 import { openRedis } from '../../lib/redis.js'
 import { guardRoutes } from '../../lib/plugin/guards.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback, flag, membersOf, record } from '../../lib/plugin/options.js'
 import { createLimiter, type RateLimiter, type RouteLimiter } from './limiter.js'
 import { createMemoryStore } from './memory.js'
 import { createRedisStore } from './redis.js'
 import { createLimit, createRules, type Limit, type RateLimitOptions, type RateLimitRule, type RouteRule } from './rules.js'
+import { RateLimit as RateLimitSection } from '../../lib/config/schema/rate-limit.js'
 
 export type { RateLimitStore } from './store.js'
 
@@ -50,42 +52,49 @@ export interface RateLimitPluginOptions extends RateLimitOptions {
   readonly now?: (() => number) | undefined
 }
 
-export async function rateLimit (app: FastifyInstance, options: RateLimitPluginOptions): Promise<void> {
-  const rules = createRules(options)
-  const store = options.store ?? await openStore(app, options.redis)
-  let trustsHeader = false
-  const limiter = createLimiter({
-    store,
-    plans: () => !rules.enabled ? null : app.hasDecorator('plans') ? app.plans : builtInPlans,
-    trustsHeader: () => trustsHeader,
-    now: options.now ?? Date.now
-  })
-  app.decorate('rateLimiter', limiter)
-  app.decorateRequest('rateLimited', false)
-  app.decorateRequest(counted, false)
+export default definePlugin<RateLimitPluginOptions>({
+  name: 'rate-limit',
+  optional: ['plans', 'tenancy'],
+  observesRoutes: true,
+  options: { ...membersOf(RateLimitSection), plansOnly: flag, store: record, now: callback },
+  async setup (app, options) {
+    const rules = createRules(options)
+    const store = options.store ?? await openStore(app, options.redis)
+    let trustsHeader = false
+    const limiter = createLimiter({
+      store,
+      plans: () => !rules.enabled ? null : app.hasDecorator('plans') ? app.plans : builtInPlans,
+      trustsHeader: () => trustsHeader,
+      now: options.now ?? Date.now
+    })
+    app.decorate('rateLimiter', limiter)
+    app.decorateRequest('rateLimited', false)
+    app.decorateRequest(counted, false)
 
-  guardRoutes(app, 'rate-limit', (route) => {
-    const { access, rateLimitRule, addressLimit } = route.config ?? {}
-    // A HEAD that Fastify adds to a GET draws on the same count.
-    const method = String(route.method).replace('HEAD', 'GET')
-    if (addressLimit !== undefined) addAddressStep(route, limiter, createLimit(addressLimit, `address ${method} ${route.url}`))
-    const isLeftAlone = rateLimitRule === false || (access === undefined && rateLimitRule === undefined)
-    const limit = isLeftAlone ? null : rules.limitOf(rateLimitRule ?? null, method, route.url)
-    if (limit !== null) addRouteStep(route, limiter, limit)
-    const limitStatuses = new Set([
-      ...addressLimit === undefined ? [] : [refusalStatus(addressLimit)],
-      ...limit === null ? [] : [refusalStatus(limit.rule)],
-      // That of the plan's ceiling.
-      ...limit === null || !rules.enabled ? [] : [catalogue.rateLimited.status]
-    ])
-    if (limitStatuses.size > 0) route.config = { ...route.config, limitStatuses: [...limitStatuses] }
-  })
+    guardRoutes(app, 'rate-limit', (route) => {
+      const { access, rateLimitRule, addressLimit } = route.config ?? {}
+      // A HEAD that Fastify adds to a GET draws on the same count.
+      const method = String(route.method).replace('HEAD', 'GET')
+      if (addressLimit !== undefined) addAddressStep(route, limiter, createLimit(addressLimit, `address ${method} ${route.url}`))
+      const isLeftAlone = rateLimitRule === false || (access === undefined && rateLimitRule === undefined)
+      const limit = isLeftAlone ? null : rules.limitOf(rateLimitRule ?? null, method, route.url)
+      if (limit !== null) addRouteStep(route, limiter, limit)
+      const limitStatuses = new Set([
+        ...addressLimit === undefined ? [] : [refusalStatus(addressLimit)],
+        ...limit === null ? [] : [refusalStatus(limit.rule)],
+        // That of the plan's ceiling.
+        ...limit === null || !rules.enabled ? [] : [catalogue.rateLimited.status]
+      ])
+      if (limitStatuses.size > 0) route.config = { ...route.config, limitStatuses: [...limitStatuses] }
+    })
 
-  app.addHook('onReady', async () => {
-    trustsHeader = app.hasDecorator('tenancy') && app.tenancy.trustHeader
-    for (const key of rules.unused()) app.log.warn(`rateLimit.perEndpoint names "${key}", which is no route of this server that is limited`)
-  })
-}
+    app.addHook('onReady', async () => {
+      trustsHeader = app.hasDecorator('tenancy') && app.tenancy.trustHeader
+      for (const key of rules.unused()) app.log.warn(`rateLimit.perEndpoint names "${key}", which is no route of this server that is limited`)
+    })
+    return undefined
+  }
+})
 
 async function openStore (app: FastifyInstance, redis: RateLimitPluginOptions['redis']): Promise<RateLimitStore> {
   const memory = createMemoryStore()
@@ -124,5 +133,3 @@ function addRouteStep (route: RouteOptions, limiter: RouteLimiter, limit: Limit)
   }
   route.onSend = [route.onSend ?? [], tellAnyway].flat()
 }
-
-export default fp(rateLimit, { name: 'tenantry-rate-limit', fastify: '5.x' })

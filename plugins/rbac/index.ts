@@ -1,17 +1,12 @@
-/**
- * Roles that the platform gives to users, of any tenant and of none: what they give, and the endpoints under `/rbac`
- * (SPEC "Platform RBAC"). A route group: it registers endpoints, and itself with the plugin auth. Needs the plugins
- * database, with its option `roleTables`, auth and tenancy.
- */
+/** Roles that the platform gives to users of any tenant, or of none, and the endpoints under `/rbac`. The plugin database needs its option `roleTables`. */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { isFailure } from '../../lib/errors.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { listen } from '../../lib/plugin/listen.js'
+import { callback, text } from '../../lib/plugin/options.js'
 import { noPermissions } from '../auth/permissions.js'
-import conventions from '../conventions/index.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { createRoleMemory } from './memory.js'
 import { rbacRoutes } from './routes.js'
 import { createPlatformRoles } from './service.js'
@@ -24,47 +19,42 @@ export interface RbacOptions {
   readonly now?: (() => number) | undefined
 }
 
-export async function rbac (app: FastifyInstance, { defaultRole, now = Date.now }: RbacOptions): Promise<void> {
-  requireDecorator(app, 'events', 'database', 'rbac')
-  requireDecorator(app, 'auth', 'auth', 'rbac')
-  requireDecorator(app, 'tenancy', 'tenancy', 'rbac')
-  const { auth, db, engine, events } = app
-  if (engine.roleTables === null) throw new Error('rbac needs the tables of its roles: register the plugin "tenantry/plugins/database" with the option `roleTables`')
-  const store = createRoleStore(engine.roleTables)
-  const memory = createRoleMemory({ store, db, dbFor: (tenant) => engine.kyselyFor(tenant), defaultRole })
+export default definePlugin<RbacOptions>({
+  name: 'rbac',
+  dependencies: ['database', 'auth', 'tenancy'],
+  routeDependencies: [],
+  options: { defaultRole: text, now: callback },
+  async setup (app, { defaultRole, now = Date.now }) {
+    const { auth, db, engine, events } = app
+    if (engine.roleTables === null) throw new Error('rbac needs the tables of its roles: register the plugin "tenantry/plugins/database" with the option `roleTables`')
+    const store = createRoleStore(engine.roleTables)
+    const memory = createRoleMemory({ store, db, dbFor: (tenant) => engine.kyselyFor(tenant), defaultRole })
 
-  // The tenant of the request is that of the token, or where that names none the one that a gateway names.
-  const changed = auth.useRoles(({ sub, tenant_id: own = '', api_key: apiKey }, tenant = own) => {
-    // A key has its scopes and no role, not even the default one.
-    return apiKey === undefined ? memory.permissionsOf(tenant, sub) : noPermissions
-  })
+    // The tenant of the request is that of the token, or where that names none the one that a gateway names.
+    const changed = auth.useRoles(({ sub, tenant_id: own = '', api_key: apiKey }, tenant = own) => {
+      // A key has its scopes and no role, not even the default one.
+      return apiKey === undefined ? memory.permissionsOf(tenant, sub) : noPermissions
+    })
 
-  const forget = () => {
-    memory.clear()
-    changed()
-  }
-  const ends = [
-    // Also told when a tenant is deleted, whose users have no roles any more.
-    events.on('rbac', forget),
-    events.onGap(forget)
-  ]
-  app.addHook('onClose', async () => { for (const end of ends) end() })
-  if (!await isThere()) {
-    throw new Error(`there is no role "${defaultRole}", which rbac.defaultRole names: start without rbac.defaultRole, add the role with POST /rbac/roles, and name it then; or insert it into tenantry.${engine.roleTables.roles}`)
-  }
-
-  /** In a database that is not migrated yet nobody has a role, and the start goes on. */
-  async function isThere (): Promise<boolean> {
-    try {
-      return await memory.hasDefaultRole()
-    } catch (error) {
-      if (isFailure(error, 'schemaChanged')) return true
-      throw error
+    const forget = () => {
+      memory.clear()
+      changed()
     }
+    // The deletion of a tenant is a change of its users' roles too.
+    listen(app, events, { rbac: forget, gap: forget })
+    if (!await isThere()) {
+      throw new Error(`there is no role "${defaultRole}", which rbac.defaultRole names: start without rbac.defaultRole, add the role with POST /rbac/roles, and name it then; or insert it into tenantry.${engine.roleTables.roles}`)
+    }
+
+    /** In a database that is not migrated yet nobody has a role, and the start goes on. */
+    async function isThere (): Promise<boolean> {
+      try {
+        return await memory.hasDefaultRole()
+      } catch (error) {
+        if (isFailure(error, 'schemaChanged')) return true
+        throw error
+      }
+    }
+    return (group) => rbacRoutes(group, createPlatformRoles({ store, db, events, defaultRole, now }))
   }
-
-  await app.register(conventions)
-  rbacRoutes(app, createPlatformRoles({ store, db, events, defaultRole, now }))
-}
-
-export default fp(rbac, { name: 'tenantry-rbac', fastify: '5.x', encapsulate: true })
+})

@@ -1,16 +1,10 @@
-/**
- * Limits that tenants set for their users: `app.resourceLimits`, and the endpoints under `/tenant/limits/resources` (SPEC
- * "Resource limit rule", DESIGN 7). A service plugin (fp); its endpoints stay in a context of their own. Needs the plugins
- * database, auth and tenancy.
- */
+/** Limits that tenants set for their users: `app.resourceLimits` and the endpoints under `/tenant/limits/resources`. */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
-import { everyHour } from '../../lib/database/sweeping.js'
-import conventions from '../conventions/index.js'
-import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback, whole } from '../../lib/plugin/options.js'
+import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { resourceLimitRoutes } from './routes.js'
 import { createResourceLimits, type ResourceLimits } from './service.js'
 import { sweepUsage } from './sweep.js'
@@ -35,25 +29,18 @@ export interface ResourceLimitsOptions {
   readonly now?: (() => number) | undefined
 }
 
-export async function resourceLimits (app: FastifyInstance, { maxCounters = defaultMaxCounters, now = Date.now }: ResourceLimitsOptions): Promise<void> {
-  requireDecorator(app, 'engine', 'database', 'resource-limits')
-  requireDecorator(app, 'auth', 'auth', 'resource-limits')
-  requireDecorator(app, 'tenancy', 'tenancy', 'resource-limits')
-  requireWhole('maxCounters', maxCounters, 1, 2 ** 31 - 1)
-
-  const { engine, log, tenancy } = app
-  const service = createResourceLimits({ engine, maxTenants: tenancy.maxRemembered, maxCounters, log, now })
-  const stopSweeping = everyHour(() => sweepUsage(app.db, new Date(now())), (err) => log.warn({ err }, 'what users have used in periods that are over could not be swept; it is tried again'))
-  app.decorate('resourceLimits', service)
-  app.addHook('onClose', async () => {
-    await stopSweeping()
-    await service.close()
-  })
-
-  await app.register(async (group) => {
-    await group.register(conventions)
-    resourceLimitRoutes(group, service)
-  })
-}
-
-export default fp(resourceLimits, { name: 'tenantry-resource-limits', fastify: '5.x' })
+export default definePlugin<ResourceLimitsOptions>({
+  name: 'resource-limits',
+  dependencies: ['database', 'tenancy'],
+  optional: ['users'],
+  routeDependencies: ['auth'],
+  options: { maxCounters: whole(1, 2 ** 31 - 1), now: callback },
+  setup (app, { maxCounters = defaultMaxCounters, now = Date.now }) {
+    const { engine, log, tenancy } = app
+    const service = createResourceLimits({ engine, maxTenants: tenancy.maxRemembered, maxCounters, log, now })
+    app.decorate('resourceLimits', service)
+    app.addHook('onClose', () => service.close())
+    sweepHourly(app, 'usage of past periods', () => sweepUsage(app.db, new Date(now())))
+    return (group) => resourceLimitRoutes(group, service)
+  }
+})

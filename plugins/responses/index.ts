@@ -1,18 +1,17 @@
 /**
- * Bounds the memory and the time that large responses of one tenant take. A service plugin (fp): register it before the
- * routes. It counts responses that their readers have not taken yet, refuses further large ones beyond a bound, and
- * closes connections that take nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are
- * not counted.
+ * Bounds the memory and the time that large responses of one tenant take: `app.responses`. Register it before the routes.
+ * It counts responses that their readers have not taken yet, refuses further large ones beyond a bound, and closes
+ * connections that take nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are not counted.
  */
 import type {} from '../tenant-config/serve.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Socket } from 'node:net'
-import fp from 'fastify-plugin'
 import { failure } from '../../lib/errors.js'
 import { accountOf, trustsTenantHeader } from '../../lib/http/account.js'
 import { turns } from '../../lib/pace.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'
-import { requireWhole } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { whole } from '../../lib/plugin/options.js'
 import { LargeRoutes } from './large-routes.js'
 import { Ledger } from './ledger.js'
 import { slicesOf } from './slices.js'
@@ -40,45 +39,50 @@ const slicedResponse = 524_288 // bytes, from which a body is written in slices:
 const errorResponse = 2048 // bytes; refusals themselves are not refused
 const retryAfter = 1 // s
 
-export async function responses (app: FastifyInstance, { maxUnsentBytes = 67_108_864, writeTimeoutMs = 30_000 }: ResponsesOptions): Promise<void> {
-  requireWhole('maxUnsentBytes', maxUnsentBytes, 1_048_576, 1_073_741_824)
-  requireWhole('writeTimeoutMs', writeTimeoutMs, 100, 600_000)
-  const ledger = new Ledger({ maxBytes: maxUnsentBytes })
-  app.decorate('responses', { get unsentBytes () { return ledger.bytes } })
-  // Pipelined responses whose connection is lost get their `close` event from this module.
-  whenEnded(app, () => {})
-  let trustsHeader = false
-  app.addHook('onReady', async () => { trustsHeader = trustsTenantHeader(app) })
+export default definePlugin<ResponsesOptions>({
+  name: 'responses',
+  optional: ['auth', 'tenancy', 'tenant-config'],
+  observesRoutes: true,
+  options: { maxUnsentBytes: whole(1_048_576, 1_073_741_824), writeTimeoutMs: whole(100, 600_000) },
+  setup (app, { maxUnsentBytes = 67_108_864, writeTimeoutMs = 30_000 }) {
+    const ledger = new Ledger({ maxBytes: maxUnsentBytes })
+    app.decorate('responses', { get unsentBytes () { return ledger.bytes } })
+    // Pipelined responses whose connection is lost get their `close` event from this module.
+    whenEnded(app, () => {})
+    let trustsHeader = false
+    app.addHook('onReady', async () => { trustsHeader = trustsTenantHeader(app) })
 
-  const largeRoutes = new LargeRoutes()
-  app.addHook('preClose', async () => largeRoutes.close())
+    const largeRoutes = new LargeRoutes()
+    app.addHook('preClose', async () => largeRoutes.close())
 
-  app.addHook('preHandler', (request, reply, done) => {
-    if (largeRoutes.isEmpty && !turns.isActive) return done()
-    const account = accountOf(request, trustsHeader)
-    turns.heard(account)
-    largeRoutes.enter(account, request, reply, done)
-  })
+    app.addHook('preHandler', (request, reply, done) => {
+      if (largeRoutes.isEmpty && !turns.isActive) return done()
+      const account = accountOf(request, trustsHeader)
+      turns.heard(account)
+      largeRoutes.enter(account, request, reply, done)
+    })
 
-  app.addHook('onSend', (request, reply, payload, done) => {
-    const size = sizeOf(payload)
-    const isSmall = size < smallResponse && !isBehind(reply)
-    if (isSmall && largeRoutes.isEmpty) return done()
-    const account = accountOf(request, trustsHeader)
-    largeRoutes.leave(account, request, size)
-    const { socket } = request.raw
-    // An injected request has no connection: its caller is this process.
-    if (isSmall || !(socket instanceof Socket) || reply.raw.destroyed) return done()
-    if (size > errorResponse && !ledger.admits(account, socket, size)) return refuse(request, done)
-    const held = ledger.hold(account, socket, size)
-    reply.raw.once('close', () => held.release())
-    limitWriting(app, reply, socket, writeTimeoutMs)
-    if (size < slicedResponse) return done()
-    if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return done()
-    reply.header('content-length', Buffer.byteLength(payload))
-    done(null, slicesOf(payload, turns.pace(account)))
-  })
-}
+    app.addHook('onSend', (request, reply, payload, done) => {
+      const size = sizeOf(payload)
+      const isSmall = size < smallResponse && !isBehind(reply)
+      if (isSmall && largeRoutes.isEmpty) return done()
+      const account = accountOf(request, trustsHeader)
+      largeRoutes.leave(account, request, size)
+      const { socket } = request.raw
+      // An injected request has no connection: its caller is this process.
+      if (isSmall || !(socket instanceof Socket) || reply.raw.destroyed) return done()
+      if (size > errorResponse && !ledger.admits(account, socket, size)) return refuse(request, done)
+      const held = ledger.hold(account, socket, size)
+      reply.raw.once('close', () => held.release())
+      limitWriting(app, reply, socket, writeTimeoutMs)
+      if (size < slicedResponse) return done()
+      if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return done()
+      reply.header('content-length', Buffer.byteLength(payload))
+      done(null, slicesOf(payload, turns.pace(account)))
+    })
+    return undefined
+  }
+})
 
 /** Characters of a text: UTF-8 has at most three bytes for each, and most JSON has one. */
 function sizeOf (payload: unknown): number {
@@ -105,5 +109,3 @@ function limitWriting (app: FastifyInstance, { raw }: FastifyReply, socket: Sock
   // Before Node's own listener, which may set the time-out of an idle connection.
   raw.prependOnceListener('finish', () => socket.setTimeout(app.server.timeout))
 }
-
-export default fp(responses, { name: 'tenantry-responses', fastify: '5.x' })

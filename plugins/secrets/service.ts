@@ -97,14 +97,15 @@ export interface SecretsDependencies {
   readonly events: Events
   readonly cipher: SecretCipher
   /** Told of rotations. Default: nobody. */
-  readonly emitter?: Emitter | null
+  /** Returns null without the plugin webhooks. */
+  readonly emitter?: () => Emitter | null
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
 }
 
 /** The service, and what its plugin does at the end: it writes what was counted and hears of no change any more. */
-export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, emitter = null, log, now = Date.now }: SecretsDependencies): Secrets & { close (): Promise<void> } {
+export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, emitter = () => null, log, now = Date.now }: SecretsDependencies): Secrets & { close (): Promise<void> } {
   const store = createSecretStore(db)
   const accesses = createAccessCounter((batch) => store.accessed(batch, new Date(now())), log)
   const values = createTenantValues({ maxTenants, store, cipher, log, now, onExpired: noteLater })
@@ -230,10 +231,10 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
         refuseBytes(bytes + value.length + maxMetadataBytes + others + (previousValidUntil === undefined ? 0 : before))
         await own.replace(tenant, key, { version, value, metadata: there.metadata, expiresAt, previousValidUntil }, at)
         await own.audit(tenant, key, 'rotate', actor, at)
-        await emitter?.emit(transaction, { tenant, type: 'secret.rotated', subject: `secret:${key}`, data: { key }, at })
+        await emitter()?.emit(transaction, { tenant, type: 'secret.rotated', subject: `secret:${key}`, data: { key }, at })
         return previousValidUntil ?? at
       })
-      emitter?.wake()
+      emitter()?.wake()
       return validUntil
     },
     async delete (tenant, key, actor) {

@@ -1,22 +1,21 @@
 /**
- * Graceful stop: `app.stopping`. While the app closes, requests in flight finish and new ones get 503. A service plugin
- * (fp); register it first, and give Fastify its `serverOptions`.
+ * Graceful stop: `app.stopping`. While the app closes, requests in flight finish and new ones get 503. Register it first,
+ * and give Fastify its `serverOptions`.
  *
- * Probes are refused at once (routes with `config: { probe: true }`). With `delayMs` other requests are still served for
- * that long, so that whoever sends them has the time to notice; each answer ends its connection. The server listens until
- * the requests in flight are answered. With `host: 'localhost'` Fastify listens on a second loopback address; silent
- * connections there are not waited for either.
+ * Probes (routes with `config: { probe: true }`) are refused at once. With `delayMs` other requests are still served for
+ * that time, so that their senders can notice; each response ends its connection. The server listens until the requests in
+ * flight have their responses. With `host: 'localhost'` Fastify listens on a second loopback address; silent connections
+ * there are not waited for either.
  */
-import type { FastifyInstance } from 'fastify'
 import type { ServerResponse } from 'node:http'
 import type {} from '../../lib/plugin/when-stopping.js'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
-import fp from 'fastify-plugin'
 import { endsWithin } from '../../lib/ends-within.js'
 import { failure } from '../../lib/errors.js'
 import { Slots } from '../../lib/slots.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'
-import { requireWhole } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { whole } from '../../lib/plugin/options.js'
 
 const lingering = 500 // ms for refusals to arrive, before connections that send nothing are cut off
 const endingMs = 200 // for what is left after that: jobs are handed back, and what is in memory is written
@@ -47,76 +46,81 @@ export interface StopOptions {
 /** What to give to `Fastify(...)`: requests that arrive in the last moment before the server closes reach this plugin too. */
 export const serverOptions = Object.freeze({ return503OnClosing: false })
 
-export async function stop (app: FastifyInstance, { delayMs = 0, timeoutMs = 9000 }: StopOptions): Promise<void> {
-  requireWhole('delayMs', delayMs, 0, longestDelay)
-  const inFlight = new Slots<ServerResponse>()
-  const begun = new AbortController()
-  const hurried = new AbortController()
-  const overdue = new AbortController()
-  const works: Array<Promise<void>> = []
-  let timer: NodeJS.Timeout | undefined
-  let refuses = false
-  let whenIdle = () => {}
-  app.decorate('stopping', { signal: begun.signal, overdue: overdue.signal, skipDelay: () => hurried.abort(), until: (work) => { works.push(work) } })
+const stop = definePlugin<StopOptions>({
+  name: 'stop',
+  observesRoutes: true,
+  options: { delayMs: whole(0, longestDelay), timeoutMs: whole(0, 600_000) },
+  setup (app, { delayMs = 0, timeoutMs = 9000 }) {
+    const inFlight = new Slots<ServerResponse>()
+    const begun = new AbortController()
+    const hurried = new AbortController()
+    const overdue = new AbortController()
+    const works: Array<Promise<void>> = []
+    let timer: NodeJS.Timeout | undefined
+    let refuses = false
+    let whenIdle = () => {}
+    app.decorate('stopping', { signal: begun.signal, overdue: overdue.signal, skipDelay: () => hurried.abort(), until: (work) => { works.push(work) } })
 
-  app.decorateRequest(slotInFlight, noSlot)
-  whenEnded(app, (request) => {
-    if (request[slotInFlight] === noSlot) return
-    inFlight.delete(request[slotInFlight])
-    request[slotInFlight] = noSlot
-    if (inFlight.size === 0) whenIdle()
-  })
+    app.decorateRequest(slotInFlight, noSlot)
+    whenEnded(app, (request) => {
+      if (request[slotInFlight] === noSlot) return
+      inFlight.delete(request[slotInFlight])
+      request[slotInFlight] = noSlot
+      if (inFlight.size === 0) whenIdle()
+    })
 
-  app.addHook('onRequest', (request, reply, done) => {
-    const { raw } = reply
-    if (begun.signal.aborted) {
-      if (refuses || request.routeOptions.config.probe === true) throw failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } })
-      lastOfItsConnection(raw)
+    app.addHook('onRequest', (request, reply, done) => {
+      const { raw } = reply
+      if (begun.signal.aborted) {
+        if (refuses || request.routeOptions.config.probe === true) throw failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } })
+        lastOfItsConnection(raw)
+      }
+      // The caller may have left during an earlier hook.
+      if (!raw.destroyed) request[slotInFlight] = inFlight.add(raw)
+      done()
+    })
+
+    // Fastify closes its server in the `onClose` that it adds last before it is ready; those added later run before it,
+    // and, other than `preClose`, without a time-out of its own.
+    app.addHook('onReady', async () => { app.addHook('onClose', drain) })
+
+    // Of those of all plugins the last.
+    app.addHook('onClose', async () => { clearTimeout(timer) })
+
+    async function drain (): Promise<void> {
+      begun.abort()
+      await Promise.allSettled([endServing(), ...works])
     }
-    // The caller may have left during an earlier hook.
-    if (!raw.destroyed) request[slotInFlight] = inFlight.add(raw)
-    done()
-  })
 
-  // Fastify closes its server in the `onClose` that it adds last before it is ready; those added later run before it,
-  // and, other than `preClose`, without a time-out of its own.
-  app.addHook('onReady', async () => { app.addHook('onClose', drain) })
-
-  // Of those of all plugins the last.
-  app.addHook('onClose', async () => { clearTimeout(timer) })
-
-  async function drain (): Promise<void> {
-    begun.abort()
-    await Promise.allSettled([endServing(), ...works])
+    async function endServing (): Promise<void> {
+      for (const response of inFlight) lastOfItsConnection(response)
+      const { server } = app
+      if (server.listening && delayMs > 0) await sleep(delayMs, undefined, { signal: hurried.signal }).catch(() => {})
+      refuses = true
+      timer = setTimeout(() => overdue.abort(), timeoutMs + endingMs).unref()
+      if (!server.listening) return
+      const closed = new Promise<void>((resolve) => { server.once('close', resolve) })
+      const inTime = await endsWithin(new Promise<void>((resolve) => {
+        whenIdle = resolve
+        if (inFlight.size === 0) resolve()
+      }), timeoutMs)
+      if (!inTime) app.log.warn(`${inFlight.size} requests were cut off: they did not finish within ${timeoutMs} ms`)
+      // Connections that have been opened are accepted, and requests on them and on kept ones read and refused.
+      for (let turns = 0; turns < 3; turns++) await turn()
+      // Another process may have the port from now on, whatever else is waited for.
+      server.close()
+      if (await endsWithin(closed, inTime ? lingering : 0)) return
+      server.closeAllConnections()
+      // Those that are no longer HTTP end with the plugins that have them.
+      await endsWithin(closed, lingering)
+    }
+    return undefined
   }
-
-  async function endServing (): Promise<void> {
-    for (const response of inFlight) lastOfItsConnection(response)
-    const { server } = app
-    if (server.listening && delayMs > 0) await sleep(delayMs, undefined, { signal: hurried.signal }).catch(() => {})
-    refuses = true
-    timer = setTimeout(() => overdue.abort(), timeoutMs + endingMs).unref()
-    if (!server.listening) return
-    const closed = new Promise<void>((resolve) => { server.once('close', resolve) })
-    const inTime = await endsWithin(new Promise<void>((resolve) => {
-      whenIdle = resolve
-      if (inFlight.size === 0) resolve()
-    }), timeoutMs)
-    if (!inTime) app.log.warn(`${inFlight.size} requests were cut off: they did not finish within ${timeoutMs} ms`)
-    // Connections that have been opened are accepted, and requests on them and on kept ones read and refused.
-    for (let turns = 0; turns < 3; turns++) await turn()
-    // Another process may have the port from now on, whatever else is waited for.
-    server.close()
-    if (await endsWithin(closed, inTime ? lingering : 0)) return
-    server.closeAllConnections()
-    // Those that are no longer HTTP end with the plugins that have them.
-    await endsWithin(closed, lingering)
-  }
-}
+})
 
 /** Node ends the connection after the answer, and says so in it, where its headers are not sent yet. */
 function lastOfItsConnection (response: ServerResponse): void {
   response.shouldKeepAlive = false
 }
 
-export default Object.assign(fp(stop, { name: 'tenantry-stop', fastify: '5.x' }), { serverOptions })
+export default Object.assign(stop, { serverOptions })

@@ -1,16 +1,11 @@
-/**
- * `GET /system/info`, for administrators of the platform (DESIGN 11). A route group: it registers an endpoint and decorates
- * nothing. Needs the plugin auth; what the plugins database, cache, queue and usage know is told where they are.
- */
+/** `GET /system/info`, for platform administrators. */
 import type {} from '../auth/index.js'
 import type {} from '../cache/store.js'
 import type {} from '../database/index.js'
 import type {} from '../queue/index.js'
 import type {} from '../usage/index.js'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
-import conventions from '../conventions/index.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { any } from '../../lib/plugin/options.js'
 import { systemRoutes } from './routes.js'
 
 export interface SystemOptions {
@@ -20,11 +15,12 @@ export interface SystemOptions {
   readonly off?: readonly string[] | undefined
 }
 
-export async function system (app: FastifyInstance, { configurationVersion = null, off = [] }: SystemOptions): Promise<void> {
-  // Without it nothing would stand between a stranger and what runs here.
-  requireDecorator(app, 'auth', 'auth', 'system')
-  await app.register(conventions)
-  systemRoutes(app, { configurationVersion, off: new Set(off) })
-}
-
-export default fp(system, { name: 'tenantry-system', fastify: '5.x', encapsulate: true })
+export default definePlugin<SystemOptions>({
+  name: 'system',
+  routeDependencies: ['auth'],
+  optional: ['database', 'cache', 'queue', 'usage'],
+  options: { configurationVersion: any, off: any },
+  setup (_app, { configurationVersion = null, off = [] }) {
+    return (group) => systemRoutes(group, { configurationVersion, off: new Set(off) })
+  }
+})

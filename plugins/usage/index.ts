@@ -1,24 +1,22 @@
 /**
- * Usage of tenants: `app.usage` (DESIGN 7). A service plugin (fp). Needs the plugins database and tenancy, and takes plans
- * where that is registered. It counts the requests of routes that are registered after it: register it before them.
- * `usageRoutes`, beside it, are its endpoints.
+ * Usage of tenants: `app.usage` and its endpoints. It counts the requests of routes that are registered after it: register
+ * it before them.
  */
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
-import { everyHour } from '../../lib/database/sweeping.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { callback, flag } from '../../lib/plugin/options.js'
+import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { plansOf } from '../plans/plans-of.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
-import { emitterOf } from '../webhooks/emitter.js'
 import { createNotices } from './notices.js'
 import { countRequests } from './requests.js'
 import { createUsage, type Usage } from './service.js'
+import { usageRoutes } from './routes.js'
+import type {} from '../webhooks/webhooks.js'
 
-export { default as usageRoutes } from './routes.js'
 export type { Counted, Counter, Gauge, Reserved } from './metrics.js'
 export type { Report } from './report.js'
-export type { UsageRoutesOptions } from './routes.js'
 export type { Reservation } from './reservations.js'
 export type { HistoryEntry, Summary, Usage } from './service.js'
 export type { Instance } from './store.js'
@@ -30,27 +28,33 @@ declare module 'fastify' {
 }
 
 export interface UsageOptions {
+  /** Adds `GET /billing/usage`. Default: true. */
+  readonly report?: boolean | undefined
   /** The clock of days and months, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
 }
 
-export async function usage (app: FastifyInstance, { now }: UsageOptions): Promise<void> {
-  requireDecorator(app, 'engine', 'database', 'usage')
-  requireDecorator(app, 'tenants', 'tenancy', 'usage')
-  const plans = plansOf(app, 'usage')
-
-  const { db, engine, log } = app
-  const notices = createNotices({ emitter: emitterOf(app, 'usage'), plans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: now ?? Date.now, log })
-  const stopSweeping = everyHour(() => notices.sweep(), (err) => log.warn({ err }, 'notices of limits could not be swept; it is tried again in an hour'))
-  const service = createUsage({ engine, tenants: app.tenants, plans, notices, log, now })
-  app.decorate('usage', service)
-  countRequests(app, service)
-  service.start()
-  app.addHook('onClose', async () => {
-    await stopSweeping()
-    await service.close()
-    await notices.close()
-  })
-}
-
-export default fp(usage, { name: 'tenantry-usage', fastify: '5.x' })
+export default definePlugin<UsageOptions>({
+  name: 'usage',
+  dependencies: ['database', 'tenancy'],
+  routeDependencies: ['auth'],
+  optional: ['webhooks'],
+  after: ['plans'],
+  observesRoutes: true,
+  options: { report: flag, now: callback },
+  setup (app, { report = true, now }) {
+    const { db, engine, log } = app
+    const plans = plansOf(app)
+    const notices = createNotices({ emitter: optional(app, 'webhooks'), plans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: now ?? Date.now, log })
+    const service = createUsage({ engine, tenants: app.tenants, plans, notices, log, now })
+    app.decorate('usage', service)
+    countRequests(app, service)
+    service.start()
+    app.addHook('onClose', async () => {
+      await service.close()
+      await notices.close()
+    })
+    sweepHourly(app, 'notices of limits', () => notices.sweep())
+    return (group) => usageRoutes(group, report)
+  }
+})

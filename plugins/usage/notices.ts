@@ -32,7 +32,8 @@ export interface Notices {
 }
 
 export interface NoticesParts {
-  readonly emitter: Emitter | null
+  /** Returns null without the plugin webhooks. */
+  readonly emitter: () => Emitter | null
   readonly plans: Plans
   readonly db: Kysely<SystemTables>
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
@@ -62,13 +63,14 @@ export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesP
 
   return {
     reached (tenant, metric, plan) {
-      if (emitter === null) return
+      const events = emitter()
+      if (events === null) return
       const day = dayOf(now())
       const period = monthly.has(metric) ? monthOf(day) : day
       const key = `${tenant} ${metric} ${period}`
       if (told.has(key) || writing.size >= maxWriting) return
       told.set(key, true)
-      const written: Promise<void> = write(emitter, tenant, metric, period, plan)
+      const written: Promise<void> = write(events, tenant, metric, period, plan)
         .catch((err: unknown) => {
           told.delete(key)
           log.warn({ err, tenant, metric }, 'webhooks could not be told that a tenant has reached a limit; the next refusal tries again')

@@ -1,14 +1,9 @@
-/**
- * The usage endpoints and their schemas (SPEC "Usage report", "Usage summary and history"). A route group: it registers
- * endpoints and decorates nothing. Needs the plugin usage.
- */
+/** The endpoints of usage, and their schemas. */
 import type {} from '../auth/index.js'
 import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { invalidInput } from '../../lib/validation-detail.js'
-import conventions, { errorResponses } from '../conventions/index.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { tenantOf } from '../tenancy/required.js'
 import { named } from '../../lib/named-schema.js'
 import { Report } from './report.js'
@@ -36,16 +31,8 @@ const tags = ['Usage']
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
-export interface UsageRoutesOptions {
-  /** Whether there is `GET /billing/usage`. Default: true. */
-  readonly report?: boolean | undefined
-}
-
-export async function usageRoutes (app: FastifyInstance, { report = true }: UsageRoutesOptions): Promise<void> {
-  requireDecorator(app, 'usage', 'usage', 'usage', 'usageRoutes')
-  // Without it nothing would stand between a stranger and these figures.
-  requireDecorator(app, 'auth', 'auth', 'usage', 'usageRoutes')
-  await app.register(conventions)
+/** @param hasReport adds `GET /billing/usage` */
+export function usageRoutes (app: FastifyInstance, hasReport: boolean): void {
   const { usage: service } = app
 
   app.get('/usage/summary', {
@@ -58,7 +45,7 @@ export async function usageRoutes (app: FastifyInstance, { report = true }: Usag
     schema: { tags, summary: 'What the tenant has used on each day of a month', querystring: HistoryQuery, response: { 200: History, ...errorResponses(...refusals) } }
   }, async (request) => ({ history: await service.history(tenantOf(request), monthOf(request.query.period)) }))
 
-  if (!report) return
+  if (!hasReport) return
   app.get('/billing/usage', {
     config,
     schema: { tags, summary: 'What the tenant has now, beside what its plan includes', querystring: NoQuery, response: { 200: Report, ...errorResponses(...refusals) } }
@@ -69,5 +56,3 @@ function monthOf (period: string | undefined): string | undefined {
   if (period === undefined || /^\d{4}-(?:0[1-9]|1[0-2])$/.test(period)) return period
   throw invalidInput('/query/period', 'must be a month as YYYY-MM, from 01 to 12, such as 2026-02', 'format')
 }
-
-export default fp(usageRoutes, { name: 'tenantry-usage-routes', fastify: '5.x', encapsulate: true })

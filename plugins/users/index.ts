@@ -1,9 +1,8 @@
-/** Users with passwords: `app.users`. A service plugin (fp). Needs the plugin database. */
+/** Users with passwords: `app.users`. */
 import type {} from '../database/index.js'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { createPasswords } from '../../lib/passwords.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback } from '../../lib/plugin/options.js'
 import { createUsers, type Users } from './service.js'
 import { createUserStore } from './store.js'
 
@@ -21,16 +20,19 @@ export interface UsersOptions {
   readonly now?: (() => number) | undefined
 }
 
-export async function users (app: FastifyInstance, { now = Date.now }: UsersOptions): Promise<void> {
-  requireDecorator(app, 'engine', 'database', 'users')
-  const passwords = createPasswords()
-  app.decorate('users', createUsers({
-    store: createUserStore((tenant) => app.engine.kyselyFor(tenant)),
-    passwords,
-    now,
-    log: app.log
-  }))
-  app.addHook('onClose', async () => { passwords.close() })
-}
-
-export default fp(users, { name: 'tenantry-users', fastify: '5.x' })
+export default definePlugin<UsersOptions>({
+  name: 'users',
+  dependencies: ['database'],
+  options: { now: callback },
+  setup (app, { now = Date.now }) {
+    const passwords = createPasswords()
+    app.decorate('users', createUsers({
+      store: createUserStore((tenant) => app.engine.kyselyFor(tenant)),
+      passwords,
+      now,
+      log: app.log
+    }))
+    app.addHook('onClose', async () => { passwords.close() })
+    return undefined
+  }
+})

@@ -1,11 +1,4 @@
-/** How plugins send events that are not about entities; null without the plugin webhooks. */
-import type { FastifyInstance } from 'fastify'
+/** The part of `app.webhooks` that other plugins use to send their events. */
 import type { Webhooks } from './webhooks.js'
-import { hasPlugin } from '../../lib/plugin/requirement.js'
 
 export type Emitter = Pick<Webhooks, 'emit' | 'wake'>
-
-/** @param wanting the plugin that asks, as the last part of its import path */
-export function emitterOf (app: FastifyInstance, wanting: string): Emitter | null {
-  return hasPlugin(app, 'webhooks', 'webhooks', wanting) ? app.webhooks : null
-}

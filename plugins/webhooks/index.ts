@@ -1,22 +1,21 @@
 /**
- * Outbound webhooks: `app.webhooks` (DESIGN 9). A service plugin (fp); its endpoints are the route group `webhookRoutes`.
- * Needs the plugins database and outbound; secrets where documents name some. On PostgreSQL without a master key it
- * registers nothing.
+ * Outbound webhooks: `app.webhooks` and the log of deliveries. On PostgreSQL without a master key it is off.
  */
 import type {} from '../database/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Env } from '../../lib/config/index.js'
 import type { Webhook } from '../../lib/config/schema/webhook.js'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
-import fp from 'fastify-plugin'
 import { compileOutboundWebhook, platformWebhookSources } from '../../lib/compiler/outbound-webhook.js'
 import { FaultList } from '../../lib/config/faults.js'
 import { outboundOf } from '../../lib/config/schema/webhook.js'
-import { everyHour } from '../../lib/database/sweeping.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake } from '../../lib/secrets/master-key.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
-import { requireDecorator, requireWhole } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { listen } from '../../lib/plugin/listen.js'
+import { any, callback, flag, record, text, whole } from '../../lib/plugin/options.js'
+import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
 import { createDispatcher } from './dispatcher.js'
 import { createHearers } from './hearers.js'
@@ -25,8 +24,8 @@ import { createSend } from './send.js'
 import { createWebhooks } from './service.js'
 import { sweepDeliveries } from './store.js'
 import type { TenantWebhooks } from './webhooks.js'
+import { webhookRoutes } from './routes.js'
 
-export { default as webhookRoutes } from './routes.js'
 export type { Callback, TenantWebhooks, VersionedWebhooks, Webhooks } from './webhooks.js'
 
 /** The settings of the master keys, as the plugin secrets has them; and the document's `webhooks` section. */
@@ -47,58 +46,62 @@ export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {
 
 const noticeMs = 20 // in which many wakes are one notice
 
-/** Rejects for a webhook that is none, and with a master key that is none. */
-export async function webhooks (app: FastifyInstance, options: WebhooksOptions): Promise<void> {
-  const { webhooks: declared = [], env = process.env, deliver = true, timeoutMs = 10_000, stopTimeoutMs = 8500, now = Date.now, ...settings } = options
-  for (const [decorator, plugin] of [['engine', 'database'], ['outbound', 'outbound']] as const) requireDecorator(app, decorator, plugin, 'webhooks')
-  requireWhole('timeoutMs', timeoutMs, 1, 20_000)
-  const { engine, db, events, log } = app
-  const sent = outboundOf(declared)
-  if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
-    if (sent.length > 0) throw new Error(`SECRETS_MASTER_KEY is missing: the secrets of webhooks are encrypted under it. Set it (${howToMake}), or take the webhooks with a \`url\` out of the document`)
-    log.warn(`outbound webhooks are off: SECRETS_MASTER_KEY is missing, which their secrets are encrypted under. Set it (${howToMake}), or turn them off with "plugins": { "webhooks": false } in the document`)
-    return
+export default definePlugin<WebhooksOptions>({
+  name: 'webhooks',
+  dependencies: ['database', 'outbound'],
+  optional: ['secrets'],
+  routeDependencies: ['auth', 'tenancy'],
+  options: { webhooks: any, env: record, deliver: flag, timeoutMs: whole(1, 20_000), stopTimeoutMs: whole(0, 600_000), masterKey: text, previousKeys: text, now: callback },
+  async setup (app, options) {
+    const { webhooks: declared = [], env = process.env, deliver = true, timeoutMs = 10_000, stopTimeoutMs = 8500, now = Date.now, ...settings } = options
+    const { engine, db, events, log } = app
+    const sent = outboundOf(declared)
+    if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
+      if (sent.length > 0) throw new Error(`SECRETS_MASTER_KEY is missing: the secrets of webhooks are encrypted under it. Set it (${howToMake}), or take the webhooks with a \`url\` out of the document`)
+      log.warn(`outbound webhooks are off: SECRETS_MASTER_KEY is missing, which their secrets are encrypted under. Set it (${howToMake}), or turn them off with "plugins": { "webhooks": false } in the document`)
+      return undefined
+    }
+    const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
+    // Of a key in memory the plugin secrets says so.
+    if (note !== undefined && engine.folder !== undefined) log.warn({ masterKeyId: keys.current.id }, note)
+    const cipher = createSecretCipher(keys)
+    const faults = new FaultList()
+    const platform = sent.map((webhook, index) => compileOutboundWebhook(webhook, `/webhooks/${index}`, { faults, env, sources: platformWebhookSources }, 'platform'))
+    faults.throwIfAny()
+
+    let tenants: TenantWebhooks | null = null
+    const hearers = createHearers({ platform, tenants: () => tenants, db, events })
+    const secrets = createSigningSecrets({ db, events, cipher, now })
+    const dispatcher = deliver ? createDispatcher({ db, hearers, send: createSend({ app, hearers, secrets, cipher, now, timeoutMs }), log, now }) : null
+    const notice = dispatcher === null ? createNotice(app) : null
+    const service = createWebhooks({
+      dbFor: (tenant) => engine.kyselyFor(tenant),
+      hearers,
+      secrets,
+      cipher,
+      now,
+      wake: () => { (dispatcher ?? notice)?.wake() },
+      useTenants: (source) => { tenants = source }
+    })
+    app.decorate('webhooks', service)
+
+    sweepHourly(app, 'old deliveries of webhooks', () => sweepDeliveries(db, new Date(now())))
+    if (dispatcher !== null) listen(app, events, { webhooks: dispatcher.wake, config: dispatcher.wake, gap: dispatcher.wake })
+    let isStopping = false
+    // Its sends may need what later plugins add when the app is ready.
+    app.addHook('onReady', async () => { app.ready().then(() => { if (!isStopping) dispatcher?.start() }, () => {}) })
+    whenStopping(app, async () => {
+      isStopping = true
+      await dispatcher?.stop(performance.now() + stopTimeoutMs)
+    })
+    app.addHook('onClose', async () => {
+      await notice?.close()
+      hearers.close()
+      secrets.close()
+    })
+    return webhookRoutes
   }
-  const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
-  // Of a key in memory the plugin secrets says so.
-  if (note !== undefined && engine.folder !== undefined) log.warn({ masterKeyId: keys.current.id }, note)
-  const cipher = createSecretCipher(keys)
-  const faults = new FaultList()
-  const platform = sent.map((webhook, index) => compileOutboundWebhook(webhook, `/webhooks/${index}`, { faults, env, sources: platformWebhookSources }, 'platform'))
-  faults.throwIfAny()
-
-  let tenants: TenantWebhooks | null = null
-  const hearers = createHearers({ platform, tenants: () => tenants, db, events })
-  const secrets = createSigningSecrets({ db, events, cipher, now })
-  const dispatcher = deliver ? createDispatcher({ db, hearers, send: createSend({ app, hearers, secrets, cipher, now, timeoutMs }), log, now }) : null
-  const notice = dispatcher === null ? createNotice(app) : null
-  const service = createWebhooks({
-    dbFor: (tenant) => engine.kyselyFor(tenant),
-    hearers,
-    secrets,
-    cipher,
-    now,
-    wake: () => { (dispatcher ?? notice)?.wake() },
-    useTenants: (source) => { tenants = source }
-  })
-  app.decorate('webhooks', service)
-
-  const stopSweeping = everyHour(() => sweepDeliveries(db, new Date(now())), (err) => log.warn({ err }, 'old deliveries of webhooks could not be swept; it is tried again'))
-  const ends = dispatcher === null ? [] : [events.on('webhooks', dispatcher.wake), events.on('config', dispatcher.wake), events.onGap(dispatcher.wake)]
-  let isStopping = false
-  // What it needs may be made by later plugins when the app is ready.
-  app.addHook('onReady', async () => { app.ready().then(() => { if (!isStopping) dispatcher?.start() }, () => {}) })
-  whenStopping(app, async () => {
-    isStopping = true
-    await dispatcher?.stop(performance.now() + stopTimeoutMs)
-  })
-  app.addHook('onClose', async () => {
-    for (const end of ends) end()
-    await Promise.all([stopSweeping(), notice?.close()])
-    hearers.close()
-    secrets.close()
-  })
-}
+})
 
 /** Tells the processes that deliver; many wakes at once in one notice. */
 function createNotice ({ events, log }: FastifyInstance): { wake (): void, close (): Promise<void> } {
@@ -116,5 +119,3 @@ function createNotice ({ events, log }: FastifyInstance): { wake (): void, close
     }
   }
 }
-
-export default fp(webhooks, { name: 'tenantry-webhooks', fastify: '5.x' })

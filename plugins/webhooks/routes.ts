@@ -1,16 +1,14 @@
-/** The log of deliveries, and the generated secret (DESIGN 9). A route group: it decorates nothing. Needs the plugins webhooks, auth and tenancy. */
+/** The log of deliveries, and the generated secret. */
 import type {} from '../auth/index.js'
 import type {} from './webhooks.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { LoggedDelivery } from './store.js'
-import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { eventKinds } from '../../lib/webhook-events.js'
 import { actorOf } from '../audit/actor.js'
 import { isPlatformAdmin } from '../auth/access.js'
-import conventions, { errorResponses } from '../conventions/index.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { named } from '../../lib/named-schema.js'
 import { EmptyBody, Success } from '../../lib/http/schemas.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -44,12 +42,7 @@ const Secret = Type.Object({ secret: Type.String({ description: '`whsec_<base64>
 const tags = ['Webhooks']
 
 /** Nothing where `app.webhooks` is off. */
-export async function webhookRoutes (app: FastifyInstance): Promise<void> {
-  // Without them nothing would stand between a stranger, or another tenant, and these endpoints.
-  requireDecorator(app, 'auth', 'auth', 'webhooks', 'webhookRoutes')
-  requireDecorator(app, 'tenancy', 'tenancy', 'webhooks', 'webhookRoutes')
-  if (!app.hasDecorator('webhooks')) return
-  await app.register(conventions)
+export function webhookRoutes (app: FastifyInstance): void {
   const { webhooks } = app
 
   app.get<{ Querystring: Static<typeof Query> }>('/webhooks/deliveries', {
@@ -111,5 +104,3 @@ function told ({ nextAttemptAt, createdAt, deliveredAt, ...row }: LoggedDelivery
     deliveredAt: deliveredAt?.toISOString() ?? null
   }
 }
-
-export default fp(webhookRoutes, { name: 'tenantry-webhooks-routes', fastify: '5.x', encapsulate: true })

@@ -1,8 +1,4 @@
-/**
- * Asynchronous workflows: `app.workflows` (DESIGN 9). A service plugin (fp). Needs the plugins database, tenancy and queue;
- * takes secrets, cache, integrations, webhooks and resource-limits where they are registered, before it or after.
- * `workflowRoutes`, beside it, are its endpoints.
- */
+/** Asynchronous workflows: `app.workflows` and its endpoints. */
 import type {} from '../cache/store.js'
 import type {} from '../database/index.js'
 import type {} from '../integrations/index.js'
@@ -10,22 +6,24 @@ import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/index.js'
-import type { FastifyInstance } from 'fastify'
 import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
 import type { TenantWorkflows, WorkflowDocument } from './documents.js'
 import type { StepRunners } from './step-runners.js'
-import fp from 'fastify-plugin'
 import { checkConfig } from '../../lib/config/index.js'
 import { platformConnectors, type ConnectorSet } from '../../lib/connectors/index.js'
-import { everyHour } from '../../lib/database/sweeping.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { listen } from '../../lib/plugin/listen.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { any, record, text } from '../../lib/plugin/options.js'
+import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { createDocuments } from './documents.js'
 import { createEnd } from './end.js'
 import { createRunJob } from './job.js'
 import { createWorkflowRuns, runTask, type WorkflowRuns } from './service.js'
 import { createRunStore, sweepRuns } from './store.js'
+import type { EndpointOptions } from '../../lib/plugin/define.js'
+import { workflowRoutes } from './routes.js'
 
-export { default as workflowRoutes } from './routes.js'
 export type { Documents, TenantWorkflows, WorkflowDocument } from './documents.js'
 export type { NewRun, WorkflowRuns } from './service.js'
 export type { StepCall, StepRunner, StepRunners } from './step-runners.js'
@@ -38,75 +36,80 @@ declare module 'fastify' {
 }
 
 /** The document's sections of the same names; what they leave out has the document's defaults. */
-export interface WorkflowsOptions extends Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'workflows' | 'credentials' | 'customIntegrations'>> {
+export interface WorkflowsOptions extends Pick<EndpointOptions, 'prefix'>, Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'workflows' | 'credentials' | 'customIntegrations'>> {
   /** What `{{env.NAME}}` reads. Default: the process's environment. */
   readonly env?: Env | undefined
+  /** A checked configuration, in place of the sections. */
+  readonly config?: Config | undefined
+  /** Its compiled connectors. Default: they are compiled from the configuration. */
+  readonly connectors?: ConnectorSet | undefined
   /** Who runs steps of the types `llm`, `embeddings` and `storage`. Default: nobody, and documents with such steps are refused. */
   readonly steps?: StepRunners | undefined
 }
 
-/** The same after the check. */
-export interface CheckedWorkflowsOptions extends Pick<Config, 'tenancy' | 'pagination' | 'workflows'> {
-  /** Those of the document. */
+/** The sections after the check. */
+interface CheckedSections extends Pick<Config, 'tenancy' | 'pagination' | 'workflows'> {
   readonly connectors: ConnectorSet
   readonly env: Env
-  readonly steps?: StepRunners | undefined
 }
 
-/** Takes checked sections; registered with fp by whoever has them. */
-export async function workflows (app: FastifyInstance, options: CheckedWorkflowsOptions): Promise<void> {
-  requireDecorator(app, 'engine', 'database', 'workflows')
-  requireDecorator(app, 'tenants', 'tenancy', 'workflows')
-  requireDecorator(app, 'queue', 'queue', 'workflows')
-  const { db, engine, events, log, queue } = app
-  const { steps = {} } = options
-  let tenants: TenantWorkflows | null = null
-  const documents = createDocuments(platformOf(options, steps), () => tenants, () => engine.catalogue)
-  const dbFor = (tenant: string) => tenant === '' ? engine.kysely : engine.kyselyFor(tenant)
-  const store = createRunStore(dbFor)
+export default definePlugin<WorkflowsOptions>({
+  name: 'workflows',
+  dependencies: ['database', 'tenancy', 'queue'],
+  optional: ['secrets', 'cache', 'integrations', 'webhooks', 'resource-limits'],
+  routeDependencies: ['auth'],
+  options: { tenancy: any, pagination: any, workflows: any, credentials: any, customIntegrations: any, config: any, connectors: any, env: record, steps: record, prefix: text },
+  setup (app, options) {
+    const { env = process.env, steps = {}, prefix = '', tenancy, pagination, workflows, credentials, customIntegrations } = options
+    const { config = checkConfig({ tenancy, pagination, workflows, credentials, customIntegrations, routes: [] }, { env, embedded: true }) } = options
+    const { connectors = platformConnectors(config, env, config.tenancy.overridableEnv) } = options
+    const { db, engine, events, log, queue } = app
+    let tenants: TenantWorkflows | null = null
+    const documents = createDocuments(platformOf({ ...config, connectors, env }, steps), () => tenants, () => engine.catalogue)
+    const [cache, integrations, secrets, webhooks] = [optional(app, 'cache'), optional(app, 'integrations'), optional(app, 'secrets'), optional(app, 'webhooks')]
+    const dbFor = (tenant: string) => tenant === '' ? engine.kysely : engine.kyselyFor(tenant)
+    const store = createRunStore(dbFor)
 
-  const end = createEnd({ store, dbFor, webhooks: () => app.hasDecorator('webhooks') ? app.webhooks : null, log })
-  const job = createRunJob({
-    engine,
-    store,
-    documents,
-    tenants: app.tenants,
-    steps,
-    end,
-    log,
-    plugins: () => ({
-      cache: app.hasDecorator('cache') ? app.cache : null,
-      integrations: app.hasDecorator('integrations') ? app.integrations : null,
-      secrets: app.hasDecorator('secrets') ? app.secrets : null,
-      webhooks: app.hasDecorator('webhooks') ? app.webhooks : null
+    const end = createEnd({ store, dbFor, webhooks, log })
+    const job = createRunJob({
+      engine,
+      store,
+      documents,
+      tenants: app.tenants,
+      steps,
+      end,
+      log,
+      plugins: () => ({
+        cache: cache(),
+        integrations: integrations(),
+        secrets: secrets(),
+        webhooks: webhooks()
+      })
     })
-  })
-  // An attempt takes as long as its steps do. After a failure that is none of a step it is tried again, for as long as anybody may wait.
-  queue.define(runTask, { retryLimit: 100, retryDelay: 1, expireIn: 86_400, setAside: job.setAside, endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it' }, job.handle)
+    // An attempt takes as long as its steps do. After a failure that is none of a step it is tried again, for as long as anybody may wait.
+    queue.define(runTask, { retryLimit: 100, retryDelay: 1, expireIn: 86_400, setAside: job.setAside, endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it' }, job.handle)
 
-  app.decorate('workflows', createWorkflowRuns({
-    engine,
-    queue,
-    store,
-    documents,
-    steps,
-    prefix: app.prefix,
-    limits: () => app.hasDecorator('resourceLimits') ? app.resourceLimits : null,
-    useTenants (source) { tenants = source }
-  }))
+    app.decorate('workflows', createWorkflowRuns({
+      engine,
+      queue,
+      store,
+      documents,
+      steps,
+      prefix: app.prefix + prefix,
+      limits: optional(app, 'resourceLimits'),
+      useTenants (source) { tenants = source }
+    }))
 
-  const check = (tenant: string) => {
-    job.check(tenant).catch((err: unknown) => log.debug({ err }, 'whether runs of workflows were canceled could not be read: their next step finds out'))
+    const check = (tenant: string) => {
+      job.check(tenant).catch((err: unknown) => log.debug({ err }, 'whether runs of workflows were canceled could not be read: their next step finds out'))
+    }
+    listen(app, events, { workflows: check, tenant: check })
+    sweepHourly(app, 'old runs of workflows', () => sweepRuns(db))
+    return workflowRoutes
   }
-  const ends = [events.on('workflows', check), events.on('tenant', check)]
-  const stopSweeping = everyHour(() => sweepRuns(db), (err) => log.warn({ err }, 'runs of workflows that were started long ago could not be swept; it is tried again'))
-  app.addHook('onClose', async () => {
-    for (const end of ends) end()
-    await stopSweeping()
-  })
-}
+})
 
-function platformOf ({ workflows, connectors, pagination, tenancy, env }: CheckedWorkflowsOptions, steps: StepRunners): WorkflowDocument {
+function platformOf ({ workflows, connectors, pagination, tenancy, env }: CheckedSections, steps: StepRunners): WorkflowDocument {
   const context = {
     env,
     pagination,
@@ -118,11 +121,3 @@ function platformOf ({ workflows, connectors, pagination, tenancy, env }: Checke
   } as const
   return { workflows, context: (catalogue) => ({ ...context, catalogue }) }
 }
-
-/** Checks the sections that an app gives. */
-async function embeddedWorkflows (app: FastifyInstance, { env = process.env, steps, ...sections }: WorkflowsOptions): Promise<void> {
-  const config = checkConfig({ ...sections, routes: [] }, { env, embedded: true })
-  await workflows(app, { ...config, connectors: platformConnectors(config, env, config.tenancy.overridableEnv), env, steps })
-}
-
-export default fp(embeddedWorkflows, { name: 'tenantry-workflows', fastify: '5.x' })

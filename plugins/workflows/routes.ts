@@ -1,14 +1,10 @@
-/**
- * The endpoints of workflows and their schemas (SPEC "Agent", DESIGN 9 and 10). A route group: it registers endpoints and
- * decorates nothing. Needs the plugins workflows, auth and tenancy.
- */
+/** The endpoints of workflows, and their schemas. */
 import type {} from '../auth/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
 import type { TokenViewer, Viewer } from './store.js'
-import fp from 'fastify-plugin'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { parseJson } from '../../lib/json/parse.js'
@@ -17,9 +13,8 @@ import { traceOf } from '../../lib/trace-context.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, holds, requirePermissions } from '../auth/access.js'
-import conventions, { errorResponses } from '../conventions/index.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { named } from '../../lib/named-schema.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -87,12 +82,7 @@ const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const runRefusals = [...refusals, 402, 409, 413, 424, 502, 504] as const
 
-export async function workflowRoutes (app: FastifyInstance): Promise<void> {
-  requireDecorator(app, 'workflows', 'workflows', 'workflows', 'workflowRoutes')
-  // Without them nothing would stand between a stranger, or another tenant, and these runs.
-  requireDecorator(app, 'auth', 'auth', 'workflows', 'workflowRoutes')
-  requireDecorator(app, 'tenancy', 'tenancy', 'workflows', 'workflowRoutes')
-  await app.register(conventions)
+export function workflowRoutes (app: FastifyInstance): void {
   const { workflows } = app
   const { documents } = workflows
   const inRequest = createInRequest(app)
@@ -228,5 +218,3 @@ function listed ({ id, workflow, status, error, createdAt, finishedAt }: ListedR
     finishedAt: finishedAt === null ? null : finishedAt.toISOString()
   }
 }
-
-export default fp(workflowRoutes, { name: 'tenantry-workflow-routes', fastify: '5.x', encapsulate: true })

@@ -3,12 +3,12 @@ import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import t, { type Test } from 'tap'
 import auth from '../../plugins/auth/index.js'
 import database from '../../plugins/database/index.js'
-import integrations, { integrationRoutes } from '../../plugins/integrations/index.js'
+import integrations from '../../plugins/integrations/index.js'
 import outbound from '../../plugins/outbound/index.js'
-import queue, { queueRoutes } from '../../plugins/queue/index.js'
+import queue from '../../plugins/queue/index.js'
 import tenancy from '../../plugins/tenancy/index.js'
-import webhooks, { webhookRoutes } from '../../plugins/webhooks/index.js'
-import workflows, { workflowRoutes } from '../../plugins/workflows/index.js'
+import webhooks from '../../plugins/webhooks/index.js'
+import workflows from '../../plugins/workflows/index.js'
 import { until } from '../helpers/instances.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { remote } from '../helpers/remote.js'
@@ -59,7 +59,6 @@ t.test('integrations need a database, tenancy and outbound', async (t) => {
   await app.register(tenancy)
   await app.register(outbound)
   await app.register(integrations, { customIntegrations: [{ name: 'greeter', baseUrl: there.origin, actions: { greet: { method: 'POST', path: '/greetings', body: { to: '{{params.name}}' } } } }] })
-  await app.register(integrationRoutes)
   const answer = await caller(t, app, { token: admin })('POST /integrations/greeter/greet', { body: { name: 'Ada' } })
   t.match(answer, { status: 200, body: { to: 'Ada' } })
   t.match(there.requests, [{ method: 'POST', path: '/greetings', body: '{"to":"Ada"}' }])
@@ -74,7 +73,6 @@ t.test('workflows need a database, tenancy and queue', async (t) => {
     workflows: [{ id: 'greet', steps: [{ id: 'text', type: 'llm', prompt: 'Greet {{input.name}}', model: 'none' }] }],
     steps: { llm: { run: async ({ prompt }) => ({ text: prompt }) } }
   })
-  await app.register(workflowRoutes)
   const ask = caller(t, app, { token: admin })
   const { status, body } = await ask('POST /agent/workflow/run', { body: { ref: 'greet', input: { name: 'Ada' } } })
   t.match([status, body], [202, { status: 'queued' }])
@@ -98,9 +96,7 @@ t.test('webhooks need a database and outbound', async (t) => {
 
 t.test('without what it needs each names the plugin to register', async (t) => {
   const needs: [string, FastifyPluginAsync, string][] = [
-    ['queue', queue, 'database'], ['integrations', integrations, 'database'], ['workflows', workflows, 'database'], ['webhooks', webhooks, 'database'],
-    ['queueRoutes', queueRoutes, 'queue'], ['integrationRoutes', integrationRoutes, 'integrations'], ['workflowRoutes', workflowRoutes, 'workflows'],
-    ['webhookRoutes', webhookRoutes, 'auth']
+    ['queue', queue, 'database'], ['integrations', integrations, 'database'], ['workflows', workflows, 'database'], ['webhooks', webhooks, 'database']
   ]
   for (const [name, plugin, needed] of needs) {
     await t.rejects(async () => { await bare(t).register(plugin) }, { message: new RegExp(`^register the plugin "tenantry/plugins/${needed}" before `) }, name)

@@ -14,7 +14,7 @@ import { together } from '../../lib/together.js'
 
 const app = Fastify({ logger: { level: 'trace' } })
 app.register(database, { provider: 'postgres', postgres: { connectionString: process.env['TEST_DATABASE'] ?? '' } })
-app.register(queue, { workers: 20, stopTimeoutMs: 500 })
+app.register(queue, { routes: false, workers: 20, stopTimeoutMs: 500 })
 await app
 // Rows of jobs that run at a time go together: the test counts jobs, and not what a commit each would cost.
 const count = together<number, void>(async (numbers) => {

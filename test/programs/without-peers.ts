@@ -11,6 +11,6 @@ export async function resolve (name, context, next) {
 const { default: cache } = await import('../../plugins/cache/index.js')
 for (const options of [{ provider: 'redis', redis: { url: 'redis://:hunter2@127.0.0.1:1' } }, { provider: 'lmdb', lmdb: { dbPath: 'never' } }, { provider: 'memory' }] as const) {
   const app = Fastify()
-  app.register(cache, options)
+  app.register(cache, { routes: false, ...options })
   await app.ready().then(() => console.log(`${options.provider}: starts`), (error: Error) => console.log(`${options.provider}: ${error.message}`))
 }

@@ -386,5 +386,5 @@ test('a start without a plugin that the endpoints need names it', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   app.register(admin)
-  await t.rejects(async () => await app.ready(), { message: 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/admin", which needs its "engine"' })
+  await t.rejects(async () => await app.ready(), { message: 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/admin", which needs it' })
 })

@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
 import Fastify, { type FastifyInstance } from 'fastify'
-import analytics, { analyticsRoutes, type AnalyticsOptions, type Figures } from '../../../plugins/analytics/index.js'
+import analytics, { type AnalyticsOptions, type Figures } from '../../../plugins/analytics/index.js'
 import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions/index.js'
 import database from '../../../plugins/database/index.js'
@@ -45,7 +45,6 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)
   await app.register(analytics, options)
-  await app.register(analyticsRoutes, { now: options.now })
   app.get<{ Querystring: { status?: string } }>('/things/:id', { config: { access: 'open' } }, async ({ query: { status = '200' } }, reply) => reply.code(Number(status)).send({ ok: true }))
   app.get('/internal/probe', async () => ({ ok: true }))
   for (const id of tenants) await app.tenants.create({ id, name: id })

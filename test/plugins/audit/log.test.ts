@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { CompiledQuery, sql, type RootOperationNode } from 'kysely'
 import { noActor, writeAudit, type AuditEntry } from '../../../lib/audit.js'
 import { builtInPlans } from '../../../lib/plans.js'
-import audit, { auditRoutes, type AuditOptions } from '../../../plugins/audit/index.js'
+import audit, { type AuditOptions } from '../../../plugins/audit/index.js'
 import { readAudit } from '../../../plugins/audit/store.js'
 import { sweepAudit } from '../../../plugins/audit/sweep.js'
 import database from '../../../plugins/database/index.js'
@@ -18,7 +18,7 @@ async function open (t: Test, engine: DatabaseSection, options: AuditOptions = {
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(audit, options)
+  await app.register(audit, { routes: false, ...options })
   await sql`insert into tenantry.tenants (id, name, plan, status) values
     ('acme', 'acme', 'pro', 'active'), ('globex', 'globex', 'free', 'active'), ('initech', 'initech', 'enterprise', 'suspended'), ('gone', 'gone', 'free', 'deleting')`.execute(app.db)
   return app
@@ -28,17 +28,20 @@ test('the plugin needs the database alone; its endpoint says what else it needs'
   const { connectionString } = await postgresDatabase(t)
   const bare = Fastify()
   t.teardown(() => bare.close())
-  await t.rejects(async () => { await bare.register(audit) }, /tenantry\/plugins\/database/)
+  await t.rejects(async () => { await bare.register(audit, { routes: false }) }, /tenantry\/plugins\/database/)
   for (const retentionDays of [0, -1, 1.5, NaN, 36_501]) {
     const app = Fastify()
     t.teardown(() => app.close())
     await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'manual' })
-    await t.rejects(async () => { await app.register(audit, { retentionDays }) }, /retentionDays/, String(retentionDays))
+    await t.rejects(async () => { await app.register(audit, { routes: false, retentionDays }) }, /retentionDays/, String(retentionDays))
   }
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
   await app.audit.record({ tenant: 'acme', action: 'user.create', actor: noActor })
   t.match(await app.audit.page({}, everything), { data: [{ action: 'user.create' }], total: 1 })
-  await t.rejects(async () => { await app.register(auditRoutes) }, /tenantry\/plugins\/auth/)
+  const unguarded = Fastify()
+  t.teardown(() => unguarded.close())
+  await unguarded.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'manual' })
+  await t.rejects(async () => { await unguarded.register(audit, { routes: false }) }, /tenantry\/plugins\/auth/)
 })
 
 test('entries are kept in their order and as they can be, of tenants that are there', (t) => forEachEngine(t, async (t, engine) => {

@@ -4,7 +4,7 @@ import Fastify from 'fastify'
 import { checkConfig, formatFault } from '../../../lib/config/index.js'
 import { FaultList } from '../../../lib/config/faults.js'
 import { checkBilling } from '../../../lib/config/meaning/billing.js'
-import { billing, type BillingSettings, type ProviderAccount } from '../../../plugins/billing/index.js'
+import billing, { type BillingSettings, type ProviderAccount } from '../../../plugins/billing/index.js'
 import { createProductMap } from '../../../plugins/billing/settings.js'
 import { faultsOn } from '../../lib/config/documents.js'
 

@@ -8,7 +8,8 @@ import auth from '../../../plugins/auth/index.js'
 import billing from '../../../plugins/billing/index.js'
 import database from '../../../plugins/database/index.js'
 import queue from '../../../plugins/queue/index.js'
-import tenancy, { tenantRoutes } from '../../../plugins/tenancy/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import tenantsPlugin from '../../../plugins/tenants/index.js'
 import { altprovServer } from '../../helpers/altprov/index.js'
 import { scanLog } from '../../helpers/log-scan.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
@@ -74,7 +75,7 @@ export async function alone (t: Test, name: ProviderName): Promise<Opened> {
   await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)
-  await app.register(tenantRoutes)
+  await app.register(tenantsPlugin)
   await app.register(queue)
   await app.register(billing, { ...optionsOf(name, world, sales), now: world.now })
   for (const id of tenants) await app.tenants.create({ id, name: id })

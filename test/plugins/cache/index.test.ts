@@ -12,7 +12,7 @@ async function appOf (t: Test, options: CacheOptions): Promise<{ app: FastifyIns
   const lines: string[] = []
   const app = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { lines.push(line) } } } })
   t.teardown(() => app.close())
-  await app.register(cache, options)
+  await app.register(cache, { routes: false, ...options })
   return { app, lines }
 }
 
@@ -47,7 +47,7 @@ t.test('bounds that are none are an error at the start', async (t) => {
 t.test('a provider without its section is an error at the start', async (t) => {
   for (const [provider, message] of [['redis', /cache\.redis\.url is missing/], ['lmdb', /cache\.lmdb\.dbPath is missing/]] as const) {
     const app = Fastify()
-    await t.rejects(async () => { await app.register(cache, { provider }) }, message)
+    await t.rejects(async () => { await app.register(cache, { routes: false, provider }) }, message)
   }
 })
 
@@ -85,7 +85,7 @@ t.test("a store of the embedder's own is used, and closed with the app", async (
   const own = createMemoryCache()
   let closed = 0
   const app = Fastify()
-  await app.register(cache, { store: { ...own, close () { closed++ } } })
+  await app.register(cache, { routes: false, store: { ...own, close () { closed++ } } })
   await app.cache.set('acme', 'k', 'v', 1000)
   t.equal(await found(own.get('acme', 'k')), 'v')
   await app.close()

@@ -7,7 +7,7 @@ import { FaultList } from '../../../lib/config/faults.js'
 import { compileConnectors, type CompiledCall, type ConnectorSet } from '../../../lib/connectors/index.js'
 import auth from '../../../plugins/auth/index.js'
 import database from '../../../plugins/database/index.js'
-import integrations, { integrationRoutes, type IntegrationsOptions } from '../../../plugins/integrations/index.js'
+import integrations, { type IntegrationsOptions } from '../../../plugins/integrations/index.js'
 import outbound from '../../../plugins/outbound/index.js'
 import secrets from '../../../plugins/secrets/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
@@ -25,7 +25,6 @@ export async function open (t: Test, connectionString: string, options: Integrat
   await app.register(outbound, { egress: { allow: ['127.0.0.1'] } })
   await app.register(integrations, { env: {}, ...options })
   await app.register(secrets, { masterKey: testMasterKey })
-  await app.register(integrationRoutes)
   await app.ready()
   return app
 }

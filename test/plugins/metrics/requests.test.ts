@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
 import { Counter } from 'prom-client'
 import t, { type Test } from 'tap'
-import metrics, { metricsRoutes, type MetricsOptions } from '../../../plugins/metrics/index.js'
+import metrics, { type MetricsOptions } from '../../../plugins/metrics/index.js'
 import { eventually } from '../queue/app.js'
 import { requestsIn, samplesOf, valueOf } from './exposition.js'
 
@@ -12,7 +12,7 @@ import { requestsIn, samplesOf, valueOf } from './exposition.js'
 async function open (t: Test, options: MetricsOptions = {}) {
   const app = Fastify()
   t.teardown(() => app.close())
-  await app.register(metrics, options)
+  await app.register(metrics, { routes: false, ...options })
   let held = 0
   let release = () => {}
   const released = new Promise<void>((resolve) => { release = resolve })
@@ -113,8 +113,7 @@ t.test('an app has metrics of its own, and two apps of a process do not share th
 })
 
 t.test('options and what is needed are checked at start', async (t) => {
-  for (const maxTenants of [0, -1, 1.5, NaN, 1001]) await t.rejects(async () => await Fastify().register(metrics, { maxTenants }), { message: /maxTenants/ })
-  await t.rejects(async () => await Fastify().register(metrics, { perTenant: true }).ready(), { message: /plugins\/tenancy/ })
-  await t.rejects(async () => await Fastify().register(metricsRoutes), { message: /plugins\/metrics/ })
-  await t.rejects(async () => await Fastify().register(metrics).register(metricsRoutes), { message: /plugins\/auth/ })
+  for (const maxTenants of [0, -1, 1.5, NaN, 1001]) await t.rejects(async () => await Fastify().register(metrics, { routes: false, maxTenants }), { message: /maxTenants/ })
+  await t.rejects(async () => await Fastify().register(metrics, { routes: false, perTenant: true }).ready(), { message: /plugins\/tenancy/ })
+  await t.rejects(async () => await Fastify().register(metrics, { routes: false }), { message: /plugins\/auth/ })
 })

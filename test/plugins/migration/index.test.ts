@@ -12,6 +12,6 @@ test('a start without a plugin that the endpoints need names it', async (t) => {
     app.register(migration)
     return await app.ready().then(() => 'it started', (error: Error) => error.message)
   }
-  t.equal(await messageOf(() => {}), 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/migration", which needs its "engine"')
-  t.equal(await messageOf((app) => { app.register(database, { provider: 'embedded', embedded: {}, tables: {}, migrate: 'auto' }) }), 'register the plugin "tenantry/plugins/auth" before "tenantry/plugins/migration", which needs its "auth"')
+  t.equal(await messageOf(() => {}), 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/migration", which needs it')
+  t.equal(await messageOf((app) => { app.register(database, { provider: 'embedded', embedded: {}, tables: {}, migrate: 'auto' }) }), 'register the plugin "tenantry/plugins/auth" before "tenantry/plugins/migration", which needs it')
 })

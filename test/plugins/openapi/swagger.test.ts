@@ -16,7 +16,8 @@ import { builtInGroups } from '../../../plugins/openapi/groups.js'
 import openapi from '../../../plugins/openapi/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import configRoutes from '../../../plugins/config-routes/index.js'
-import tenancy, { tenantRoutes } from '../../../plugins/tenancy/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import tenants from '../../../plugins/tenants/index.js'
 import { testDocument, testEnv, testServer, type TestDocument } from '../../helpers/server.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
 
@@ -156,7 +157,7 @@ async function embedder (t: Test, options: FastifyDynamicSwaggerOptions, pages =
   await app.register(tenancy)
   await app.register(rateLimit, { default: { max: 100, windowMs: 60_000 } })
   await app.register(openapi, { title: 'Not this one' })
-  await app.register(tenantRoutes)
+  await app.register(tenants)
   await app.register(health)
   await app.register(async (api) => { await api.register(configRoutes, { routes: [read] }) }, { prefix: '/api' })
   app.get('/api/plain', async () => ({}))

@@ -114,5 +114,5 @@ test('a start without a plugin that the endpoints need names it', async (t) => {
     app.register(publish)
     return await app.ready().then(() => 'it started', (error: Error) => error.message)
   }
-  t.equal(await messageOf(() => {}), 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/publish", which needs its "engine"')
+  t.equal(await messageOf(() => {}), 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/publish", which needs it')
 })

@@ -31,7 +31,7 @@ export async function queueApp (t: Test, engine: DatabaseSection, define: (app: 
   }
   const app = Fastify({ logger: { level: 'trace', stream: { write } } })
   app.register(database, { ...engine, migrate: 'auto' })
-  app.register(queue, options)
+  app.register(queue, { routes: false, ...options })
   t.teardown(() => app.close())
   await app
   define(app)

@@ -295,7 +295,7 @@ test('one job of a period is sent in a slot of time, and none beside one that wa
 test('what is defined wrongly is refused at start', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine: DatabaseSection = { provider: 'postgres', postgres: { connectionString } }
-  await t.rejects(async () => { await Fastify().register(queue, {}) }, /"tenantry\/plugins\/database"/)
+  await t.rejects(async () => { await Fastify().register(queue, { routes: false }) }, /"tenantry\/plugins\/database"/)
   await t.rejects(queueApp(t, engine, () => {}, { workers: 101 }), /workers is 101/)
   await t.rejects(queueApp(t, engine, (app) => {
     const handler = async () => {}

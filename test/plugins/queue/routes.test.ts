@@ -6,7 +6,7 @@ import { test } from 'tap'
 import Fastify from 'fastify'
 import { CompiledQuery } from 'kysely'
 import { createServer } from '../../../lib/server.js'
-import { queueRoutes } from '../../../plugins/queue/index.js'
+import queue from '../../../plugins/queue/index.js'
 import { caller, refused } from '../../http/caller.js'
 import { forEachEngine, type DatabaseSection } from '../../helpers/postgres.js'
 import { scanLog, secretText } from '../../helpers/log-scan.js'
@@ -204,6 +204,6 @@ function refusedBody ({ body }: { body: Record<string, unknown> }): Record<strin
 
 test('the endpoints of the queue', (t) => forEachEngine(t, served))
 
-test('the endpoints want the queue, and whoever knows callers', async (t) => {
-  await t.rejects(async () => { await Fastify().register(queueRoutes) }, /"tenantry\/plugins\/queue" before `queueRoutes`/)
+test('the plugin needs the database, and its endpoints need auth', async (t) => {
+  await t.rejects(async () => { await Fastify().register(queue, { routes: false }) }, /"tenantry\/plugins\/database" before "tenantry\/plugins\/queue"/)
 })

@@ -212,7 +212,7 @@ t.test('what a job uses is not closed before the job has ended, though it was re
   const app = Fastify(serverOptions)
   app.register(stop)
   app.register(database, { provider: 'postgres', postgres: { connectionString } })
-  app.register(queue, { workers: 1 })
+  app.register(queue, { routes: false, workers: 1 })
   app.register(async (app) => {
     app.queue.define('long', {}, async () => {
       enter()

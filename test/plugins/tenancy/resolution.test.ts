@@ -11,7 +11,8 @@ import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions/index.js'
 import database from '../../../plugins/database/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
-import tenancy, { tenantRoutes } from '../../../plugins/tenancy/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import tenantsPlugin from '../../../plugins/tenants/index.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
 
@@ -32,7 +33,7 @@ async function appWith (t: Test, { engine = { provider: 'embedded' }, tenants = 
   app.register(auth, { jwt: { secret: testSecret } })
   app.register(tenancy, options)
   app.register(rateLimit, { default: { max, windowMs: 60_000 } })
-  app.register(tenantRoutes)
+  app.register(tenantsPlugin)
   app.after(() => {
     app.get('/open', { config: { access: 'open' } }, async ({ tenant }) => ({ tenant }))
     app.get('/closed', { config: { access: 'open', publicTenant: false } }, async ({ tenant }) => ({ tenant }))
@@ -277,7 +278,7 @@ test('the plugins that it needs are named', async (t) => {
   const app = Fastify().register(database, { provider: 'embedded', migrate: 'auto' })
   t.teardown(() => app.close())
   await t.rejects(async () => app.register(tenancy).ready(), /register the plugin "tenantry\/plugins\/auth" before "tenantry\/plugins\/tenancy"/)
-  await t.rejects(async () => Fastify().register(tenantRoutes).ready(), /register the plugin "tenantry\/plugins\/tenancy" before `tenantRoutes` of/)
+  await t.rejects(async () => Fastify().register(tenantsPlugin).ready(), /register the plugin "tenantry\/plugins\/tenancy" before "tenantry\/plugins\/tenants"/)
 })
 
 /** Notices of other servers take up to a second. */

@@ -8,7 +8,7 @@ import auth from '../../../plugins/auth/index.js'
 import database from '../../../plugins/database/index.js'
 import plans from '../../../plugins/plans/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
-import usage, { usageRoutes, type UsageOptions } from '../../../plugins/usage/index.js'
+import usage, { type UsageOptions } from '../../../plugins/usage/index.js'
 import { scanLog } from '../../helpers/log-scan.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
 import { caller, type Ask } from '../../http/caller.js'
@@ -65,7 +65,6 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)
   await app.register(usage, options)
-  await app.register(usageRoutes)
   if (routes !== undefined) await app.register(async (group) => routes(group))
   for (const [id, plan] of Object.entries(tenants)) await app.tenants.create({ id, name: id, plan })
   return { app, as: (tenant) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada', role: 'user' }) }) }

@@ -12,7 +12,7 @@ import database from '../../../plugins/database/index.js'
 import outbound from '../../../plugins/outbound/index.js'
 import secrets from '../../../plugins/secrets/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
-import webhooks, { webhookRoutes, type WebhooksOptions } from '../../../plugins/webhooks/index.js'
+import webhooks, { type WebhooksOptions } from '../../../plugins/webhooks/index.js'
 import { Webhook } from 'standardwebhooks'
 import { remote, type Arrived, type Remote } from '../../helpers/remote.js'
 import { scanLog } from '../../helpers/log-scan.js'
@@ -51,7 +51,6 @@ export async function open (t: Test, engine: DatabaseSection, { clock = fakeCloc
   await app.register(outbound, { egress: { allow }, now: clock.now })
   await app.register(webhooks, { masterKey: testMasterKey, now: clock.now, env: {}, ...options })
   await app.register(secrets, { masterKey: testMasterKey })
-  await app.register(webhookRoutes)
   app.webhooks.useTenants(async (tenant) => ({ version: 1, webhooks: (tenants[tenant] ?? []).map((one) => compiled(one)) }))
   await app.ready()
   for (const id of Object.keys(tenants)) {

@@ -3,7 +3,7 @@ import type { ProviderEvent, Snapshot } from '../../../plugins/billing/providers
 import t, { type Test } from 'tap'
 import { noActor } from '../../../lib/audit.js'
 import { builtInPlans } from '../../../lib/plans.js'
-import { emitterOf } from '../../../plugins/webhooks/emitter.js'
+import { optional } from '../../../lib/plugin/optional.js'
 import { createNotices } from '../../../plugins/usage/notices.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
@@ -101,7 +101,7 @@ async function again (t: Test, app: FastifyInstance): Promise<void> {
   const { db, engine, log } = app
   const plan = builtInPlans.of('free')
   // Each with a memory of its own, as two processes have.
-  const servers = [1, 2].map(() => createNotices({ emitter: emitterOf(app, 'usage'), plans: builtInPlans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: () => time, log }))
+  const servers = [1, 2].map(() => createNotices({ emitter: optional(app, 'webhooks'), plans: builtInPlans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: () => time, log }))
   const tell = async () => {
     for (const server of servers) {
       server.reached('months', 'ai_cost', plan)

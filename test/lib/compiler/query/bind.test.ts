@@ -32,7 +32,7 @@ test('a body with what is no column is refused, each field by its place', async 
 test('a value that does not fit its column is refused with the column', async t => {
   const misfits: Record<string, unknown[]> = {
     title: [{}, [], ['x']],
-    id: [1, true, {}, '', 'x', '0'.repeat(36), '00000000-0000-4000-8000-00000000000g', '00000000-0000-4000-8000-000000000000\0'],
+    id: [1, true, {}, '', 'x', '0'.repeat(36), '00000000-0000-4000-8000-00000000000g'],
     views: ['x', 1.5, true, {}, '1.5', 2_147_483_648, -2_147_483_649, '2147483648', '-2147483649', '99999999999', Infinity],
     rating: ['x', true, [], '1e5000', 'NaN'],
     featured: ['yes', 1, {}],
@@ -40,6 +40,8 @@ test('a value that does not fit its column is refused with the column', async t 
     mood: ['sad', 1, {}],
     published_at: [1, false, [], '', 'soon', 'nowhere', '2026-02-31', '2026-02-29', '1900-02-29', '2026-00-01', '2026-13-01T00:00:00Z', '2026-04-31 10:00', '2026-01-01T25:00', '2026-01-01T12:60:00Z']
   }
+  const withNul = await detailsOf(insert, { body: { id: '00000000-0000-4000-8000-000000000000\0' } })
+  t.match(withNul, { status: 400, details: [{ path: '/body/id', keyword: 'pattern', message: /must not hold the character NUL/ }] })
   for (const [column, values] of Object.entries(misfits)) {
     for (const value of values) {
       t.match(await detailsOf(insert, { body: { [column]: value } }), { status: 400, details: [{ path: `/body/${column}`, keyword: 'type', message: new RegExp(`^the column "${column}" takes `) }] }, `${column} ${JSON.stringify(value)}`)

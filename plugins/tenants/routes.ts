@@ -1,18 +1,13 @@
-/**
- * `/tenants`, where platform administrators manage tenants (DESIGN 5), and `/tenant/info` (SPEC "Tenant info"). A route
- * group: it registers endpoints and decorates nothing. Needs the plugin tenancy.
- */
+/** `/tenants`, where platform administrators manage tenants, and `/tenant/info`. */
+import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { TenantRecord } from './tenant.js'
-import fp from 'fastify-plugin'
+import type { TenantRecord } from '../tenancy/tenant.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { bytesPerMB, unlimited } from '../../lib/plans.js'
+import { bytesPerMB, unlimited, type Plans } from '../../lib/plans.js'
 import { actorOf } from '../audit/actor.js'
-import conventions, { errorResponses } from '../conventions/index.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
-import { plansOf } from '../plans/plans-of.js'
-import { requireDecorator } from '../../lib/plugin/requirement.js'
 import { named } from '../../lib/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 
@@ -64,11 +59,8 @@ const tags = ['Tenants']
 const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
 
-export async function tenantRoutes (app: FastifyInstance): Promise<void> {
-  requireDecorator(app, 'tenants', 'tenancy', 'tenancy', 'tenantRoutes')
-  await app.register(conventions)
+export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
   const { tenants } = app
-  const plans = plansOf(app, 'tenancy', 'tenantRoutes')
   const { New, Changes } = bodiesOf(plans.tiers)
 
   app.get<{ Querystring: Static<typeof Page> }>('/tenants', {
@@ -131,5 +123,3 @@ export async function tenantRoutes (app: FastifyInstance): Promise<void> {
 function bodyOf ({ id, name, plan, status, createdAt }: TenantRecord): Static<typeof Managed> {
   return { id, name, plan, status, createdAt: createdAt.toISOString() }
 }
-
-export default fp(tenantRoutes, { name: 'tenantry-tenant-routes', fastify: '5.x', encapsulate: true })

@@ -1,0 +1,28 @@
+/** The order in which a server registers its plugins. It follows from the plugins that each of them declares. */
+import type { Order } from './define.js'
+
+/**
+ * Sorts plugins so that each comes after those that it needs or uses early, and endpoints come after all plugins that act
+ * on routes. Plugins that are free of each other keep their order. Throws an error that names the plugins of a circle.
+ */
+export function sortPlugins<Entry extends { readonly order: Order }> (entries: readonly Entry[]): Entry[] {
+  const sorted: Entry[] = []
+  const names = new Set(entries.map(({ order }) => order.name))
+  const observers = entries.filter(({ order }) => order.observesRoutes).map(({ order }) => order.name)
+  const done = new Set<string>()
+  let waiting = entries
+  while (waiting.length > 0) {
+    const next = waiting.find(({ order }) => earlier(order, observers).every((name) => !names.has(name) || done.has(name)))
+    if (next === undefined) throw new Error(`these plugins depend on each other: ${waiting.map(({ order }) => order.name).join(', ')}`)
+    sorted.push(next)
+    done.add(next.order.name)
+    waiting = waiting.filter((entry) => entry !== next)
+  }
+  return sorted
+}
+
+function earlier ({ name, dependencies, routeDependencies, after, hasEndpoints, observesRoutes }: Order, observers: readonly string[]): string[] {
+  const own = [...dependencies, ...routeDependencies, ...after]
+  // Plugins that act on routes and have endpoints too do not wait for each other.
+  return hasEndpoints && !observesRoutes ? [...own, ...observers].filter((other) => other !== name) : own
+}

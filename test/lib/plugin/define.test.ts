@@ -1,0 +1,110 @@
+/** The shape of plugins: dependencies, options, and endpoints in a context of their own. */
+import t, { type Test } from 'tap'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { definePlugin } from '../../../lib/plugin/define.js'
+import { optional } from '../../../lib/plugin/optional.js'
+import { callback, membersOf, oneOf, section, text, whole } from '../../../lib/plugin/options.js'
+import { RateLimit } from '../../../lib/config/schema/rate-limit.js'
+import { Pagination } from '../../../lib/config/schema/pagination.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    clock: () => number
+  }
+}
+
+interface ClockOptions {
+  readonly now?: (() => number) | undefined
+  readonly every?: number | undefined
+}
+
+const clock = definePlugin<ClockOptions>({
+  name: 'clock',
+  routeDependencies: ['guard'],
+  options: { now: callback, every: whole(1, 60) },
+  setup (app, { now = () => 0 }) {
+    app.decorate('clock', now)
+    return (group) => { group.get('/time', ({ log }) => ({ time: app.clock(), prefix: group.prefix, level: log.level })) }
+  }
+})
+const guard = definePlugin<Record<never, never>>({ name: 'guard', options: {}, setup: () => undefined })
+const user = definePlugin<Record<never, never>>({ name: 'user', dependencies: ['clock'], after: ['guard'], options: {}, setup: () => undefined })
+
+function bare (t: Test): FastifyInstance {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  return app
+}
+
+t.test('a missing dependency is an error that says the order', async (t) => {
+  await t.rejects(async () => await bare(t).register(user), { message: 'register the plugin "tenantry/plugins/clock" before "tenantry/plugins/user", which needs it' })
+  await t.rejects(async () => await bare(t).register(clock), { message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/clock", which needs it' }, 'the endpoints need the guard')
+  const app = bare(t)
+  await app.register(clock, { routes: false })
+  await app.register(user)
+  t.ok(app.hasPlugin('tenantry-user'), 'the service does not')
+})
+
+t.test('Fastify knows the dependencies', async (t) => {
+  t.match(Reflect.get(user, Symbol.for('plugin-meta')), { name: 'tenantry-user', fastify: '5.x', dependencies: ['tenantry-clock'] })
+})
+
+t.test('a plugin that is registered too late fails the start', async (t) => {
+  const app = bare(t)
+  await app.register(clock, { routes: false })
+  await app.register(user)
+  await app.register(guard)
+  await t.rejects(Promise.resolve(app.ready()), { message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/user", which does not use it otherwise' })
+})
+
+t.test('prefix and logLevel apply to the endpoints, and the service stays in the context of the caller', async (t) => {
+  const app = Fastify({ logger: { level: 'silent' } })
+  t.teardown(() => app.close())
+  await app.register(guard)
+  await app.register(clock, { prefix: '/v1', logLevel: 'error', now: () => 5 })
+  t.equal(app.clock(), 5)
+  t.strictSame((await app.inject('/v1/time')).json(), { time: 5, prefix: '/v1', level: 'error' })
+  t.equal((await app.inject('/time')).statusCode, 404)
+})
+
+t.test('routes: false leaves the endpoints out', async (t) => {
+  const app = bare(t)
+  await app.register(clock, { routes: false })
+  t.equal((await app.inject('/time')).statusCode, 404)
+})
+
+t.test('a wrong option is an error that names the plugin and the nearest option', async (t) => {
+  const refused = async (options: object, message: string) => {
+    const app = bare(t)
+    await app.register(guard)
+    await t.rejects(async () => await app.register(clock, options), { message: `the plugin "tenantry/plugins/clock": ${message}` })
+  }
+  await refused({ evry: 1 }, 'unknown option "evry", did you mean "every"?')
+  await refused({ colour: 1 }, 'unknown option "colour": the options are routes, prefix, logLevel, logSerializers, now, every')
+  await refused({ every: 61 }, 'every is 61: expected a whole number from 1 to 60')
+  await refused({ now: 5, every: 0 }, 'now is 5: expected a function; every is 0: expected a whole number from 1 to 60')
+  await refused({ routes: 'no' }, 'routes: expected true or false')
+})
+
+t.test('an option of a section that stands beside it is named with its section', async (t) => {
+  const limits = definePlugin<{ default?: object, enabled?: boolean, perEndpoint?: object, redis?: object }>({ name: 'limits', options: membersOf(RateLimit), setup: () => undefined })
+  const misplaced: object = { max: 5 }
+  await t.rejects(async () => await bare(t).register(limits, misplaced), { message: 'the plugin "tenantry/plugins/limits": unknown option "max", did you mean "default.max"?' })
+  await t.rejects(async () => await bare(t).register(limits, { default: { max: 0 } }), { message: /default: \/max: expected at least 1/ })
+})
+
+t.test('checks of options', async (t) => {
+  t.equal(oneOf('postgres', 'embedded')('postgre'), 'expected one of postgres, embedded, did you mean "postgres"?')
+  t.equal(oneOf('postgres', 'embedded')('mysql'), 'expected one of postgres, embedded')
+  t.equal(text(1), 'expected a string')
+  t.equal(section(Pagination)({ defaultLimit: 5 }), undefined)
+  t.match(section(Pagination)({ defautLimit: 5 }), /\/defautLimit: unknown member, did you mean "defaultLimit"\?/)
+})
+
+t.test('an optional plugin is found whenever it is registered', async (t) => {
+  const app = bare(t)
+  const found = optional(app, 'clock')
+  t.equal(found(), null)
+  await app.register(clock, { routes: false, now: () => 7 })
+  t.equal(found()?.(), 7)
+})
