@@ -18,7 +18,6 @@ import { createTenantSeries } from './tenants.js'
 import { requirePlugin } from '../../lib/plugin/dependencies.js'
 import { metricsRoutes } from './routes.js'
 
-
 /** The document's `plugins.system.metrics`. */
 export interface MetricsOptions {
   /** Requests are told by tenant, too. Default: false. */

@@ -17,7 +17,6 @@ export default definePlugin<MigrationOptions>({
   routeDependencies: ['auth'],
   options: { production: flag },
   setup (app, { production = process.env.NODE_ENV === 'production' }) {
-
     return (group) => migrationRoutes(group, createMigrationService(app.engine), production)
   }
 })

@@ -43,7 +43,7 @@ t.test('outbound needs nothing', async (t) => {
 
 t.test('queue needs a database', async (t) => {
   const app = await withDatabase(t)
-  await app.register(queue)
+  await app.register(queue, { routes: false })
   const done: unknown[] = []
   app.queue.define('greet', {}, async ({ data }) => { done.push(data) })
   await app.ready()
@@ -85,7 +85,7 @@ t.test('webhooks need a database and outbound', async (t) => {
   const receiver = await remote(t, (_request, response) => { response.end() })
   const app = await withDatabase(t)
   await app.register(outbound)
-  await app.register(webhooks, { masterKey: testMasterKey, webhooks: [{ name: 'crm', url: receiver.origin, events: ['entity.*'] }] })
+  await app.register(webhooks, { routes: false, masterKey: testMasterKey, webhooks: [{ name: 'crm', url: receiver.origin, events: ['entity.*'] }] })
   await app.ready()
   await app.db.transaction().execute((transaction) => app.webhooks.emit(transaction, { tenant: '', type: 'entity.created', subject: 'notes:1', data: { table: 'notes', id: 1 }, at: new Date() }))
   app.webhooks.wake()

@@ -106,5 +106,5 @@ t.test('the plugin alone judges its options the same way, by their names', async
   t.match(told({ provider: 'payprov', payprov }), [/^appUrl: missing/, /^payprov\.apiKey: missing/, /^payprov\.productMap: "pro_montly" is none/])
   t.strictSame(told(JSON.parse('{"provider":"stripe"}')), ['provider: expected payprov (Polar) or altprov (Stripe)'])
   t.match(told({ altprov }), [/^altprov\.productMap: "pro_monthly": expected the provider's id as a text/])
-  await t.rejects(billing(Fastify(), {}), /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/billing"/)
+  await t.rejects(async () => await Fastify().register(billing), /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/billing"/)
 })

@@ -37,10 +37,10 @@ t.test('a cache that is turned off opens nothing', async (t) => {
 
 t.test('bounds that are none are an error at the start', async (t) => {
   for (const maxSize of [0, -1, 1.5, NaN, Infinity, 100_000_001]) {
-    await t.rejects(appOf(t, { maxSize }), { message: `maxSize is ${maxSize}: expected a whole number from 1 to 100000000` })
+    await t.rejects(appOf(t, { maxSize }), { message: new RegExp(`^the plugin "tenantry/plugins/cache": maxSize is ${maxSize}: expected `) })
   }
   for (const maxMemoryMB of [0, -1, NaN, Infinity, 1_048_577]) {
-    await t.rejects(appOf(t, { maxMemoryMB }), { message: `maxMemoryMB is ${maxMemoryMB}: expected a number above 0, at most 1048576` })
+    await t.rejects(appOf(t, { maxMemoryMB }), { message: new RegExp(`^the plugin "tenantry/plugins/cache": maxMemoryMB is ${maxMemoryMB}: expected `) })
   }
 })
 

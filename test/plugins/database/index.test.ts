@@ -52,7 +52,7 @@ test('tables without a provider are migrated in memory, and their routes serve',
 test('a provider that contradicts the sections, and one that does not exist, are errors at start', async (t) => {
   const postgres = { connectionString: 'postgres://127.0.0.1:1/none' }
   const wrong: [object, RegExp][] = [
-    [{ provider: 'supabase', postgres }, /the database provider is "supabase": expected "postgres" or "embedded"/],
+    [{ provider: 'supabase', postgres }, /provider: expected one of postgres, embedded/],
     [{ provider: 'embedded', postgres }, /the section "postgres" is given too/],
     [{ embedded: {}, postgres }, /name one of them as `provider`/]
   ]

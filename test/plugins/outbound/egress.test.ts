@@ -109,7 +109,7 @@ test('the platform lists exceptions by host, address and range, each with an opt
   t.equal(await outcome(byRange, 'http://10.0.0.1/'), 'addressRefused')
   t.equal(await outcome(byRange, `http://[::ffff:127.0.0.1]:${one.port}/`), 'addressRefused')
   for (const wrong of ['', 'a b', 'http://x', 'x/8', '10.0.0.0/33', '10.0.0.0/x', '10.0.0.1:0', '10.0.0.1:65536', '10.0.0.1:', '[::1', '[10.0.0.1]', 'fe80::1%eth0', '127.1', '0x7f.1', '*', '*.internal', 'a..b', '-a.b']) {
-    await t.rejects(appOf(t, { egress: { allow: [wrong] } }), /egress\.allow/, wrong)
+    await t.rejects(appOf(t, { egress: { allow: [wrong] } }), /egress.*allow/, wrong)
   }
 })
 

@@ -26,7 +26,7 @@ async function appOf (options: RateLimitPluginOptions, { plan = 'free', trustHea
   app.register(plans, {
     plans: {
       free: { limits: { api: { requestsPerMinute: 3 } } },
-      none: { limits: { api: { requestsPerMinute: 0 } } },
+      one: { limits: { api: { requestsPerMinute: 1 } } },
       endless: { limits: { api: { requestsPerMinute: -1 } } }
     }
   })
@@ -86,8 +86,8 @@ t.test('a tenant that has used up its plan can still upgrade, thirty times a min
   const { app: other, token: fresh } = await appOf({})
   await ask(other, '/upgrade', 5, fresh)
   t.same(statuses(await ask(other, '/a', 1, fresh)), [200], 'they do not draw on the plan')
-  const { app: none, token: ofNone } = await appOf({}, { plan: 'none' })
-  t.same(statuses([...await ask(none, '/a', 1, ofNone), ...await ask(none, '/upgrade', 1, ofNone)]), [429, 200], 'with a plan of no requests')
+  const { app: one, token: ofOne } = await appOf({}, { plan: 'one' })
+  t.same(statuses([...await ask(one, '/a', 2, ofOne), ...await ask(one, '/upgrade', 1, ofOne)]), [200, 429, 200], 'with a plan of one request')
 })
 
 t.test('the plan is a ceiling beside the rule, and the headers tell of the one with less left', async (t) => {
@@ -142,8 +142,8 @@ t.test('a plan without a limit limits nothing, one of 0 admits nothing, an unkno
   t.same(statuses(answers), [200, 200, 200, 200, 200])
   t.equal(answers[0]!.headers['x-ratelimit-limit'], undefined)
   t.same(statuses(await ask(endless.app, '/own', 3, endless.token)), [200, 200, 420], 'its rules stay')
-  const none = await appOf({}, { plan: 'none' })
-  const [refused] = await ask(none.app, '/a', 1, none.token)
+  const one = await appOf({}, { plan: 'one' })
+  const [, refused] = await ask(one.app, '/a', 2, one.token)
   t.equal(refused!.statusCode, 429)
   t.equal(refused!.headers['retry-after'], '60')
   const unknown = await appOf({})

@@ -1,6 +1,7 @@
 /** Sessions end when somebody says so: theirs, and nobody else's. */
 import { sql } from 'kysely'
 import { test } from 'tap'
+import fp from 'fastify-plugin'
 import Fastify from 'fastify'
 import type { FastifyInstance } from 'fastify'
 import sessions from '../../../plugins/sessions/index.js'
@@ -159,6 +160,6 @@ test('without tenants, and without what it needs', async (t) => {
   t.equal((await ask('POST /auth/logout', token)).status, 200)
   t.equal(await status(token), 401)
   await t.rejects(async () => Fastify().register(sessions, {}).ready(), /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/sessions"/)
-  const withoutAuth = Fastify().decorate('events', Object.create(null))
+  const withoutAuth = Fastify().register(fp(async () => {}, { name: 'tenantry-database' }))
   await t.rejects(async () => withoutAuth.register(sessions, {}).ready(), /register the plugin "tenantry\/plugins\/auth" before/)
 })

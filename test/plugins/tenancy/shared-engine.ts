@@ -2,16 +2,18 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
+import fp from 'fastify-plugin'
 import { createEngine } from '../../../lib/database/index.js'
 
-/** What the plugin database decorates, on an engine that ends with the tests. The tenants are there. */
+/** Registers a stand-in for the plugin database, on an engine that ends with the tests. The tenants exist. */
 export async function sharedEngine (t: Test, tenants: readonly string[] = [], tables: EngineOptions['tables'] = {}): Promise<(app: FastifyInstance) => void> {
   const engine = await createEngine({ provider: 'embedded', embedded: {}, tables, migrate: 'auto' })
   t.teardown(() => engine.close())
   for (const id of tenants) await engine.kysely.insertInto('tenantry.tenants').values({ id, name: id }).execute()
-  return (app) => {
+  const shared = fp(async (app) => {
     app.decorate('engine', engine)
     app.decorate('db', engine.kysely)
     app.decorate('events', engine.events)
-  }
+  }, { name: 'tenantry-database' })
+  return (app) => { app.register(shared) }
 }

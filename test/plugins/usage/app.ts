@@ -45,7 +45,7 @@ export interface Opened {
   readonly as: (tenant: string) => Ask
 }
 
-export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, onLog, routes, ...options }: OpenOptions = {}): Promise<Opened> {
+export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, onLog, routes, report, now }: OpenOptions = {}): Promise<Opened> {
   const scan = scanLog(t, 'the log of the app')
   const app = Fastify({
     forceCloseConnections: true,
@@ -64,7 +64,7 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   await app.register(plans, { plans: smallPlans })
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)
-  await app.register(usage, options)
+  await app.register(usage, { report, now })
   if (routes !== undefined) await app.register(async (group) => routes(group))
   for (const [id, plan] of Object.entries(tenants)) await app.tenants.create({ id, name: id, plan })
   return { app, as: (tenant) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada', role: 'user' }) }) }

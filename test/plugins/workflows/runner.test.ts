@@ -218,8 +218,8 @@ test('on a bare Fastify a runner that is given to the plugin alone runs its step
     await app.register(database, { provider: 'postgres', postgres: { connectionString }, tables: {}, migrate: 'auto' })
     await app.register(auth, { jwt: { secret: testSecret } })
     await app.register(tenancy)
-    await app.register(queue)
     await app.register(rateLimit, { enabled: false })
+    await app.register(queue)
     await app.register(workflows, { ...given !== undefined && { steps: given } })
     await app.register(configRoutes, { routes: declared as typeof routes })
     return app
