@@ -79,7 +79,7 @@ function readValue (node: SchemaNode, value: unknown, pointer: string, walk: Wal
     case 'array': return Array.isArray(value) ? readArray(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
     case 'string': return typeof value === 'string' ? readString(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
     case 'integer':
-    case 'number': return typeof value === 'number' && (node.type === 'number' || Number.isInteger(value)) ? readNumber(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
+    case 'number': return typeof value === 'number' && (node.type === 'number' ? !Number.isNaN(value) : Number.isInteger(value)) ? readNumber(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
     case 'boolean': return typeof value === 'boolean' ? value : mismatch(node, value, pointer, walk)
     default: return readAnything(node, value, pointer, walk)
   }
