@@ -2,19 +2,10 @@
  * Figures for Prometheus: `app.metrics`, which is prom-client's registry, and `GET /metrics`. An app may add its own
  * figures. Figures of the database, the cache and the queue need these plugins.
  */
-import type {} from '../database/index.js'
-import type {} from '../tenancy/index.js'
 import type {} from './metrics.js'
-import type { FastifyInstance } from 'fastify'
-import type { LookOptions } from '../../lib/look.js'
-import { Registry } from 'prom-client'
 import { defaultMetricTenants, maxMetricTenants } from '../../lib/config/schema/system.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, flag, whole } from '../../lib/plugin/options.js'
-import { addFigures } from './figures.js'
-import { addProcessMetrics } from './process.js'
-import { countRequests } from './requests.js'
-import { createTenantSeries } from './tenants.js'
 import { requirePlugin } from '../../lib/plugin/dependencies.js'
 import { metricsRoutes } from './routes.js'
 
@@ -33,24 +24,11 @@ export default definePlugin<MetricsOptions>({
   routeDependencies: ['auth'],
   optional: ['database', 'tenancy', 'cache', 'queue'],
   options: { perTenant: flag, maxTenants: whole(1, maxMetricTenants), now: callback },
-  setup (app, { perTenant = false, maxTenants = defaultMetricTenants, now }) {
-    const registry = new Registry()
-    const options: LookOptions = { now, onError: (err) => app.log.debug({ err }, 'figures are missing from the metrics') }
-    app.decorate('metrics', registry)
-    addProcessMetrics(registry)
-    countRequests(app, registry, perTenant ? createTenantSeries({ registry, max: maxTenants, present: presentIn(app), ...options }) : null)
-
-    app.addHook('onReady', async () => {
-      if (perTenant) requirePlugin(app, 'tenancy', 'metrics')
-      addFigures(app, registry, options)
-    })
+  async setup (app, { perTenant = false, maxTenants = defaultMetricTenants, now }) {
+    // prom-client has many modules, which a server without metrics does not load.
+    const { openRegistry } = await import('./registry.js')
+    app.decorate('metrics', openRegistry(app, { perTenant, maxTenants, now }))
+    if (perTenant) app.addHook('onReady', async () => requirePlugin(app, 'tenancy', 'metrics'))
     return metricsRoutes
   }
 })
-
-function presentIn (app: FastifyInstance) {
-  return async (tenants: readonly string[]): Promise<string[]> => {
-    const found = await app.db.selectFrom('tenantry.tenants').select('id').where('id', 'in', tenants).where('status', '<>', 'deleting').execute()
-    return found.map(({ id }) => id)
-  }
-}

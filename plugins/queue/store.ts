@@ -6,7 +6,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { CompiledQuery, sql, type RawBuilder } from 'kysely'
-import PgBoss from 'pg-boss'
+import type PgBoss from 'pg-boss'
 import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
 import { lease, queue } from './insertion.js'
 
@@ -102,7 +102,10 @@ interface TakenRow {
 
 export function createJobStore (db: Kysely<SystemTables>): JobStore {
   // It is never started: it has no connections, timers and migrations of its own.
-  const boss = new PgBoss({ schema: 'tenantry_queue', db: executor(db), migrate: false, supervise: false, schedule: false, archiveCompletedAfterSeconds: 86_400 })
+  let boss: Promise<PgBoss> | undefined
+  // It is loaded when the first job ends: a server that only sends jobs does without.
+  const open = () => boss ??= import('pg-boss').then(({ default: PgBoss }) =>
+    new PgBoss({ schema: 'tenantry_queue', db: executor(db), migrate: false, supervise: false, schedule: false, archiveCompletedAfterSeconds: 86_400 }))
 
   return {
     async take (wants, limit, { most, running, suspect }) {
@@ -180,14 +183,14 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
 
     async complete (jobs) {
       // Whoever has them: they are done.
-      await boss.complete(queue, jobs.map(({ id }) => id))
+      await (await open()).complete(queue, jobs.map(({ id }) => id))
     },
 
     async fail (job, reason) {
       await db.transaction().execute(async (transaction) => {
         const { rows } = await sql`select from tenantry_queue.job where ${isHeld([job])} for update`.execute(transaction)
         if (rows.length === 0) return
-        await boss.fail(queue, job.id, reason, { db: executor(transaction) })
+        await (await open()).fail(queue, job.id, reason, { db: executor(transaction) })
         // pg-boss writes the row anew, without columns that it does not know.
         if (job.lost > 0) await sql`update tenantry_queue.job set lost = ${job.lost} where name = ${queue} and id = ${job.id}`.execute(transaction)
       })
