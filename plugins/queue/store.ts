@@ -104,8 +104,11 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
   // It is never started: it has no connections, timers and migrations of its own.
   let boss: Promise<PgBoss> | undefined
   // It is loaded when the first job ends: a server that only sends jobs does without.
-  const open = () => boss ??= import('pg-boss').then(({ default: PgBoss }) =>
-    new PgBoss({ schema: 'tenantry_queue', db: executor(db), migrate: false, supervise: false, schedule: false, archiveCompletedAfterSeconds: 86_400 }))
+  const open = () => {
+    boss ??= import('pg-boss').then(({ default: PgBoss }) =>
+      new PgBoss({ schema: 'tenantry_queue', db: executor(db), migrate: false, supervise: false, schedule: false, archiveCompletedAfterSeconds: 86_400 }))
+    return boss
+  }
 
   return {
     async take (wants, limit, { most, running, suspect }) {
