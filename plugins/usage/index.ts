@@ -13,6 +13,7 @@ import { createNotices } from './notices.js'
 import { countRequests } from './requests.js'
 import { createUsage, type Usage } from './service.js'
 import { usageRoutes } from './routes.js'
+import { sweepUsage } from './sweep.js'
 import type {} from '../webhooks/webhooks.js'
 
 export type { Counted, Counter, Gauge, Reserved } from './metrics.js'
@@ -55,6 +56,7 @@ export default definePlugin<UsageOptions>({
       await notices.close()
     })
     sweepHourly(app, 'notices of limits', () => notices.sweep())
+    sweepHourly(app, 'old figures of usage', () => sweepUsage(db, (now ?? Date.now)()))
     return (group) => usageRoutes(group, report)
   }
 })

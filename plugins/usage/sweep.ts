@@ -1,0 +1,18 @@
+/** Removes the daily figures of usage that are older than two years. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { removal, sweep } from '../../lib/database/sweeping.js'
+import { dayMs, dayOf } from './periods.js'
+
+/** Days for which figures are kept: two years and the months around them. */
+export const keptDays = 800
+
+/** @param now milliseconds since 1970 */
+export async function sweepUsage (db: Kysely<SystemTables>, now: number): Promise<void> {
+  const oldest = dayOf(now - keptDays * dayMs)
+  await sweep(db, 'tenantry.usage.sweep', [
+    removal('tenantry.usage_requests', sql`day < ${oldest}`),
+    removal('tenantry.usage_counters', sql`period < ${oldest}`)
+  ])
+}
