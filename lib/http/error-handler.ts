@@ -5,6 +5,7 @@ import { STATUS_CODES, type Server } from 'node:http'
 import { catalogue, failure, TenantryError, type ErrorName } from '../errors.js'
 import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-failures.js'
 import { noteErrorCode } from '../log/request-log.js'
+import { isRecord } from '../plain-value.js'
 import { validationError, type RequestPart } from '../validation.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
@@ -35,12 +36,35 @@ export function answerError (thrown: unknown, request: FastifyRequest, reply: Fa
     reply.hijack()
     return
   }
-  const error = toTenantryError(thrown)
+  const refused = refusalOf(thrown, reply)
+  if (refused !== null && !(refused instanceof TenantryError)) {
+    reply.code(Number(refused['statusCode'])).send(refused)
+    return
+  }
+  const error = refused ?? toTenantryError(thrown)
   const alarming = error.statusCode >= 500 && !calm.has(error.code)
   if (alarming) noteErrorCode(request, error.code)
   if (alarming && failuresOf(request.server).isFirst(error, request.tenant?.id)) request.log.error({ err: error }, error.message)
   else request.log.debug({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))
+}
+
+/**
+ * The refusal of @fastify/rate-limit, which sets Retry-After before it throws: null for anything else. A body that the
+ * app's `errorResponseBuilder` made is sent as it is.
+ */
+function refusalOf (thrown: unknown, reply: FastifyReply): TenantryError | Record<string, unknown> | null {
+  const retryAfter = reply.getHeader('retry-after')
+  if (retryAfter === undefined || thrown instanceof TenantryError || !isRecord(thrown)) return null
+  const { statusCode: status, message } = thrown
+  if (typeof status !== 'number' || status < 400 || status > 599) return null
+  if (!(thrown instanceof Error)) return thrown
+  const title = STATUS_CODES[status] ?? catalogue.rateLimited.title
+  return new TenantryError({ ...catalogue.rateLimited, status, title }, {
+    ...typeof message === 'string' && { message },
+    extras: { retryAfter: Number(retryAfter) },
+    cause: thrown
+  })
 }
 
 /** The caller closed its connection before its body was there. */

@@ -54,6 +54,15 @@ export function guardRoutes (app: FastifyInstance, name: Guard, guard: (route: R
   })
 }
 
+/** Throws if routes of the context, or of one below it, ask for the plugin and were registered before it. */
+export function refuseEarlierRoutes (app: FastifyInstance, name: Guard, asks: (config: FastifyContextConfig, context: FastifyInstance) => boolean): void {
+  for (const [{ method, url, config = {} }, { context }] of watchRoutes(app).routes) {
+    if ((context === app || Object.prototype.isPrototypeOf.call(app, context)) && method !== 'HEAD' && asks(config, context)) {
+      throw new Error(tooEarly(`${String(method)} ${url}`, name))
+    }
+  }
+}
+
 function isCreation (message: unknown): message is { readonly fastify: FastifyInstance } {
   return isRecord(message) && isRecord(message['fastify'])
 }

@@ -1,7 +1,8 @@
 /**
- * Limits how often a tenant may call, or an address where no token names a tenant. It counts the requests of routes that
- * declare `config: { access }` or a rule of their own.
+ * Limits how often a tenant may call, or an address if no token names a tenant. It counts the requests of routes that
+ * declare `config: { access }` or a rule of their own. `config.rateLimit` of @fastify/rate-limit works beside it.
  */
+import type {} from '@fastify/rate-limit'
 import type {} from '../openapi/documentation.js'
 import type {} from '../plans/index.js'
 import type {} from '../tenancy/index.js'
@@ -14,6 +15,9 @@ import { guardRoutes } from '../../lib/plugin/guards.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, flag, membersOf, record } from '../../lib/plugin/options.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { registerRateLimit } from './fastify.js'
+import { decorateShown } from './headers.js'
 import { createLimiter, type RateLimiter, type RouteLimiter } from './limiter.js'
 import { createMemoryStore } from './memory.js'
 import { createRedisStore } from './redis.js'
@@ -60,30 +64,35 @@ export default definePlugin<RateLimitPluginOptions>({
   async setup (app, options) {
     const rules = createRules(options)
     const store = options.store ?? await openStore(app, options.redis)
+    const now = options.now ?? Date.now
     let trustsHeader = false
     const limiter = createLimiter({
       store,
       plans: () => !rules.enabled ? null : app.hasDecorator('plans') ? app.plans : builtInPlans,
       trustsHeader: () => trustsHeader,
-      now: options.now ?? Date.now
+      now
     })
     app.decorate('rateLimiter', limiter)
     app.decorateRequest('rateLimited', false)
     app.decorateRequest(counted, false)
+    decorateShown(app)
+    await registerRateLimit(app, store, now)
 
     guardRoutes(app, 'rate-limit', (route) => {
-      const { access, rateLimitRule, addressLimit } = route.config ?? {}
+      const { access, rateLimitRule, addressLimit, rateLimit } = route.config ?? {}
       // A HEAD that Fastify adds to a GET draws on the same count.
       const method = String(route.method).replace('HEAD', 'GET')
       if (addressLimit !== undefined) addAddressStep(route, limiter, createLimit(addressLimit, `address ${method} ${route.url}`))
       const isLeftAlone = rateLimitRule === false || (access === undefined && rateLimitRule === undefined)
       const limit = isLeftAlone ? null : rules.limitOf(rateLimitRule ?? null, method, route.url)
       if (limit !== null) addRouteStep(route, limiter, limit)
+      else if (access !== undefined || addressLimit !== undefined) addHeaderStep(route, limiter)
       const limitStatuses = new Set([
         ...addressLimit === undefined ? [] : [refusalStatus(addressLimit)],
         ...limit === null ? [] : [refusalStatus(limit.rule)],
         // That of the plan's ceiling.
-        ...limit === null || !rules.enabled ? [] : [catalogue.rateLimited.status]
+        ...limit === null || !rules.enabled ? [] : [catalogue.rateLimited.status],
+        ...limit === null || !isRecord(rateLimit) ? [] : [catalogue.rateLimited.status]
       ])
       if (limitStatuses.size > 0) route.config = { ...route.config, limitStatuses: [...limitStatuses] }
     })
@@ -123,13 +132,26 @@ function addRouteStep (route: RouteOptions, limiter: RouteLimiter, limit: Limit)
     if (pending === undefined) done()
     else pending.then(() => done(), done)
   })
-  // Who fails before, with a token that is none say, is told the limit too.
-  const tellAnyway: onSendHookHandler = (request, reply, payload, done) => {
-    if (request[counted] || request.rateLimited || reply.statusCode < 400) return done(null, payload)
+  // A request that failed earlier, such as one with an invalid token, shows the limit too.
+  const showAnyway: onSendHookHandler = (request, reply, payload, done) => {
+    const finish = () => {
+      limiter.mergeHeaders(request, reply)
+      done(null, payload)
+    }
+    if (request[counted] || request.rateLimited || reply.statusCode < 400) return finish()
     request[counted] = true
     const pending = limiter.countFailure(request, reply, limit)
-    if (pending === undefined) done(null, payload)
-    else pending.then(() => done(null, payload), done)
+    if (pending === undefined) finish()
+    else pending.then(finish, done)
   }
-  route.onSend = [route.onSend ?? [], tellAnyway].flat()
+  route.onSend = [route.onSend ?? [], showAnyway].flat()
+}
+
+/** For routes whose limits are counted later, or for addresses only. */
+function addHeaderStep (route: RouteOptions, limiter: RouteLimiter): void {
+  const merge: onSendHookHandler = (request, reply, payload, done) => {
+    limiter.mergeHeaders(request, reply)
+    done(null, payload)
+  }
+  route.onSend = [route.onSend ?? [], merge].flat()
 }

@@ -6,6 +6,7 @@ import { STATUS_CODES } from 'node:http'
 import { catalogue, TenantryError } from '../../lib/errors.js'
 import { unlimited } from '../../lib/plans.js'
 import { addressKey } from '../../lib/http/address-key.js'
+import { mergeHeaders, showLimit } from './headers.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
 declare module 'fastify' {
@@ -35,6 +36,8 @@ export interface RouteLimiter extends RateLimiter {
   checkRoute (request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
   /** Counts for the address a request that failed before it came to its limit: whatever the caller claims to be is not known. */
   countFailure (request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
+  /** Call it when the response is sent: @fastify/rate-limit may have overwritten the headers. */
+  mergeHeaders (request: FastifyRequest, reply: FastifyReply): void
 }
 
 export interface LimiterOptions {
@@ -90,9 +93,12 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       const taken = store.take('address', client, limit, null, now())
       const tell = (counted: Taken) => {
         if (limit.isConditional && counted.admitted) giveBackLater(reply, 'address', client, limit, counted)
-        writeHeaders(reply, limit, null, counted)
+        writeHeaders(request, reply, limit, null, counted)
       }
       return taken instanceof Promise ? taken.then(tell) : tell(taken)
+    },
+    mergeHeaders (request, reply) {
+      mergeHeaders(request, reply, now())
     }
   }
 }
@@ -115,14 +121,14 @@ function createCeilings (plans: Plans | null): Ceilings {
 function settle (request: FastifyRequest, reply: FastifyReply, kind: ClientKind, client: string, first: Limit, second: Limit | null, taken: Taken): void {
   const { admitted, now } = taken
   if (admitted && first.isConditional) giveBackLater(reply, kind, client, first, taken)
-  const told = writeHeaders(reply, first, second, taken)
+  const told = writeHeaders(request, reply, first, second, taken)
   if (admitted) return
   request.rateLimited = true
   throw refusal(told.rule, (told === first ? taken.resetAt : taken.secondResetAt) - now)
 }
 
-/** Tells of the limit that has less left, of equal ones of that which lasts longer; it stays as it was where another one that was told has less still. */
-function writeHeaders (reply: FastifyReply, first: Limit, second: Limit | null, taken: Taken): Limit {
+/** Shows the limit with fewer requests left, of equal ones the one that ends later, and returns it. */
+function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limit, second: Limit | null, taken: Taken): Limit {
   let told = first
   let left = Math.max(0, first.rule.max - taken.count)
   let resetAt = taken.resetAt
@@ -134,11 +140,7 @@ function writeHeaders (reply: FastifyReply, first: Limit, second: Limit | null, 
       resetAt = taken.secondResetAt
     }
   }
-  const before = reply.getHeader('x-ratelimit-remaining')
-  if (taken.admitted && before !== undefined && Number(before) <= left) return told
-  reply.header('x-ratelimit-limit', told.rule.max)
-  reply.header('x-ratelimit-remaining', left)
-  reply.header('x-ratelimit-reset', Math.ceil(resetAt / 1000))
+  showLimit(request, reply, taken.admitted, told.rule.max, left, resetAt)
   return told
 }
 

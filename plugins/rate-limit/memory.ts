@@ -1,6 +1,7 @@
 /** Counts in this process. */
 import type { Limit } from './rules.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
+import { createMemoryCounter } from './memory-counter.js'
 import { OwnedWindows, Windows, type Window } from './windows.js'
 
 const defaultMaxWindows = 100_000 // about 10 MB
@@ -50,7 +51,8 @@ export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore 
         ? owned.find(owner, ownClient(kind, client), bucket)
         : (kind === 'tenant' ? tenants : addresses).find(client, bucket)
       if (window?.resetAt === resetAt && window.count > 0) window.count--
-    }
+    },
+    counter: createMemoryCounter
   }
   /** The one answer, written anew for each request: nothing is made for it. */
   const taken: Taken = { admitted: false, now: 0, count: 0, resetAt: 0, secondCount: 0, secondResetAt: 0, store }

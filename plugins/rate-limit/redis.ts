@@ -3,6 +3,7 @@ import type { RedisConnection } from '../../lib/redis.js'
 import type { Limit } from './rules.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
 import { redisScript } from '../../lib/redis.js'
+import { createRedisCounter } from './redis-counter.js'
 
 const maxOfOwner = 2000 // windows of the rules of one tenant's document, as many as in memory
 
@@ -98,7 +99,8 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
     giveBack (kind, client, limit, resetAt) {
       // Without Redis it stays counted: the window ends by itself.
       return connection.run<void>((redis) => giveBack(redis, keysOf(kind, client, limit), [resetAt, fieldOf(kind, client, limit)]).then(() => {}), () => {})
-    }
+    },
+    counter: (options) => createRedisCounter(connection, options)
   }
 
   function read (answer: unknown): Taken {

@@ -1,4 +1,4 @@
-/** Which rule counts a route's requests: its own, else the one that `perEndpoint` names, else the default (DESIGN 7). */
+/** Which rule counts a route's requests: its own, else the one that `perEndpoint` names, else the default. */
 import { createHash } from 'node:crypto'
 
 /** How many requests a client may send in a window. */
@@ -61,13 +61,17 @@ export interface LimitOptions {
   readonly plansOnly?: boolean
 }
 
-const maxKey = 80 // characters of a bucket's name that go into a key as they are
+const maxKey = 80 // characters of a name that go into a key as they are
 const keyHead = 40 // characters of a longer one that stay readable
 
 export function createLimit (rule: RateLimitRule, bucket: string, { owner = null, addressesOnly = false, plansOnly = false }: LimitOptions = {}): Limit {
   const isConditional = rule.skipSuccessfulRequests === true || rule.skipFailedRequests === true
-  const key = bucket.length <= maxKey ? bucket : `${bucket.slice(0, keyHead)}#${createHash('sha256').update(bucket).digest('base64url')}`
-  return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, plansOnly, key })
+  return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, plansOnly, key: boundedKey(bucket) })
+}
+
+/** A name as a key: the digest of a long one takes the place of its end. */
+export function boundedKey (name: string): string {
+  return name.length <= maxKey ? name : `${name.slice(0, keyHead)}#${createHash('sha256').update(name).digest('base64url')}`
 }
 
 export interface Rules {

@@ -35,4 +35,35 @@ export interface RateLimitStore {
   take (kind: ClientKind, client: string, first: Limit, second: Limit | null, now: number): Taken | Promise<Taken>
   /** Takes one request back from the window that ends at `resetAt`; none where another window runs by now. */
   giveBack (kind: ClientKind, client: string, limit: Limit, resetAt: number): void | Promise<void>
+  /** Makes a count of @fastify/rate-limit. Default: it counts in this process. */
+  counter? (options: CounterOptions): Counter
+}
+
+/** A count of @fastify/rate-limit: that of a route with `config.rateLimit`, or of a limiter of `app.createRateLimit`. */
+export interface CounterOptions {
+  /** The same in all instances of a server. */
+  readonly name: string
+  /** How many clients are remembered in memory. */
+  readonly cache: number
+  /** What a request beyond the limit does to the window: nothing, begin it anew, or double it. */
+  readonly renewal: 'none' | 'restart' | 'double'
+}
+
+export interface Counted {
+  /** Requests in the window. */
+  readonly current: number
+  /** Milliseconds until the window ends. */
+  readonly ttl: number
+}
+
+export interface Counter {
+  /**
+   * Counts one request, also beyond `max`.
+   *
+   * @param key the client; a caller may have chosen it, of any length
+   * @param now the clock of this process, in milliseconds since 1970; a store that others share has its own
+   */
+  hit (key: string, windowMs: number, max: number, now: number): Counted | Promise<Counted>
+  /** Counts nothing. */
+  read (key: string, now: number): Counted | Promise<Counted>
 }

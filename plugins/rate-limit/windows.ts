@@ -43,6 +43,11 @@ export class Windows {
     return window
   }
 
+  /** The window that is remembered, ended or not; a new one, with an end in the past, if there is none. */
+  open (client: string, bucket: string): Window {
+    return this.find(client, bucket) ?? this.#remember(client, bucket, { count: 0, resetAt: 0 })
+  }
+
   find (client: string, bucket: string): Window | undefined {
     const window = this.#young.get(bucket)?.get(client)
     if (window !== undefined) return window

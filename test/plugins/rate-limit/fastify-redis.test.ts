@@ -1,0 +1,104 @@
+import Fastify, { type FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import rateLimit from '../../../plugins/rate-limit/index.js'
+import { startRedis, type TestRedis } from '../../helpers/redis.js'
+
+async function appOn (t: Test, { url }: TestRedis): Promise<{ app: FastifyInstance, lines: string[] }> {
+  const lines: string[] = []
+  const app = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { if (line.includes('Redis')) lines.push(line) } } } })
+  t.teardown(() => app.close())
+  await app.register(rateLimit, { redis: { url } })
+  const keyGenerator = ({ headers }: { headers: Record<string, unknown> }) => String(headers['x-key'] ?? 'all')
+  app.get('/a', { config: { rateLimit: { max: 3, timeWindow: '1 minute', keyGenerator } } }, async () => ({}))
+  app.get('/again', { config: { rateLimit: { max: 1, timeWindow: '1 minute', continueExceeding: true } } }, async () => ({}))
+  app.get('/double', { config: { rateLimit: { max: 1, timeWindow: '1 minute', exponentialBackoff: true } } }, async () => ({}))
+  const [first, second] = [app.createRateLimit({ max: 9, timeWindow: 60_000 }), app.createRateLimit({ max: 9, timeWindow: 60_000 })]
+  app.get('/first', async (request) => first(request))
+  app.get('/second', async (request) => second(request))
+  app.get('/look', async (request) => first(request, { increment: false }))
+  await app.ready()
+  return { app, lines }
+}
+
+async function statuses (app: FastifyInstance, count: number, url = '/a'): Promise<number[]> {
+  const all: number[] = []
+  for (let index = 0; index < count; index++) all.push((await app.inject(url)).statusCode)
+  return all
+}
+
+async function until (what: string, isThere: () => boolean): Promise<void> {
+  const end = performance.now() + 10_000
+  while (!isThere()) {
+    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
+    await new Promise((resolve) => { setTimeout(resolve, 5) })
+  }
+}
+
+t.test('config.rateLimit and createRateLimit count together over all instances', async (t) => {
+  const redis = await startRedis(t)
+  const [one, other] = [await appOn(t, redis), await appOn(t, redis)]
+  t.same([...await statuses(one.app, 2), ...await statuses(other.app, 2)], [200, 200, 200, 429])
+  const answers = await Promise.all(Array.from({ length: 20 }, (_, index) => {
+    return (index % 2 === 0 ? one : other).app.inject({ url: '/a', headers: { 'x-key': 'at once' } })
+  }))
+  t.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 3)
+
+  await one.app.inject('/first')
+  t.equal((await other.app.inject('/first')).json().remaining, 7)
+  t.equal((await other.app.inject('/second')).json().remaining, 8, 'another limiter with the same options')
+  t.match((await other.app.inject('/look')).json(), { remaining: 7, ttlInSeconds: /^(60|59)$/ })
+  t.equal((await one.app.inject('/look')).json().remaining, 7, 'a look counts nothing')
+})
+
+t.test('the windows of Redis end, and grow as the options say', async (t) => {
+  const redis = await startRedis(t)
+  const { app } = await appOn(t, redis)
+  const age = async () => {
+    for (const key of await keysOf(redis)) await redis.command('pexpire', key, 30_000)
+  }
+  const reset = async (url: string) => Number((await app.inject(url)).headers['x-ratelimit-reset'])
+  await app.inject('/a')
+  await age()
+  t.ok(await reset('/a') <= 30, 'the window goes on')
+  await app.inject('/again')
+  await age()
+  t.ok(await reset('/again') > 30, 'it begins anew')
+  await app.inject('/double')
+  t.same([await reset('/double'), await reset('/double'), await reset('/double')], [60, 120, 240])
+  for (let count = 0; count < 60; count++) await app.inject('/double')
+  t.equal((await app.inject('/double')).statusCode, 429, 'however often')
+  for (const key of await keysOf(redis)) await redis.command('persist', key)
+  t.ok(await reset('/a') > 0)
+  const left = await Promise.all((await keysOf(redis)).map((key) => redis.command('pttl', key)))
+  t.ok(left.some((ms) => Number(ms) > 0), 'a key that would stay for ever gets an end')
+})
+
+t.test('a long key of a caller takes little room', async (t) => {
+  const redis = await startRedis(t)
+  const { app } = await appOn(t, redis)
+  for (const end of ['a', 'b']) await app.inject({ url: '/a', headers: { 'x-key': 'x'.repeat(10_000) + end } })
+  const keys = await keysOf(redis)
+  t.equal(keys.length, 2)
+  for (const key of keys) t.ok(key.startsWith('tenantry:rl:r:') && key.length < 150, key)
+})
+
+t.test('Redis stops and returns: each instance counts by itself meanwhile, and no request fails', async (t) => {
+  const redis = await startRedis(t)
+  const { app, lines } = await appOn(t, redis)
+  t.same(await statuses(app, 2), [200, 200])
+  await redis.stop()
+  await until('the loss is noticed', () => lines.some((line) => line.includes('Redis cannot be used')))
+  t.same(await statuses(app, 4), [200, 200, 200, 429])
+  t.equal((await app.inject('/first')).json().remaining, 8)
+  t.equal((await app.inject('/look')).json().remaining, 8)
+  await redis.start()
+  await until('Redis is used again', () => lines.some((line) => line.includes('Redis is back')))
+  t.same(await statuses(app, 4), [200, 200, 200, 429])
+  t.equal((await keysOf(redis)).length, 1)
+})
+
+async function keysOf (redis: TestRedis): Promise<string[]> {
+  const keys = await redis.command('keys', '*')
+  if (!Array.isArray(keys)) throw new Error('no list of keys')
+  return keys.map(String)
+}
