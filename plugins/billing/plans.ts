@@ -1,9 +1,9 @@
 /** `GET /billing/plans`, an endpoint of the plugin billing. */
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { Plan, type Plans } from '../../lib/plans.js'
-import { named } from '../../lib/named-schema.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import { named } from '../../lib/named-schema.js'
+import { Plan, type Plans } from '../../lib/plans.js'
 
 const List = named('Plans', Type.Object({ plans: Type.Array(Plan, { description: 'From the lowest to the highest; an upgrade is one further down the list.' }) }))
 

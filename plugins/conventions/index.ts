@@ -4,9 +4,9 @@
  * above it. Registering it twice in one context is harmless.
  */
 import type { Pagination } from '../../lib/http/page.js'
+import { Pagination as PaginationSection } from '../../lib/config/schema/pagination.js'
 import { failure } from '../../lib/errors.js'
 import { equip } from '../../lib/http/equip.js'
-import { Pagination as PaginationSection } from '../../lib/config/schema/pagination.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { flag, section } from '../../lib/plugin/options.js'
 

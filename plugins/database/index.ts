@@ -7,11 +7,11 @@ import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { createEngine, type EngineOptions } from '../../lib/database/index.js'
-import { watchRoutes } from '../../lib/plugin/guards.js'
-import { definePlugin } from '../../lib/plugin/define.js'
-import { oneOf, record, section } from '../../lib/plugin/options.js'
 import { Embedded, Postgres } from '../../lib/config/schema/database.js'
+import { createEngine, type EngineOptions } from '../../lib/database/index.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { watchRoutes } from '../../lib/plugin/guards.js'
+import { oneOf, record, section } from '../../lib/plugin/options.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -9,11 +9,11 @@ import type {} from '../stop/index.js'
 import type { FastifyInstance } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { errorSchemaId } from '../../lib/http/error-schemas.js'
-import { version } from '../../lib/version.js'
+import { named } from '../../lib/named-schema.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback } from '../../lib/plugin/options.js'
+import { version } from '../../lib/version.js'
 import { createCheck, type Check, type CheckOptions } from './check.js'
-import { named } from '../../lib/named-schema.js'
 
 const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed'], { description }))
 

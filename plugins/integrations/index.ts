@@ -15,10 +15,10 @@ import { optional } from '../../lib/plugin/optional.js'
 import { any, callback, record } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { createLeases, sweepLeases } from './leases.js'
+import { integrationRoutes } from './routes.js'
 import { createRunner } from './service.js'
 import { createTokenRequest } from './token-request.js'
 import { createTokens } from './tokens.js'
-import { integrationRoutes } from './routes.js'
 
 export type { CallOptions, Integrations } from './integrations.js'
 

@@ -1,11 +1,12 @@
 /** Logins with e-mail address and password, second factors and registration: `/auth/login`, `/auth/mfa/verify` and `/auth/register`. */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
+import type {} from '../mfa/index.js'
 import type {} from '../sessions/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../users/index.js'
 import { createAttempts } from '../../lib/attempts.js'
-import type {} from '../mfa/index.js'
+import { Auth as AuthSection } from '../../lib/config/schema/auth.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, membersOf } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
@@ -13,7 +14,6 @@ import { hasSecondFactors } from '../mfa/databases.js'
 import { loginRoutes } from './routes.js'
 import { createLogin } from './service.js'
 import { createTries } from './tries.js'
-import { Auth as AuthSection } from '../../lib/config/schema/auth.js'
 
 export interface LoginOptions {
   /** Whether whoever names a tenant may become a user of it. Default: `closed`. */

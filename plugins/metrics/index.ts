@@ -5,8 +5,8 @@
 import type {} from './metrics.js'
 import { defaultMetricTenants, maxMetricTenants } from '../../lib/config/schema/system.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, flag, whole } from '../../lib/plugin/options.js'
 import { requirePlugin } from '../../lib/plugin/dependencies.js'
+import { callback, flag, whole } from '../../lib/plugin/options.js'
 import { metricsRoutes } from './routes.js'
 
 /** The document's `plugins.system.metrics`. */

@@ -5,19 +5,19 @@
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
+import type {} from '../webhooks/webhooks.js'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
-import { createSecretCipher } from '../../lib/secrets/cipher.js'
-import { openKeys } from '../../lib/secrets/open-keys.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { callback, text } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { createSecretCipher } from '../../lib/secrets/cipher.js'
+import { openKeys } from '../../lib/secrets/open-keys.js'
 import { plansOf } from '../plans/plans-of.js'
 import { refuseOtherKeys } from './key-check.js'
 import { secretRoutes } from './routes.js'
 import { createSecrets, type Secrets } from './service.js'
 import { sweepSecrets } from './sweep.js'
-import type {} from '../webhooks/webhooks.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

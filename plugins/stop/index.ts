@@ -7,15 +7,15 @@
  * flight have their responses. With `host: 'localhost'` Fastify listens on a second loopback address; silent connections
  * there are not waited for either.
  */
-import type { ServerResponse } from 'node:http'
 import type {} from '../../lib/plugin/when-stopping.js'
+import type { ServerResponse } from 'node:http'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import { endsWithin } from '../../lib/ends-within.js'
 import { failure } from '../../lib/errors.js'
-import { Slots } from '../../lib/slots.js'
-import { whenEnded } from '../../lib/plugin/request-end.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
+import { whenEnded } from '../../lib/plugin/request-end.js'
+import { Slots } from '../../lib/slots.js'
 
 const lingering = 500 // ms for refusals to arrive, before connections that send nothing are cut off
 const endingMs = 200 // for what is left after that: jobs are handed back, and what is in memory is written

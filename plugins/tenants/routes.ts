@@ -4,12 +4,12 @@ import type { FastifyInstance } from 'fastify'
 import type { TenantRecord } from '../tenancy/tenant.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { bytesPerMB, unlimited, type Plans } from '../../lib/plans.js'
-import { actorOf } from '../audit/actor.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
-import { named } from '../../lib/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
+import { named } from '../../lib/named-schema.js'
+import { bytesPerMB, unlimited, type Plans } from '../../lib/plans.js'
+import { actorOf } from '../audit/actor.js'
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: '1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
 const Name = Type.String({ minLength: 1, maxLength: 200 })

@@ -6,39 +6,39 @@ import type { FastifyInstance } from 'fastify'
 import type { Env } from '../../lib/config/index.js'
 import type { Webhook } from '../../lib/config/schema/webhook.js'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
+import type { TenantWebhooks } from './webhooks.js'
 import { compileOutboundWebhook, platformWebhookSources } from '../../lib/compiler/outbound-webhook.js'
 import { FaultList } from '../../lib/config/faults.js'
 import { outboundOf } from '../../lib/config/schema/webhook.js'
-import { createSecretCipher } from '../../lib/secrets/cipher.js'
-import { howToMake } from '../../lib/secrets/master-key.js'
-import { openKeys } from '../../lib/secrets/open-keys.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
 import { any, callback, flag, record, text, whole } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
+import { createSecretCipher } from '../../lib/secrets/cipher.js'
+import { howToMake } from '../../lib/secrets/master-key.js'
+import { openKeys } from '../../lib/secrets/open-keys.js'
 import { createDispatcher } from './dispatcher.js'
 import { createHearers } from './hearers.js'
+import { webhookRoutes } from './routes.js'
 import { createSigningSecrets } from './secret.js'
 import { createSend } from './send.js'
 import { createWebhooks } from './service.js'
 import { sweepDeliveries } from './store.js'
-import type { TenantWebhooks } from './webhooks.js'
-import { webhookRoutes } from './routes.js'
 
 export type { Callback, TenantWebhooks, VersionedWebhooks, Webhooks } from './webhooks.js'
 
 /** The settings of the master keys, as the plugin secrets has them; and the document's `webhooks` section. */
 export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {
-  /** Of the document; those that receive are left alone. Default: none. */
+  /** The document's webhooks; inbound ones are ignored. Default: none. */
   readonly webhooks?: readonly Webhook[] | undefined
-  /** What `{{env.NAME}}` reads. Default: the process's environment. */
+  /** The values of `{{env.NAME}}`. Default: the process's environment. */
   readonly env?: Env | undefined
-  /** Whether this process sends; another of the database may. Default: true. */
+  /** Whether this process sends. Other processes on the database may. Default: true. */
   readonly deliver?: boolean | undefined
-  /** Milliseconds that a receiver has, until the last byte of its answer; 1 to 20,000. Default: 10,000. */
+  /** Milliseconds for the whole response of a receiver, 1 to 20,000. Default: 10,000. */
   readonly timeoutMs?: number | undefined
-  /** Milliseconds that attempts have to end when the server stops; then they are handed back. Default: 8500, so that a stop takes no longer than 10 s. */
+  /** Milliseconds for running attempts when the server stops; then other processes take them. Default: 8500, so that a stop takes at most 10 s. */
   readonly stopTimeoutMs?: number | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
@@ -62,7 +62,7 @@ export default definePlugin<WebhooksOptions>({
       return undefined
     }
     const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
-    // Of a key in memory the plugin secrets says so.
+    // The plugin secrets reports a key in memory.
     if (note !== undefined && engine.folder !== undefined) log.warn({ masterKeyId: keys.current.id }, note)
     const cipher = createSecretCipher(keys)
     const faults = new FaultList()

@@ -7,6 +7,7 @@ import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/index.js'
 import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
+import type { EndpointOptions } from '../../lib/plugin/define.js'
 import type { TenantWorkflows, WorkflowDocument } from './documents.js'
 import type { StepRunners } from './step-runners.js'
 import { checkConfig } from '../../lib/config/index.js'
@@ -19,10 +20,9 @@ import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { createDocuments } from './documents.js'
 import { createEnd } from './end.js'
 import { createRunJob } from './job.js'
+import { workflowRoutes } from './routes.js'
 import { createWorkflowRuns, runTask, type WorkflowRuns } from './service.js'
 import { createRunStore, sweepRuns } from './store.js'
-import type { EndpointOptions } from '../../lib/plugin/define.js'
-import { workflowRoutes } from './routes.js'
 
 export type { Documents, TenantWorkflows, WorkflowDocument } from './documents.js'
 export type { NewRun, WorkflowRuns } from './service.js'
@@ -35,15 +35,15 @@ declare module 'fastify' {
   }
 }
 
-/** The document's sections of the same names; what they leave out has the document's defaults. */
+/** The document's sections of the same names, with the document's defaults. */
 export interface WorkflowsOptions extends Pick<EndpointOptions, 'prefix'>, Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'workflows' | 'credentials' | 'customIntegrations'>> {
-  /** What `{{env.NAME}}` reads. Default: the process's environment. */
+  /** The values of `{{env.NAME}}`. Default: the process's environment. */
   readonly env?: Env | undefined
   /** A checked configuration, in place of the sections. */
   readonly config?: Config | undefined
   /** Its compiled connectors. Default: they are compiled from the configuration. */
   readonly connectors?: ConnectorSet | undefined
-  /** Who runs steps of the types `llm`, `embeddings` and `storage`. Default: nobody, and documents with such steps are refused. */
+  /** The runners of steps of the types `llm`, `embeddings` and `storage`. Default: none; documents with such steps are refused. */
   readonly steps?: StepRunners | undefined
 }
 
@@ -86,7 +86,7 @@ export default definePlugin<WorkflowsOptions>({
         webhooks: webhooks()
       })
     })
-    // An attempt takes as long as its steps do. After a failure that is none of a step it is tried again, for as long as anybody may wait.
+    // An attempt takes as long as its steps. After a failure of the server itself the run is retried for a day.
     queue.define(runTask, { retryLimit: 100, retryDelay: 1, expireIn: 86_400, setAside: job.setAside, endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it' }, job.handle)
 
     app.decorate('workflows', createWorkflowRuns({
@@ -101,7 +101,7 @@ export default definePlugin<WorkflowsOptions>({
     }))
 
     const check = (tenant: string) => {
-      job.check(tenant).catch((err: unknown) => log.debug({ err }, 'whether runs of workflows were canceled could not be read: their next step finds out'))
+      job.check(tenant).catch((err: unknown) => log.debug({ err }, 'canceled runs of workflows could not be read; the next step of each run notices'))
     }
     listen(app, events, { workflows: check, tenant: check })
     sweepHourly(app, 'old runs of workflows', () => sweepRuns(db))
