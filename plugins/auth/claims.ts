@@ -23,8 +23,10 @@ function isClaims (payload: unknown): payload is Claims {
 
 /** Claims that hold. */
 export interface Held {
-  /** Frozen throughout: requests share them. */
+  /** Deeply frozen, since requests share them. */
   readonly claims: Claims
+  /** The payload of the token as it was signed. Deeply frozen. */
+  readonly payload: object
   /** Until when, in milliseconds since 1970. */
   readonly until: number
 }
@@ -40,5 +42,6 @@ export function heldAt (time: number, payload: unknown): Held {
   const until = exp * 1000 + clockTolerance
   if (time >= until) throw tokenExpired()
   if (time < Math.max(nbf, iat) * 1000 - clockTolerance) throw tokenInvalid()
-  return { claims: deepFreeze(payload), until }
+  const claims = deepFreeze(payload)
+  return { claims, payload: claims, until }
 }

@@ -3,10 +3,10 @@
  * `config: { access }`, and no other route of the app.
  */
 import type {} from '../rate-limit/index.js'
+import type {} from '@fastify/jwt'
 import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { AuthProviders } from '../../lib/config/schema/auth-providers.js'
-import type { JwtOptions } from './keys.js'
 import { FaultList } from '../../lib/config/faults.js'
 import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/config/meaning/auth-providers.js'
 import { failure } from '../../lib/errors.js'
@@ -17,11 +17,16 @@ import { definePlugin } from '../../lib/plugin/define.js'
 import { any, callback, text } from '../../lib/plugin/options.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
+import { bearerToken } from './bearer.js'
 import { createCallers, type Callers } from './callers.js'
-import { tokenInvalid } from './errors.js'
+import { applyRules } from './decorators.js'
+import { keysOf, type JwtOptions, type Keys } from './keys.js'
+import { ownKeys, registeredKey, type OwnKeys } from './own-key.js'
 import { ownProvider } from './providers/claims.js'
 import { createProviders } from './providers/index.js'
-import { createTokens, type Tokens } from './tokens.js'
+import { readRegistered } from './registered.js'
+import { registerJwt, type Registration } from './registration.js'
+import { createTokens, type Tokens, type TokenStore, type Verified } from './tokens.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -65,17 +70,23 @@ export default definePlugin<AuthOptions>({
   optional: ['rate-limit'],
   observesRoutes: true,
   options: { jwt: any, authProviders: any, apiKey: text, now: callback },
-  setup (app, options) {
+  async setup (app, options) {
+    const { jwt, now = Date.now } = options
     const providers = createProviders({
       providers: providersOf(options),
-      now: options.now ?? Date.now,
+      now,
       log: app.log,
       onChange: (provider) => forget(provider)
     })
     app.addHook('onClose', async () => providers.close())
-    const { forget, ...tokens } = createTokens(options.jwt, options.now, providers)
-    if (options.jwt === undefined && providers.names.length === 0) app.log.info('no jwt section: every token is refused')
-    const own: Auth = { ...tokens, ...createCallers(options.apiKey) }
+    const keys = jwt && keysOf(jwt)
+    const registration = await registerJwt(app, keys)
+    const store = createTokens(ownKeysOf(registration, jwt, keys, now), now, providers)
+    const { forget, look, issue, hasRevocations, ...tokens } = store
+    if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is refused')
+    applyRules(app, registration, store)
+    const callers = createCallers(options.apiKey)
+    const own: Auth = { ...tokens, ...callers }
     app.decorate('auth', own)
     app.decorateRequest('auth', null)
     const identifyPartial = createPartialIdentification(own)
@@ -89,12 +100,19 @@ export default definePlugin<AuthOptions>({
         throw new Error(`${route.url}: "${authProvider}" is no identity provider; there are ${[ownProvider, ...own.providers].join(', ')}`)
       }
       if (access === 'public') return
-      addStep(route, 'identity', access === 'partial' ? identifyPartial : createIdentification(own, access !== 'open', authProvider))
+      addStep(route, 'identity', access === 'partial' ? identifyPartial : createIdentification(own, store, registration.decoratorName, access !== 'open', authProvider))
       if (asksMore(access) || permissions.length > 0) addPermissionStep(route, access, permissions)
     })
     return undefined
   }
 })
+
+/** The keys of the option `jwt`, those of the app's own registration of @fastify/jwt, or neither. */
+function ownKeysOf ({ jwt, isOfApp }: Registration, options: JwtOptions | undefined, keys: Keys | undefined, now: () => number): OwnKeys | undefined {
+  const registered = isOfApp ? readRegistered(jwt, keys) : undefined
+  if (options !== undefined && keys !== undefined) return ownKeys(options, keys, jwt, now, registered)
+  return registered && registeredKey(jwt, registered)
+}
 
 /** Throws a ConfigError that names every fault. */
 function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record<string, CompleteAuthProvider>> {
@@ -136,13 +154,25 @@ function addPermissionStep (route: RouteOptions, access: Access, permissions: re
   })
 }
 
-function createIdentification (auth: Auth, required: boolean, provider: string | undefined): onRequestHookHandler {
+function createIdentification (auth: Auth, { look }: TokenStore, decoratorName: string, required: boolean, provider: string | undefined): onRequestHookHandler {
+  const take = (request: FastifyRequest, { claims, payload }: Verified) => {
+    request.auth = claims
+    Reflect.set(request, decoratorName, payload)
+  }
   return (request, reply, done) => {
     const key = request.headers['x-api-key']
     if (key !== undefined) return identifyKey(auth, request, reply, String(key), done)
     const token = bearerToken(request)
-    if (token !== null) return identified(auth.verify(token, provider), request, done)
-    if (required) throw tokenMissing()
+    if (token === null) {
+      if (required) throw tokenMissing()
+      return done()
+    }
+    const found = look(token, provider)
+    if (found instanceof Promise) {
+      found.then((verified) => take(request, verified)).then(() => done(), done)
+      return
+    }
+    take(request, found)
     done()
   }
 }
@@ -180,17 +210,4 @@ function identifyKey (auth: Auth, request: FastifyRequest, reply: FastifyReply, 
     if (request.server.hasDecorator('rateLimiter')) return request.server.rateLimiter.check(request, reply, unknownKeys)
   })
   identified(claims, request, done)
-}
-
-/**
- * The token of the Authorization header; null where there is no header. Another scheme than Bearer is refused: whoever
- * sends credentials means to be known, and must not be served as a stranger.
- */
-function bearerToken ({ headers: { authorization } }: FastifyRequest): string | null {
-  if (authorization === undefined) return null
-  if (authorization.startsWith('Bearer ') && !authorization.includes(' ', 7)) return authorization.slice(7)
-  const [scheme = '', token, ...rest] = authorization.trim().split(/ +/)
-  if (scheme.toLowerCase() !== 'bearer' || token === undefined) throw tokenMissing()
-  if (rest.length > 0) throw tokenInvalid()
-  return token
 }

@@ -1,29 +1,80 @@
-/** Tokens of the platform's own key, the section `jwt` (DESIGN 5): made and read; what they claim is judged elsewhere. */
-import type { JwtOptions, Keys } from './keys.js'
-import { createSigner } from 'fast-jwt'
-import { keyIdOf } from './keys.js'
-import { verifierOf, verifyWithAny, type Verify } from './verifiers.js'
+/** The own keys: @fastify/jwt signs and verifies their tokens. The claims are judged elsewhere. */
+import type { JWT, SignOptions } from '@fastify/jwt'
+import { keyIdOf, type JwtOptions, type Keys } from './keys.js'
+import { createPartialTokens, type PartialTokens } from './partial.js'
+import { verifierOf, verifyWithAny, type Algorithm, type Decoded } from './verifiers.js'
 
-/**
- * Takes tokens that one of the keys signed with the configured algorithm. One whose header is one of ours is verified with
- * the key that it names. Any other, whatever `kid` it has, is tried with each key: whoever shares the secret may sign tokens
- * as well.
- */
-export function createDecoder ({ issuer, audience }: JwtOptions, { algorithm, verifying }: Keys): Verify {
-  const verifiers = verifying.map((key) => verifierOf(key, algorithm, {
-    // A claim that is absent would pass the check of its value.
-    requiredClaims: [...issuer === undefined ? [] : ['iss'], ...audience === undefined ? [] : ['aud']],
-    ...(issuer !== undefined && { allowedIss: issuer }),
-    ...(audience !== undefined && { allowedAud: typeof audience === 'string' ? audience : [...audience] })
-  }))
-  const byHeader = new Map(verifying.map((key, index) => [headerOf(algorithm, key), verifiers.slice(index, index + 1)]))
-  return (token) => verifyWithAny(byHeader.get(token.slice(0, token.indexOf('.'))) ?? verifiers, token)
+export interface OwnKeys {
+  readonly algorithm: Algorithm
+  /** Throws `tokenInvalid` unless one of the keys signed the token with the fixed algorithm. */
+  readonly decode: (token: string) => Decoded
+  /** Signs with the current key; undefined without one. */
+  readonly encode: ((payload: object, options: Partial<SignOptions>) => string) | undefined
+  /** undefined without the text of a key to sign with. */
+  readonly partial: PartialTokens | undefined
+  /** Claims of every token that is signed. */
+  readonly claims: { readonly iss?: string, readonly aud?: string | readonly string[] }
+  /** Lifetime of a token in seconds, if something configures it. */
+  readonly lifetime: number | undefined
 }
 
-/** Signs a payload as it is; undefined where there is no key to sign with. */
-export function createEncoder ({ algorithm, verifying: [current], signing }: Keys): ((payload: object) => string) | undefined {
+/** The algorithm and lifetime of tokens of an app's own registration of @fastify/jwt. */
+export interface Registered {
+  readonly algorithm: Algorithm
+  readonly lifetime: number | undefined
+  readonly canSign: boolean
+}
+
+/** The keys of the section `jwt`. */
+export function ownKeys (options: JwtOptions, keys: Keys, jwt: JWT, now: () => number, registered?: Registered): OwnKeys {
+  const { issuer, audience, expiresIn: lifetime = registered?.lifetime } = options
+  const canSign = registered?.canSign ?? true
+  return {
+    algorithm: keys.algorithm,
+    decode: createDecoder(options, keys, jwt),
+    encode: canSign ? createEncoder(keys, jwt) : undefined,
+    partial: canSign ? createPartialTokens(keys, jwt, now) : undefined,
+    claims: { ...issuer !== undefined && { iss: issuer }, ...audience !== undefined && { aud: audience } },
+    lifetime
+  }
+}
+
+/** The key of an app's own registration of @fastify/jwt, whose text is unknown here. */
+export function registeredKey (jwt: JWT, { algorithm, lifetime, canSign }: Registered): OwnKeys {
+  const verify = verifierOf(jwt, algorithm)
+  return {
+    algorithm,
+    decode: (token) => ({ payload: verifyWithAny([verify], token), key: undefined }),
+    encode: canSign ? (payload, options) => jwt.sign(payload, { ...options, algorithm }) : undefined,
+    partial: undefined,
+    claims: {},
+    lifetime
+  }
+}
+
+/**
+ * Accepts tokens that one of the keys signed. If the header is one of ours, it names the key. A token with any other
+ * header is tried with each key, since other programs that share the secret may sign tokens too.
+ */
+function createDecoder ({ issuer, audience }: JwtOptions, { algorithm, verifying }: Keys, jwt: JWT): (token: string) => Decoded {
+  const decoders = verifying.map((key, index) => {
+    const verify = verifierOf(jwt, algorithm, {
+      key,
+      // A claim that is absent would pass the check of its value.
+      requiredClaims: [...issuer === undefined ? [] : ['iss'], ...audience === undefined ? [] : ['aud']],
+      ...(issuer !== undefined && { allowedIss: issuer }),
+      ...(audience !== undefined && { allowedAud: typeof audience === 'string' ? audience : [...audience] })
+    })
+    return (token: string): Decoded => ({ payload: verify(token), key: index === 0 ? undefined : key })
+  })
+  const byHeader = new Map(verifying.map((key, index) => [headerOf(algorithm, key), decoders.slice(index, index + 1)]))
+  return (token) => verifyWithAny(byHeader.get(token.slice(0, token.indexOf('.'))) ?? decoders, token)
+}
+
+function createEncoder ({ algorithm, verifying: [current], signing }: Keys, jwt: JWT): OwnKeys['encode'] {
   if (signing === undefined || current === undefined) return undefined
-  return createSigner({ key: signing, algorithm, kid: keyIdOf(algorithm, current) })
+  const fixed = { key: signing, algorithm, kid: keyIdOf(algorithm, current) }
+  return (payload, options) => jwt.sign(payload, { ...options, ...fixed })
 }
 
 /** The first part of every token that is signed with the key. */

@@ -1,11 +1,11 @@
 /**
- * Partial tokens: whoever has one has given a password and owes the second factor (DESIGN 5). They are signed with a key
- * that is derived from the signing key, so that nothing else takes them for a token, and nothing takes a token for one.
+ * Partial tokens: the caller has given a password, and the second factor is missing. A key that is derived from the signing
+ * key signs them, so that a partial token is never accepted as a token, nor a token as a partial one.
  */
+import type { JWT } from '@fastify/jwt'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Keys } from './keys.js'
 import { createPrivateKey, hkdfSync, randomUUID } from 'node:crypto'
-import { createSigner } from 'fast-jwt'
 import { heldAt, requireForm } from './claims.js'
 import { verifierOf, verifyWithAny } from './verifiers.js'
 
@@ -28,24 +28,24 @@ export interface PartialTokens {
   verify (token: string): Claims
 }
 
-/** undefined where there is no key to sign with. Tokens of a previous secret hold until they expire. */
-export function createPartialTokens ({ algorithm: own, verifying, signing }: Keys, now: () => number): PartialTokens | undefined {
+/** Returns undefined without a key to sign with. Tokens of a previous secret are valid until they expire. */
+export function createPartialTokens ({ algorithm: own, verifying, signing }: Keys, jwt: JWT, now: () => number): PartialTokens | undefined {
   if (signing === undefined) return undefined
-  const sign = createSigner({ key: derive(own, signing), algorithm })
-  const verifiers = (own === 'HS256' ? verifying : [signing]).map((key) => verifierOf(derive(own, key), algorithm))
+  const options = { key: derive(own, signing), algorithm, expiresIn: partialLifetime } as const
+  const verifiers = (own === 'HS256' ? verifying : [signing]).map((key) => verifierOf(jwt, algorithm, { key: derive(own, key) }))
 
   return {
     sign ({ sub, tenant_id: tenantId, session_seq: sequence }) {
       const iat = Math.floor(now() / 1000)
       const payload = { sub, ...tenantId !== undefined && { tenant_id: tenantId }, ...sequence !== undefined && { session_seq: sequence }, jti: randomUUID(), iat, exp: iat + partialLifetime }
       requireForm(payload)
-      return sign(payload)
+      return jwt.sign(payload, options)
     },
     verify: (token) => heldAt(now(), verifyWithAny(verifiers, token)).claims
   }
 }
 
-/** The text of a private key may be written in several ways; what it holds may not. */
+/** One private key can be written as several texts, but has one DER form. */
 function derive (own: Keys['algorithm'], key: string): Buffer {
   const material = own === 'HS256' ? Buffer.from(key) : createPrivateKey(key).export({ type: 'pkcs8', format: 'der' })
   return Buffer.from(hkdfSync('sha256', material, '', keyUse, 32))

@@ -1,17 +1,18 @@
 /** Signs and verifies tokens (JWT, RFC 7519). */
+import type { SignOptions as PackageOptions } from '@fastify/jwt'
 import type { Claims } from '../../lib/compiler/types.js'
+import type { OwnKeys } from './own-key.js'
 import type { Providers } from './providers/index.js'
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { isRecord } from '../../lib/plain-value.js'
 import { heldAt, requireForm, type Held } from './claims.js'
 import { tokenInvalid } from './errors.js'
-import { keysOf, type JwtOptions } from './keys.js'
-import { createDecoder, createEncoder } from './own-key.js'
-import { createPartialTokens, type PartialClaims } from './partial.js'
+import type { PartialClaims } from './partial.js'
 import { ownProvider } from './providers/claims.js'
 import { noRevocations, tokenId, type RevocationList } from './revocations.js'
 
-const defaultExpiresIn = 3600 // s (SPEC "jwt")
+const defaultExpiresIn = 3600 // s
 const maxTokenLength = 8192 // characters; longer ones are not looked at
 const maxCachedTokens = 50_000
 const maxCachedCharacters = 33_554_432 // 32 MB of tokens, whatever their number
@@ -51,92 +52,110 @@ export interface Tokens {
   readonly providers: readonly string[]
 }
 
-/** What the plugin keeps for itself. */
+/** The part of the service that stays inside the plugin. */
 export interface TokenStore extends Tokens {
-  /** Tokens of the provider that were verified are verified again. */
+  /** Tokens of the provider are verified again at their next use. */
   forget (provider: string): void
+  /** As `verify`, with what is known of the token besides its claims. */
+  look (token: string, provider?: string): Verified | Promise<Verified>
+  /**
+   * Signs as `app.jwt.sign` of @fastify/jwt, and completes the claims: `jti`, `iat`, `exp`, and the configured `iss` and
+   * `aud`. Throws if `access` would refuse the token.
+   */
+  issue (payload: unknown, options?: Partial<PackageOptions>): string
+  /** Another plugin knows of revoked tokens. */
+  readonly hasRevocations: boolean
 }
 
 /** A token that was verified, and is remembered. */
-interface Verified {
-  readonly claims: Claims
-  /** Milliseconds since 1970. */
-  readonly until: number
+export interface Verified extends Held {
   readonly provider: string
-  /** That of the list of revocations when it was last looked at. */
+  /** The own key that signed it, if @fastify/jwt does not use it by itself: that of a previous secret. */
+  readonly key: string | undefined
+  /** The version of the list of revocations when it was last asked. */
   version: number
 }
 
 /**
- * Tokens of one `jwt` section, without which none is signed, and of external providers. A verified token is remembered
- * until it expires, so that a caller's next request costs one look-up.
+ * Tokens of the own keys and of external providers. A verified token is remembered until it expires, so that the caller's
+ * next request costs one look-up. Without own keys nothing is signed.
  *
  * @param now the clock, in milliseconds since 1970
  */
-export function createTokens (jwt: JwtOptions | undefined, now: () => number = Date.now, providers?: Providers): TokenStore {
-  const keys = jwt === undefined ? undefined : keysOf(jwt)
-  const decode = jwt && keys ? createDecoder(jwt, keys) : refuse
-  const encode = keys && createEncoder(keys)
-  const partial = keys && createPartialTokens(keys, now)
-  const { issuer, audience, expiresIn: lifetime = defaultExpiresIn } = jwt ?? {}
+export function createTokens (own: OwnKeys | undefined, now: () => number = Date.now, providers?: Providers): TokenStore {
+  const { decode = refuse, encode, partial, claims: fixed, lifetime = defaultExpiresIn } = own ?? {}
   const verified = new LRUCache<string, Verified>({
     maxSize: maxCachedCharacters,
     sizeCalculation: (_value, token) => token.length
   })
   let revocations = noRevocations
 
-  function verifyAnew (token: string, provider: string | undefined): Claims | Promise<Claims> {
+  function verifyAnew (token: string, provider: string | undefined): Verified | Promise<Verified> {
     if (token.length > maxTokenLength) throw tokenInvalid()
     const external = providers?.read(token) ?? null
     const whose = external?.provider ?? ownProvider
     if (provider !== undefined && provider !== whose) throw tokenInvalid()
-    const held = external === null ? heldAt(now(), decode(token)) : external.verify()
+    if (external === null) {
+      const { payload, key } = decode(token)
+      return remember(token, heldAt(now(), payload), whose, key)
+    }
+    const held = external.verify()
     return held instanceof Promise ? held.then((found) => remember(token, found, whose)) : remember(token, held, whose)
   }
 
-  function remember (token: string, { claims, until }: Held, provider: string): Claims | Promise<Claims> {
+  function remember (token: string, { claims, payload, until }: Held, provider: string, key?: string): Verified | Promise<Verified> {
     // No list has this version: it has not been asked yet.
-    const entry = { claims, until, provider, version: NaN }
+    const entry = { claims, payload, until, provider, key, version: NaN }
     verified.set(token, entry)
     if (verified.size > maxCachedTokens) verified.pop()
     return unlessRevoked(token, entry)
   }
 
-  function unlessRevoked (token: string, entry: Verified): Claims | Promise<Claims> {
-    // What changes while the list is asked is asked for again.
+  function unlessRevoked (token: string, entry: Verified): Verified | Promise<Verified> {
+    // A change during the call is asked for again.
     const { version } = revocations
     const settle = (refused: boolean) => {
       if (refused) throw tokenInvalid()
       entry.version = version
-      return entry.claims
+      return entry
     }
     const refused = revocations.refuses(entry.claims, () => tokenId(token))
     return refused instanceof Promise ? refused.then(settle) : settle(refused)
+  }
+
+  function look (token: string, provider?: string): Verified | Promise<Verified> {
+    const known = verified.get(token)
+    if (known === undefined || now() >= known.until) return verifyAnew(token, provider)
+    if (provider !== undefined && provider !== known.provider) throw tokenInvalid()
+    return known.version === revocations.version ? known : unlessRevoked(token, known)
   }
 
   return {
     sign (claims, { expiresIn = lifetime } = {}) {
       if (encode === undefined) throw cannotSign()
       const iat = Math.floor(now() / 1000)
-      const payload = {
-        ...claims,
-        jti: claims.jti ?? randomUUID(),
-        ...(issuer !== undefined && { iss: issuer }),
-        ...(audience !== undefined && { aud: audience }),
-        iat,
-        exp: iat + Math.ceil(expiresIn)
-      }
+      const exp = iat + Math.ceil(expiresIn)
+      const payload = { ...claims, jti: claims.jti ?? randomUUID(), ...fixed, iat, exp }
       requireForm(payload)
-      return encode(payload)
+      return encode(payload, { expiresIn: exp - iat })
     },
+    issue (given, options = {}) {
+      if (own === undefined || encode === undefined) throw cannotSign()
+      if (!isRecord(given)) throw new Error('the payload is not an object: expected claims with a `sub`')
+      requireOwnKey(own, options)
+      const { iat = Math.floor(now() / 1000), exp, jti = options.jti ?? randomUUID() } = given
+      const payload = { ...given, ...options.sub !== undefined && { sub: options.sub }, jti, ...fixed, iat }
+      requireForm(payload)
+      const left = typeof exp === 'number' && typeof iat === 'number' ? exp - iat : undefined
+      return encode(payload, { ...options, expiresIn: options.expiresIn ?? left ?? lifetime })
+    },
+    look,
     verify (token, provider) {
-      const known = verified.get(token)
-      if (known === undefined || now() >= known.until) return verifyAnew(token, provider)
-      if (provider !== undefined && provider !== known.provider) throw tokenInvalid()
-      return known.version === revocations.version ? known.claims : unlessRevoked(token, known)
+      const found = look(token, provider)
+      return found instanceof Promise ? found.then(({ claims }) => claims) : found.claims
     },
     signPartial (claims) {
-      if (partial === undefined) throw cannotSign()
+      if (partial === undefined) throw encode === undefined ? cannotSign() : new Error('partial tokens are signed with the key of the option `jwt`, which the plugin "tenantry/plugins/auth" does not have')
       return partial.sign(claims)
     },
     verifyPartial (token) {
@@ -149,6 +168,7 @@ export function createTokens (jwt: JwtOptions | undefined, now: () => number = D
     },
     tokenId,
     lifetime,
+    get hasRevocations () { return revocations !== noRevocations },
     canSign: encode !== undefined,
     providers: providers?.names ?? [],
     forget (provider) {
@@ -157,11 +177,19 @@ export function createTokens (jwt: JwtOptions | undefined, now: () => number = D
   }
 
   function cannotSign (): Error {
-    return new Error(jwt === undefined ? 'no token can be signed without a `jwt` section' : 'no token can be signed without `jwt.privateKey`')
+    return new Error(own === undefined ? 'no token can be signed without a `jwt` section' : 'no token can be signed without `jwt.privateKey`')
   }
 }
 
-/** Without a key nobody has signed anything. */
+/** Throws for options that ask for another key or algorithm. */
+function requireOwnKey ({ algorithm }: OwnKeys, options: Partial<PackageOptions>): void {
+  if (options.key !== undefined) throw new Error('app.jwt.sign takes no `key`: register @fastify/jwt with a `namespace` for tokens of another key')
+  if (options.algorithm !== undefined && options.algorithm !== algorithm) {
+    throw new Error(`app.jwt.sign takes no other \`algorithm\` than ${algorithm}: register @fastify/jwt with a \`namespace\` for tokens of another kind`)
+  }
+}
+
+/** Without a key no token is valid. */
 function refuse (): never {
   throw tokenInvalid()
 }

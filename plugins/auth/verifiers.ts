@@ -1,20 +1,35 @@
-/** Verifies tokens with keys of the platform's own. Times are judged elsewhere. */
-import { createVerifier, type Algorithm, type VerifierOptions } from 'fast-jwt'
+/** Verifies tokens with the own keys, through @fastify/jwt. Times are judged elsewhere. */
+import type { JWT, VerifyOptions } from '@fastify/jwt'
 import { tokenInvalid } from './errors.js'
 
-/** The payload of a token; throws where it was not signed with the key, or does not claim what it must. */
-export type Verify = (token: string) => unknown
+export type Algorithm = NonNullable<VerifyOptions['algorithms']>[number]
 
-/** What a token must claim: nothing, where nothing is said. */
-export type Demands = Partial<Pick<VerifierOptions, 'requiredClaims' | 'allowedIss' | 'allowedAud'>>
-
-/** @param algorithm the only one that is accepted, whatever a token says */
-export function verifierOf (key: string | Buffer, algorithm: Algorithm, demands: Demands = {}): Verify {
-  return createVerifier({ key, algorithms: [algorithm], cache: false, ignoreExpiration: true, ignoreNotBefore: true, ...demands })
+export interface Decoded {
+  readonly payload: unknown
+  /** The key that verified the token, if it is not the one that @fastify/jwt was registered with. */
+  readonly key: string | undefined
 }
 
-/** The payload of a token that one of them takes; throws `tokenInvalid`. */
-export function verifyWithAny (verifiers: readonly Verify[], token: string): unknown {
+/** Returns the payload of a token. Throws if the token was not signed with the key, or lacks a required claim. */
+export type Verify = (token: string) => unknown
+
+/**
+ * @param algorithm the only accepted one, whatever the header of the token says
+ * @param options `key`: default the key of the registration
+ */
+export function verifierOf (jwt: JWT, algorithm: Algorithm, options: Partial<VerifyOptions> = {}): Verify {
+  const fixed = { ...options, algorithms: [algorithm], cache: false, complete: false, ignoreExpiration: true, ignoreNotBefore: true }
+  return (token) => {
+    const payload: unknown = jwt.verify(token, fixed)
+    if (!(payload instanceof Promise)) return payload
+    // The key of the registration is a function, which is called with a request only.
+    payload.catch(() => {})
+    throw tokenInvalid()
+  }
+}
+
+/** Returns the payload, from the first verifier that accepts the token. Throws `tokenInvalid`. */
+export function verifyWithAny<Result> (verifiers: ReadonlyArray<(token: string) => Result>, token: string): Result {
   let cause: unknown
   for (const verify of verifiers) {
     try {

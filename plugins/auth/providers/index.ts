@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { CompleteAuthProvider } from '../../../lib/config/meaning/auth-providers.js'
 import type { SignatureAlgorithm } from '../../../lib/config/schema/auth-providers.js'
 import type { KeyObject } from 'node:crypto'
+import { deepFreeze } from '../../../lib/plain-value.js'
 import { heldAt, type Held } from '../claims.js'
 import { tokenInvalid } from '../errors.js'
 import { mapClaims } from './claims.js'
@@ -61,7 +62,7 @@ export function createProviders ({ providers, now, log, onChange }: ProvidersOpt
     const { algorithm, kid } = requireFit(token, provider)
     const settle = (key: KeyObject) => {
       if (!isSigned(token.input, token.signature, key, algorithm)) throw tokenInvalid()
-      return heldAt(now(), mapClaims(provider.name, provider, token.payload))
+      return { ...heldAt(now(), mapClaims(provider.name, provider, token.payload)), payload: deepFreeze(token.payload) }
     }
     const key = provider.jwks.find(algorithm, kid)
     return key instanceof Promise ? key.then(settle) : settle(key)

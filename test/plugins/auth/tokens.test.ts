@@ -1,7 +1,7 @@
 import type { Claims } from '../../../lib/compiler/types.js'
 import { createHmac } from 'node:crypto'
 import t from 'tap'
-import { createTokens } from '../../../plugins/auth/tokens.js'
+import { createTokens } from './make-tokens.js'
 import type { JwtOptions } from '../../../plugins/auth/keys.js'
 import { keyPair, signToken, testSecret } from '../../helpers/tokens.js'
 

@@ -1,0 +1,17 @@
+/** The token of the Authorization header. */
+import type { FastifyRequest } from 'fastify'
+import { tokenMissing } from './access.js'
+import { tokenInvalid } from './errors.js'
+
+/**
+ * Returns null without the header. Another scheme than Bearer is refused: a caller that sends credentials must not be
+ * served as a caller without any.
+ */
+export function bearerToken ({ headers: { authorization } }: Pick<FastifyRequest, 'headers'>): string | null {
+  if (authorization === undefined) return null
+  if (authorization.startsWith('Bearer ') && !authorization.includes(' ', 7)) return authorization.slice(7)
+  const [scheme = '', token, ...rest] = authorization.trim().split(/ +/)
+  if (scheme.toLowerCase() !== 'bearer' || token === undefined) throw tokenMissing()
+  if (rest.length > 0) throw tokenInvalid()
+  return token
+}

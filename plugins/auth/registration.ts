@@ -1,0 +1,59 @@
+/** The registration of @fastify/jwt: that of the app, or one that is made here. */
+import type { FastifyInstance } from 'fastify'
+import type { Keys } from './keys.js'
+import fastifyJwt, { type FastifyJWTOptions, type JWT } from '@fastify/jwt'
+import { randomBytes } from 'node:crypto'
+
+const namespace = 'tenantry'
+
+/** The functions of @fastify/jwt before the rules of `access` apply to them. */
+export interface Registration {
+  readonly jwt: JWT
+  /** The app registered the package itself, perhaps with rules of its own (`trusted`, `formatUser`, `cookie`). */
+  readonly isOfApp: boolean
+  /** The member of a request that holds the claims. */
+  readonly decoratorName: string
+}
+
+/** Decorators that belong to a registration of this plugin in a context above. */
+const made = new WeakSet<object>()
+
+/** Takes the registration of the app, or registers @fastify/jwt. Without keys it verifies nothing. */
+export async function registerJwt (app: FastifyInstance, keys: Keys | undefined): Promise<Registration> {
+  const known = app.hasDecorator('jwt') ? app.jwt : undefined
+  if (known !== undefined && isJwt(known) && !made.has(known)) {
+    return { jwt: { ...known }, isOfApp: true, decoratorName: decoratorNameOf(known) }
+  }
+  const options = packageOptions(keys)
+  const decoratorName = known === undefined && app.hasRequestDecorator('user') ? 'jwtUser' : 'user'
+  if (known === undefined) await app.register(fastifyJwt, { ...options, decoratorName })
+  else await registerBeside(app, options, decoratorName)
+  made.add(app.jwt)
+  return { jwt: { ...app.jwt }, isOfApp: false, decoratorName }
+}
+
+/** The options of a registration with the own keys. Keys that are not named verify nothing: the secret is random. */
+export function packageOptions (keys: Keys | undefined): FastifyJWTOptions {
+  const { algorithm = 'HS256', verifying: [current] = [], signing } = keys ?? {}
+  const secret = { public: current ?? randomBytes(32).toString('hex'), ...signing !== undefined && { private: signing } }
+  return { secret, sign: { algorithm }, verify: { algorithms: [algorithm], cache: false } }
+}
+
+/** `app.jwt` exists already: it holds namespaces of the app, or belongs to this plugin in a context above. */
+async function registerBeside (app: FastifyInstance, options: FastifyJWTOptions, decoratorName: string): Promise<void> {
+  if (!Object.hasOwn(app, 'jwt')) app.decorate('jwt', Object.create(null))
+  if (!app.hasRequestDecorator(decoratorName)) app.decorateRequest(decoratorName, null)
+  await app.register(fastifyJwt, { ...options, namespace, jwtVerify: 'jwtVerify', jwtSign: 'jwtSign', jwtDecode: 'jwtDecode' })
+  Object.assign(app.jwt, Reflect.get(app.jwt, namespace))
+  Reflect.deleteProperty(app.jwt, namespace)
+}
+
+/** A registration with namespaces alone has no functions of its own. */
+function isJwt (value: object): value is JWT {
+  return 'sign' in value && typeof value.sign === 'function'
+}
+
+function decoratorNameOf ({ options }: JWT): string {
+  const name: unknown = Reflect.get(options, 'decoratorName')
+  return typeof name === 'string' ? name : 'user'
+}

@@ -1,0 +1,17 @@
+/** Tokens of keys as the plugin makes them, outside an app. */
+import type { JwtOptions } from '../../../plugins/auth/keys.js'
+import type { Providers } from '../../../plugins/auth/providers/index.js'
+import fastifyJwt from '@fastify/jwt'
+import Fastify from 'fastify'
+import { keysOf } from '../../../plugins/auth/keys.js'
+import { ownKeys } from '../../../plugins/auth/own-key.js'
+import { packageOptions } from '../../../plugins/auth/registration.js'
+import { createTokens as create, type TokenStore } from '../../../plugins/auth/tokens.js'
+
+export function createTokens (jwt: JwtOptions | undefined, now: () => number = Date.now, providers?: Providers): TokenStore {
+  if (jwt === undefined) return create(undefined, now, providers)
+  const keys = keysOf(jwt)
+  const app = Fastify()
+  fastifyJwt(app, packageOptions(keys), (error) => { if (error !== undefined) throw error })
+  return create(ownKeys(jwt, keys, app.jwt, now), now, providers)
+}
