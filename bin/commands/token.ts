@@ -1,11 +1,12 @@
 /** `tenantry token`: a token for trying things out, and for machines. */
 import type { Command } from '../command.js'
+import type { Claims } from '../../lib/compiler/types.js'
 import type { Config, Env } from '../../lib/config/index.js'
-import { randomUUID } from 'node:crypto'
-import { createSigner } from 'fast-jwt'
+import Fastify from 'fastify'
 import { withDotEnv } from '../../lib/config/dot-env.js'
 import { checkConfig, loadConfig } from '../../lib/config/index.js'
 import { isTenantId } from '../../lib/tenant-id.js'
+import auth from '../../plugins/auth/index.js'
 import { UsageError } from '../command.js'
 import { findDocument } from '../document.js'
 import { CommandError } from '../failure.js'
@@ -35,18 +36,13 @@ export const token: Command = {
     const path = findDocument(call.document)
     const { jwt } = path === undefined ? await withoutDocument(call.env) : await loadConfig(path, { env: call.env })
     if (jwt === undefined) throw new CommandError('there is no key to sign with: expected a section jwt in the document, or the setting JWT_SECRET')
-    const iat = Math.floor(Date.now() / 1000)
-    call.print(signerOf(jwt)({
+    const claims = {
       sub,
       ...role !== undefined && { role },
       ...tenant !== undefined && { tenant_id: tenant },
-      ...permissions !== undefined && { permissions },
-      ...jwt.issuer !== undefined && { iss: jwt.issuer },
-      ...jwt.audience !== undefined && { aud: jwt.audience },
-      iat,
-      exp: iat + (lifetime ?? jwt.expiresIn),
-      jti: randomUUID()
-    }))
+      ...permissions !== undefined && { permissions }
+    }
+    call.print(await sign(jwt, claims, lifetime ?? jwt.expiresIn))
     return 0
   }
 }
@@ -56,10 +52,13 @@ async function withoutDocument (env: Env): Promise<Config> {
   return checkConfig({ routes: [] }, { env: await withDotEnv('.', env) })
 }
 
-function signerOf ({ secret, privateKey, algorithm }: NonNullable<Config['jwt']>): (claims: Record<string, unknown>) => string {
-  const key = algorithm === 'HS256' ? secret : privateKey
-  if (key === undefined) throw new CommandError('there is no key to sign with: the document has a jwt.publicKey, and no jwt.privateKey')
-  return createSigner({ key, algorithm })
+async function sign (jwt: NonNullable<Config['jwt']>, claims: Claims, expiresIn: number): Promise<string> {
+  const app = Fastify()
+  await app.register(auth, { jwt })
+  if (!app.auth.canSign) throw new CommandError('there is no key to sign with: the document has a jwt.publicKey, and no jwt.privateKey')
+  const token = app.auth.sign(claims, { expiresIn })
+  await app.close()
+  return token
 }
 
 function lifetimeOf (text: string | undefined): number | undefined {

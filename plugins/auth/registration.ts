@@ -15,20 +15,16 @@ export interface Registration {
   readonly decoratorName: string
 }
 
-/** Decorators that belong to a registration of this plugin in a context above. */
-const made = new WeakSet<object>()
-
 /** Takes the registration of the app, or registers @fastify/jwt. Without keys it verifies nothing. */
 export async function registerJwt (app: FastifyInstance, keys: Keys | undefined): Promise<Registration> {
   const known = app.hasDecorator('jwt') ? app.jwt : undefined
-  if (known !== undefined && isJwt(known) && !made.has(known)) {
+  if (known !== undefined && isJwt(known)) {
     return { jwt: { ...known }, isOfApp: true, decoratorName: decoratorNameOf(known) }
   }
   const options = packageOptions(keys)
   const decoratorName = known === undefined && app.hasRequestDecorator('user') ? 'jwtUser' : 'user'
   if (known === undefined) await app.register(fastifyJwt, { ...options, decoratorName })
   else await registerBeside(app, options, decoratorName)
-  made.add(app.jwt)
   return { jwt: { ...app.jwt }, isOfApp: false, decoratorName }
 }
 
@@ -39,9 +35,9 @@ export function packageOptions (keys: Keys | undefined): FastifyJWTOptions {
   return { secret, sign: { algorithm }, verify: { algorithms: [algorithm], cache: false } }
 }
 
-/** `app.jwt` exists already: it holds namespaces of the app, or belongs to this plugin in a context above. */
+/** `app.jwt` exists already, and holds namespaces of the app. */
 async function registerBeside (app: FastifyInstance, options: FastifyJWTOptions, decoratorName: string): Promise<void> {
-  if (!Object.hasOwn(app, 'jwt')) app.decorate('jwt', Object.create(null))
+  if (!Object.hasOwn(app, 'jwt')) app.decorate('jwt', { ...app.jwt })
   if (!app.hasRequestDecorator(decoratorName)) app.decorateRequest(decoratorName, null)
   await app.register(fastifyJwt, { ...options, namespace, jwtVerify: 'jwtVerify', jwtSign: 'jwtSign', jwtDecode: 'jwtDecode' })
   Object.assign(app.jwt, Reflect.get(app.jwt, namespace))
