@@ -16,6 +16,8 @@ export interface OwnKeys {
   readonly claims: { readonly iss?: string, readonly aud?: string | readonly string[] }
   /** Lifetime of a token in seconds, if something configures it. */
   readonly lifetime: number | undefined
+  /** A token can become invalid before it expires, by `maxAge`: it is verified with each request. */
+  readonly isAged: boolean
 }
 
 /** The algorithm and lifetime of tokens of an app's own registration of @fastify/jwt. */
@@ -35,7 +37,8 @@ export function ownKeys (options: JwtOptions, keys: Keys, jwt: JWT, now: () => n
     encode: canSign ? createEncoder(keys, jwt) : undefined,
     partial: canSign ? createPartialTokens(keys, jwt, now) : undefined,
     claims: { ...issuer !== undefined && { iss: issuer }, ...audience !== undefined && { aud: audience } },
-    lifetime
+    lifetime,
+    isAged: isAged(jwt)
   }
 }
 
@@ -48,8 +51,13 @@ export function registeredKey (jwt: JWT, { algorithm, lifetime, canSign }: Regis
     encode: canSign ? (payload, options) => jwt.sign(payload, { ...options, algorithm }) : undefined,
     partial: undefined,
     claims: {},
-    lifetime
+    lifetime,
+    isAged: isAged(jwt)
   }
+}
+
+function isAged ({ options: { verify } }: JWT): boolean {
+  return verify.maxAge !== undefined
 }
 
 /**

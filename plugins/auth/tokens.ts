@@ -83,7 +83,7 @@ export interface Verified extends Held {
  * @param now the clock, in milliseconds since 1970
  */
 export function createTokens (own: OwnKeys | undefined, now: () => number = Date.now, providers?: Providers): TokenStore {
-  const { decode = refuse, encode, partial, claims: fixed, lifetime = defaultExpiresIn } = own ?? {}
+  const { decode = refuse, encode, partial, claims: fixed, lifetime = defaultExpiresIn, isAged = false } = own ?? {}
   const verified = new LRUCache<string, Verified>({
     maxSize: maxCachedCharacters,
     sizeCalculation: (_value, token) => token.length
@@ -97,7 +97,8 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
     if (provider !== undefined && provider !== whose) throw tokenInvalid()
     if (external === null) {
       const { payload, key } = decode(token)
-      return remember(token, heldAt(now(), payload), whose, key)
+      const held = heldAt(now(), payload)
+      return remember(token, isAged ? { ...held, until: -Infinity } : held, whose, key)
     }
     const held = external.verify()
     return held instanceof Promise ? held.then((found) => remember(token, found, whose)) : remember(token, held, whose)

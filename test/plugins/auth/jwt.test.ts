@@ -71,7 +71,7 @@ function wrongTokens (app: FastifyInstance): Record<string, { token: string | un
     'without sub': { token: signToken({ sub: undefined }), code: invalid },
     'not valid yet': { token: signToken({ nbf: now + 600 }), code: invalid },
     'with a wrong tenant': { token: signToken({ tenant_id: 'a b' }), code: invalid },
-    'with wrong permissions': { token: signToken({ permissions: '*' } as object), code: invalid },
+    'with wrong permissions': { token: signToken(Object({ permissions: '*' })), code: invalid },
     partial: { token: app.auth.signPartial({ sub: 'u' }), code: invalid },
     'too long': { token: signToken({ text: 'x'.repeat(9000) }), code: invalid }
   }
@@ -146,7 +146,7 @@ for (const [name, own] of Object.entries(registrations)) {
     t.match(app.jwt.verify(token, { complete: true }), { header: { alg: 'HS256' }, payload: { sub: 'ada' } })
     t.match(await new Promise((resolve) => app.jwt.verify(token, (_error, claims) => resolve(claims))), { sub: 'ada' })
     t.match(await new Promise((resolve) => app.jwt.verify('nonsense', (error) => resolve(error))), { code: 'TENANTRY_TOKEN_INVALID' })
-    t.match(await new Promise((resolve) => app.jwt.sign({ sub: 'ada' }, (_error, signed) => resolve(signed))), /^[\w-]+\.[\w-]+\.[\w-]+$/)
+    t.match(await new Promise((resolve) => app.jwt.sign({ sub: 'ada' }, (_error: unknown, signed: unknown) => resolve(signed))), /^[\w-]+\.[\w-]+\.[\w-]+$/)
   })
 
   t.test(`${name}: request.jwtVerify takes options, and a callback`, async (t) => {
@@ -271,7 +271,7 @@ t.test('the app\'s own `trusted`, `formatUser`, `decoratorName` and cookie apply
     secret: testSecret,
     decoratorName: 'account',
     trusted: (_request, { jti }) => !denied.has(jti),
-    formatUser: (payload) => ({ name: Object(payload).sub }),
+    formatUser: (payload) => Object({ name: Object(payload).sub }),
     cookie: { cookieName: 'token', signed: false }
   })
   app.decorateRequest('cookies', { getter: () => ({ token: signToken({ sub: 'eve' }) }) })
@@ -289,12 +289,22 @@ t.test('the app\'s own `trusted`, `formatUser`, `decoratorName` and cookie apply
   t.match(await get(app, '/access'), { status: 401, body: { code: 'TENANTRY_TOKEN_MISSING' } })
 })
 
+t.test('a token that is older than `maxAge` of the app\'s own registration is refused, although it was accepted before', async (t) => {
+  const app = await createApp(t, { own: { secret: testSecret, verify: { maxAge: '1m' } } })
+  const token = app.jwt.sign({ sub: 'ada' })
+  for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 200 })
+  const { now } = Date
+  t.teardown(() => { Date.now = now })
+  Date.now = () => now() + 120_000
+  for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 401, body: { code: 'TENANTRY_TOKEN_INVALID' } })
+})
+
 t.test('registrations with a namespace, before the plugin, after it or above it, stay what they are', async (t) => {
   const own = { secret: other, namespace: 'mail' }
   for (const order of ['before', 'after', 'above'] as const) {
     const root = Fastify()
     t.teardown(() => root.close())
-    let app = root
+    let app: FastifyInstance = root
     if (order !== 'after') await root.register(fastifyJwt, own)
     const setup = async (context: FastifyInstance) => {
       app = context
@@ -347,7 +357,8 @@ t.test('two contexts with the plugin have keys of their own', async (t) => {
 t.test('a decorator `user` of the app stays the app\'s', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
-  app.decorateRequest('user', null)
+  const name: string = 'user'
+  app.decorateRequest(name, null)
   await app.register(auth, { jwt })
   await app.register(conventions)
   app.get('/', { config: { access: 'user' } }, async (request) => ({ user: request.user, jwtUser: request.getDecorator('jwtUser') }))
