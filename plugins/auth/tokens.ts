@@ -48,6 +48,8 @@ export interface Tokens {
   readonly lifetime: number
   /** There is a key to sign with. */
   readonly canSign: boolean
+  /** There is a key to sign partial tokens with: that of the option `jwt`. */
+  readonly canSignPartial: boolean
   /** The names of the external providers. */
   readonly providers: readonly string[]
 }
@@ -171,6 +173,7 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
     lifetime,
     get hasRevocations () { return revocations !== noRevocations },
     canSign: encode !== undefined,
+    canSignPartial: partial !== undefined,
     providers: providers?.names ?? [],
     forget (provider) {
       for (const [token, known] of [...verified.entries()]) if (known.provider === provider) verified.delete(token)

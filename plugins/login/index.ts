@@ -31,6 +31,7 @@ export default definePlugin<LoginOptions>({
   setup (app, { registration = 'closed', now = Date.now }) {
     const { db, engine, sessions, users } = app
     const mfa = app.hasDecorator('mfa') ? app.mfa : null
+    if (mfa !== null && !app.auth.canSignPartial) throw new Error('the plugin "tenantry/plugins/auth" has no key for the logins of users with a second factor: give it the option `jwt`, with a key to sign with')
     app.addHook('onReady', async () => {
       if (mfa === null && hasSecondFactors(db)) throw new Error('register the plugin "tenantry/plugins/mfa" before "tenantry/plugins/login", in the same context or in one above it: otherwise a password alone logs in a user who has a second factor')
     })

@@ -12,10 +12,13 @@ import { createServer } from '../../../lib/server.js'
 import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions/index.js'
 import database from '../../../plugins/database/index.js'
+import login from '../../../plugins/login/index.js'
+import mfa from '../../../plugins/mfa/index.js'
 import sessions from '../../../plugins/sessions/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
+import users from '../../../plugins/users/index.js'
 import { postgresSection } from '../../helpers/postgres.js'
-import { testDocument, testEnv } from '../../helpers/server.js'
+import { testDocument, testEnv, testMasterKey } from '../../helpers/server.js'
 import { keyPair, signToken, testSecret } from '../../helpers/tokens.js'
 import { testKey, testProvider } from './provider.js'
 
@@ -239,6 +242,17 @@ t.test('without the option jwt, the key is that of the app\'s own registration',
     for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 401, body: { code: /^TENANTRY_TOKEN_/ } })
   }
   t.throws(() => app.auth.signPartial({ sub: 'ada' }), /the option `jwt`/)
+})
+
+t.test('logins with a second factor need the text of the key, and say so at start', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
+  await app.register(fastifyJwt, { secret: testSecret })
+  await app.register(auth)
+  for (const plugin of [tenancy, sessions, users]) await app.register(plugin, {})
+  await app.register(mfa, { masterKey: testMasterKey })
+  await t.rejects(async () => await app.register(login, {}), /give it the option `jwt`/)
 })
 
 t.test('tokens of another server verify with its public key, and none is signed', async (t) => {
