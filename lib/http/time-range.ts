@@ -1,7 +1,7 @@
 /** `from` and `to` of a query string: dates, or dates and times. */
 import { invalidInput } from '../validation-detail.js'
+import { dayMs } from '../time.js'
 
-const dayMs = 86_400_000
 const lastTime = Date.parse('9999-12-31T23:59:59.999Z') // beyond it, and before the year 1, PostgreSQL reads no date as JavaScript writes it
 const datePattern = /^\d{4}-\d{2}-\d{2}$/
 const dateTimePattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i

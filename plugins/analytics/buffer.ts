@@ -4,11 +4,11 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Line } from './lines.js'
+import { hourMs } from '../../lib/time.js'
 import { TenantryError } from '../../lib/errors.js'
 import { bucketOf } from './histogram.js'
 import { otherRoutes, RouteLines } from './lines.js'
 
-export const hour = 3_600_000 // ms
 const maxWaiting = 20_000 // sums that wait at most; requests beyond are not counted while the database cannot be reached
 const maxOfTenant = 200 // sums of one tenant and hour that wait at most; others are under `otherRoutes`
 const maxBatch = 1000 // sums a statement
@@ -86,7 +86,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
 
   /** The clock has come to another hour. */
   function turnTo (at: number): void {
-    start = Math.floor(at / hour) * hour
+    start = Math.floor(at / hourMs) * hourMs
     current = hours.get(start) ?? new Map<string, Sums>()
     hours.set(start, current)
   }
@@ -204,7 +204,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
   return {
     count (tenant, line, ms) {
       const at = now()
-      if (!(at >= start && at < start + hour)) turnTo(at)
+      if (!(at >= start && at < start + hourMs)) turnTo(at)
       const buckets = current.get(tenant)?.get(line.key)?.buckets ?? added(tenant, line)
       if (buckets === undefined) {
         dropped++

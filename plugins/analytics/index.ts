@@ -13,6 +13,7 @@ import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, membersOf } from '../../lib/plugin/options.js'
 import { endStatusOf, whenEnded } from '../../lib/plugin/request-end.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { dayMs } from '../../lib/time.js'
 import { createBuffer } from './buffer.js'
 import { createExclusion, RouteLines, unknownRoute } from './lines.js'
 import { analyticsRoutes } from './routes.js'
@@ -23,7 +24,6 @@ export type { Range } from './range.js'
 export type { Analytics } from './service.js'
 export type { Figures } from './store.js'
 
-const day = 86_400_000 // ms
 /** Marks the configuration of routes that are counted. */
 const counted = Symbol('tenantry.analytics.counted')
 
@@ -73,7 +73,7 @@ export default definePlugin<AnalyticsOptions>({
     const buffer = createBuffer({ write: (batch) => store.write(batch, new Date(now())), log: app.log, now, flushInterval, ...enabled ? { maxSize, pause: pauseMs } : { maxSize: 1, pause: 0 } })
     app.decorate('analytics', createAnalytics({ store, buffer, retentionDays }))
     app.addHook('onClose', () => buffer.close())
-    sweepHourly(app, 'old figures of requests', () => store.sweep(new Date(now() - retentionDays * day), new Date(now())))
+    sweepHourly(app, 'old figures of requests', () => store.sweep(new Date(now() - retentionDays * dayMs), new Date(now())))
 
     const isExcluded = createExclusion(excludePaths)
     const unknown = new RouteLines(unknownRoute)

@@ -2,7 +2,7 @@
 import type { RequestBuffer } from './buffer.js'
 import type { Range } from './range.js'
 import type { Figures, StatsStore } from './store.js'
-import { hour } from './buffer.js'
+import { hourMs } from '../../lib/time.js'
 
 export interface Analytics {
   /** Days for which figures are kept. */
@@ -29,8 +29,8 @@ export function createAnalytics ({ store, buffer, retentionDays }: AnalyticsDepe
       await buffer.flush()
       return await store.read({
         tenant,
-        from: new Date(Math.floor(from.getTime() / hour) * hour),
-        until: new Date(Math.ceil(until.getTime() / hour) * hour)
+        from: new Date(Math.floor(from.getTime() / hourMs) * hourMs),
+        until: new Date(Math.ceil(until.getTime() / hourMs) * hourMs)
       })
     },
     flush: () => buffer.flush()

@@ -6,13 +6,13 @@ import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { maxRetentionDays } from '../../lib/config/schema/analytics.js'
 import { removal, sweep } from '../../lib/database/sweeping.js'
+import { dayMs } from '../../lib/time.js'
 import { durationOf } from './histogram.js'
 import { otherRoutes } from './lines.js'
 
 /** The rows of an hour that name a route: beyond, whatever is not there yet is added to `otherRoutes`. */
 const maxRows = { tenant: 200, platform: 2000 }
 export const maxRoutes = 1000 // of a summary
-const day = 86_400_000 // ms
 const writersKept = 86_400_000 // ms since the last batch: no batch is tried again for as long
 
 export interface RouteFigures {
@@ -163,7 +163,7 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
       return await sweep(db, `tenantry.request_stats.sweep ${service}`, [
         removal('tenantry.request_stats', sql`hour < ${before} and service = ${service}`),
         // Figures under a former name: no service keeps any for longer.
-        removal('tenantry.request_stats', sql`hour < ${new Date(at.getTime() - maxRetentionDays * day)}`),
+        removal('tenantry.request_stats', sql`hour < ${new Date(at.getTime() - maxRetentionDays * dayMs)}`),
         removal('tenantry.request_stats_writers', sql`written_at < ${ended}`)
       ])
     }

@@ -8,12 +8,12 @@ import type { KeyUses } from './uses.js'
 import { randomUUID } from 'node:crypto'
 import { writeAudit, type Actor } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
+import { dayMs } from '../../lib/time.js'
 import { requireGrant } from '../auth/grants.js'
 import { createKeyText, hashOf } from './key-text.js'
 
 export const maxKeys = 100 // of one tenant
 export const maxGraceDays = 90
-const day = 86_400_000 // ms
 
 /** A key as it is shown; nothing of it tells its secret. */
 export interface ApiKey {
@@ -100,7 +100,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
         requireGrant(held, row.scopes)
         const expires = row.expires_at?.getTime() ?? Infinity
         if (expires <= time) throw failure('conflict', { message: 'The API key has expired: make another one' })
-        const until = new Date(Math.min(time + gracePeriodDays * day, expires))
+        const until = new Date(Math.min(time + gracePeriodDays * dayMs, expires))
         await store.replaceHash(transaction, tenant, id, gracePeriodDays === 0
           ? { hash: hashOf(key), previous_hash: null, previous_valid_until: null }
           : { hash: hashOf(key), previous_hash: row.hash, previous_valid_until: until })

@@ -3,9 +3,8 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { auditActions, writeAudit, type AuditEntry } from '../../lib/audit.js'
 import { unlimited, type Plans } from '../../lib/plans.js'
+import { dayMs } from '../../lib/time.js'
 import { readAudit, type AuditFilter, type AuditPage } from './store.js'
-
-const day = 86_400_000 // ms
 
 export interface Audit {
   /** Adds an entry of this moment; nothing for a tenant that is not there, or is being deleted. Throws for an action that is none. */
@@ -57,5 +56,5 @@ export function createTenantAudit ({ dbFor, plans, now }: TenantAuditParts) {
 /** The filter without entries that are older than so many days. */
 function since (filter: AuditFilter, days: number, now: number): AuditFilter {
   if (days === unlimited) return filter
-  return { ...filter, from: new Date(Math.max(now - days * day + 1, filter.from?.getTime() ?? 0)) }
+  return { ...filter, from: new Date(Math.max(now - days * dayMs + 1, filter.from?.getTime() ?? 0)) }
 }

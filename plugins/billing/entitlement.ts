@@ -1,10 +1,9 @@
 /** Whether a subscription entitles to its plan at a moment, and when time alone changes that (DESIGN 8). */
+import { dayMs } from '../../lib/time.js'
 import type { Snapshot } from './providers/provider.js'
 
-const day = 86_400_000 // ms
-
 /** For as long a missing payment, or a renewal that nobody told of, leaves the plan as it is. */
-export const graceMs = 7 * day
+export const graceMs = 7 * dayMs
 
 /** Times in ms since 1970. */
 export interface Entitlement {

@@ -2,12 +2,12 @@
 import type { Cycle, ProviderName } from './providers/provider.js'
 import type { Known } from './snapshots.js'
 import { entitlement } from './entitlement.js'
+import { hourMs } from '../../lib/time.js'
 
 /** The plan of a tenant whose subscriptions have all ended. */
 export const lowestPlan = 'free'
 
-const hour = 3_600_000 // ms
-const pauses = { answered: hour, failed: hour / 12 } // between two times that the scheduler asks a provider about a tenant
+const pauses = { answered: hourMs, failed: hourMs / 12 } // between two times that the scheduler asks a provider about a tenant
 
 /** A subscription of a tenant. */
 export interface Held extends Known {

@@ -9,8 +9,9 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { everyHour, removal, sweep } from '../../lib/database/sweeping.js'
+import { removal, sweep } from '../../lib/database/sweeping.js'
 import { failure } from '../../lib/errors.js'
+import { sweepHourly } from '../../lib/plugin/sweep.js'
 
 const heldFor = 60_000 // ms that a delivery stays with a process of which nothing is heard
 const renewEvery = 20_000 // ms
@@ -45,15 +46,14 @@ export interface ReceiptsParts {
 
 const made = new WeakMap<Engine, Receipts>()
 
-/** The receipts of the app's database, which are swept until the app is closed. */
+/** The receipts of the app's database. Old ones are removed until the app closes. */
 export function receiptsOf (app: FastifyInstance): Receipts {
   const { engine, db, log } = app
   const known = made.get(engine)
   if (known !== undefined) return known
   const receipts = createReceipts({ dbFor: (tenant) => tenant === '' ? db : engine.kyselyFor(tenant), now: Date.now, log })
   made.set(engine, receipts)
-  const end = everyHour(() => sweepReceipts(db, Date.now()), (err) => log.warn({ err }, 'the receipts of webhooks could not be swept; it is tried again in an hour'))
-  app.addHook('onClose', end)
+  sweepHourly(app, 'old receipts of webhooks', () => sweepReceipts(db, Date.now()))
   return receipts
 }
 

@@ -1,21 +1,20 @@
 /** The periods of limits, in UTC. */
+import { dayMs, hourMs } from '../../lib/time.js'
 
 /** `week` begins on Monday (ISO 8601), `total` never ends. */
 export const periods = ['minute', 'hour', 'day', 'week', 'month', 'total'] as const
 export type Period = typeof periods[number]
 
 const minute = 60_000 // ms
-const hour = 3_600_000 // ms
-const day = 86_400_000 // ms
-const week = 7 * day
-const firstMonday = 4 * day // after 1 January 1970, which was a Thursday
+const week = 7 * dayMs
+const firstMonday = 4 * dayMs // after 1 January 1970, which was a Thursday
 
 /** When the period that holds the time began; both in milliseconds since 1970. */
 export function startOf (period: Period, at: number): number {
   switch (period) {
     case 'minute': return begun(at, minute)
-    case 'hour': return begun(at, hour)
-    case 'day': return begun(at, day)
+    case 'hour': return begun(at, hourMs)
+    case 'day': return begun(at, dayMs)
     case 'week': return begun(at - firstMonday, week) + firstMonday
     case 'month': return monthAt(at, 0)
     case 'total': return 0
@@ -27,8 +26,8 @@ export function startOf (period: Period, at: number): number {
 export function endOf (period: Period, start: number): number {
   switch (period) {
     case 'minute': return start + minute
-    case 'hour': return start + hour
-    case 'day': return start + day
+    case 'hour': return start + hourMs
+    case 'day': return start + dayMs
     case 'week': return start + week
     case 'month': return monthAt(start, 1)
     case 'total': return Infinity

@@ -10,6 +10,7 @@ import { auditActions, type Actor } from '../../lib/audit.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation-detail.js'
+import { dayMs } from '../../lib/time.js'
 import { createTenantAudit } from '../audit/service.js'
 import { createAccessCounter } from './accesses.js'
 import { refuseBeyond, refuseBytes, refuseEarlier, refuseRotation } from './limits.js'
@@ -22,7 +23,6 @@ export const maxValueBytes = 65_536 // of UTF-8
 export const maxMetadataBytes = 4096 // of JSON
 export const maxGraceDays = 90
 export const maxListed = 1000 // secrets of one page
-const day = 86_400_000 // ms
 
 const prefix = 'secret.'
 const audited = auditActions.filter((action) => action.startsWith(prefix))
@@ -213,7 +213,7 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
     },
     async rotate (tenant, { key, newValue, gracePeriodDays, endEarlier = false }, actor) {
       const at = new Date(now())
-      const until = new Date(at.getTime() + gracePeriodDays * day)
+      const until = new Date(at.getTime() + gracePeriodDays * dayMs)
       refuseValue(newValue, '/body/newValue')
       const validUntil = await change(tenant, async (own, plan, transaction) => {
         refuseRotation(plans, plan)

@@ -3,7 +3,8 @@
  * is kept with the time at which its tenant was made.
  */
 import { maxAmount } from './metrics.js'
-import { dayMs, dayOf } from './periods.js'
+import { dayMs } from '../../lib/time.js'
+import { dayOf } from './periods.js'
 
 const maxEntries = 100_000 // tenants and days that wait; they are only as many while the database cannot be reached
 

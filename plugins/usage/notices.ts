@@ -13,7 +13,8 @@ import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { removal, sweep } from '../../lib/database/sweeping.js'
 import { upTo } from '../../lib/up-to.js'
 import { limits, type Gauge, type Reserved } from './metrics.js'
-import { dayMs, dayOf, monthOf } from './periods.js'
+import { dayMs } from '../../lib/time.js'
+import { dayOf, monthOf } from './periods.js'
 
 const maxRemembered = 10_000 // notices that this process knows to be written
 const maxWriting = 50 // at a time; a refusal beyond them is told by the next one

@@ -1,7 +1,4 @@
 /** Days and months of the calendar, in UTC, as the ledger names them. */
-
-export const dayMs = 86_400_000 // of UTC, where every day is as long
-
 /** The period of what is no sum over time. */
 export const total = 'total'
 
