@@ -14,6 +14,7 @@ import type { SecretValues } from '../secrets/service.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Receipts } from './receipts.js'
 import { traceOf } from '../../lib/trace-context.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { holds, requirePermissions } from '../auth/access.js'
 import { createInbound, type Inbound } from './inbound.js'
 import { withinLimit } from './limits.js'
@@ -50,19 +51,19 @@ export interface ServingOptions {
 
 /** What the plugins of an app give to its routes. */
 export function servingOf (app: FastifyInstance, { dashboardPermission, overridableEnv = [], appUrl = '', receipts }: ServingOptions): Serving {
-  const secrets = app.hasDecorator('secrets') ? app.secrets : null
+  const secrets = optional(app, 'secrets')()
   const warned = createWarned()
   return {
     engine: app.engine,
-    cache: app.hasDecorator('cache') ? app.cache : null,
+    cache: optional(app, 'cache')(),
     loads: new Map(),
-    limits: app.hasDecorator('resourceLimits') ? app.resourceLimits : null,
-    integrations: () => app.hasDecorator('integrations') ? app.integrations : null,
-    workflows: app.hasDecorator('workflows') ? app.workflows : null,
+    limits: optional(app, 'resourceLimits')(),
+    integrations: optional(app, 'integrations'),
+    workflows: optional(app, 'workflows')(),
     secrets,
     overridableEnv: new Set(overridableEnv),
     warned,
-    webhooks: app.hasDecorator('webhooks') ? app.webhooks : null,
+    webhooks: optional(app, 'webhooks')(),
     dashboardPermission,
     inbound: createInbound(app, { secrets, appUrl: appUrl.trim().replace(/\/+$/, ''), warned, receipts })
   }

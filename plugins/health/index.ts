@@ -13,6 +13,7 @@ import { named } from '../../lib/named-schema.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback } from '../../lib/plugin/options.js'
 import { version } from '../../lib/version.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { createCheck, type Check, type CheckOptions } from './check.js'
 
 const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed'], { description }))
@@ -73,9 +74,10 @@ function healthRoute (app: FastifyInstance, checks: () => Checks): void {
 
 /** The checks of the registered plugins. */
 function asked (app: FastifyInstance): Array<[Name, CheckOptions['ask']]> {
-  return [
-    ...app.hasDecorator('engine') ? [['database', (timeoutMs) => app.engine.ping(timeoutMs)] satisfies [Name, CheckOptions['ask']]] : [],
-    ...app.hasDecorator('cache') ? [['cache', (timeoutMs) => app.cache.ping(timeoutMs)] satisfies [Name, CheckOptions['ask']]] : [],
-    ...app.hasDecorator('queue') ? [['queue', () => { if (!app.queue.status().working) throw new Error('the workers cannot look for jobs') }] satisfies [Name, CheckOptions['ask']]] : []
-  ]
+  const [engine, cache, queue] = [optional(app, 'engine')(), optional(app, 'cache')(), optional(app, 'queue')()]
+  const checks: Array<[Name, CheckOptions['ask']]> = []
+  if (engine !== null) checks.push(['database', (timeoutMs) => engine.ping(timeoutMs)])
+  if (cache !== null) checks.push(['cache', (timeoutMs) => cache.ping(timeoutMs)])
+  if (queue !== null) checks.push(['queue', () => { if (!queue.status().working) throw new Error('the workers cannot look for jobs') }])
+  return checks
 }

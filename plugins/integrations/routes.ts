@@ -13,6 +13,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/trace-context.js'
 import { actorOf } from '../audit/actor.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { createFindCall } from './connectors.js'
 
 const Name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description })
@@ -29,6 +30,7 @@ const refusals = [400, 401, 403, 404, 413, 429, 500, 502, 503, 504] as const
 export function integrationRoutes (app: FastifyInstance): void {
   const { integrations, engine } = app
   const findCall = createFindCall()
+  const secrets = optional(app, 'secrets')
 
   app.post<{ Params: Static<typeof Params>, Headers: Static<typeof Headers>, Body: Static<typeof Body> }>('/integrations/:type/:action', {
     config,
@@ -45,9 +47,9 @@ export function integrationRoutes (app: FastifyInstance): void {
   }, async (request, reply) => {
     const tenant = request.tenant?.id ?? ''
     const own = tenant === '' ? null : await integrations.connectorsOf(tenant)
-    const scope = await scopeOf(app, request, tenant)
+    const scope = await scopeOf(secrets(), request, tenant)
     const call = findCall(request.params, integrations.platform, own, scope)
-    if (tenant !== '' && app.hasDecorator('secrets')) app.secrets.accessed(tenant, secretKeysOf(call.references))
+    if (tenant !== '') secrets()?.accessed(tenant, secretKeysOf(call.references))
     const target = `${call.connector}.${call.action}`
     const audit = (outcome: 'success' | 'failure') => writeAudit(engine.kyselyFor(tenant), { tenant, action: 'integration.run', actor: actorOf(request), target, outcome, at: new Date() })
     let result: unknown
@@ -63,7 +65,7 @@ export function integrationRoutes (app: FastifyInstance): void {
 }
 
 /** What a call reads: its params, which are the body, and the secrets of the tenant. */
-async function scopeOf (app: FastifyInstance, { body, auth, tenant, headers }: FastifyRequest, id: string): Promise<Scope> {
-  const secrets = id !== '' && app.hasDecorator('secrets') ? await app.secrets.values(id) : new Map<string, string | null>()
+async function scopeOf (store: FastifyInstance['secrets'] | null, { body, auth, tenant, headers }: FastifyRequest, id: string): Promise<Scope> {
+  const secrets = id !== '' && store !== null ? await store.values(id) : new Map<string, string | null>()
   return { body, params: {}, query: {}, headers: {}, auth: auth ?? null, tenant: tenant ?? null, secrets, results: {}, fullAccess: false, trace: traceOf(headers) }
 }

@@ -10,6 +10,7 @@ import { Auth as AuthSection } from '../../lib/config/schema/auth.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, membersOf } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { hasSecondFactors } from '../mfa/databases.js'
 import { loginRoutes } from './routes.js'
 import { createLogin } from './service.js'
@@ -30,7 +31,7 @@ export default definePlugin<LoginOptions>({
   options: { ...membersOf(AuthSection), now: callback },
   setup (app, { registration = 'closed', now = Date.now }) {
     const { db, engine, sessions, users } = app
-    const mfa = app.hasDecorator('mfa') ? app.mfa : null
+    const mfa = optional(app, 'mfa')()
     if (mfa !== null && !app.auth.canSignPartial) throw new Error('the plugin "tenantry/plugins/auth" has no key for the logins of users with a second factor: give it the option `jwt`, with a key to sign with')
     app.addHook('onReady', async () => {
       if (mfa === null && hasSecondFactors(db)) throw new Error('register the plugin "tenantry/plugins/mfa" before "tenantry/plugins/login", in the same context or in one above it: otherwise a password alone logs in a user who has a second factor')

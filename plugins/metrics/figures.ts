@@ -9,12 +9,13 @@ import type { CacheStore } from '../cache/store.js'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { createLook, type LookOptions } from '../../lib/look.js'
 import { version } from '../../lib/version.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { everyTenant } from '../cache/store.js'
 import { createJobList, type JobCounts } from '../queue/list.js'
 
 export function addFigures (app: FastifyInstance, registry: Registry, options: LookOptions): void {
   const registers = [registry]
-  const engine = app.hasDecorator('engine') ? app.engine : null
+  const [engine, cache, queue] = [optional(app, 'engine')(), optional(app, 'cache')(), optional(app, 'queue')()]
 
   new Gauge({ name: 'tenantry_info', help: 'The server. The value is 1.', labelNames: ['version', 'engine'], registers })
     .set({ version, engine: engine?.kind ?? 'none' }, 1)
@@ -29,8 +30,8 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: L
       gauge.set(engine.status().waiting)
     })
   }
-  if (app.hasDecorator('cache')) addCache(app.cache)
-  if (app.hasDecorator('queue')) addQueue(app.db)
+  if (cache !== null) addCache(cache)
+  if (queue !== null) addQueue(app.db)
 
   function addGauge<Label extends string> (name: string, help: string, labelNames: Label[], collect: (gauge: Gauge<Label>) => void | Promise<void>): void {
     const gauge: Gauge<Label> = new Gauge({ name, help, labelNames, registers, collect: () => collect(gauge) })

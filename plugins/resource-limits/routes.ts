@@ -13,6 +13,7 @@ import { tenantOf } from '../tenancy/required.js'
 import { periods } from './periods.js'
 import { gateActions, maxRules, Name, Rule, type LimitedUser } from './rules.js'
 import { named } from '../../lib/named-schema.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { limitedUser, type ResourceLimits } from './service.js'
 
 const bodyLimit = 262_144 // bytes of all rules
@@ -57,6 +58,7 @@ const writing = { access: 'tenant-admin', permission: 'limits:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimits): void {
+  const users = optional(app, 'users')
   app.get('/tenant/limits/resources', {
     config: reading,
     schema: { tags, summary: 'The limits that the tenant sets for its users', response: { 200: Rules, ...errorResponses(...refusals) } }
@@ -104,7 +106,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
     if (own !== null && (userId === undefined || userId === own.id)) return { ...own, ...named !== undefined && { role: named }, ...tier !== undefined && { tier } }
     if (userId === undefined) throw invalidInput(`${part}/userId`, 'is required: you are no user of the tenant', 'required')
     if (!await holds(request, others)) throw failure('forbidden', { message: `What other users have used is for administrators and holders of ${others}` })
-    const role = named ?? (app.hasDecorator('users') ? await app.users.find(tenant, userId) : null)?.role
+    const role = named ?? (await users()?.find(tenant, userId))?.role
     if (role === undefined && await service.needsRole(tenant, of)) throw invalidInput(`${part}/role`, 'is required: limits depend on the role of the user, which this server does not know', 'required')
     return { tenant, id: userId, role, tier }
   }

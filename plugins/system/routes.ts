@@ -6,6 +6,7 @@ import { createLook, type LookOptions } from '../../lib/look.js'
 import { version } from '../../lib/version.js'
 import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/named-schema.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { groupsOf } from './groups.js'
 
 const maxInstances = 100
@@ -54,6 +55,7 @@ export interface SystemParts {
 
 export function systemRoutes (app: FastifyInstance, { configurationVersion, off }: SystemParts): void {
   const startedAt = new Date(performance.timeOrigin).toISOString()
+  const [usageOf, engineOf, cacheOf, queueOf] = [optional(app, 'usage'), optional(app, 'engine'), optional(app, 'cache'), optional(app, 'queue')]
   let plugins: Info['plugins'] = {}
   const look: LookOptions = { everyMs: 0, onError: (err) => app.log.debug({ err }, 'an information is missing from /system/info') }
   const databaseVersion = createLook(async () => await versionOf(app.db), look)
@@ -64,8 +66,7 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
     config: { access: 'platform-admin' },
     schema: { tags: ['System'], summary: 'What runs here', response: { 200: Info, ...errorResponses(401, 403, 429, 500, 503) } }
   }, async (_request, reply): Promise<Info> => {
-    const usage = app.hasDecorator('usage') ? app.usage : null
-    const engine = app.hasDecorator('engine') ? app.engine : null
+    const [usage, engine, cache] = [usageOf(), engineOf(), cacheOf()]
     const [engineVersion, instances] = await Promise.all([engine === null ? null : databaseVersion(), usage === null ? null : instancesOf()])
     reply.header('cache-control', 'no-store')
     return {
@@ -79,8 +80,8 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
       plugins,
       configuration: { version: configurationVersion },
       database: engine === null ? null : engine.status(),
-      cache: app.hasDecorator('cache') ? { provider: app.cache.provider } : null,
-      queue: app.hasDecorator('queue') ? app.queue.status() : null
+      cache: cache === null ? null : { provider: cache.provider },
+      queue: queueOf()?.status() ?? null
     }
   })
 }

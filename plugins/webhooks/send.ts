@@ -15,6 +15,7 @@ import { signedHeaders } from '../../lib/connectors/sign.js'
 import { isFailure } from '../../lib/errors.js'
 import { SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { callbackPlace } from '../../lib/secrets/webhook-places.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { nextAttempt } from './retry.js'
 
 const gone = 410 // the receiver wants no more of it (Standard Webhooks)
@@ -40,6 +41,7 @@ interface Target {
 }
 
 export function createSend ({ app, hearers, secrets, cipher, now, timeoutMs }: SenderParts): Send {
+  const values = optional(app, 'secrets')
   async function targetOf (attempt: Attempt): Promise<Target | string | null> {
     const { tenant, endpoint, sealed, id } = attempt
     if (sealed !== null) return await ofCallback(tenant, cipher.decrypt(callbackPlace(tenant, id), sealed))
@@ -57,8 +59,8 @@ export function createSend ({ app, hearers, secrets, cipher, now, timeoutMs }: S
 
   async function ofWebhook (tenant: string, { url, secret, trusted }: CompiledOutboundWebhook): Promise<Target | string> {
     const keys = secretKeysOf(secret === null ? url.references : [...url.references, ...secret.references])
-    const scope: Scope = { ...noScope, secrets: keys.length === 0 || !app.hasDecorator('secrets') ? noScope.secrets : await app.secrets.values(tenant) }
-    if (keys.length > 0 && app.hasDecorator('secrets')) app.secrets.accessed(tenant, keys)
+    const scope: Scope = { ...noScope, secrets: keys.length === 0 ? noScope.secrets : await values()?.values(tenant) ?? noScope.secrets }
+    if (keys.length > 0) values()?.accessed(tenant, keys)
     const address = textOf(url, scope)
     const signing = secret === null ? await secrets.of(tenant) : textOf(secret, scope)
     if (address === null || signing === null) return 'a secret that the webhook names has no value'

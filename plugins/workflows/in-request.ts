@@ -6,27 +6,29 @@ import { goneOf, maxSyncMs } from '../config-routes/workflow.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { runWorkflow } from './runner.js'
 import { SyncJournal } from './sync-journal.js'
+import { optional } from '../../lib/plugin/optional.js'
 
 /** Answers the result. */
 export type RunInRequest = (workflow: CompiledWorkflow, scope: Scope, request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>
 
 export function createInRequest (app: FastifyInstance): RunInRequest {
+  const [secretsOf, limitsOf, webhooksOf] = [optional(app, 'secrets'), optional(app, 'resourceLimits'), optional(app, 'webhooks')]
+  const [cacheOf, integrationsOf] = [optional(app, 'cache'), optional(app, 'integrations')]
   return async (workflow, scope, request, reply) => {
     const tenant = request.tenant?.id ?? ''
-    const secrets = workflow.secrets.length > 0 && tenant !== '' && app.hasDecorator('secrets') ? app.secrets : null
+    const secrets = workflow.secrets.length > 0 && tenant !== '' ? secretsOf() : null
     const values = await secrets?.values(tenant) ?? scope.secrets
     secrets?.accessed(tenant, workflow.secrets)
-    const limits = app.hasDecorator('resourceLimits') ? app.resourceLimits : null
-    const taken = await limits?.take(limitedUser(request), { resource: 'workflow', metric: 'count', amount: 1 })
-    const webhooks = app.hasDecorator('webhooks') ? app.webhooks : null
+    const taken = await limitsOf()?.take(limitedUser(request), { resource: 'workflow', metric: 'count', amount: 1 })
+    const webhooks = webhooksOf()
     const journal = new SyncJournal(workflow, app.engine, tenant === '' ? null : tenant)
     let events = false
     try {
       events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hears(tenant)
       const { result } = await runWorkflow(workflow, { ...scope, secrets: values, events }, {
         journal,
-        cache: app.hasDecorator('cache') ? app.cache : null,
-        integrations: app.hasDecorator('integrations') ? app.integrations : null,
+        cache: cacheOf(),
+        integrations: integrationsOf(),
         steps: app.workflows.steps,
         signal: goneOf(reply),
         log: request.log,
