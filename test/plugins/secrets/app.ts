@@ -34,7 +34,7 @@ export interface Opened {
   readonly as: (tenant: string) => Ask
 }
 
-export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, onLog, masterKey = testMasterKey, previousKeys, now }: OpenOptions = {}): Promise<Opened> {
+export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, onLog, previousKeys, now, ...keys }: OpenOptions = {}): Promise<Opened> {
   const scan = scanLog(t, 'the log of the app')
   const app = Fastify({
     logger: {
@@ -51,7 +51,7 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   await app.register(database, { ...engine, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)
-  await app.register(secrets, { masterKey, previousKeys, now })
+  await app.register(secrets, { masterKey: 'masterKey' in keys ? keys.masterKey : testMasterKey, previousKeys, now })
   for (const [id, plan] of Object.entries(tenants)) await app.tenants.create({ id, name: id, plan })
   return { app, as: (tenant) => caller(t, app, { token: signToken({ role: 'admin', tenant_id: tenant, sub: 'ada' }) }) }
 }
