@@ -1,18 +1,24 @@
 import type { Test } from 'tap'
-import { tenantAccount, turns } from '../../lib/pace.js'
+import { tenantAccount, turns, type Pace } from '../../lib/pace.js'
 
 /** Keeps the long work of a tenant in its pause, as if it had worked for long beside others, until `end` is called. */
 export function holdInPause (t: Test, tenant: string): { end (): void } {
-  const pace = turns.pace(tenantAccount(tenant))
-  const charge = (): void => {
-    turns.heard('another account')
-    turns.heard(tenantAccount(tenant))
-    // In a pause nothing is due, and the pause that is owed lasts.
-    if (!pace.due()) pace.done(104_857_600)
+  const held = tenantAccount(tenant)
+  const paceOf = turns.pace.bind(turns)
+  let isPaused = true
+  const waiting: (() => void)[] = []
+  const pace: Pace = {
+    due: () => isPaused,
+    rest: () => new Promise((resolve) => { waiting.push(resolve) }),
+    done: () => {},
+    get waiting () { return waiting.length }
   }
-  charge()
-  const timer = setInterval(charge, 2)
-  const end = (): void => clearInterval(timer)
+  const { restore } = t.intercept(turns, 'pace', { value: (account: string) => account === held ? pace : paceOf(account) })
+  const end = (): void => {
+    restore()
+    isPaused = false
+    for (const resolve of waiting.splice(0)) resolve()
+  }
   t.teardown(end)
   return { end }
 }
