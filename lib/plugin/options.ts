@@ -14,9 +14,6 @@ export interface OptionCheck {
 /** One check for each option. */
 export type OptionChecks<Options extends object> = { readonly [Name in keyof Required<Options>]: OptionCheck }
 
-/** Any value: the plugin checks it, or its type alone is the contract. */
-export const any: OptionCheck = () => undefined
-
 /** A function, such as a clock. */
 export const callback: OptionCheck = (value) => typeof value === 'function' ? undefined : 'expected a function'
 
@@ -25,6 +22,12 @@ export const flag: OptionCheck = (value) => typeof value === 'boolean' ? undefin
 export const text: OptionCheck = (value) => typeof value === 'string' ? undefined : 'expected a string'
 
 export const record: OptionCheck = (value) => isRecord(value) ? undefined : 'expected an object'
+
+export const list: OptionCheck = (value) => Array.isArray(value) ? undefined : 'expected an array'
+
+export function nullable (check: OptionCheck): OptionCheck {
+  return (value) => value === null ? undefined : check(value)
+}
 
 export function whole (least: number, most: number): OptionCheck {
   return (value) => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most

@@ -14,7 +14,7 @@ import { isRecord } from '../../lib/plain-value.js'
 import { guardRoutes } from '../../lib/plugin/guards.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { any, callback, text } from '../../lib/plugin/options.js'
+import { callback, record, text } from '../../lib/plugin/options.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
 import { bearerToken } from './bearer.js'
@@ -69,7 +69,7 @@ export default definePlugin<AuthOptions>({
   name: 'auth',
   optional: ['rate-limit'],
   observesRoutes: true,
-  options: { jwt: any, authProviders: any, apiKey: text, now: callback },
+  options: { jwt: record, authProviders: record, apiKey: text, now: callback },
   async setup (app, options) {
     const { jwt, now = Date.now } = options
     const providers = createProviders({

@@ -13,7 +13,7 @@ import { checkConfig } from '../../lib/config/index.js'
 import { webhookRoutes } from '../../lib/config/webhook-routes.js'
 import { platformConnectors } from '../../lib/connectors/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { any, record } from '../../lib/plugin/options.js'
+import { list, record } from '../../lib/plugin/options.js'
 import { createGeneration } from './generation.js'
 import { readinessOf } from './readiness.js'
 import { receiptsOf } from './receipts.js'
@@ -27,7 +27,19 @@ export default definePlugin<ConfigRoutesOptions>({
   optional: ['integrations'],
   after: ['cache', 'openapi', 'resource-limits', 'secrets', 'webhooks', 'workflows'],
   routeDependencies: [],
-  options: { routes: any, pagination: any, cache: any, tenancy: any, workflows: any, credentials: any, customIntegrations: any, config: any, connectors: any, env: record },
+  // The check of the configuration judges the members of the sections.
+  options: {
+    routes: list,
+    pagination: record,
+    cache: record,
+    tenancy: record,
+    workflows: list,
+    credentials: record,
+    customIntegrations: list,
+    config: record,
+    connectors: record,
+    env: record
+  },
   async setup (app, { env = process.env, config, connectors, routes = [], pagination, cache, tenancy, workflows, credentials, customIntegrations }) {
     const checked = config ?? checkConfig({ routes, pagination, cache, tenancy, workflows, credentials, customIntegrations }, { env, embedded: true })
     const { overridableEnv, sharedTables, dashboardPermission } = checked.tenancy

@@ -12,7 +12,7 @@ import type { Integrations } from './integrations.js'
 import { platformConnectors, unknownConnectors } from '../../lib/connectors/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
-import { any, callback, record } from '../../lib/plugin/options.js'
+import { callback, list, record } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { createLeases, sweepLeases } from './leases.js'
 import { integrationRoutes } from './routes.js'
@@ -39,7 +39,7 @@ export default definePlugin<IntegrationsOptions>({
   dependencies: ['database', 'tenancy', 'outbound'],
   optional: ['secrets'],
   routeDependencies: ['auth'],
-  options: { credentials: any, customIntegrations: any, env: record, overridableEnv: any, connectors: any, now: callback },
+  options: { credentials: record, customIntegrations: list, env: record, overridableEnv: list, connectors: record, now: callback },
   setup (app, { credentials, customIntegrations, env = process.env, overridableEnv = [], connectors = platformConnectors({ credentials, customIntegrations }, env, overridableEnv), now = Date.now }) {
     const { engine, db, outbound } = app
     const tokens = createTokens({

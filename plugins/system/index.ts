@@ -5,7 +5,7 @@ import type {} from '../database/index.js'
 import type {} from '../queue/index.js'
 import type {} from '../usage/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { any } from '../../lib/plugin/options.js'
+import { list, nullable, text } from '../../lib/plugin/options.js'
 import { systemRoutes } from './routes.js'
 
 export interface SystemOptions {
@@ -19,7 +19,7 @@ export default definePlugin<SystemOptions>({
   name: 'system',
   routeDependencies: ['auth'],
   optional: ['database', 'cache', 'queue', 'usage'],
-  options: { configurationVersion: any, off: any },
+  options: { configurationVersion: nullable(text), off: list },
   setup (_app, { configurationVersion = null, off = [] }) {
     return (group) => systemRoutes(group, { configurationVersion, off: new Set(off) })
   }

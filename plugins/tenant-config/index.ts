@@ -16,7 +16,7 @@ import { unknownConnectors } from '../../lib/connectors/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { routesOf } from '../../lib/plugin/guards.js'
 import { optional } from '../../lib/plugin/optional.js'
-import { any, record, text } from '../../lib/plugin/options.js'
+import { record, text } from '../../lib/plugin/options.js'
 import { routeContextOf } from '../../lib/tenant-document/index.js'
 import { documentedRoutes } from './documentation.js'
 import { createLoad } from './load.js'
@@ -44,7 +44,7 @@ export default definePlugin<TenantConfigOptions>({
   // Routes, steps and webhooks of tenants are compiled for these.
   after: ['integrations', 'openapi', 'webhooks', 'workflows'],
   routeDependencies: [],
-  options: { tenancy: any, pagination: any, cache: any, config: any, env: record, prefix: text },
+  options: { tenancy: record, pagination: record, cache: record, config: record, env: record, prefix: text },
   setup (app, { env = process.env, config, tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, prefix: ownPrefix = '' }) {
     const { tenancy, pagination, cache } = config ?? checkConfig({ tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, routes: [] }, { env, embedded: true })
     const { engine, db, events, log } = app

@@ -12,7 +12,7 @@ import { FaultList } from '../../lib/config/faults.js'
 import { outboundOf } from '../../lib/config/schema/webhook.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
-import { any, callback, flag, record, text, whole } from '../../lib/plugin/options.js'
+import { callback, flag, list, record, text, whole } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
@@ -51,7 +51,16 @@ export default definePlugin<WebhooksOptions>({
   dependencies: ['database', 'outbound'],
   optional: ['secrets'],
   routeDependencies: ['auth', 'tenancy'],
-  options: { webhooks: any, env: record, deliver: flag, timeoutMs: whole(1, 20_000), stopTimeoutMs: whole(0, 600_000), masterKey: text, previousKeys: text, now: callback },
+  options: {
+    webhooks: list,
+    env: record,
+    deliver: flag,
+    timeoutMs: whole(1, 20_000),
+    stopTimeoutMs: whole(0, 600_000),
+    masterKey: text,
+    previousKeys: text,
+    now: callback
+  },
   async setup (app, options) {
     const { webhooks: declared = [], env = process.env, deliver = true, timeoutMs = 10_000, stopTimeoutMs = 8500, now = Date.now, ...settings } = options
     const { engine, db, events, log } = app

@@ -15,7 +15,7 @@ import { platformConnectors, type ConnectorSet } from '../../lib/connectors/inde
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
 import { optional } from '../../lib/plugin/optional.js'
-import { any, record, text } from '../../lib/plugin/options.js'
+import { list, record, text } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { createDocuments } from './documents.js'
 import { createEnd } from './end.js'
@@ -58,7 +58,19 @@ export default definePlugin<WorkflowsOptions>({
   dependencies: ['database', 'tenancy', 'queue'],
   optional: ['secrets', 'cache', 'integrations', 'webhooks', 'resource-limits'],
   routeDependencies: ['auth'],
-  options: { tenancy: any, pagination: any, workflows: any, credentials: any, customIntegrations: any, config: any, connectors: any, env: record, steps: record, prefix: text },
+  // The check of the configuration judges the members of the sections.
+  options: {
+    tenancy: record,
+    pagination: record,
+    workflows: list,
+    credentials: record,
+    customIntegrations: list,
+    config: record,
+    connectors: record,
+    env: record,
+    steps: record,
+    prefix: text
+  },
   setup (app, options) {
     const { env = process.env, steps = {}, prefix = '', tenancy, pagination, workflows, credentials, customIntegrations } = options
     const { config = checkConfig({ tenancy, pagination, workflows, credentials, customIntegrations, routes: [] }, { env, embedded: true }) } = options
