@@ -1,14 +1,12 @@
 /** Dumps a database, and checks that the dump holds the rows of every table. */
 import type { PostgresOptions } from '../database/postgres.js'
-import type { Client } from 'pg'
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { version } from '../version.js'
-import { clientOf, programEnvironment } from './address.js'
 import { beginSnapshot, bypasses, countDumped, countRows, differences, refuseHidden, type Counts } from './counts.js'
 import { dumpFile, hashOf, writeManifest } from './manifest.js'
 import { findProgram, runProgram } from './programs.js'
+import { withSession } from './session.js'
 
 export interface BackupOptions {
   /** The folder that holds the backup; made, and refused where it has files. */
@@ -26,14 +24,12 @@ export async function backUp (options: PostgresOptions, { folder, programs }: Ba
   await mkdir(folder, { recursive: true, mode: 0o700 })
   if ((await readdir(folder)).length > 0) throw new Error(`${folder} is not empty: name a new folder`)
   const file = join(folder, dumpFile)
-  const client = clientOf(options)
-  client.on('error', () => {})
-  return withCertificates(async (certificates) => {
+  return withSession(options, async ({ client, env, server }) => {
     try {
-      const env = await programEnvironment(options, certificates)
-      await client.connect()
-      const server = await majorOf(client)
-      if (dump.major < server) throw new Error(`pg_dump ${dump.major} cannot back up PostgreSQL ${server}: install the client programs of version ${server} or later, or name their folder with --pg-bin`)
+      if (dump.major < server) {
+        throw new Error(`pg_dump ${dump.major} cannot back up PostgreSQL ${server}: install the client programs of version ${server} or later, ` +
+          'or name their folder with --pg-bin')
+      }
       await refuseHidden(client)
       await beginSnapshot(client)
       const { rows: [snapshot] } = await client.query<{ id: string }>('select pg_export_snapshot() as id')
@@ -47,22 +43,6 @@ export async function backUp (options: PostgresOptions, { folder, programs }: Ba
     } catch (error) {
       await rm(file, { force: true })
       throw error
-    } finally {
-      await client.end().catch(() => {})
     }
   })
-}
-
-export async function majorOf (client: Client): Promise<number> {
-  const { rows: [row] } = await client.query<{ number: string }>("select current_setting('server_version_num') as number")
-  return Math.floor(Number(row?.number) / 10_000)
-}
-
-export async function withCertificates<T> (work: (folder: string) => Promise<T>): Promise<T> {
-  const folder = await mkdtemp(join(tmpdir(), 'tenantry-backup-'))
-  try {
-    return await work(folder)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
 }
