@@ -3,15 +3,13 @@
  * nginx is not installed a test skips and says which command installs it (test/run.ts makes that a failure with CI=true).
  */
 import type { Test } from 'tap'
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import { daemonFolder, startDaemon } from './daemon.js'
 
-const installCommand = 'apt-get install --no-install-recommends nginx'
 const startTime = 10_000 // ms in which it takes connections
 
 /**
@@ -19,27 +17,11 @@ const startTime = 10_000 // ms in which it takes connections
  * ends with the test.
  */
 export async function startNginx (t: Test, http: string, port: number): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'tenantry-nginx-'))
+  const folder = daemonFolder('nginx')
   const log = join(folder, 'error.log')
   writeFileSync(join(folder, 'nginx.conf'), configuration(http))
-  // Debian has it where only root looks.
-  const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/sbin:/usr/local/sbin` }
-  const child = spawn('nginx', ['-p', folder, '-c', 'nginx.conf', '-e', log], { env, stdio: 'ignore' })
-  t.teardown(async () => {
-    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
-      child.kill('SIGKILL')
-      await once(child, 'exit')
-    }
-    rmSync(folder, { recursive: true, force: true })
-  })
-  try {
-    await once(child, 'spawn')
-  } catch (error) {
-    t.plan(0, `nginx is missing: run "${installCommand}"`)
-    // What is thrown ends the test's body; the test itself has ended, as skipped, and must not turn into a failure.
-    t.threw = () => undefined
-    throw error
-  }
+  const child = await startDaemon(t, { program: 'nginx', args: ['-p', folder, '-c', 'nginx.conf', '-e', log], folder })
+  child.stderr?.resume()
   for (const end = performance.now() + startTime; !await takesConnections(port);) {
     if (performance.now() > end || child.exitCode !== null) throw new Error(`nginx does not listen on port ${port}:\n${readFileSync(log, 'utf8')}`)
     await wait(10)

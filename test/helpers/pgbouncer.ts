@@ -3,16 +3,13 @@
  * Without PgBouncer a test skips and says which command installs it (test/run.ts makes that a failure with CI=true).
  */
 import type { Test } from 'tap'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
+import { daemonFolder, startDaemon } from './daemon.js'
 import { freePort } from './free-port.js'
 
-const installCommand = 'apt-get install --no-install-recommends pgbouncer'
 const startTimeMs = 10_000
 
 export interface PgBouncer {
@@ -27,7 +24,7 @@ export type PoolMode = 'session' | 'transaction'
 
 /** Starts PgBouncer in front of the database; it ends with the test. */
 export async function startPgBouncer (t: Test, database: string, mode: PoolMode): Promise<PgBouncer> {
-  const folder = mkdtempSync(join(tmpdir(), 'tenantry-pgbouncer-'))
+  const folder = daemonFolder('pgbouncer')
   chmodSync(folder, 0o755)
   const target = new URL(database)
   const port = await freePort()
@@ -45,25 +42,9 @@ pool_mode = ${poolMode}
 ${process.getuid?.() === 0 ? 'user = nobody' : ''}
 `, { mode: 0o644 })
   configure(mode)
-  // Debian has it where only root looks.
-  const child = spawn('pgbouncer', [file], { env: { ...process.env, PATH: `${process.env['PATH']}:/usr/sbin` }, stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = await startDaemon(t, { program: 'pgbouncer', args: [file], folder })
   let log = ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { log = (log + text).slice(-4000) })
-  t.teardown(async () => {
-    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
-      child.kill('SIGKILL')
-      await once(child, 'exit')
-    }
-    rmSync(folder, { recursive: true, force: true })
-  })
-  try {
-    await once(child, 'spawn')
-  } catch (error) {
-    t.plan(0, `PgBouncer is missing: run "${installCommand}"`)
-    // The throw below ends the test's body; the test itself has ended, as skipped, and must not turn into a failure.
-    t.threw = () => undefined
-    throw error
-  }
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => { log = (log + text).slice(-4000) })
   const console = `postgres://admin@127.0.0.1:${port}/pgbouncer`
   const command = async (text: string): Promise<void> => {
     const client = new pg.Client({ connectionString: console })

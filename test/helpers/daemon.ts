@@ -1,0 +1,43 @@
+/** A real server program for a test: it ends with the test, and a missing program skips the test. */
+import type { Test } from 'tap'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export interface Daemon {
+  /** The name of the program, and of its Debian package. */
+  readonly program: string
+  readonly args: readonly string[]
+  /** A temporary folder of the test. */
+  readonly folder: string
+}
+
+/** A temporary folder for the files of a program. */
+export function daemonFolder (program: string): string {
+  return mkdtempSync(join(tmpdir(), `tenantry-${program}-`))
+}
+
+/** Starts the program, and removes its folder when the test ends. With CI=true test/run.ts makes a skip a failure. */
+export async function startDaemon (t: Test, { program, args, folder }: Daemon): Promise<ChildProcess> {
+  // Debian has such programs where only root looks.
+  const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/sbin:/usr/local/sbin` }
+  const child = spawn(program, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
+  t.teardown(async () => {
+    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+    rmSync(folder, { recursive: true, force: true })
+  })
+  try {
+    await once(child, 'spawn')
+  } catch (error) {
+    t.plan(0, `${program} is missing: run "apt-get install --no-install-recommends ${program}"`)
+    // The throw ends the body of the test, which is skipped and must not turn into a failure.
+    t.threw = () => undefined
+    throw error
+  }
+  return child
+}
