@@ -9,12 +9,18 @@ const maxPlaces = 10_000
 /** The places of which a warning was written lately, by tenant. */
 const recent = new LRUCache<string, true>({ max: maxPlaces, ttl: period })
 
+/** Turns the pointer of a compiled part into its place in the document. */
+export type PlaceOf = (pointer: string) => string
+
+const asCompiled: PlaceOf = (pointer) => pointer
+
 /** Logs a warning once a minute for each place of each tenant's requests; `tenant` is null for a request without one. */
-export function expressionFaults (log: FastifyBaseLogger, tenant: string | null): ReportFault {
+export function expressionFaults (log: FastifyBaseLogger, tenant: string | null, placeOf: PlaceOf = asCompiled): ReportFault {
   return ({ pointer, reason }: ExpressionFault) => {
-    const place = JSON.stringify([tenant, pointer])
+    const expression = placeOf(pointer)
+    const place = JSON.stringify([tenant, expression])
     if (recent.has(place)) return
     recent.set(place, true)
-    log.warn({ tenant, expression: pointer, reason }, 'an expression could not be computed: its condition does not hold')
+    log.warn({ tenant, expression, reason }, 'an expression could not be computed: its condition does not hold')
   }
 }

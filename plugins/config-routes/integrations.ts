@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { Integrations } from '../integrations/integrations.js'
-import { expressionFaults } from '../../lib/log/expression-faults.js'
+import { expressionFaults, type PlaceOf } from '../../lib/log/expression-faults.js'
 import { createPace } from '../../lib/pace.js'
 
 /** What runs the calls of one request. */
@@ -11,6 +11,8 @@ export interface Caller {
   /** null where the plugin is not registered, as no route then makes calls. */
   readonly integrations: () => Integrations | null
   readonly log: FastifyBaseLogger
+  /** Places in the document, for the log. */
+  readonly placeOf: PlaceOf
 }
 
 /** The last call that ran. */
@@ -23,13 +25,13 @@ export interface LastCall {
  * Runs them in order and puts their results in the scope, null for each that is skipped. Resolves with the last one that
  * ran, or null; rejects with what `integrations.run` rejects with, and with `answerTooLarge`, and then runs none after it.
  */
-export async function runIntegrations (route: CompiledRoute, scope: Scope, { integrations, log }: Caller): Promise<LastCall | null> {
+export async function runIntegrations (route: CompiledRoute, scope: Scope, { integrations, log, placeOf }: Caller): Promise<LastCall | null> {
   let last: LastCall | null = null
   for (const { key, condition, call, copies } of route.integrations) {
     if (condition !== null) {
       const pace = createPace(scope.tenant?.id)
       if (pace.due()) await pace.rest()
-      const holds = condition(scope, expressionFaults(log, scope.tenant?.id ?? null))
+      const holds = condition(scope, expressionFaults(log, scope.tenant?.id ?? null, placeOf))
       pace.done()
       if (!holds) {
         scope.results[key] = null

@@ -8,6 +8,7 @@ import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { CompiledCache } from '../../lib/compiler/route-cache.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'
+import type { PlaceOf } from '../../lib/log/expression-faults.js'
 import type { CacheStore } from '../cache/store.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { SecretValues } from '../secrets/service.js'
@@ -69,18 +70,24 @@ export function servingOf (app: FastifyInstance, { dashboardPermission, overrida
   }
 }
 
-/**
- * Answers the request with the body as JSON text.
- *
- * @param generation a text that keeps the cached answers of two versions of a document apart
- */
-export function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, generation = ''): Promise<string> {
-  return route.webhook === null
-    ? serve(route, serving, request, reply, generation)
-    : serving.inbound(route.webhook, request, reply, () => serve(route, serving, request, reply, generation))
+/** The document that a route stands in. */
+export interface Origin {
+  /** Keeps the cached answers of two versions of a document apart. */
+  readonly generation: string
+  /** Places in the document: what is compiled of a tenant's route may be shared, and has places within the route. */
+  readonly placeOf: PlaceOf
 }
 
-async function serve (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, generation: string): Promise<string> {
+const platform: Origin = Object.freeze<Origin>({ generation: '', placeOf: (pointer) => pointer })
+
+/** Answers the request with the body as JSON text. */
+export function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin = platform): Promise<string> {
+  return route.webhook === null
+    ? serve(route, serving, request, reply, origin)
+    : serving.inbound(route.webhook, request, reply, () => serve(route, serving, request, reply, origin))
+}
+
+async function serve (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin): Promise<string> {
   route.request.validate(request)
   const permitted = route.permissions.length > 0 ? requirePermissions(request, route.permissions) : undefined
   if (permitted !== undefined) await permitted
@@ -89,8 +96,8 @@ async function serve (route: CompiledRoute, serving: Serving, request: FastifyRe
   // Most routes write nothing that anybody hears of: they wait for nothing here.
   const events = writes(route) && serving.webhooks !== null && serving.webhooks.hears(request.tenant?.id ?? '')
   const scope = scopeOf(request, fullAccess instanceof Promise ? await fullAccess : fullAccess, secrets instanceof Promise ? await secrets : secrets, events instanceof Promise ? await events : events)
-  if (scope.events === true) return limited(route, serving, request, reply, scope, generation).finally(serving.webhooks?.wake)
-  return limited(route, serving, request, reply, scope, generation)
+  if (scope.events === true) return limited(route, serving, request, reply, scope, origin).finally(serving.webhooks?.wake)
+  return limited(route, serving, request, reply, scope, origin)
 }
 
 /** By its queries, or by the steps of its workflow. */
@@ -99,27 +106,27 @@ function writes ({ writes, workflow }: CompiledRoute): boolean {
 }
 
 /** Within the limit of the caller's user, where the route has one. */
-function limited (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
+function limited (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin): Promise<string> {
   reply.code(route.status).header('content-type', contentType)
-  if (route.resourceLimit === null || serving.limits === null) return answer(route, serving, request, reply, scope, generation)
-  return withinLimit(route.resourceLimit, serving.limits, request, scope, () => answer(route, serving, request, reply, scope, generation))
+  if (route.resourceLimit === null || serving.limits === null) return answer(route, serving, request, reply, scope, origin)
+  return withinLimit(route.resourceLimit, serving.limits, request, scope, () => answer(route, serving, request, reply, scope, origin))
 }
 
 /** What the statements give, or was cached of them. */
-function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
+function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin): Promise<string> {
   const { engine, cache, loads, integrations } = serving
-  if (route.workflow !== null) return answerOfWorkflow(route, route.workflow, serving, request, reply, scope)
-  if (route.cache === null || cache === null) return runRoute(route, engine, cache, scope, { integrations, log: request.log })
-  return cachedAnswer(route, route.cache, { engine, cache, loads, integrations }, request, reply, scope, generation)
+  if (route.workflow !== null) return answerOfWorkflow(route, route.workflow, serving, request, reply, scope, origin.placeOf)
+  if (route.cache === null || cache === null) return runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf })
+  return cachedAnswer(route, route.cache, { engine, cache, loads, integrations }, request, reply, scope, origin)
 }
 
 type Cached = Pick<Serving, 'engine' | 'loads' | 'integrations'> & { readonly cache: CacheStore }
 
-async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: CompiledCache, { engine, cache, loads, integrations }: Cached, request: FastifyRequest, reply: FastifyReply, scope: Scope, generation: string): Promise<string> {
+async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: CompiledCache, { engine, cache, loads, integrations }: Cached, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin): Promise<string> {
   const { url } = request
   const mark = url.indexOf('?')
   const target = { method: route.method, path: mark < 0 ? url : url.slice(0, mark), query: mark < 0 ? '' : url.slice(mark + 1) }
-  const key = generation + keyOf(scope, target)
+  const key = origin.generation + keyOf(scope, target)
   const tenant = scope.tenant?.id ?? ''
   const looked = cache.get(tenant, key, route.reads)
   const found = looked instanceof Promise ? await looked : looked
@@ -133,7 +140,7 @@ async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: Compil
   const id = `${tenant}:${stamp} ${key}`
   const known = loads.get(id)
   if (known !== undefined) return known
-  const body = runRoute(route, engine, cache, scope, { integrations, log: request.log })
+  const body = runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf })
   loads.set(id, body)
   // Nobody waits until it is kept; until then it is given to those who ask.
   const end = () => { loads.delete(id) }

@@ -5,6 +5,7 @@ import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { CompiledRouteWorkflow } from '../../lib/compiler/workflow.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'
+import type { PlaceOf } from '../../lib/log/expression-faults.js'
 import type { CacheStore } from '../cache/store.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
@@ -31,16 +32,16 @@ export interface WorkflowServing {
 }
 
 /** The body of the answer as JSON text. */
-export async function answerOfWorkflow (route: CompiledRoute, started: CompiledRouteWorkflow, serving: WorkflowServing, request: FastifyRequest, reply: FastifyReply, around: Scope): Promise<string> {
+export async function answerOfWorkflow (route: CompiledRoute, started: CompiledRouteWorkflow, serving: WorkflowServing, request: FastifyRequest, reply: FastifyReply, around: Scope, placeOf: PlaceOf): Promise<string> {
   started.copies?.(around, 0)
   const scope = withInput(around, started.input === null ? around.body : started.input.evaluate(around))
   const user = request.auth?.sub === undefined ? null : limitedUser(request)
   if (started.async) return enqueue(started, serving, request, scope, user)
   const taken = serving.limits?.take(user, oneRun)
-  if (taken === undefined) return run(route, started, serving, request, reply, scope)
+  if (taken === undefined) return run(route, started, serving, request, reply, scope, placeOf)
   const { give } = taken instanceof Promise ? await taken : taken
   try {
-    return await run(route, started, serving, request, reply, scope)
+    return await run(route, started, serving, request, reply, scope, placeOf)
   } catch (error) {
     await give()
     throw error
@@ -61,7 +62,7 @@ async function enqueue ({ workflow }: CompiledRouteWorkflow, { workflows: runs }
   return JSON.stringify({ workflowId, status: 'queued', statusUrl })
 }
 
-async function run (route: CompiledRoute, { workflow }: CompiledRouteWorkflow, { engine, cache, integrations, workflows }: WorkflowServing, { log }: FastifyRequest, reply: FastifyReply, scope: Scope): Promise<string> {
+async function run (route: CompiledRoute, { workflow }: CompiledRouteWorkflow, { engine, cache, integrations, workflows }: WorkflowServing, { log }: FastifyRequest, reply: FastifyReply, scope: Scope, placeOf: PlaceOf): Promise<string> {
   const journal = new SyncJournal(workflow, engine, scope.tenant?.id ?? null)
   const { result, form, scope: ended, length } = await runWorkflow(workflow, scope, {
     journal,
@@ -70,6 +71,7 @@ async function run (route: CompiledRoute, { workflow }: CompiledRouteWorkflow, {
     steps: workflows?.steps ?? {},
     signal: workflow.waits ? goneOf(reply) : never,
     log,
+    placeOf,
     timeoutMs: maxSyncMs
   })
   return bodyOf(route, journal.runId, { text: result, form }, ended, length)

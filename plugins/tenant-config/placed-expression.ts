@@ -1,15 +1,20 @@
 /** The place of an expression in the tenant's document. */
+import type { PlaceOf } from '../../lib/log/expression-faults.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
-import { placeOf } from '../../lib/config/webhook-routes.js'
+import { placeOf as placeInWebhook } from '../../lib/config/webhook-routes.js'
 
 /** Routes with the same text share what is compiled, which therefore names places within the route; `pointer` is the route's. */
-export function placedExpression (error: unknown, pointer: string): unknown {
+export function placeWithin (pointer: string, place: string): string {
+  // A workflow that the route names by `ref` has its own place.
+  return place.startsWith('/workflows/') ? place : placeInWebhook(pointer + place)
+}
+
+export function placedExpression (error: unknown, placeOf: PlaceOf): unknown {
   if (!isFailure(error, 'expressionLimit')) return error
   const { details } = error.extras
   const [detail] = Array.isArray(details) ? details : []
-  // A workflow that the route names by `ref` has its own place.
-  if (!isRecord(detail) || typeof detail['path'] !== 'string' || detail['path'].startsWith('/workflows/')) return error
-  const path = placeOf(pointer + detail['path'])
+  if (!isRecord(detail) || typeof detail['path'] !== 'string') return error
+  const path = placeOf(detail['path'])
   return failure('expressionLimit', { message: error.message.replace(detail['path'], path), extras: { details: [{ ...detail, path }] } })
 }

@@ -55,7 +55,7 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
   await app.register(async (own) => {
     keepSignedBodies(own, ({ tenantRoute }) => tenantRoute?.declared.webhook !== undefined)
     own.setErrorHandler((error, { tenantRoute }) => {
-      throw tenantRoute === null ? error : placedExpression(error, tenantRoute.pointer)
+      throw tenantRoute === null ? error : placedExpression(error, tenantRoute.placeOf)
     })
     own.route({
       method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
@@ -74,7 +74,7 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
         const { tenantRoute } = request
         const compiled = tenantRoute?.compiled() ?? null
         if (compiled === null || tenantRoute === null) throw readiness.schemaChanged()
-        return serveRoute(compiled, serving, request, reply, tenantRoute.generation)
+        return serveRoute(compiled, serving, request, reply, tenantRoute)
       })
     })
   })

@@ -5,21 +5,20 @@
 import type { Route } from '../../lib/config/schema/route.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
+import type { PlaceOf } from '../../lib/log/expression-faults.js'
+import type { Origin } from '../config-routes/serve.js'
 import type { WorkflowDocument } from '../workflows/documents.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
 import { createPace } from '../../lib/pace.js'
 import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
+import { placeWithin } from './placed-expression.js'
 import { RouteTable, type Found } from './route-table.js'
 
-export interface TenantRoute {
+export interface TenantRoute extends Origin {
   readonly declared: Route
   /** Method and path. */
   readonly id: string
-  /** Keeps what is cached of this document apart from what is cached of others. */
-  readonly generation: string
-  /** Its place in the tenant's document, for errors: what is compiled may be shared with other routes. */
-  readonly pointer: string
   /** The tenant's own limit; null where only the server's counts. */
   readonly limit: Limit | null
   /** For the tables as they are now; null where these no longer have what the route needs. */
@@ -83,8 +82,8 @@ export async function createTenantRoutes ({ tenant, version, generation, weight,
 class Mounted implements TenantRoute {
   readonly declared: Route
   readonly id: string
-  readonly pointer: string
   readonly generation: string
+  readonly placeOf: PlaceOf
   readonly limit: Limit | null
   readonly #catalogue: () => Catalogue
   readonly #compile: TenantRoutesSource['compile']
@@ -93,9 +92,9 @@ class Mounted implements TenantRoute {
 
   constructor (declared: Route, pointer: string, generation: string, limit: Limit | null, catalogue: () => Catalogue, compile: TenantRoutesSource['compile']) {
     this.declared = declared
-    this.pointer = pointer
     this.id = `${methodOf(declared)} ${declared.path}`
     this.generation = generation
+    this.placeOf = (place) => placeWithin(pointer, place)
     this.limit = limit
     this.#catalogue = catalogue
     this.#compile = compile

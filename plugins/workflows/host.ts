@@ -1,5 +1,6 @@
 /** What a run of a workflow needs of the app around it. */
 import type { FastifyBaseLogger } from 'fastify'
+import type { PlaceOf } from '../../lib/log/expression-faults.js'
 import type { CacheStore } from '../cache/store.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { Clock } from './clock.js'
@@ -16,6 +17,8 @@ export interface WorkflowHost {
   /** Aborted when nobody waits for the run any more, with the error that it then ends with. */
   readonly signal: AbortSignal
   readonly log: FastifyBaseLogger
+  /** Places in the document, for the log. Default: the places within the workflow. */
+  readonly placeOf?: PlaceOf | undefined
   /** Default: the system's. */
   readonly clock?: Clock | undefined
   /** Milliseconds after which no further step or try begins; the run then rejects with `providerTimeout`. Default: as long as it takes. */

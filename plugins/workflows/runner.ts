@@ -104,7 +104,7 @@ class Run {
     this.#ends = this.#after(host.timeoutMs)
     this.#turnEnds = this.#after(host.turnMs)
     this.scope = scopeOf(workflow, scope, this.#steps)
-    this.#report = expressionFaults(host.log, scope.tenant?.id ?? null)
+    this.#report = expressionFaults(host.log, scope.tenant?.id ?? null, host.placeOf)
     this.#pace = createPace(scope.tenant?.id)
     this.#around = { host, scope: this.scope, clock: this.#clock }
   }

@@ -4,7 +4,7 @@ import { Writable } from 'node:stream'
 import { test } from 'tap'
 import { maxSteps } from '../../lib/compiler/cel/budget.js'
 import { remote } from '../helpers/remote.js'
-import { createWorld, save } from './tenants/world.js'
+import { createWorld, save, type Routes } from './tenants/world.js'
 
 const grown = "body.t.split('').join(body.t)"
 const searched = { h: 'a'.repeat(600_000), n: `${'a'.repeat(150_000)}b${'a'.repeat(150_000)}` }
@@ -92,6 +92,25 @@ test('a condition that cannot be computed does not hold, and its place is logged
   t.notMatch(JSON.stringify(warnings), 'secret text')
   t.notOk(await runs('{{input.x}}'))
   t.ok(await runs('!input.x'), 'of a value and its negation one holds')
+})
+
+test('the logged place of a condition of a tenant\'s route is its place in the document', async (t) => {
+  const lines: Record<string, unknown>[] = []
+  const stream = new Writable({ write (chunk, _encoding, done) { lines.push(JSON.parse(String(chunk))); done() } })
+  const { attacker, stranger } = await createWorld(t, { logger: { level: 'warn', stream } })
+  const condition = 'body.name > 3'
+  // Both have the same text and share what is compiled of it.
+  const workflow: Routes[number]['workflow'] = { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }] }
+  await save(t, attacker, [
+    { method: 'post', path: '/first', workflow },
+    { method: 'post', path: '/second', workflow },
+    { method: 'post', path: '/call', integrations: [{ type: 'http', action: 'request', params: { url: 'https://example.com' }, condition }], response: {} }
+  ])
+  for (const path of ['/first', '/second', '/call', '/first']) {
+    t.match(await stranger(`POST ${path}`, { tenant: 'attacker', body: { name: 'a' } }), { status: 200 }, path)
+  }
+  t.same(lines.filter(({ expression }) => expression !== undefined).map(({ expression }) => expression),
+    ['/routes/0/workflow/steps/0/condition', '/routes/1/workflow/steps/0/condition', '/routes/2/integrations/0/condition'])
 })
 
 test('a transform computes fields for each record of an answer, whatever the answer is', async (t) => {
