@@ -116,7 +116,9 @@ export const catalogue = {
   databaseBusy: entry('TENANTRY_DATABASE_BUSY', 503, 'Service Unavailable', 'The database is busy; try again'),
   migrationPending: entry('TENANTRY_MIGRATION_PENDING', 503, 'Service Unavailable', 'The database is not migrated: run "tenantry migrate"'),
   stopping: entry('TENANTRY_STOPPING', 503, 'Service Unavailable', 'The server is stopping; try again elsewhere'),
-  providerTimeout: entry('TENANTRY_PROVIDER_TIMEOUT', 504, 'Gateway Timeout', 'The provider did not answer in time; try again')
+  storageUnavailable: entry('TENANTRY_STORAGE_UNAVAILABLE', 503, 'Service Unavailable', 'The store of files cannot be reached; try again'),
+  providerTimeout: entry('TENANTRY_PROVIDER_TIMEOUT', 504, 'Gateway Timeout', 'The provider did not answer in time; try again'),
+  storageFull: entry('TENANTRY_STORAGE_FULL', 507, 'Insufficient Storage', 'The store of files is full')
 } as const satisfies Record<string, CatalogueEntry>
 
 /** The name of a catalogue entry. */

@@ -1,0 +1,162 @@
+/**
+ * Files on the local disk: one folder, a subfolder for each tenant. Bytes are written beside the objects and renamed when
+ * they are complete and flushed, so that a process that is killed leaves no part of an object under its key.
+ */
+import type { ObjectStore, StoredObject } from './store.js'
+import type { Readable } from 'node:stream'
+import { randomUUID } from 'node:crypto'
+import { constants, createWriteStream, type Dirent } from 'node:fs'
+import { access, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { failure } from '../errors.js'
+import { dayMs } from '../time.js'
+import { checkKey } from './store.js'
+
+const incoming = '.incoming' // no tenant's id begins with a point
+const pageSize = 1000
+
+/** `folder` is made if it does not exist. Several processes may use it. */
+export function createLocalStore (folder: string): ObjectStore {
+  const pathOf = (key: string) => join(folder, checkKey(key))
+
+  /** Makes the file of the key from a file that `write` makes. Resolves with its size. */
+  async function place (key: string, write: (path: string) => Promise<void>): Promise<number> {
+    const path = pathOf(key)
+    const beside = join(folder, incoming, randomUUID())
+    try {
+      await onDisk(mkdir(dirname(beside), { recursive: true }))
+      await write(beside)
+      const size = await onDisk(flush(beside))
+      await onDisk(mkdir(dirname(path), { recursive: true }))
+      await onDisk(rename(beside, path))
+      await flushFolder(dirname(path))
+      return size
+    } catch (error) {
+      await rm(beside, { force: true }).catch(() => {})
+      throw error
+    }
+  }
+
+  return {
+    put: (key, bytes) => place(key, (path) => writeAll(path, bytes)),
+
+    async get (key, range) {
+      const path = pathOf(key)
+      const file = await orNull(open(path, 'r'))
+      return file === null ? null : file.createReadStream({ ...range, autoClose: true })
+    },
+
+    async stat (key) {
+      const found = await orNull(stat(pathOf(key)))
+      return found === null ? null : { key, size: found.size, modifiedAt: found.mtime }
+    },
+
+    async copy (from, to) {
+      const source = pathOf(from)
+      if (await orNull(stat(source)) === null) return false
+      await place(to, (path) => onDisk(copyFile(source, path, constants.COPYFILE_FICLONE)))
+      return true
+    },
+
+    async delete (key) {
+      await onDisk(rm(pathOf(key), { force: true }))
+    },
+
+    async * list (prefix) {
+      const [tenant = '', start = ''] = prefix.split('/')
+      const folders = prefix.includes('/') ? [tenant] : (await entriesOf(folder)).filter((entry) => entry.isDirectory() && entry.name !== incoming && entry.name.startsWith(tenant)).map(({ name }) => name)
+      for (const name of folders.sort()) {
+        const files = (await entriesOf(join(folder, name))).filter((entry) => entry.isFile() && entry.name.startsWith(start)).map((entry) => `${name}/${entry.name}`).sort()
+        for (let at = 0; at < files.length; at += pageSize) {
+          const page = await Promise.all(files.slice(at, at + pageSize).map((key) => this.stat(key)))
+          yield page.filter((object): object is StoredObject => object !== null)
+        }
+      }
+    },
+
+    sign: () => Promise.resolve(null),
+
+    async check () {
+      await onDisk(mkdir(join(folder, incoming), { recursive: true }))
+      await onDisk(access(folder, constants.R_OK | constants.W_OK | constants.X_OK))
+      await removeLeftovers(join(folder, incoming))
+    },
+
+    close: () => Promise.resolve()
+  }
+}
+
+/** Rejects with the error of whichever stream failed first. */
+async function writeAll (path: string, bytes: Readable): Promise<void> {
+  const file = createWriteStream(path, { flags: 'wx' })
+  let isDisk: boolean | undefined
+  bytes.once('error', () => { isDisk ??= false })
+  file.once('error', () => { isDisk ??= true })
+  try {
+    await pipeline(bytes, file)
+  } catch (error) {
+    throw isDisk === true ? translate(error) : error
+  }
+}
+
+/** Writes the file to the disk, and returns its size. */
+async function flush (path: string): Promise<number> {
+  const file = await open(path, 'r+')
+  try {
+    await file.sync()
+    return (await file.stat()).size
+  } finally {
+    await file.close()
+  }
+}
+
+/** Writes the names of a folder to the disk, where the system can. */
+async function flushFolder (path: string): Promise<void> {
+  const folder = await open(path, 'r').catch(() => null)
+  await folder?.sync().catch(() => {})
+  await folder?.close()
+}
+
+/** Removes the bytes of uploads whose process ended a day ago or longer. */
+async function removeLeftovers (folder: string): Promise<void> {
+  for (const { name } of await entriesOf(folder)) {
+    const path = join(folder, name)
+    const found = await orNull(stat(path))
+    if (found !== null && Date.now() - found.mtimeMs > dayMs) await rm(path, { force: true })
+  }
+}
+
+async function entriesOf (folder: string): Promise<Dirent[]> {
+  return await orNull(readdir(folder, { withFileTypes: true })) ?? []
+}
+
+async function orNull<T> (promise: Promise<T>): Promise<T | null> {
+  try {
+    return await promise
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null
+    throw translate(error)
+  }
+}
+
+async function onDisk<T> (promise: Promise<T>): Promise<T> {
+  try {
+    return await promise
+  } catch (error) {
+    throw translate(error)
+  }
+}
+
+function codeOf (error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
+
+const full = new Set(['ENOSPC', 'EDQUOT'])
+
+/** The error that callers get for one of the file system. */
+function translate (error: unknown): unknown {
+  const code = codeOf(error)
+  if (code === undefined) return error
+  return failure(full.has(code) ? 'storageFull' : 'storageUnavailable', { cause: error })
+}
