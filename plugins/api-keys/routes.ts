@@ -7,6 +7,7 @@ import { callerOf, holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import { isFound, searchQuery } from '../../lib/http/search.js'
 import { tenantOf } from '../tenancy/required.js'
 import { named } from '../../lib/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
@@ -27,7 +28,7 @@ const shown = {
   expiresAt: TimeOrNull('When the key ends, or ended; null: never.'),
   lastUsedAt: TimeOrNull('When the key was used last, to the minute; null: not yet.')
 }
-const ListQuery = Type.Object(pageQuery('Keys'), closed)
+const ListQuery = Type.Object({ ...searchQuery('the name'), ...pageQuery('Keys') }, closed)
 const List = ListOf(named('ApiKey', Type.Object(shown)))
 const Made = named('NewApiKey', Type.Object({ key: KeyText, ...shown }))
 
@@ -55,7 +56,8 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     schema: { tags, summary: 'The API keys of the tenant, the oldest first, without the keys themselves', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
   }, async (request) => {
     const page = pageOf(request)
-    const keys = await service.list(tenantOf(request))
+    const { search } = request.query
+    const keys = (await service.list(tenantOf(request))).filter(({ name }) => isFound(search, name))
     return { data: slice(keys, page).map(bodyOf), pagination: { ...page, total: keys.length } }
   })
 

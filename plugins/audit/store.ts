@@ -36,6 +36,7 @@ export interface AuditFilter {
   readonly actions?: readonly AuditAction[] | undefined
   readonly userId?: string | undefined
   readonly target?: string | undefined
+  readonly outcome?: AuditRow['outcome'] | undefined
   readonly from?: Date | undefined
   /** Exclusive. */
   readonly until?: Date | undefined
@@ -52,16 +53,19 @@ const order = sql`order by entry.created_at desc, entry.id desc`
 const orderOfBoth = sql`order by entry.created_at desc nulls last, entry.id desc nulls last`
 
 /** The newest first. */
-export async function readAudit (db: Kysely<SystemTables>, { deletedTenant, tenant = deletedTenant === undefined ? undefined : archivedTenant(deletedTenant), keptAt, actions, userId, target, from, until }: AuditFilter, { limit, offset }: { limit: number, offset: number }): Promise<AuditPage> {
+export async function readAudit (db: Kysely<SystemTables>, { deletedTenant, tenant = deletedTenant === undefined ? undefined : archivedTenant(deletedTenant), keptAt, actions, userId, target, outcome, from, until }: AuditFilter, { limit, offset }: { limit: number, offset: number }): Promise<AuditPage> {
   const conditions = sql.join([
     sql`true`,
     ...tenant === undefined ? [] : [sql`tenant_id = ${tenant}`],
     ...userId === undefined ? [] : [sql`user_id = ${keptText(userId)}`],
     ...target === undefined ? [] : [sql`target = ${keptText(target)}`],
+    ...outcome === undefined ? [] : [sql`outcome = ${outcome}`],
     ...from === undefined ? [] : [sql`created_at >= ${from}`],
     ...until === undefined ? [] : [sql`created_at < ${until}`],
     ...keptAt === undefined ? [] : [sql`kept_until > ${keptAt}`]
   ], sql` and `)
+  // A tenant's entries of a target are sorted. In the usual order, the index of the target would be read with the entries of other tenants.
+  const pageOrder = tenant !== undefined && target !== undefined ? orderOfBoth : order
   const isBoth = tenant !== undefined && (userId !== undefined || target !== undefined)
   // Of several actions each gives its own, out of an index: of one that is rare not the whole log is looked through.
   const ofActions = (columns: ReturnType<typeof sql>, limit: number) => sql`select own.* from unnest(${actions}::text[]) as asked (name) cross join lateral (
@@ -75,7 +79,7 @@ export async function readAudit (db: Kysely<SystemTables>, { deletedTenant, tena
 
   const [{ rows }, { rows: [count] }] = await Promise.all([
     sql<AuditRow>`select uuid as id, created_at as timestamp, action, user_id as "userId", tenant_id as tenant, target, address, outcome, count::float8 as count, details
-      from (${entries}) entry ${order} limit ${limit} offset ${offset}`.execute(db),
+      from (${entries}) entry ${pageOrder} limit ${limit} offset ${offset}`.execute(db),
     sql<{ total: number }>`select count(*)::int as total from (${counted} limit ${maxCounted}) counted`.execute(db)
   ])
   return { data: rows, total: count?.total ?? 0 }

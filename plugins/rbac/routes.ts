@@ -8,7 +8,7 @@ import { invalidInput } from '../../lib/validation-detail.js'
 import { actorOf } from '../audit/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
-import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { named } from '../../lib/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type PlatformRoles } from './service.js'
@@ -122,10 +122,14 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     return { success: true, userId, roleId }
   })
 
-  app.get<{ Params: Static<typeof UserParams> }>('/rbac/users/:id/roles', {
+  app.get<{ Params: Static<typeof UserParams>, Querystring: Static<typeof PageQuery> }>('/rbac/users/:id/roles', {
     config,
-    schema: { tags, summary: 'The roles that a user was given', params: UserParams, response: { 200: Type.Object({ roles: Type.Array(Role, { description: 'By name.' }) }), ...errorResponses(...refusals) } }
-  }, async (request) => ({ roles: (await service.rolesOf(userOf(request, request.params.id))).map(roleBody) }))
+    schema: { tags, summary: 'The roles that a user was given, by name', params: UserParams, querystring: PageQuery, response: { 200: ListOf(Role), ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const page = pageOf(request)
+    const roles = await service.rolesOf(userOf(request, request.params.id))
+    return { data: slice(roles, page).map(roleBody), pagination: { ...page, total: roles.length } }
+  })
 
   app.get<{ Params: Static<typeof UserParams> }>('/rbac/users/:id/permissions', {
     config,

@@ -6,6 +6,7 @@ import { actorOf } from '../audit/actor.js'
 import { maxCounted } from '../audit/store.js'
 import { errorResponses } from '../conventions/index.js'
 import { ListOf, PageInfo, pageOf, pageQuery } from '../../lib/http/page.js'
+import { searchQuery } from '../../lib/http/search.js'
 import { tenantOf } from '../tenancy/required.js'
 import { named } from '../../lib/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
@@ -44,7 +45,7 @@ const Secret = named('Secret', Type.Object({
   expiresAt: TimeOrNull('When the value ends, or ended; null: never.'),
   metadata: Metadata
 }))
-const ListQuery = Type.Object(pageQuery('Secrets'), closed)
+const ListQuery = Type.Object({ ...searchQuery('the key'), ...pageQuery('Secrets') }, closed)
 const List = Type.Object({ secrets: Type.Array(Secret, { description: 'By key.' }), pagination: PageInfo })
 const Stored = named('StoredSecret', Type.Object({ success: Type.Boolean(), key: Type.String() }))
 const Rotated = named('RotatedSecret', Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('Until then the value of before is accepted.') }))
@@ -52,7 +53,7 @@ const Rotated = named('RotatedSecret', Type.Object({ success: Type.Boolean(), ol
 const AuditQuery = Type.Object({
   ...pageQuery('Entries', maxCounted),
   key: Type.Optional(Key)
-})
+}, closed)
 const AuditEntry = named('SecretAuditEntry', Type.Object({
   timestamp: Time('When; of uses, when the first of the hour was counted.'),
   action: Type.String({ enum: ['create', 'update', 'access', 'delete', 'rotate', 'expire'], description: '`access`: the server used the value.' }),
@@ -72,7 +73,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     schema: { tags, summary: 'The secrets of the tenant, without their values', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
   }, async (request, reply) => {
     const page = pageOf(request)
-    const { secrets, total } = await service.page(tenantOf(request), page)
+    const { secrets, total } = await service.page(tenantOf(request), { ...page, search: request.query.search })
     return reply.type('application/json; charset=utf-8').send(`{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`)
   })
 

@@ -73,8 +73,8 @@ export interface Secrets {
   get (tenant: string, key: string): Promise<string | null | undefined>
   /** The value, and those of before that are in their grace periods, at most ten: for signatures of requests that arrive. Counts as a use. */
   accepted (tenant: string, key: string): Promise<string[]>
-  /** A page by key, and the number of all. */
-  page (tenant: string, page: { readonly limit: number, readonly offset: number }): Promise<{ readonly secrets: ListedRow[], readonly total: number }>
+  /** A page by key, and the number of all; with `search`, of those whose key contains the text. */
+  page (tenant: string, page: { readonly limit: number, readonly offset: number, readonly search?: string | undefined }): Promise<{ readonly secrets: ListedRow[], readonly total: number }>
   /** By key, at most a thousand. */
   list (tenant: string, page?: { readonly limit?: number | undefined, readonly offset?: number | undefined }): Promise<ListedRow[]>
   /** Throws `validationFailed`, `planLimit`, `tenantUnknown`, and `conflict` beyond what any tenant may have. */
@@ -185,7 +185,7 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
     },
     async page (tenant, page) {
       const own = await settled(tenant)
-      const [secrets, total] = await Promise.all([own.list(tenant, page), own.count(tenant)])
+      const [secrets, total] = await Promise.all([own.list(tenant, page), own.count(tenant, page.search)])
       return { secrets, total }
     },
     async put (tenant, { key, value, metadata, expiresAt }, actor) {

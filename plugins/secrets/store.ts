@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { writeAudit, type Actor } from '../../lib/audit.js'
+import { containsText } from '../../lib/database/search.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 
 export type SecretAction = 'create' | 'update' | 'access' | 'delete' | 'rotate' | 'expire'
@@ -106,18 +107,19 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       ]).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
     },
 
-    /** How many there are that were not deleted. */
-    async count (tenant: string): Promise<number> {
+    /** How many there are that were not deleted; with `search`, whose key contains the text. */
+    async count (tenant: string, search?: string): Promise<number> {
       const { count } = await db.selectFrom('tenantry.secrets').select(sql<number>`count(*)::integer`.as('count'))
-        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).executeTakeFirstOrThrow()
+        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(search !== undefined, (query) => query.where(containsText(search ?? '', 'key'))).executeTakeFirstOrThrow()
       return count
     },
 
-    /** A page of those that were not deleted, by key. */
-    async list (tenant: string, { limit, offset }: { limit: number, offset: number }): Promise<ListedRow[]> {
+    /** A page of those that were not deleted, by key; with `search`, whose key contains the text. */
+    async list (tenant: string, { limit, offset, search }: { limit: number, offset: number, search?: string | undefined }): Promise<ListedRow[]> {
       return await db.selectFrom('tenantry.secrets')
         .select(['key', sql<string>`metadata::text`.as('metadata'), 'expires_at as expiresAt', 'last_accessed_at as lastAccessedAt', 'created_at as createdAt', accessCount])
-        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).orderBy('key').limit(limit).offset(offset).execute()
+        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(search !== undefined, (query) => query.where(containsText(search ?? '', 'key')))
+        .orderBy('key').limit(limit).offset(offset).execute()
     },
 
     /**

@@ -4,7 +4,7 @@ import type { Events } from '../../lib/database/events.js'
 import type { Plans } from '../../lib/plans.js'
 import type { Erasure } from './erasure.js'
 import type { TenantMemory } from './memory.js'
-import type { TenantChanges, TenantStore } from './store.js'
+import type { TenantChanges, TenantList, TenantStore } from './store.js'
 import type { Tenant, TenantRecord } from './tenant.js'
 import { noActor, writeAudit, type Actor } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
@@ -14,8 +14,8 @@ import { invalidInput } from '../../lib/validation-detail.js'
 export interface Tenants {
   /** The tenant, at once where it is remembered; null where there is none. It may be suspended. */
   get (id: string): Tenant | null | Promise<Tenant | null>
-  /** A page in the order of ids, and how many there are in all. */
-  list (page: { limit: number, offset: number }): Promise<{ data: TenantRecord[], total: number }>
+  /** A page in the order of ids, and how many there are in all that the filters let through. */
+  list (list: TenantList): Promise<{ data: TenantRecord[], total: number }>
   /** Makes an active tenant. `conflict` where there is one of this id, `validationFailed` without such a plan. Default plan: `free`. */
   create (tenant: { id: string, name: string, plan?: string | undefined }, actor?: Actor): Promise<TenantRecord>
   /** `tenantUnknown`; `conflict` where it is being deleted; `validationFailed` without such a plan. */
@@ -46,7 +46,7 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
       const found = memory.get(id)
       return found instanceof Promise ? found.then(({ tenant }) => tenant) : found.tenant
     },
-    list: (page) => store.list(page),
+    list: (list) => store.list(list),
     async create ({ id, name, plan = 'free' }, actor = noActor) {
       refuseUnknown(plans, plan)
       const found = await store.find(id)

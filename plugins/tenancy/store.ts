@@ -3,6 +3,7 @@ import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
 import type { Found, Tenant, TenantRecord } from './tenant.js'
 import { sql } from 'kysely'
+import { containsText } from '../../lib/database/search.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { deepFreeze } from '../../lib/plain-value.js'
 
@@ -16,9 +17,19 @@ export interface TenantChanges {
   readonly status?: 'active' | 'suspended' | undefined
 }
 
+/** A page of tenants; what is left out narrows nothing. */
+export interface TenantList {
+  readonly limit: number
+  readonly offset: number
+  readonly status?: TenantRecord['status'] | undefined
+  readonly plan?: string | undefined
+  /** A text in the id or the name, in any case. */
+  readonly search?: string | undefined
+}
+
 export interface TenantStore {
   find (id: string): Promise<Found>
-  list (page: { limit: number, offset: number }): Promise<{ data: TenantRecord[], total: number }>
+  list (list: TenantList): Promise<{ data: TenantRecord[], total: number }>
   read (id: string): Promise<TenantRecord | null>
   /** null where there is a tenant of the id; then nothing was written. Waits for one that is being written or removed. */
   insert (writer: Writer, tenant: { id: string, name: string, plan: string }): Promise<TenantRecord | null>
@@ -55,10 +66,14 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
       const tenant = row === undefined || row.name === null ? null : tenantOf({ ...row, id, name: row.name }, row.settings)
       return Object.freeze({ tenant, deletedAt: row?.deleted_at ?? null, characters: row?.settings?.length ?? 0 })
     },
-    async list ({ limit, offset }) {
+    async list ({ limit, offset, status, plan, search }) {
+      const found = db.selectFrom('tenantry.tenants')
+        .$if(status !== undefined, (query) => query.where('status', '=', status ?? 'active'))
+        .$if(plan !== undefined, (query) => query.where('plan', '=', plan ?? ''))
+        .$if(search !== undefined, (query) => query.where(containsText(search ?? '', 'id', 'name')))
       const [rows, count] = await Promise.all([
-        db.selectFrom('tenantry.tenants').select(columns).orderBy('id').limit(limit).offset(offset).execute(),
-        db.selectFrom('tenantry.tenants').select(({ fn }) => fn.countAll<string>().as('total')).executeTakeFirstOrThrow()
+        found.select(columns).orderBy('id').limit(limit).offset(offset).execute(),
+        found.select(({ fn }) => fn.countAll<string>().as('total')).executeTakeFirstOrThrow()
       ])
       return { data: rows.map(recordOf), total: Number(count.total) }
     },

@@ -8,6 +8,8 @@ import { holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
+import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import { isFound, searchQuery } from '../../lib/http/search.js'
 import { named } from '../../lib/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
@@ -41,6 +43,8 @@ const Rbac = named('TenantRbac', Type.Object({
   defaultRole: Type.Union([Type.String(), Type.Null()], { description: 'The role of users who have none, or one that is not listed; null: there is none.' }),
   roles: Roles
 }))
+const ListQuery = Type.Object({ ...searchQuery('the name or the description'), ...pageQuery('Roles') }, closed)
+const List = ListOf(Shown)
 const Params = Type.Object({ name: Type.String({ maxLength: 64 }) })
 
 const tags = ['Roles']
@@ -64,10 +68,15 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     return rbacBody(await service.replace(tenantOf(request), config, await authorOf(request)))
   })
 
-  app.get('/tenant/rbac/roles', {
+  app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/rbac/roles', {
     config: reading,
-    schema: { tags, summary: 'The roles of the tenant', response: { 200: Roles, ...errorResponses(...refusals) } }
-  }, async (request) => rolesBody(await service.read(tenantOf(request))))
+    schema: { tags, summary: 'The roles of the tenant, by name', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const page = pageOf(request)
+    const { search } = request.query
+    const roles = rolesBody(await service.read(tenantOf(request))).filter(({ name, description = '' }) => isFound(search, name, description))
+    return { data: slice(roles, page), pagination: { ...page, total: roles.length } }
+  })
 
   app.post<{ Body: Static<typeof NewRole> }>('/tenant/rbac/roles', {
     config: writing,

@@ -6,6 +6,7 @@ import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import { searchQuery } from '../../lib/http/search.js'
 import { Success } from '../../lib/http/schemas.js'
 import { named } from '../../lib/named-schema.js'
 import { bytesPerMB, unlimited, type Plans } from '../../lib/plans.js'
@@ -16,15 +17,22 @@ const Name = Type.String({ minLength: 1, maxLength: 200 })
 const Plan = Type.String({ description: 'The tier of its plan.' })
 const CreatedAt = Type.String({ format: 'date-time' })
 
+const Status = Type.Enum(['active', 'suspended', 'deleting'], { description: '`deleting`: what it owns is being removed, or was until that was cut off.' })
+
 const Managed = named('Tenant', Type.Object({
   id: Type.String(),
   name: Type.String(),
   plan: Plan,
-  status: Type.Enum(['active', 'suspended', 'deleting'], { description: '`deleting`: what it owns is being removed, or was until that was cut off.' }),
+  status: Status,
   createdAt: CreatedAt
 }))
 
-const Page = Type.Object(pageQuery('Tenants'), { additionalProperties: false })
+const Query = Type.Object({
+  status: Type.Optional(Status),
+  plan: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'The tier of its plan.' })),
+  ...searchQuery('the id or the name'),
+  ...pageQuery('Tenants')
+}, { additionalProperties: false })
 
 const List = ListOf(Managed)
 
@@ -63,12 +71,13 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
   const { tenants } = app
   const { New, Changes } = bodiesOf(plans.tiers)
 
-  app.get<{ Querystring: Static<typeof Page> }>('/tenants', {
+  app.get<{ Querystring: Static<typeof Query> }>('/tenants', {
     config,
-    schema: { tags, summary: 'The tenants, in the order of their ids', querystring: Page, response: { 200: List, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'The tenants, in the order of their ids', querystring: Query, response: { 200: List, ...errorResponses(...refusals) } }
   }, async (request) => {
     const page = pageOf(request)
-    const { data, total } = await tenants.list(page)
+    const { status, plan, search } = request.query
+    const { data, total } = await tenants.list({ ...page, status, plan, search })
     return { data: data.map(bodyOf), pagination: { ...page, total } }
   })
 

@@ -24,13 +24,16 @@ test('built-in lists take the sizes of their pages from the document, and tell t
       t.ok((await acme(`POST /tenant/${target}`, { body })).status < 300, target)
     }
     await acme('POST /notes', { body: { id: index } })
-    await platform('POST /rbac/roles', { body: { name: `role${index}` } })
+    const { body: { id: roleId } } = await platform('POST /rbac/roles', { body: { name: `role${index}` } })
+    await platform('POST /rbac/assign', { body: { userId: 'ada', roleId } })
+    await acme('POST /tenant/rbac/roles', { body: { name: `role${index}`, permissions: [] } })
     await caller(t, app)(`GET /cached?a=${index}`)
   }
 
   const lists: [Ask, string][] = [
     [acme, '/tenant/secrets'], [acme, '/tenant/secrets/audit'], [acme, '/tenant/api-keys'], [acme, '/tenant/config/versions'], [acme, '/agent/workflows'],
-    [acme, '/audit'], [acme, '/admin/entities/notes'], [platform, '/tenants'], [platform, '/cache/keys'], [platform, '/rbac/roles']
+    [acme, '/audit'], [acme, '/admin/entities/notes'], [platform, '/tenants'], [platform, '/cache/keys'], [platform, '/rbac/roles'],
+    [acme, '/tenant/rbac/roles'], [platform, '/rbac/users/ada/roles']
   ]
   for (const [ask, path] of lists) {
     const page = async (query: string) => {

@@ -184,7 +184,7 @@ async function outlives (t: Test, survivor: Program, victim: Program): Promise<v
   const secrets: unknown[] = []
   for (let offset = 0; offset === secrets.length; offset += 100) secrets.push(...[(await ask(`GET /tenant/secrets?limit=100&offset=${offset}`)).body['secrets']].flat())
   t.strictSame(acknowledged.secrets.filter((key) => !secrets.some((secret) => isRecord(secret) && secret['key'] === key)), [], 'every secret is there')
-  const { text: roles } = await ask('GET /tenant/rbac/roles')
+  const { text: roles } = await ask('GET /tenant/rbac')
   t.strictSame(acknowledged.roles.filter((name) => !roles.includes(`"${name}"`)), [], 'every role is there')
   for (const key of acknowledged.keys) {
     const { status } = await remoteCaller(t, survivor.address, { headers: { 'x-api-key': key } })('GET /tenant/info')

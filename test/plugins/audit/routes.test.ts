@@ -92,10 +92,31 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
     t.match((await ada('GET /audit?limit=1000&offset=10000')).body, { data: [], pagination: { limit: 100, offset: 10_000, total: 12 } })
   })
 
+  await t.test('is narrowed by target, outcome and, for the platform, tenant', async (t) => {
+    t.strictSame(lines(await ada('GET /audit?target=K')), [`secret.delete K api-key:${String(id)}`, 'secret.rotate K ada', 'secret.create K ada'])
+    t.strictSame(lines(await ada('GET /audit?target=K&userId=ada&limit=1&offset=1')), ['secret.create K ada'])
+    t.strictSame(lines(await ada('GET /audit?target=G')), [], "another tenant's target")
+    t.match((await ada('GET /audit?outcome=success')).body.pagination, { total: 12 })
+    t.match((await ada('GET /audit?outcome=failure')).body, { data: [], pagination: { total: 0 } })
+    await app.audit.record({ tenant: 'acme', action: 'secret.create', actor: { userId: 'eve', address: null }, target: 'F', outcome: 'failure' })
+    await app.audit.record({ tenant: 'globex', action: 'secret.create', actor: { userId: 'eve', address: null }, target: 'F', outcome: 'failure' })
+    t.strictSame(lines(await ada('GET /audit?outcome=failure')), ['secret.create F eve'])
+    t.strictSame(lines(await ada('GET /audit?outcome=failure&action=secret.*&target=F&userId=eve')), ['secret.create F eve'])
+    t.strictSame(lines(await ops('GET /audit?outcome=failure')), ['secret.create F eve', 'secret.create F eve'])
+    t.match((await ops('GET /audit?outcome=failure&tenantId=globex')).body, { data: [{ tenantId: 'globex' }], pagination: { total: 1 } })
+    t.strictSame(lines(await ops('GET /audit?target=initech')), ['tenant.update initech ops', 'tenant.create initech ops', 'tenant.create initech -'].slice(0, 2))
+    t.match((await ops('GET /audit?tenantId=acme')).body.pagination, { total: 13 })
+    t.match((await ops('GET /audit?tenantId=nobody')).body, { data: [], pagination: { total: 0 } })
+    for (const query of ['tenantId=globex', 'tenantId=acme']) refused(t, await ada(`GET /audit?${query}`), 403, 'FORBIDDEN', `${query} of a tenant's administrator`)
+    refused(t, await ops('GET /audit?tenantId=acme', { tenant: 'globex' }), 400, 'VALIDATION_FAILED', 'beside the header')
+    refused(t, await ops('GET /audit?tenantId=acme&deletedTenant=acme'), 400, 'VALIDATION_FAILED', 'beside a deleted tenant')
+    await app.db.deleteFrom('tenantry.audit_log').where('target', '=', 'F').execute()
+  })
+
   await t.test('refuses filters that are none', async (t) => {
     for (const query of ['limit=0', 'limit=x', 'offset=-1', 'offset=10001', 'offset=1.5', 'offset=1e99', 'action=', 'action=*', 'action=secret', 'action=secret.', 'action=secret.%25', 'action=constructor',
       "action=secret.create'%20or%20true--", 'action=secret.create&action=role.create', 'userId=', 'userId=a&userId=b', `userId=${'x'.repeat(1025)}`, 'from=yesterday', 'from=2026-02-30', 'to=1', 'to=', 'from=+010000-01-01',
-      'from=2026-02-02&to=2026-01-01', 'tenantId=globex', 'tenant_id=globex', 'target=K']) {
+      'from=2026-02-02&to=2026-01-01', 'tenant_id=globex', 'target=', 'target=a&target=b', `target=${'x'.repeat(1025)}`, 'outcome=failed', 'outcome=', 'tenantId=', 'tenantId=a.b', 'tenantId=~globex']) {
       refused(t, await ada(`GET /audit?${query}`), 400, 'VALIDATION_FAILED', query)
     }
     t.match((await ada('GET /audit?action=nothing')).body.details, [{ message: new RegExp(`${auditActions[0]}.*secret\\.\\*`) }], 'it says what is allowed')

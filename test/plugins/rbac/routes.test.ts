@@ -69,7 +69,7 @@ async function madeAndDeleted (t: Test, { app, ask }: Opened): Promise<void> {
   for (const user of ['u', 'v']) t.equal((await ask('POST /rbac/assign', { body: { userId: user, roleId: editor.id }, tenant: 'acme' })).status, 201)
   t.equal((await ask('POST /rbac/assign', { body: { userId: 'u', roleId: bare.id }, tenant: 'acme' })).status, 201)
   t.match(await ask(`DELETE /rbac/roles/${editor.id}`), { status: 200, body: { success: true } })
-  t.match((await ask('GET /rbac/users/u/roles', { tenant: 'acme' })).body, { roles: [{ id: bare.id }] })
+  t.match((await ask('GET /rbac/users/u/roles', { tenant: 'acme' })).body, { data: [{ id: bare.id }], pagination: { total: 1 } })
   const { rows } = await sql<{ left: number }>`select (select count(*) from tenantry.user_roles where role_id = ${editor.id})::int + (select count(*) from tenantry.role_permissions where role_id = ${editor.id})::int as left`.execute(app.db)
   t.same(rows, [{ left: 0 }], 'nothing of a deleted role is left')
   for (const method of ['GET', 'PUT', 'DELETE']) refused(t, await ask(`${method} /rbac/roles/${editor.id}`, method === 'PUT' ? { body: { name: 'x' } } : {}), 404, 'NOT_FOUND', method)
@@ -83,10 +83,10 @@ async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
   t.match(await ask('POST /rbac/assign', { body: pair, tenant: 'acme' }), { status: 201, body: { success: true, ...pair } })
   t.match(await ask('POST /rbac/assign', { body: pair, tenant: 'acme' }), { status: 200, body: { success: true, ...pair } }, 'again')
   t.equal((await ask('POST /rbac/assign', { body: { ...pair, roleId: b.id }, tenant: 'acme' })).status, 201)
-  t.same((await ask(`GET ${at}/roles`, { tenant: 'acme' })).body, { roles: [a, b] })
+  t.same((await ask(`GET ${at}/roles`, { tenant: 'acme' })).body, { data: [a, b], pagination: { limit: 20, offset: 0, total: 2 } })
   t.same((await ask(`GET ${at}/permissions`, { tenant: 'acme' })).body, { permissions: ['a:first', 'x:one', 'x:two'] }, 'in order, each once')
   for (const request of [{}, { tenant: 'globex' }]) {
-    t.same((await ask(`GET ${at}/roles`, request)).body, { roles: [] }, 'the same sub elsewhere is another user')
+    t.same((await ask(`GET ${at}/roles`, request)).body.data, [], 'the same sub elsewhere is another user')
     t.same((await ask(`GET ${at}/permissions`, request)).body, { permissions: [] })
   }
 
@@ -125,7 +125,7 @@ async function tenantUsers (t: Test, { app, ask }: Opened): Promise<void> {
   const refusal = await ask('POST /rbac/assign', { body: { userId: ada, roleId } })
   refused(t, refusal, 400, 'TENANT_REQUIRED', 'a user whom only a tenant has')
   t.match(refusal.body['message'], /X-Tenant-ID: acme$/, 'it says what to send')
-  t.same((await ask(`GET /rbac/users/${ada}/roles`)).body, { roles: [] }, 'and nothing is written')
+  t.same((await ask(`GET /rbac/users/${ada}/roles`)).body.data, [], 'and nothing is written')
   t.equal((await ask('POST /rbac/assign', { body: { userId: ada, roleId }, tenant: 'acme' })).status, 201)
   for (const userId of [bob, both, randomUUID(), ada.toUpperCase()]) t.equal((await ask('POST /rbac/assign', { body: { userId, roleId } })).status, 201, 'a user of the platform, and a `sub` that no user with a password has')
 }
