@@ -11,6 +11,12 @@ export function requireForm (payload: object): void {
   if (!isClaims(payload)) throw new Error('a claim has a wrong form: see `Claims`')
 }
 
+/** Throws for times of a token that no server of ours would take. `maxLifetime`: seconds. */
+export function requireLifetime ({ iat, exp }: Readonly<Record<string, unknown>>, maxLifetime: number): void {
+  if (typeof iat !== 'number' || typeof exp !== 'number') throw new Error('the claims `iat` and `exp` of a token are numbers of seconds since 1970')
+  if (exp - iat > maxLifetime) throw new Error(`the token lives ${exp - iat} seconds: expected at most ${maxLifetime}, the setting \`jwt.maxLifetime\``)
+}
+
 function isClaims (payload: unknown): payload is Claims {
   if (typeof payload !== 'object' || payload === null) return false
   const { sub, role, tenant_id: tenantId, email, permissions }: Partial<Record<string, unknown>> = { ...payload }
@@ -33,15 +39,21 @@ export interface Held {
 
 /**
  * The claims of a payload that holds at this time; throws `tokenExpired` after it, and `tokenInvalid` before it and for
- * one with a wrong form, without `exp`, with an `exp` that never comes, or with times that are not numbers.
+ * one with a wrong form, without `iat` or `exp`, with times that are not numbers, or that lives longer than `maxLifetime`.
+ * The signature has been verified, so that the error may name the claim.
+ *
+ * @param maxLifetime seconds from `iat` to `exp`: a token that is accepted was issued no earlier than that ago
  */
-export function heldAt (time: number, payload: unknown): Held {
+export function heldAt (time: number, payload: unknown, maxLifetime: number): Held {
   if (!isClaims(payload)) throw tokenInvalid()
-  const { exp, nbf = -Infinity, iat = -Infinity } = payload
-  if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number' || typeof iat !== 'number') throw tokenInvalid()
+  const { exp, nbf = -Infinity, iat } = payload
+  if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number') throw tokenInvalid()
+  if (iat === undefined) throw tokenInvalid('The token does not say when it was issued: get one with the claim "iat"')
+  if (typeof iat !== 'number' || !Number.isFinite(iat)) throw tokenInvalid()
   const until = exp * 1000 + clockTolerance
   if (time >= until) throw tokenExpired()
   if (time < Math.max(nbf, iat) * 1000 - clockTolerance) throw tokenInvalid()
+  if (exp - iat > maxLifetime) throw tokenInvalid(`The token is valid for ${Math.ceil(exp - iat)} seconds, and the server accepts at most ${maxLifetime}: get one with an earlier "exp"`)
   const claims = deepFreeze(payload)
   return { claims, payload: claims, until }
 }

@@ -96,8 +96,8 @@ function translated (error: unknown, request?: FastifyRequest): unknown {
   const code = isRecord(error) ? String(error['code']) : ''
   if (code === 'FST_JWT_AUTHORIZATION_TOKEN_EXPIRED' || code === 'FAST_JWT_EXPIRED') return tokenExpired()
   if (code.startsWith('FST_JWT_NO_AUTHORIZATION')) return tokenMissing()
-  if (code.startsWith('FST_JWT_BAD')) return request?.headers.authorization === undefined ? tokenMissing() : tokenInvalid(error)
-  return code.startsWith('FST_JWT_') || code.startsWith('FAST_JWT_') ? tokenInvalid(error) : error
+  if (code.startsWith('FST_JWT_BAD')) return request?.headers.authorization === undefined ? tokenMissing() : tokenInvalid(undefined, error)
+  return code.startsWith('FST_JWT_') || code.startsWith('FAST_JWT_') ? tokenInvalid(undefined, error) : error
 }
 
 /** The package takes options of a function as they are, or under its name. */

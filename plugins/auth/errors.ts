@@ -3,8 +3,9 @@ import { failure, type TenantryError } from '../../lib/errors.js'
 
 const invalidToken = { 'www-authenticate': 'Bearer error="invalid_token"' }
 
-export function tokenInvalid (cause?: unknown): TenantryError {
-  return failure('tokenInvalid', { headers: invalidToken, cause })
+/** @param message only of a token whose signature holds: a forged one gets no hint */
+export function tokenInvalid (message?: string, cause?: unknown): TenantryError {
+  return failure('tokenInvalid', { headers: invalidToken, cause, ...message !== undefined && { message } })
 }
 
 export function tokenExpired (): TenantryError {

@@ -9,6 +9,7 @@ import type { Claims } from '../../lib/compiler/types.js'
 import type { AuthProviders } from '../../lib/config/schema/auth-providers.js'
 import { FaultList } from '../../lib/config/faults.js'
 import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/config/meaning/auth-providers.js'
+import { defaultMaxLifetime } from '../../lib/config/schema/jwt.js'
 import { failure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { guardRoutes } from '../../lib/plugin/guards.js'
@@ -72,16 +73,18 @@ export default definePlugin<AuthOptions>({
   options: { jwt: record, authProviders: record, apiKey: text, now: callback },
   async setup (app, options) {
     const { jwt, now = Date.now } = options
+    const maxLifetime = jwt?.maxLifetime ?? defaultMaxLifetime
     const providers = createProviders({
       providers: providersOf(options),
       now,
+      maxLifetime,
       log: app.log,
       onChange: (provider) => forget(provider)
     })
     app.addHook('onClose', async () => providers.close())
     const keys = jwt && keysOf(jwt)
     const registration = await registerJwt(app, keys)
-    const store = createTokens(ownKeysOf(registration, jwt, keys, now), now, providers)
+    const store = createTokens(ownKeysOf(registration, jwt, keys, now), now, providers, maxLifetime)
     const { forget, look, issue, hasRevocations, ...tokens } = store
     if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is refused')
     applyRules(app, registration, store)

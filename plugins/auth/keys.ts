@@ -21,7 +21,7 @@ export interface Keys {
 /** Throws a ConfigError that names every member of `jwt` that cannot be used; the rules are those of the document. */
 export function keysOf (jwt: JwtOptions): Keys {
   const faults = new FaultList()
-  const { secret, previousSecrets = [], publicKey, privateKey, expiresIn = 1 } = jwt
+  const { secret, previousSecrets = [], publicKey, privateKey, expiresIn = 1, maxLifetime = 1 } = jwt
   const algorithm = checkJwt(jwt, faults)
   const refuseShort = (text: string, pointer: string) => {
     if (text.length < minSecretLength) faults.add(pointer, `expected at least ${minSecretLength} characters`)
@@ -30,6 +30,7 @@ export function keysOf (jwt: JwtOptions): Keys {
   for (const [index, text] of previousSecrets.entries()) refuseShort(text, `/jwt/previousSecrets/${index}`)
   if (previousSecrets.length > maxPreviousSecrets) faults.add('/jwt/previousSecrets', `expected at most ${maxPreviousSecrets} secrets`)
   if (!(expiresIn > 0)) faults.add('/jwt/expiresIn', 'expected a number of seconds above 0')
+  if (!(maxLifetime > 0)) faults.add('/jwt/maxLifetime', 'expected a number of seconds above 0')
   faults.throwIfAny()
   return publicKey === undefined
     ? { algorithm, verifying: secret === undefined ? previousSecrets : [secret, ...previousSecrets], signing: secret }

@@ -41,7 +41,7 @@ export function createPartialTokens ({ algorithm: own, verifying, signing }: Key
       requireForm(payload)
       return jwt.sign(payload, options)
     },
-    verify: (token) => heldAt(now(), verifyWithAny(verifiers, token)).claims
+    verify: (token) => heldAt(now(), verifyWithAny(verifiers, token), partialLifetime).claims
   }
 }
 

@@ -5,11 +5,13 @@ import type { OwnKeys } from './own-key.js'
 import type { Providers } from './providers/index.js'
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { defaultMaxLifetime } from '../../lib/config/schema/jwt.js'
 import { isRecord } from '../../lib/plain-value.js'
-import { heldAt, requireForm, type Held } from './claims.js'
+import { heldAt, requireForm, requireLifetime, type Held } from './claims.js'
 import { tokenInvalid } from './errors.js'
 import type { PartialClaims } from './partial.js'
 import { ownProvider } from './providers/claims.js'
+import { readToken } from './providers/token.js'
 import { noRevocations, tokenId, type RevocationList } from './revocations.js'
 
 const defaultExpiresIn = 3600 // s
@@ -46,6 +48,8 @@ export interface Tokens {
   tokenId (token: string): string
   /** Seconds that a token lives which `sign` makes: `jwt.expiresIn`. */
   readonly lifetime: number
+  /** Seconds that a token may live, whoever signs it: `jwt.maxLifetime`. A token that is accepted was issued no earlier than that ago. */
+  readonly maxLifetime: number
   /** There is a key to sign with. */
   readonly canSign: boolean
   /** There is a key to sign partial tokens with: that of the option `jwt`. */
@@ -84,7 +88,7 @@ export interface Verified extends Held {
  *
  * @param now the clock, in milliseconds since 1970
  */
-export function createTokens (own: OwnKeys | undefined, now: () => number = Date.now, providers?: Providers): TokenStore {
+export function createTokens (own: OwnKeys | undefined, now: () => number = Date.now, providers?: Providers, maxLifetime = defaultMaxLifetime): TokenStore {
   const { decode = refuse, encode, partial, claims: fixed, lifetime = defaultExpiresIn, isAged = false } = own ?? {}
   const verified = new LRUCache<string, Verified>({
     maxSize: maxCachedCharacters,
@@ -99,7 +103,7 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
     if (provider !== undefined && provider !== whose) throw tokenInvalid()
     if (external === null) {
       const { payload, key } = decode(token)
-      const held = heldAt(now(), payload)
+      const held = heldAt(now(), payload, maxLifetime)
       return remember(token, isAged ? { ...held, until: -Infinity } : held, whose, key)
     }
     const held = external.verify()
@@ -140,6 +144,7 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
       const exp = iat + Math.ceil(expiresIn)
       const payload = { ...claims, jti: claims.jti ?? randomUUID(), ...fixed, iat, exp }
       requireForm(payload)
+      requireLifetime(payload, maxLifetime)
       return encode(payload, { expiresIn: exp - iat })
     },
     issue (given, options = {}) {
@@ -150,7 +155,9 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
       const payload = { ...given, ...options.sub !== undefined && { sub: options.sub }, jti, ...fixed, iat }
       requireForm(payload)
       const left = typeof exp === 'number' && typeof iat === 'number' ? exp - iat : undefined
-      return encode(payload, { ...options, expiresIn: options.expiresIn ?? left ?? lifetime })
+      const token = encode(payload, { ...options, expiresIn: options.expiresIn ?? left ?? lifetime })
+      requireLifetime(readToken(token)?.payload ?? {}, maxLifetime)
+      return token
     },
     look,
     verify (token, provider) {
@@ -171,6 +178,7 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
     },
     tokenId,
     lifetime,
+    maxLifetime,
     get hasRevocations () { return revocations !== noRevocations },
     canSign: encode !== undefined,
     canSignPartial: partial !== undefined,

@@ -38,5 +38,5 @@ export function verifyWithAny<Result> (verifiers: ReadonlyArray<(token: string) 
       cause = error
     }
   }
-  throw tokenInvalid(cause)
+  throw tokenInvalid(undefined, cause)
 }

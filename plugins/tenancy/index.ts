@@ -12,6 +12,7 @@ import { listen } from '../../lib/plugin/listen.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { callback, membersOf, whole } from '../../lib/plugin/options.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
+import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { everyTenant } from '../cache/store.js'
 import { plansOf } from '../plans/plans-of.js'
 import { createErasure } from './erasure.js'
@@ -20,6 +21,7 @@ import { createProvisioning } from './provisioning.js'
 import { createCallerStep, createStrangerStep } from './resolution.js'
 import { createTenants, type Tenants } from './service.js'
 import { createTenantStore } from './store.js'
+import { forgetDeleted } from './sweep.js'
 
 export type { Tenants } from './service.js'
 export type { Tenant, TenantRecord, TenantStatus } from './tenant.js'
@@ -96,6 +98,8 @@ export default definePlugin<TenancyOptions>({
         if (cache()?.shared === false) clearAnswers(everyTenant)
       }
     })
+
+    sweepHourly(app, 'ids of deleted tenants', () => forgetDeleted({ store, erasure, maxLifetime: app.auth.maxLifetime }, Date.now()))
 
     const provision = createProvisioning({ store, memory, events, erasure, makes: provisioning === 'auto' })
     const resolution = { provision, lookup: tenants.get, trustHeader }

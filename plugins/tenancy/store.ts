@@ -41,6 +41,10 @@ export interface TenantStore {
   remove (writer: Writer, id: string, at: Date): Promise<boolean>
   /** When a tenant of the id was deleted last. */
   deletedAt (writer: Writer, id: string): Promise<Date | null>
+  /** Ids of tenants that were deleted before that time and not made again, the oldest first. */
+  longDeleted (before: Date, limit: number): Promise<string[]>
+  /** Removes the note of a deletion, unless the tenant was made again or deleted later. */
+  forget (id: string, before: Date): Promise<void>
 }
 
 const columns = ['id', 'name', 'plan', 'status', 'created_at'] as const
@@ -104,9 +108,19 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
     async deletedAt (writer, id) {
       const row = await writer.selectFrom('tenantry.deleted_tenants').select('deleted_at').where('id', '=', id).executeTakeFirst()
       return row?.deleted_at ?? null
+    },
+    async longDeleted (before, limit) {
+      const rows = await db.selectFrom('tenantry.deleted_tenants as d').select('d.id').where('d.deleted_at', '<', before).where(notMade).orderBy('d.deleted_at').limit(limit).execute()
+      return rows.map(({ id }) => id)
+    },
+    async forget (id, before) {
+      await db.deleteFrom('tenantry.deleted_tenants as d').where('d.id', '=', id).where('d.deleted_at', '<', before).where(notMade).execute()
     }
   }
 }
+
+/** No tenant has the id of the row `d`. */
+const notMade = sql<boolean>`not exists (select from tenantry.tenants t where t.id = d.id)`
 
 function recordOf ({ id, name, plan, status, created_at: createdAt }: Row): TenantRecord {
   return { id, name, plan, status, createdAt }

@@ -31,6 +31,8 @@ export interface ProvidersOptions {
   readonly providers: Readonly<Record<string, CompleteAuthProvider>>
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
+  /** Seconds that a token may live. */
+  readonly maxLifetime: number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
   /** The keys of a provider are others than before: what they verified holds no more. */
   readonly onChange: (provider: string) => void
@@ -41,7 +43,7 @@ interface Provider extends CompleteAuthProvider {
   readonly jwks: Jwks
 }
 
-export function createProviders ({ providers, now, log, onChange }: ProvidersOptions): Providers {
+export function createProviders ({ providers, now, maxLifetime, log, onChange }: ProvidersOptions): Providers {
   const byIssuer = new Map<string, Provider>()
   for (const [name, provider] of Object.entries(providers)) {
     const { jwksUri: address, algorithms } = provider
@@ -62,7 +64,7 @@ export function createProviders ({ providers, now, log, onChange }: ProvidersOpt
     const { algorithm, kid } = requireFit(token, provider)
     const settle = (key: KeyObject) => {
       if (!isSigned(token.input, token.signature, key, algorithm)) throw tokenInvalid()
-      return { ...heldAt(now(), mapClaims(provider.name, provider, token.payload)), payload: deepFreeze(token.payload) }
+      return { ...heldAt(now(), mapClaims(provider.name, provider, token.payload), maxLifetime), payload: deepFreeze(token.payload) }
     }
     const key = provider.jwks.find(algorithm, kid)
     return key instanceof Promise ? key.then(settle) : settle(key)

@@ -13,5 +13,5 @@ export function createTokens (jwt: JwtOptions | undefined, now: () => number = D
   const keys = keysOf(jwt)
   const app = Fastify()
   fastifyJwt(app, packageOptions(keys), (error) => { if (error !== undefined) throw error })
-  return create(ownKeys(jwt, keys, app.jwt, now), now, providers)
+  return create(ownKeys(jwt, keys, app.jwt, now), now, providers, jwt.maxLifetime)
 }

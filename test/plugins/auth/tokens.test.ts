@@ -62,6 +62,24 @@ t.test('a token is refused before its time, after it, and where it names no end'
   t.throws(() => verify(signToken({ exp: now() - 60 }, { key: other })), invalid, 'a forged one is not even expired')
 })
 
+t.test('refuses tokens without iat, and tokens that live longer than jwt.maxLifetime', async (t) => {
+  const tooLong = (bound: number) => ({ ...invalid, message: new RegExp(`accepts at most ${bound}`) })
+  const day = 86_400
+  const { verify, sign } = createTokens({ secret: testSecret })
+  t.ok(verify(signToken({ exp: now() + 400 * day })), '400 days by default')
+  t.throws(() => verify(signToken({ exp: now() + 400 * day + 2 })), tooLong(400 * day))
+  t.throws(() => verify(signToken({ iat: now() - 399 * day, exp: now() + 2 * day })), tooLong(400 * day), 'from its beginning, not from now')
+  t.throws(() => verify(signToken({ iat: -4e9 })), tooLong(400 * day))
+  t.throws(() => verify(signToken({ iat: undefined })), { ...invalid, message: /does not say when it was issued/ })
+  t.throws(() => verify(hs256With(testSecret, { iat: '0' })), { ...invalid, message: 'Invalid or expired token' })
+  t.throws(() => verify(signToken({ iat: undefined }, { key: other })), { ...invalid, message: 'Invalid or expired token' }, 'a forged one gets no hint')
+  t.throws(() => sign({ sub: 'u' }, { expiresIn: 400 * day + 1 }), /expected at most 34560000, the setting `jwt.maxLifetime`/)
+  const short = createTokens({ secret: testSecret, expiresIn: 60, maxLifetime: 60 })
+  t.ok(short.verify(short.sign({ sub: 'u' })))
+  t.throws(() => short.verify(sign({ sub: 'u' }, { expiresIn: 61 })), tooLong(60))
+  t.throws(() => createTokens({ secret: testSecret, maxLifetime: 59 * 60, expiresIn: 3600 }), /jwt\/expiresIn: is longer than `jwt.maxLifetime`/)
+})
+
 t.test('a token that is remembered expires all the same', async (t) => {
   let time = Date.now()
   const { verify } = createTokens({ secret: testSecret }, () => time)

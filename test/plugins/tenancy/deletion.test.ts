@@ -5,8 +5,11 @@ import { sql } from 'kysely'
 import { test, type Test } from 'tap'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
-import { bearer, signToken } from '../../helpers/tokens.js'
+import { bearer, signToken, testSecret } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
+import { createErasure } from '../../../plugins/tenancy/erasure.js'
+import { createTenantStore } from '../../../plugins/tenancy/store.js'
+import { forgetDeleted } from '../../../plugins/tenancy/sweep.js'
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 const tables = {
@@ -201,4 +204,39 @@ alter table topics_of_tenant force row level security;
   for (const tenant of ['a', 'b']) await admin(`insert into authors (tenant_id, name) values ('${tenant}', 'x'); insert into tenantry.documents (tenant_id, collection, id, data) values ('${tenant}', 'c', 'i', '{}')`)
   await app.tenants.delete('a')
   for (const table of ['authors', 'tenantry.documents', 'topics_of_tenant']) t.same(await admin(`select tenant_id from ${table}`), [{ tenant_id: 'b' }], table)
+})
+
+test('forgets a deleted tenant when no token from before the deletion is accepted any more', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const day = 86_400
+  const maxLifetime = 30 * day
+  const app = await testServer(t, { tables, jwt: { secret: testSecret, maxLifetime } }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['old', 'recent', 'again', 'stuck'] })
+  const { db, engine, events } = app
+  const store = createTenantStore(db)
+  const parts = { store, erasure: createErasure(engine, db, app.plans, events), maxLifetime: app.auth.maxLifetime }
+  t.equal(app.auth.maxLifetime, maxLifetime)
+  const marks = async () => (await run(app, 'select id from tenantry.deleted_tenants order by id')).map(({ id }) => id)
+  for (const tenant of ['old', 'recent', 'again', 'stuck']) {
+    await app.tenants.delete(tenant)
+    await runAll(app, `insert into authors (tenant_id, name) values ('${tenant}', 'late')`)
+  }
+  await app.tenants.create({ id: 'again', name: 'again' })
+  await runAll(app, `insert into authors (tenant_id, name) values ('again', 'new');
+update tenantry.deleted_tenants set deleted_at = now() - interval '32 days' where id <> 'recent';
+update tenantry.deleted_tenants set deleted_at = now() - interval '29 days' where id = 'recent';
+alter table authors add unique (id);
+create table notes_of_nobody (author_id uuid references authors (id));
+insert into notes_of_nobody select id from authors where tenant_id = 'stuck';
+`)
+  await t.rejects(forgetDeleted(parts, Date.now()), { errors: [{ code: 'TENANTRY_CONFLICT' }] })
+  t.same(await marks(), ['again', 'recent', 'stuck'])
+  t.same(await run(app, 'select tenant_id, name from authors order by 1'), [{ tenant_id: 'again', name: 'new' }, { tenant_id: 'recent', name: 'late' }, { tenant_id: 'stuck', name: 'late' }])
+
+  const ask = caller(t, app)
+  const now = Math.floor(Date.now() / 1000)
+  const made = (claims: object) => ask('GET /tenant/info', { token: signToken({ tenant_id: 'old', role: 'admin', ...claims }) })
+  refused(t, await made({ iat: now - 33 * day, exp: now + 60 }), 401, 'TOKEN_INVALID')
+  refused(t, await made({ iat: undefined }), 401, 'TOKEN_INVALID')
+  t.equal(await store.read('old'), null, 'a token from before the deletion makes no tenant')
+  t.equal((await made({})).status, 200)
 })
