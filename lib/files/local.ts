@@ -39,7 +39,12 @@ export function createLocalStore (folder: string): ObjectStore {
   }
 
   return {
-    put: (key, bytes) => place(key, (path) => writeAll(path, bytes)),
+    put (key, bytes) {
+      let sourceError: unknown
+      // The stream may fail before its bytes are read.
+      bytes.once('error', (error) => { sourceError = error })
+      return place(key, (path) => writeAll(path, bytes, () => sourceError))
+    },
 
     async get (key, range) {
       const path = pathOf(key)
@@ -87,16 +92,17 @@ export function createLocalStore (folder: string): ObjectStore {
   }
 }
 
-/** Rejects with the error of whichever stream failed first. */
-async function writeAll (path: string, bytes: Readable): Promise<void> {
+/** Rejects with the error of the stream that failed first: pipeline passes it on to the other one. */
+async function writeAll (path: string, bytes: Readable, sourceError: () => unknown): Promise<void> {
   const file = createWriteStream(path, { flags: 'wx' })
-  let isDisk: boolean | undefined
-  bytes.once('error', () => { isDisk ??= false })
-  file.once('error', () => { isDisk ??= true })
+  let diskError: unknown
+  file.once('error', (error) => {
+    if (sourceError() === undefined) diskError = error
+  })
   try {
     await pipeline(bytes, file)
   } catch (error) {
-    throw isDisk === true ? translate(error) : error
+    throw diskError === undefined ? sourceError() ?? error : translateDiskError(diskError)
   }
 }
 
@@ -136,7 +142,7 @@ async function orNull<T> (promise: Promise<T>): Promise<T | null> {
     return await promise
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return null
-    throw translate(error)
+    throw translateDiskError(error)
   }
 }
 
@@ -144,7 +150,7 @@ async function onDisk<T> (promise: Promise<T>): Promise<T> {
   try {
     return await promise
   } catch (error) {
-    throw translate(error)
+    throw translateDiskError(error)
   }
 }
 
@@ -155,7 +161,7 @@ function codeOf (error: unknown): string | undefined {
 const full = new Set(['ENOSPC', 'EDQUOT'])
 
 /** The error that callers get for one of the file system. */
-function translate (error: unknown): unknown {
+export function translateDiskError (error: unknown): unknown {
   const code = codeOf(error)
   if (code === undefined) return error
   return failure(full.has(code) ? 'storageFull' : 'storageUnavailable', { cause: error })

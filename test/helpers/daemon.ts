@@ -7,8 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export interface Daemon {
-  /** The name of the program, and of its Debian package. */
   readonly program: string
+  /** Debian's packages of it. Default: one that is named as the program. */
+  readonly packages?: string
   readonly args: readonly string[]
   /** A temporary folder of the test. */
   readonly folder: string
@@ -20,7 +21,7 @@ export function daemonFolder (program: string): string {
 }
 
 /** Starts the program, and removes its folder when the test ends. With CI=true test/run.ts makes a skip a failure. */
-export async function startDaemon (t: Test, { program, args, folder }: Daemon): Promise<ChildProcess> {
+export async function startDaemon (t: Test, { program, packages = program, args, folder }: Daemon): Promise<ChildProcess> {
   // Debian has such programs where only root looks.
   const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/sbin:/usr/local/sbin` }
   const child = spawn(program, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
@@ -34,7 +35,7 @@ export async function startDaemon (t: Test, { program, args, folder }: Daemon): 
   try {
     await once(child, 'spawn')
   } catch (error) {
-    t.plan(0, `${program} is missing: run "apt-get install --no-install-recommends ${program}"`)
+    t.plan(0, `${program} is missing: run "apt-get install --no-install-recommends ${packages}"`)
     // The throw ends the body of the test, which is skipped and must not turn into a failure.
     t.threw = () => undefined
     throw error

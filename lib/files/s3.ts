@@ -1,0 +1,157 @@
+/** Files in a bucket of S3, or of a service that speaks S3: R2, Supabase Storage, MinIO, Swift. */
+import type { Readable as Stream } from 'node:stream'
+import type { ObjectStore, StoredObject } from './store.js'
+import { Agent as HttpAgent } from 'node:http'
+import { Agent as HttpsAgent } from 'node:https'
+import { Readable } from 'node:stream'
+import { failure } from '../errors.js'
+import { checkKey } from './store.js'
+
+export interface S3Options {
+  /** The address of the service. Default: Amazon's, for the region. */
+  readonly endpoint?: string | undefined
+  readonly region: string
+  /** A bucket that exists. */
+  readonly bucket: string
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+  /** The bucket is the first part of the path instead of a subdomain. Default: true if there is an `endpoint`. */
+  readonly forcePathStyle?: boolean | undefined
+}
+
+const partSize = 8_388_608 // bytes of one part of an upload: with two in memory, and 10,000 of them
+const connectionTimeout = 5_000 // ms
+const socketTimeout = 30_000 // ms without a byte
+const maxSockets = 1_000 // downloads hold one each
+
+/** Rejects if the packages are missing. */
+export async function createS3Store ({ endpoint, region, bucket, accessKeyId, secretAccessKey, forcePathStyle = endpoint !== undefined }: S3Options): Promise<ObjectStore> {
+  const { s3, Upload, getSignedUrl } = await loadPackages()
+  const client = new s3.S3Client({
+    region,
+    ...endpoint !== undefined && { endpoint },
+    forcePathStyle,
+    credentials: { accessKeyId, secretAccessKey },
+    // Services other than Amazon's store the checksums of streams as part of the bytes.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    requestHandler: {
+      connectionTimeout,
+      socketTimeout,
+      httpAgent: new HttpAgent({ keepAlive: true, maxSockets }),
+      httpsAgent: new HttpsAgent({ keepAlive: true, maxSockets })
+    }
+  })
+  const at = (key: string) => ({ Bucket: bucket, Key: checkKey(key) })
+
+  return {
+    async put (key, bytes, contentType) {
+      let size = 0
+      async function * counted () {
+        for await (const chunk of bytes) {
+          if (!(chunk instanceof Uint8Array)) throw new TypeError('the stream of a file must be of bytes')
+          size += chunk.length
+          yield chunk
+        }
+      }
+      const params = { ...at(key), Body: Readable.from(counted(), { objectMode: false }), ContentType: contentType }
+      let sourceError: unknown
+      bytes.once('error', (error) => { sourceError = error })
+      try {
+        await new Upload({ client, params, partSize, queueSize: 1, leavePartsOnError: false }).done()
+      } catch (error) {
+        bytes.destroy()
+        throw sourceError ?? translate(error)
+      }
+      return size
+    },
+
+    async get (key, range) {
+      const found = await orNull(client.send(new s3.GetObjectCommand({ ...at(key), ...range && { Range: `bytes=${range.start}-${range.end}` } })))
+      return found === null ? null : readable(found.Body)
+    },
+
+    async stat (key) {
+      const found = await orNull(client.send(new s3.HeadObjectCommand(at(key))))
+      return found === null ? null : stored(key, found.ContentLength, found.LastModified)
+    },
+
+    async copy (from, to) {
+      return await orNull(client.send(new s3.CopyObjectCommand({ ...at(to), CopySource: `${bucket}/${checkKey(from)}` }))) !== null
+    },
+
+    async delete (key) {
+      await orNull(client.send(new s3.DeleteObjectCommand(at(key))))
+    },
+
+    async * list (prefix) {
+      try {
+        for await (const page of s3.paginateListObjectsV2({ client }, { Bucket: bucket, Prefix: prefix })) {
+          yield (page.Contents ?? []).flatMap(({ Key, Size, LastModified }) => Key === undefined ? [] : [stored(Key, Size, LastModified)])
+        }
+      } catch (error) {
+        throw translate(error)
+      }
+    },
+
+    async sign (key, signing) {
+      const { method, seconds, contentType } = signing
+      if (method === 'GET') {
+        const command = new s3.GetObjectCommand({ ...at(key), ResponseContentType: contentType, ResponseContentDisposition: signing.contentDisposition })
+        return { method, url: await getSignedUrl(client, command, { expiresIn: seconds }), headers: {} }
+      }
+      const headers = { 'content-type': contentType, 'content-length': String(signing.size) }
+      const command = new s3.PutObjectCommand({ ...at(key), ContentType: contentType, ContentLength: signing.size })
+      return { method, url: await getSignedUrl(client, command, { expiresIn: seconds, signableHeaders: new Set(['host', ...Object.keys(headers)]) }), headers }
+    },
+
+    async check () {
+      await client.send(new s3.HeadBucketCommand({ Bucket: bucket })).catch((error: unknown) => { throw translate(error) })
+    },
+
+    async close () {
+      client.destroy()
+    }
+  }
+}
+
+function stored (key: string, size = 0, modifiedAt = new Date(0)): StoredObject {
+  return { key, size, modifiedAt }
+}
+
+function readable (body: unknown): Stream {
+  if (body instanceof Readable) return body
+  throw failure('storageUnavailable', { cause: new Error('the response has no body') })
+}
+
+async function orNull<T> (response: Promise<T>): Promise<T | null> {
+  try {
+    return await response
+  } catch (error) {
+    if (absent.has(nameOf(error))) return null
+    throw translate(error)
+  }
+}
+
+// The response to HEAD has no body that could name the error.
+const absent = new Set(['NotFound', 'NoSuchKey'])
+const full = new Set(['InsufficientStorage', 'QuotaExceeded', 'XMinioStorageFull'])
+
+function nameOf (error: unknown): string {
+  return error instanceof Error ? error.name : ''
+}
+
+function translate (error: unknown): unknown {
+  return failure(full.has(nameOf(error)) ? 'storageFull' : 'storageUnavailable', { cause: error })
+}
+
+async function loadPackages () {
+  try {
+    const [s3, { Upload }, { getSignedUrl }] = await Promise.all([
+      import('@aws-sdk/client-s3'), import('@aws-sdk/lib-storage'), import('@aws-sdk/s3-request-presigner')
+    ])
+    return { s3, Upload, getSignedUrl }
+  } catch (error) {
+    throw new Error('S3 needs three packages: npm i @aws-sdk/client-s3 @aws-sdk/lib-storage @aws-sdk/s3-request-presigner', { cause: error })
+  }
+}

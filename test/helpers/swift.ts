@@ -1,0 +1,129 @@
+/**
+ * Real object storage for tests: OpenStack Swift with its S3 interface, four processes of a test's own. It checks
+ * signatures, as Amazon's does. Where Swift is not installed a test skips and names the command that installs it.
+ */
+import type { Test } from 'tap'
+import type { S3Options } from '../../lib/files/s3.js'
+import { execFile, type ChildProcess } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
+import { daemonFolder, startDaemon } from './daemon.js'
+import { freePort } from './free-port.js'
+
+const run = promisify(execFile)
+const startTime = 60_000 // ms in which it takes requests
+const rings = ['account', 'container', 'object'] as const
+
+export interface Swift extends S3Options {
+  readonly endpoint: string
+  /** Ends the processes, as an outage does. */
+  stop (): void
+}
+
+/** Starts it with an empty bucket. It ends with the test. */
+export async function startSwift (t: Test): Promise<Swift> {
+  const folder = daemonFolder('swift')
+  const probe = await startDaemon(t, { program: 'swift-proxy-server', packages, args: ['--help'], folder })
+  probe.stderr?.resume()
+  writeFileSync(join(folder, 'swift.conf'), '[swift-hash]\nswift_hash_path_suffix = tests\nswift_hash_path_prefix = tests\n')
+  mkdirSync(join(folder, 'srv', 'd1'), { recursive: true })
+  const children: ChildProcess[] = []
+  const start = async (name: string, configuration: string): Promise<void> => {
+    const file = join(folder, `${name}-server.conf`)
+    writeFileSync(file, configuration)
+    const child = await startDaemon(t, { program: `swift-${name}-server`, packages, args: [file], folder })
+    child.stderr?.resume()
+    children.push(child)
+  }
+  for (const ring of rings) {
+    const port = await freePort()
+    await makeRing(folder, ring, port)
+    await start(ring, serverConfiguration(folder, ring, port))
+  }
+  const proxyPort = await freePort()
+  await start('proxy', proxyConfiguration(folder, proxyPort))
+  const options: S3Options & { endpoint: string } = {
+    endpoint: `http://127.0.0.1:${proxyPort}`, region: 'us-east-1', bucket: 'files', accessKeyId: 'test:tester', secretAccessKey: 'testing', forcePathStyle: true
+  }
+  await makeBucket(options)
+  return { ...options, stop: () => { for (const child of children) child.kill('SIGKILL') } }
+}
+
+const packages = 'swift-proxy swift-account swift-container swift-object'
+
+async function makeRing (folder: string, ring: string, port: number): Promise<void> {
+  const file = join(folder, `${ring}.builder`)
+  await run('swift-ring-builder', [file, 'create', '4', '1', '0'])
+  await run('swift-ring-builder', [file, 'add', `r1z1-127.0.0.1:${port}/d1`, '1'])
+  await run('swift-ring-builder', [file, 'rebalance'])
+}
+
+function serverConfiguration (folder: string, ring: string, port: number): string {
+  return `[DEFAULT]
+bind_ip = 127.0.0.1
+bind_port = ${port}
+workers = 0
+user = ${userInfo().username}
+swift_dir = ${folder}
+devices = ${join(folder, 'srv')}
+mount_check = false
+disable_fallocate = true
+log_level = ERROR
+[pipeline:main]
+pipeline = ${ring}-server
+[app:${ring}-server]
+use = egg:swift#${ring}
+`
+}
+
+function proxyConfiguration (folder: string, port: number): string {
+  return `[DEFAULT]
+bind_ip = 127.0.0.1
+bind_port = ${port}
+workers = 0
+user = ${userInfo().username}
+swift_dir = ${folder}
+log_level = ERROR
+[pipeline:main]
+pipeline = catch_errors cache s3api tempauth slo dlo proxy-server
+[app:proxy-server]
+use = egg:swift#proxy
+account_autocreate = true
+[filter:catch_errors]
+use = egg:swift#catch_errors
+[filter:cache]
+use = egg:swift#memcache
+[filter:s3api]
+use = egg:swift#s3api
+check_bucket_owner = false
+location = us-east-1
+[filter:slo]
+use = egg:swift#slo
+[filter:dlo]
+use = egg:swift#dlo
+[filter:tempauth]
+use = egg:swift#tempauth
+user_test_tester = testing .admin
+`
+}
+
+async function makeBucket ({ endpoint, region, bucket, accessKeyId, secretAccessKey }: S3Options & { endpoint: string }): Promise<void> {
+  const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials: { accessKeyId, secretAccessKey }, maxAttempts: 1 })
+  try {
+    for (const end = performance.now() + startTime; ;) {
+      try {
+        await client.send(new CreateBucketCommand({ Bucket: bucket }))
+        return
+      } catch (error) {
+        if (performance.now() > end) throw error
+        await wait(100)
+      }
+    }
+  } finally {
+    client.destroy()
+  }
+}

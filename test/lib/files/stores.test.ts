@@ -1,0 +1,197 @@
+import t, { type Test } from 'tap'
+import type { ObjectStore, SignedRequest } from '../../../lib/files/store.js'
+import assert from 'node:assert/strict'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, readdirSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { PassThrough, Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { createMirroredStore } from '../../../lib/files/both.js'
+import { createLocalStore, translateDiskError } from '../../../lib/files/local.js'
+import { createS3Store } from '../../../lib/files/s3.js'
+import { startSwift } from '../../helpers/swift.js'
+
+const text = 'text/plain'
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+const key = (tenant = 'a'): string => `${tenant}/${randomUUID()}`
+
+async function bytesOf (found: Promise<Readable | null>): Promise<Buffer> {
+  const stream = await found
+  assert(stream !== null)
+  return await buffer(stream)
+}
+
+async function signed (request: ReturnType<ObjectStore['sign']>): Promise<SignedRequest> {
+  const found = await request
+  assert(found !== null)
+  return found
+}
+
+async function keysOf (store: ObjectStore, prefix: string): Promise<string[]> {
+  const keys: string[] = []
+  for await (const page of store.list(prefix)) keys.push(...page.map((object) => object.key))
+  return keys.sort()
+}
+
+/** The promises of every store. */
+async function conforms (t: Test, store: ObjectStore): Promise<void> {
+  await store.check()
+
+  await t.test('stores bytes, and returns them whole and in ranges', async (t) => {
+    const name = key()
+    t.equal(await store.put(name, Readable.from([Buffer.from('hello '), Buffer.from('world')]), text), 11)
+    t.equal(String(await bytesOf(store.get(name))), 'hello world')
+    t.equal(String(await bytesOf(store.get(name, { start: 6, end: 8 }))), 'wor')
+    const found = await store.stat(name)
+    t.match(found, { key: name, size: 11, modifiedAt: Date })
+  })
+
+  await t.test('stores an empty object', async (t) => {
+    const name = key()
+    t.equal(await store.put(name, Readable.from([]), text), 0)
+    t.equal((await store.stat(name))?.size, 0)
+    t.equal((await bytesOf(store.get(name))).length, 0)
+  })
+
+  await t.test('stores an object of several parts, byte by byte', async (t) => {
+    const name = key()
+    const bytes = randomBytes(20_000_000)
+    const chunks = Array.from({ length: 200 }, (_, index) => bytes.subarray(index * 100_000, (index + 1) * 100_000))
+    t.equal(await store.put(name, Readable.from(chunks), 'application/octet-stream'), bytes.length)
+    t.equal(sha256(await bytesOf(store.get(name))), sha256(bytes))
+  })
+
+  await t.test('a stream that fails leaves nothing', async (t) => {
+    const [short, long] = [key('broken'), key('broken')]
+    for (const [name, before] of [[short, 10], [long, 9_000_000]] as const) {
+      const bytes = new PassThrough()
+      const stored = store.put(name, bytes, text)
+      stored.catch(() => {})
+      if (!bytes.write(Buffer.alloc(before))) await once(bytes, 'drain')
+      bytes.destroy(new Error('the caller left'))
+      await t.rejects(stored, { message: 'the caller left' })
+      t.equal(await store.stat(name), null)
+    }
+    t.strictSame(await keysOf(store, 'broken/'), [])
+  })
+
+  await t.test('an object that does not exist is null', async (t) => {
+    t.equal(await store.get(key()), null)
+    t.equal(await store.stat(key()), null)
+    t.equal(await store.copy(key(), key()), false)
+    await store.delete(key())
+  })
+
+  await t.test('copies and deletes', async (t) => {
+    const [from, to] = [key(), key('b')]
+    await store.put(from, Readable.from([Buffer.from('copied')]), text)
+    t.equal(await store.copy(from, to), true)
+    await store.delete(from)
+    t.equal(await store.get(from), null)
+    t.equal(String(await bytesOf(store.get(to))), 'copied')
+  })
+
+  await t.test('lists the objects of one tenant', async (t) => {
+    const tenant = randomUUID()
+    const keys = [key(tenant), key(tenant), key(`${tenant}b`)]
+    for (const name of keys) await store.put(name, Readable.from([Buffer.from('x')]), text)
+    t.strictSame(await keysOf(store, `${tenant}/`), keys.slice(0, 2).sort())
+    t.strictSame(await keysOf(store, tenant), [...keys].sort())
+    t.strictSame(await keysOf(store, `${tenant}c/`), [])
+  })
+
+  await t.test('refuses keys that are no keys of this package', async (t) => {
+    for (const bad of ['a/../b', '../a/b', 'a', 'a/b/c', '/a/b', 'a/.b', '.incoming/b', 'a/b\0', '']) {
+      await t.rejects(async () => await store.put(bad, Readable.from([]), text), TypeError, bad)
+      await t.rejects(async () => await store.get(bad), TypeError, bad)
+    }
+  })
+}
+
+t.test('the local disk', async (t) => {
+  const folder = t.testdir()
+  await conforms(t, createLocalStore(folder))
+  t.strictSame(readdirSync(join(folder, '.incoming')), [], 'no part of an upload is left')
+})
+
+t.test('a disk that cannot be written is a 503', async (t) => {
+  const store = createLocalStore(join(t.testdir({ file: 'x' }), 'file'))
+  await t.rejects(store.check(), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })
+  await t.rejects(store.put(key(), Readable.from([Buffer.from('x')]), text), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })
+})
+
+t.test('a full disk is a 507', { skip: !existsSync('/dev/full') }, async (t) => {
+  const file = await open('/dev/full', 'w')
+  try {
+    const error: unknown = await file.write('x').then(() => null, (error: unknown) => error)
+    t.match(translateDiskError(error), { code: 'TENANTRY_STORAGE_FULL', statusCode: 507 })
+  } finally {
+    await file.close()
+  }
+})
+
+t.test('S3', async (t) => {
+  const swift = await startSwift(t)
+  const store = await createS3Store(swift)
+  t.teardown(() => store.close())
+  await conforms(t, store)
+
+  await t.test('a signed download needs no credentials, and sends the headers that were signed', async (t) => {
+    const name = key()
+    await store.put(name, Readable.from([Buffer.from('signed')]), text)
+    const { method, url, headers } = await signed(store.sign(name, { method: 'GET', seconds: 60, contentType: 'text/csv', contentDisposition: 'attachment; filename="a.csv"' }))
+    const response = await fetch(url, { method, headers })
+    t.strictSame([response.status, await response.text()], [200, 'signed'])
+    t.equal((await fetch(url.replace(name, key()), { method })).status, 403, 'another key')
+  })
+
+  await t.test('a signed upload has the size that was signed, and no other', async (t) => {
+    const name = key()
+    const { method, url, headers } = await signed(store.sign(name, { method: 'PUT', seconds: 60, contentType: text, size: 5 }))
+    const { 'content-length': _fixed, ...sent } = headers
+    t.equal((await fetch(url, { method, headers: sent, body: 'much longer' })).status, 403)
+    t.equal(await store.stat(name), null)
+    t.equal((await fetch(url, { method, headers: sent, body: 'bytes' })).status, 200)
+    t.equal((await store.stat(name))?.size, 5)
+  })
+
+  await t.test('wrong credentials are a 503, and name no secret', async (t) => {
+    const wrong = await createS3Store({ ...swift, secretAccessKey: 'wrong' })
+    await t.rejects(wrong.check(), { code: 'TENANTRY_STORAGE_UNAVAILABLE', message: 'The store of files cannot be reached; try again' })
+    await wrong.close()
+  })
+
+  await t.test('both: the disk and S3', async (t) => {
+    const folder = t.testdir()
+    const disk = createLocalStore(folder)
+    const failures: string[] = []
+    const both = createMirroredStore(disk, store, (_error, name) => failures.push(name))
+    await conforms(t, both)
+    t.strictSame(failures, [])
+    const name = key('mirrored')
+    await both.put(name, Readable.from([Buffer.from('twice')]), text)
+    t.equal((await store.stat(name))?.size, 5, 'S3 has it too')
+    await disk.delete(name)
+    t.equal(String(await bytesOf(both.get(name))), 'twice', 'a file that the disk lost is read from S3')
+    t.equal(await both.restore(name, text), 'copied')
+    t.equal(await both.restore(name, text), 'complete')
+    t.equal(await both.restore(key(), text), 'lost')
+    t.equal((await disk.stat(name))?.size, 5)
+  })
+
+  await t.test('both, while S3 is down: uploads succeed, and are copied later', async (t) => {
+    const disk = createLocalStore(t.testdir())
+    const down = await createS3Store({ ...swift, endpoint: 'http://127.0.0.1:1' })
+    t.teardown(() => down.close())
+    const failures: string[] = []
+    const both = createMirroredStore(disk, down, (_error, name) => failures.push(name))
+    const name = key()
+    t.equal(await both.put(name, Readable.from([Buffer.from('kept')]), text), 4)
+    t.strictSame(failures, [name])
+    t.equal(String(await bytesOf(both.get(name))), 'kept')
+    t.equal(await createMirroredStore(disk, store, () => {}).restore(name, text), 'copied')
+    t.equal((await store.stat(name))?.size, 4)
+  })
+})
