@@ -95,6 +95,7 @@ export const catalogue = {
   routeConflict: entry('TENANTRY_ROUTE_CONFLICT', 409, 'Conflict', 'A route of the server has this path'),
   roleInUse: entry('TENANTRY_ROLE_IN_USE', 409, 'Conflict', 'Other roles inherit from this role'),
   stateConflict: entry('TENANTRY_STATE_CONFLICT', 409, 'Conflict', 'It is in a state in which this cannot be done'),
+  preconditionFailed: entry('TENANTRY_PRECONDITION_FAILED', 412, 'Precondition Failed', 'The resource was changed since it was read: read it again'),
   bodyTooLarge: entry('TENANTRY_BODY_TOO_LARGE', 413, 'Payload Too Large', 'The request body is larger than this server accepts'),
   mediaTypeUnsupported: entry('TENANTRY_MEDIA_TYPE_UNSUPPORTED', 415, 'Unsupported Media Type', 'Send the body as application/json'),
   expressionLimit: entry('TENANTRY_EXPRESSION_LIMIT', 422, 'Unprocessable Entity', 'An expression takes more time or memory than an expression may'),

@@ -6,7 +6,7 @@ import { setting } from './config/environment.js'
 import { canSign } from './config/meaning/auth.js'
 import { platformConnectors, type ConnectorSet } from './connectors/index.js'
 import { answerClientError } from './http/client-error.js'
-import { answerError } from './http/error-handler.js'
+import { answerUnrouted } from './http/error-handler.js'
 import { group, type Group } from './plugin/group.js'
 import { sortPlugins } from './plugin/order.js'
 import { endStatusOf, wasSent, whenEnded } from './plugin/request-end.js'
@@ -20,6 +20,7 @@ import cache from '../plugins/cache/index.js'
 import configRoutes from '../plugins/config-routes/index.js'
 import conventions from '../plugins/conventions/index.js'
 import database from '../plugins/database/index.js'
+import headers from '../plugins/headers/index.js'
 import health from '../plugins/health/index.js'
 import integrations from '../plugins/integrations/index.js'
 import login from '../plugins/login/index.js'
@@ -71,6 +72,7 @@ const none = () => ({})
 
 /** The plugins of a server. The order of registration follows from their dependencies; plugins that are free keep the order of this table. */
 export const groups: ReadonlyArray<Group<Assembly>> = [
+  group(headers, { options: none }),
   group(conventions, { options: ({ config }) => ({ root: true, pagination: config.pagination }) }),
   group(responses, { options: ({ config: { server } }) => ({ maxUnsentBytes: server.maxUnsentBytes, writeTimeoutMs: server.writeTimeoutMs }) }),
   group(stop, { options: ({ config }) => ({ delayMs: config.server.stopDelayMs }) }),
@@ -151,7 +153,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     routerOptions: { maxParamLength },
     schemaController: { compilersFactory: { buildSerializer } },
     // What fails before a route is found has the same body as every other error.
-    frameworkErrors: answerError,
+    frameworkErrors: answerUnrouted,
     clientErrorHandler: answerClientError,
     trustProxy: typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy,
     ...stop.serverOptions

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import { STATUS_CODES } from 'node:http'
 import { catalogue } from '../errors.js'
 import { requestIds } from '../request-id.js'
+import { requestIdHeader, securityHeaders } from './response-headers.js'
 
 const nextId = requestIds()
 
@@ -16,7 +17,9 @@ export function answerClientError (this: FastifyInstance, error: NodeJS.ErrnoExc
   this.log.debug({ err: error, reqId: requestId }, 'no HTTP request')
   if (socket.writable) {
     const body = JSON.stringify({ error: title, message, code: catalogue.badRequest.code, requestId })
-    socket.write(`HTTP/1.1 ${status} ${title}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    const headers = { ...securityHeaders, [requestIdHeader]: requestId, connection: 'close', 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(body) }
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+    socket.write(`HTTP/1.1 ${status} ${title}\r\n${lines.join('')}\r\n${body}`)
   }
   socket.destroySoon()
 }

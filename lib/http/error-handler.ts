@@ -7,6 +7,7 @@ import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-f
 import { noteErrorCode } from '../log/request-log.js'
 import { isRecord } from '../plain-value.js'
 import { validationError, type RequestPart } from '../validation.js'
+import { requestIdHeader, securityHeaders } from './response-headers.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
 
@@ -29,7 +30,12 @@ export function endErrorLog ({ server }: FastifyInstance): void {
   failures.get(server)?.close()
 }
 
-/** Fastify's error handler, and its `frameworkErrors`: what fails before a route is found (a malformed URL). */
+/** Fastify's `frameworkErrors`: requests that fail before a route is found, such as those of a malformed URL. They reach no hook. */
+export function answerUnrouted (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  answerError(thrown, request, reply.headers(securityHeaders).header(requestIdHeader, request.id))
+}
+
+/** Fastify's error handler. */
 export function answerError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
   // Its end is logged as that of every request, with the status 499.
   if (hasLeft(thrown, request)) {

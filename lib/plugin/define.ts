@@ -3,7 +3,7 @@
  * has a service, endpoints, or both. The service acts on the context that registers the plugin. The endpoints have a
  * context of their own below it, so that Fastify's `prefix` and `logLevel` work, and `routes: false` leaves them out.
  */
-import type { FastifyInstance, FastifyPluginAsync, RegisterOptions } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { equip } from '../http/equip.js'
 import { compileLazily } from '../http/lazy-schemas.js'
@@ -62,6 +62,8 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
     await app.register(async (group) => {
       equip(group)
       compileLazily(group)
+      // Responses of these endpoints hold data of one caller. An endpoint that may be cached says so itself.
+      group.addHook('onRequest', noStore)
       await endpoints(group)
     }, registerOptionsOf(options))
   }
@@ -74,6 +76,11 @@ export function orderOf (plugin: object): Order {
   const order = orders.get(plugin)
   if (order === undefined) throw new Error('the plugin was not made by definePlugin')
   return order
+}
+
+const noStore: onRequestHookHandler = (_request, reply, done) => {
+  reply.header('cache-control', 'no-store')
+  done()
 }
 
 /** Fastify applies these to the context of the endpoints. */

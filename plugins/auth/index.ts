@@ -11,6 +11,7 @@ import { FaultList } from '../../lib/config/faults.js'
 import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/config/meaning/auth-providers.js'
 import { defaultMaxLifetime } from '../../lib/config/schema/jwt.js'
 import { failure } from '../../lib/errors.js'
+import { addVary } from '../../lib/http/response-headers.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { guardRoutes } from '../../lib/plugin/guards.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
@@ -157,12 +158,16 @@ function addPermissionStep (route: RouteOptions, access: Access, permissions: re
   })
 }
 
+/** The headers that say who calls, and for which tenant: other responses to the same URL may differ. */
+const identityHeaders = 'authorization, x-api-key, x-tenant-id'
+
 function createIdentification (auth: Auth, { look }: TokenStore, decoratorName: string, required: boolean, provider: string | undefined): onRequestHookHandler {
   const take = (request: FastifyRequest, { claims, payload }: Verified) => {
     request.auth = claims
     Reflect.set(request, decoratorName, payload)
   }
   return (request, reply, done) => {
+    addVary(reply, identityHeaders)
     const key = request.headers['x-api-key']
     if (key !== undefined) return identifyKey(auth, request, reply, String(key), done)
     const token = bearerToken(request)

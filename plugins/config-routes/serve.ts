@@ -14,6 +14,7 @@ import type { ResourceLimits } from '../resource-limits/service.js'
 import type { SecretValues } from '../secrets/service.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Receipts } from './receipts.js'
+import { tagOfBody, withTag } from '../../lib/http/entity-tags.js'
 import { traceOf } from '../../lib/trace-context.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { holds, requirePermissions } from '../auth/access.js'
@@ -80,11 +81,10 @@ export interface Origin {
 
 const platform: Origin = Object.freeze<Origin>({ generation: '', placeOf: (pointer) => pointer })
 
-/** Answers the request with the body as JSON text. */
-export function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin = platform): Promise<string> {
-  return route.webhook === null
-    ? serve(route, serving, request, reply, origin)
-    : serving.inbound(route.webhook, request, reply, () => serve(route, serving, request, reply, origin))
+/** Answers the request with the body as JSON text; or has sent 304 for a read that the caller has already. */
+export function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin = platform): Promise<string | FastifyReply> {
+  if (route.webhook !== null) return serving.inbound(route.webhook, request, reply, () => serve(route, serving, request, reply, origin))
+  return isRead(route) ? serveRead(route, serving, request, reply, origin) : serve(route, serving, request, reply, origin)
 }
 
 async function serve (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin): Promise<string> {
@@ -98,6 +98,19 @@ async function serve (route: CompiledRoute, serving: Serving, request: FastifyRe
   const scope = scopeOf(request, fullAccess instanceof Promise ? await fullAccess : fullAccess, secrets instanceof Promise ? await secrets : secrets, events instanceof Promise ? await events : events)
   if (scope.events === true) return limited(route, serving, request, reply, scope, origin).finally(serving.webhooks?.wake)
   return limited(route, serving, request, reply, scope, origin)
+}
+
+/** What it answers may be kept by its caller, to be asked for with `If-None-Match`. */
+function isRead (route: CompiledRoute): boolean {
+  return route.method === 'GET' && route.workflow === null && !writes(route)
+}
+
+async function serveRead (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin): Promise<string | FastifyReply> {
+  const body = await serve(route, serving, request, reply, origin)
+  const { tenant = null, auth = null } = request
+  reply.header('cache-control', tenant === null && auth === null ? 'no-cache' : 'private, no-cache')
+  const tag = tagOfBody(body)
+  return tag === undefined ? body : withTag(request, reply, tag, body)
 }
 
 /** By its queries, or by the steps of its workflow. */

@@ -1,6 +1,8 @@
 /** `GET /doc` and the pages under `/ui`. */
 import type { FastifyInstance } from 'fastify'
 import type { OpenApi, OpenApiService } from './service.js'
+import { hash } from 'node:crypto'
+import { withTag } from '../../lib/http/entity-tags.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 
 const tags = ['System']
@@ -15,9 +17,11 @@ const documentSchema = {
 const pagesSchema = { tags, summary: 'The documentation as pages, to read and to try', produces: ['text/html'], response: { 200: { type: 'string', description: 'A page.' } } }
 
 export async function openApiRoutes (app: FastifyInstance, service: OpenApiService, ui: boolean): Promise<void> {
+  const tagOf = createTags()
   app.get('/doc', { config: { access: 'open' }, schema: documentSchema }, async (request, reply) => {
-    reply.header('content-type', 'application/json; charset=utf-8')
-    return await service.textFor(request)
+    const body = await service.textFor(request)
+    reply.header('content-type', 'application/json; charset=utf-8').header('cache-control', 'private, no-cache')
+    return withTag(request, reply, tagOf(body), body)
   })
   // In an app that registers @fastify/swagger-ui itself, those pages show the document.
   if (!ui || app.hasDecorator('swaggerCSP')) return
@@ -42,4 +46,20 @@ async function pages (app: FastifyInstance, { text }: OpenApi): Promise<void> {
       }
     }
   })
+}
+
+/** The tags of documents, each hashed once: they have up to megabytes. */
+function createTags (): (body: string | Buffer) => string {
+  const tags = new WeakMap<Buffer, string>()
+  let last = { text: '', tag: '' }
+  const tagOf = (body: string | Buffer) => `"${hash('sha1', body, 'base64url')}"`
+  return (body) => {
+    if (typeof body === 'string') {
+      if (last.text !== body) last = { text: body, tag: tagOf(body) }
+      return last.tag
+    }
+    const tag = tags.get(body) ?? tagOf(body)
+    tags.set(body, tag)
+    return tag
+  }
 }

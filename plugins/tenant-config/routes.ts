@@ -1,15 +1,15 @@
 /** The endpoints of tenants' documents and their schemas (SPEC "Tenant configuration, secrets, usage, info", DESIGN 6). */
 import type { FastifyInstance } from 'fastify'
-import type { ConfigService } from './service.js'
+import { tagOf, type ConfigService } from './service.js'
 import { Type, type Static } from 'typebox'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { actorOf } from '../audit/actor.js'
 import { holds } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
+import { ifMatchOf, IfMatchHeaders, withTag } from '../../lib/http/entity-tags.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { tenantOf } from '../tenancy/required.js'
 import { named } from '../../lib/named-schema.js'
-import { parseIfMatch } from './if-match.js'
 
 const maxDocument = 1_048_576 // bytes
 
@@ -22,10 +22,6 @@ const SaveQuery = Type.Object({
 const ReadQuery = Type.Object({
   version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'An earlier version. Default: the one in force.' }))
 }, { additionalProperties: false })
-
-const IfMatch = Type.Object({
-  'if-match': Type.Optional(Type.String({ maxLength: 1000, description: 'The version that this one replaces, as `ETag` gave it: `"3"`. Another one in force is 409.' }))
-})
 
 const Saved = Type.Object({
   success: Type.Boolean(),
@@ -52,25 +48,25 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     schema: { tags, summary: "The tenant's document, as it was saved; its version is the ETag", querystring: ReadQuery, response: { 200: Document, ...errorResponses(...refusals) } }
   }, async (request, reply) => {
     const { version, document } = await service.read(tenantOf(request), request.query.version)
-    reply.header('etag', `"${version}"`).header('cache-control', 'no-store').header('content-type', 'application/json; charset=utf-8')
-    return stringifyJson(document)
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return withTag(request, reply, tagOf(version), stringifyJson(document))
   })
 
   app.post<{ Querystring: Static<typeof SaveQuery> }>('/tenant/config', {
     config,
     bodyLimit: maxDocument,
-    schema: { tags, summary: "Save the tenant's document; it serves at once", querystring: SaveQuery, headers: IfMatch, body: Document, response: { 200: Saved, ...errorResponses(...refusals, 409, 413, 415) } }
+    schema: { tags, summary: "Save the tenant's document; it serves at once", querystring: SaveQuery, headers: IfMatchHeaders, body: Document, response: { 200: Saved, ...errorResponses(...refusals, 409, 412, 413, 415) } }
   }, async (request, reply) => {
     const { dryRun = false } = request.query
     const { version, secretsDetected, secretsMissing } = await service.save({
       tenant: tenantOf(request),
       document: request.body,
       actor: actorOf(request),
-      versions: parseIfMatch(request.headers['if-match']),
+      match: ifMatchOf(request),
       dryRun,
       usesSecrets: () => holds(request, 'secrets:write')
     })
-    if (!dryRun) reply.header('etag', `"${version}"`)
+    if (!dryRun) reply.header('etag', tagOf(version))
     return { success: true, message: messageOf(dryRun, secretsMissing), version, secretsDetected }
   })
 

@@ -2,9 +2,9 @@
 import type { Actor } from '../../lib/audit.js'
 import type { TenantDocumentContext } from '../../lib/tenant-document/index.js'
 import type { ConfigStore, SavedDocument, Version } from './store.js'
-import type { Precondition } from './if-match.js'
 import { ConfigError } from '../../lib/config/index.js'
 import { failure } from '../../lib/errors.js'
+import { requireMatch, type Precondition } from '../../lib/http/entity-tags.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { createPace } from '../../lib/pace.js'
 import { checkTenantDocument, keepsParts } from '../../lib/tenant-document/index.js'
@@ -16,8 +16,8 @@ export interface Save {
   readonly tenant: string
   readonly document: unknown
   readonly actor: Actor
-  /** The versions of `If-Match`; undefined saves over any. */
-  readonly versions: Precondition | undefined
+  /** `If-Match`; undefined saves over any version. */
+  readonly match: Precondition | undefined
   /** Check only. */
   readonly dryRun: boolean
   /** Whether the caller may use secrets. Other callers must leave the parts that read a secret as they are. */
@@ -37,7 +37,7 @@ export interface ConfigService {
   /** The document in force, or that of a version that is kept; throws `notFound` for a version that is not. */
   read (tenant: string, version?: number): Promise<SavedDocument>
   versions (tenant: string, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
-  /** Throws `configInvalid` with every fault, `routeConflict`, and `versionConflict` where the version in force is none of `versions`. */
+  /** Throws `configInvalid` with every fault, `routeConflict`, `preconditionFailed` where the version in force does not meet `match`, and `versionConflict` where another save came between. */
   save (save: Save): Promise<Saved>
 }
 
@@ -58,10 +58,9 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
 
     versions: (tenant, page) => store.versions(tenant, page),
 
-    async save ({ tenant, document, actor, versions, dryRun, usesSecrets }) {
-      const guard = (version: number) => {
-        if (versions !== undefined && !isMet(versions, version)) throw failure('versionConflict', { extras: { version } })
-      }
+    async save ({ tenant, document, actor, match, dryRun, usesSecrets }) {
+      // `"0"` names the state before the first save, in which there is no document for `*` to match.
+      const guard = (version: number) => requireMatch(match, version === 0 && match === '*' ? null : tagOf(version))
       /** The parts that read secrets were compared with the document before, and with no other. */
       const guardSame = (version: number) => {
         guard(version)
@@ -85,9 +84,9 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
   }
 }
 
-/** `*` is met by any document, and by none where nothing was saved (RFC 9110, 13.1.1). */
-function isMet (versions: Precondition, version: number): boolean {
-  return versions === '*' ? version > 0 : versions.includes(version)
+/** The entity tag of a version. */
+export function tagOf (version: number): string {
+  return `"${version}"`
 }
 
 function listed (pointers: readonly string[]): string {

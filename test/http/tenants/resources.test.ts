@@ -111,6 +111,6 @@ test('a document that was refused leaves the one before', async (t) => {
   const answers = await Promise.all(Array.from({ length: 20 }, (_, index) => attacker('POST /tenant/config', { headers: { 'if-match': '"1"' }, body: { routes: [{ method: 'get', path: '/x', response: { version: `of ${index}` } }] } })))
   const saved = answers.flatMap(({ status }, index) => status === 200 ? [index] : [])
   t.equal(saved.length, 1, 'of twenty that replace the same version one is saved')
-  for (const answer of answers) if (answer.status !== 200) refused(t, answer, 409, 'VERSION_CONFLICT')
+  for (const answer of answers) if (answer.status !== 200) refused(t, answer, 412, 'PRECONDITION_FAILED')
   t.same((await attacker('GET /x')).body, { version: `of ${saved[0]}` })
 })

@@ -56,10 +56,13 @@ test('If-Match refuses a lost update', async (t) => {
   const first = await save(app, 'acme', { routes: [] }, { headers: { 'if-match': '"0"' } })
   t.equal(first.json().version, 1)
   const saves = await Promise.all([1, 2, 3].map(() => save(app, 'acme', { routes: [notes.list] }, { headers: { 'if-match': '"1"' } })))
-  t.strictSame(saves.map(({ statusCode }) => statusCode).sort(), [200, 409, 409])
-  t.match(saves.find(({ statusCode }) => statusCode === 409)?.json(), { code: 'TENANTRY_VERSION_CONFLICT', version: 2 })
+  t.strictSame(saves.map(({ statusCode }) => statusCode).sort(), [200, 412, 412])
+  const refused = saves.find(({ statusCode }) => statusCode === 412)
+  t.match(refused?.json(), { error: 'Precondition Failed', code: 'TENANTRY_PRECONDITION_FAILED' })
+  t.equal(refused?.headers.etag, '"2"')
+  t.equal((await save(app, 'acme', {}, { headers: { 'if-match': 'W/"2"' } })).statusCode, 412, 'a weak tag matches nothing')
   t.match((await save(app, 'acme', {}, { headers: { 'if-match': '3' } })).json(), { statusCode: undefined, code: 'TENANTRY_BAD_REQUEST' })
-  t.equal((await save(app, 'acme', {}, { headers: { 'if-match': '"1", W/"2"' } })).statusCode, 200)
+  t.equal((await save(app, 'acme', {}, { headers: { 'if-match': '"1", "2"' } })).statusCode, 200)
   t.equal((await save(app, 'acme', {}, { headers: { 'if-match': '*' } })).statusCode, 200)
 })
 
@@ -72,7 +75,7 @@ test('a dry run checks and saves nothing', async (t) => {
   t.match(wrong.json(), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/queries/0/table', message: /no table "nots".*did you mean "notes"/, keyword: 'config' }] })
   const silent = await save(app, 'acme', { routes: [{ ...notes.list, request: { query: { verbose: { type: 'boolean' } } }, transform: { fields: { x: 'query.verbos' } } }] }, { url: '/tenant/config?dryRun=true' })
   t.match(silent.json(), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/transform/fields/x', message: /no `query.verbos`.*did you mean "verbose"/ }] })
-  t.equal((await save(app, 'acme', {}, { url: '/tenant/config?dryRun=true', headers: { 'if-match': '"4"' } })).statusCode, 409)
+  t.equal((await save(app, 'acme', {}, { url: '/tenant/config?dryRun=true', headers: { 'if-match': '"4"' } })).statusCode, 412)
 })
 
 test('a document with faults is refused with all of them, and the one before serves on', async (t) => {

@@ -1,0 +1,56 @@
+/** Entity tags and the preconditions that name them (RFC 9110, 8.8.3 and 13.1). */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { hash } from 'node:crypto'
+import { Type } from 'typebox'
+import { failure } from '../errors.js'
+
+const maxHashed = 65_536 // characters; larger bodies have no tag, since hashing one would hold up other requests
+const maxHeader = 4000 // characters
+const list = /^(?:,|\s)*(?:(?:W\/)?"[!#-~\u0080-\u00ff]*"\s*(?:,\s*)*)+$/
+const member = /(?:W\/)?"[!#-~\u0080-\u00ff]*"/g
+
+/** Strong and weak tags as they were written; `*` is met by anything that exists. */
+export type Precondition = readonly string[] | '*'
+
+/** The schema of the header `If-Match`, for writes that honour it. */
+export const IfMatchHeaders = Type.Object({
+  'if-match': Type.Optional(Type.String({ maxLength: maxHeader, description: 'The `ETag` of the version that this request changes, a list of them, or `*`. The request fails with 412 if the current version is none of them.' }))
+})
+
+/** A strong tag for a body; undefined for a large one. */
+export function tagOfBody (text: string): string | undefined {
+  return text.length > maxHashed ? undefined : `"${hash('sha1', text, 'base64url')}"`
+}
+
+/** The header `If-Match`; undefined without it. Throws `badRequest`. */
+export function ifMatchOf ({ headers: { 'if-match': header } }: Pick<FastifyRequest, 'headers'>): Precondition | undefined {
+  if (header === undefined) return undefined
+  const tags = parse(header)
+  if (tags === null) throw failure('badRequest', { message: 'If-Match must be "*" or a list of entity tags as ETag gives them, such as "3"' })
+  return tags
+}
+
+/** Throws `preconditionFailed` unless the current tag meets the precondition. Weak tags never do. `current` is null where there is nothing yet. */
+export function requireMatch (precondition: Precondition | undefined, current: string | null): void {
+  if (precondition === undefined) return
+  const isMet = current !== null && (precondition === '*' || precondition.includes(current))
+  if (!isMet) throw failure('preconditionFailed', current === null ? {} : { headers: { etag: current } })
+}
+
+/** The caller has this version: `If-None-Match` names it, strong or weak. A malformed header is ignored. */
+export function isKnownToCaller ({ headers: { 'if-none-match': header } }: Pick<FastifyRequest, 'headers'>, current: string): boolean {
+  if (header === undefined) return false
+  const tags = parse(header)
+  return tags === '*' || (tags?.some((tag) => tag === current || tag === `W/${current}`) ?? false)
+}
+
+/** Adds the tag. The handler returns the result: the body, or the reply, which has sent 304 since the caller has this version. */
+export function withTag<Body> (request: FastifyRequest, reply: FastifyReply, tag: string, body: Body): Body | FastifyReply {
+  reply.header('etag', tag)
+  return isKnownToCaller(request, tag) ? reply.code(304).send() : body
+}
+
+function parse (header: string): Precondition | null {
+  if (header.trim() === '*') return '*'
+  return header.length <= maxHeader && list.test(header) ? header.match(member) : null
+}
