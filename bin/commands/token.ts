@@ -40,7 +40,7 @@ export const token: Command = {
       ...tenant !== undefined && { tenant_id: tenant },
       ...permissions !== undefined && { permissions }
     }
-    if (lifetime !== undefined && lifetime > jwt.maxLifetime) throw new UsageError(`--expires is more than the document's jwt.maxLifetime: expected at most ${jwt.maxLifetime} seconds`)
+    if (lifetime !== undefined && jwt.maxLifetime !== undefined && lifetime > jwt.maxLifetime) throw new UsageError(`--expires is more than the document's jwt.maxLifetime: expected at most ${jwt.maxLifetime} seconds`)
     call.print(await sign(jwt, claims, lifetime ?? jwt.expiresIn))
     return 0
   }

@@ -154,7 +154,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
 function jwtOf (sections: Sections, faults: FaultList): Jwt | undefined {
   const section = sections.get('jwt', Jwt)
   if (section === undefined) return undefined
-  return filled({ ...section, algorithm: checkJwt(section, faults) }, 'expiresIn', 'maxLifetime', 'algorithm')
+  return filled({ ...section, algorithm: checkJwt(section, faults) }, 'expiresIn', 'algorithm')
 }
 
 function authOf (sections: Sections, jwt: Jwt | undefined, off: ReadonlySet<string>, faults: FaultList): Auth | undefined {

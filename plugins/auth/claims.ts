@@ -13,7 +13,9 @@ export function requireForm (payload: object): void {
 
 /** Throws for times of a token that no server of ours would take. `maxLifetime`: seconds. */
 export function requireLifetime ({ iat, exp }: Readonly<Record<string, unknown>>, maxLifetime: number): void {
+  if (maxLifetime === Infinity) return
   if (typeof iat !== 'number' || typeof exp !== 'number') throw new Error('the claims `iat` and `exp` of a token are numbers of seconds since 1970')
+  if (iat === -Infinity && maxLifetime !== Infinity) throw tokenInvalid('The token does not say when it was issued: get one with the claim "iat"')
   if (exp - iat > maxLifetime) throw new Error(`the token lives ${exp - iat} seconds: expected at most ${maxLifetime}, the setting \`jwt.maxLifetime\``)
 }
 
@@ -39,20 +41,19 @@ export interface Held {
 
 /**
  * The claims of a payload that holds at this time; throws `tokenExpired` after it, and `tokenInvalid` before it and for
- * one with a wrong form, without `iat` or `exp`, with times that are not numbers, or that lives longer than `maxLifetime`.
+ * one with a wrong form, without `exp`, with times that are not numbers, or that lives longer than `maxLifetime`.
  * The signature has been verified, so that the error may name the claim.
  *
- * @param maxLifetime seconds from `iat` to `exp`: a token that is accepted was issued no earlier than that ago
+ * @param maxLifetime seconds from `iat` to `exp`, Infinity for no bound. With a bound, a token without `iat` is refused
  */
 export function heldAt (time: number, payload: unknown, maxLifetime: number): Held {
   if (!isClaims(payload)) throw tokenInvalid()
-  const { exp, nbf = -Infinity, iat } = payload
-  if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number') throw tokenInvalid()
-  if (iat === undefined) throw tokenInvalid('The token does not say when it was issued: get one with the claim "iat"')
-  if (typeof iat !== 'number' || !Number.isFinite(iat)) throw tokenInvalid()
+  const { exp, nbf = -Infinity, iat = -Infinity } = payload
+  if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number' || typeof iat !== 'number') throw tokenInvalid()
   const until = exp * 1000 + clockTolerance
   if (time >= until) throw tokenExpired()
   if (time < Math.max(nbf, iat) * 1000 - clockTolerance) throw tokenInvalid()
+  if (iat === -Infinity && maxLifetime !== Infinity) throw tokenInvalid('The token does not say when it was issued: get one with the claim "iat"')
   if (exp - iat > maxLifetime) throw tokenInvalid(`The token is valid for ${Math.ceil(exp - iat)} seconds, and the server accepts at most ${maxLifetime}: get one with an earlier "exp"`)
   const claims = deepFreeze(payload)
   return { claims, payload: claims, until }

@@ -9,7 +9,6 @@ import type { Claims } from '../../lib/compiler/types.js'
 import type { AuthProviders } from '../../lib/config/schema/auth-providers.js'
 import { FaultList } from '../../lib/config/faults.js'
 import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/config/meaning/auth-providers.js'
-import { defaultMaxLifetime } from '../../lib/config/schema/jwt.js'
 import { failure } from '../../lib/errors.js'
 import { addVary } from '../../lib/http/response-headers.js'
 import { isRecord } from '../../lib/plain-value.js'
@@ -74,7 +73,7 @@ export default definePlugin<AuthOptions>({
   options: { jwt: record, authProviders: record, apiKey: text, now: callback },
   async setup (app, options) {
     const { jwt, now = Date.now } = options
-    const maxLifetime = jwt?.maxLifetime ?? defaultMaxLifetime
+    const maxLifetime = jwt?.maxLifetime ?? Infinity
     const providers = createProviders({
       providers: providersOf(options),
       now,

@@ -5,7 +5,6 @@ import type { OwnKeys } from './own-key.js'
 import type { Providers } from './providers/index.js'
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { defaultMaxLifetime } from '../../lib/config/schema/jwt.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { heldAt, requireForm, requireLifetime, type Held } from './claims.js'
 import { tokenInvalid } from './errors.js'
@@ -48,7 +47,7 @@ export interface Tokens {
   tokenId (token: string): string
   /** Seconds that a token lives which `sign` makes: `jwt.expiresIn`. */
   readonly lifetime: number
-  /** Seconds that a token may live, whoever signs it: `jwt.maxLifetime`. A token that is accepted was issued no earlier than that ago. */
+  /** Seconds that a token may live, whoever signs it: `jwt.maxLifetime`, Infinity without it. */
   readonly maxLifetime: number
   /** There is a key to sign with. */
   readonly canSign: boolean
@@ -88,7 +87,7 @@ export interface Verified extends Held {
  *
  * @param now the clock, in milliseconds since 1970
  */
-export function createTokens (own: OwnKeys | undefined, now: () => number = Date.now, providers?: Providers, maxLifetime = defaultMaxLifetime): TokenStore {
+export function createTokens (own: OwnKeys | undefined, now: () => number = Date.now, providers?: Providers, maxLifetime = Infinity): TokenStore {
   const { decode = refuse, encode, partial, claims: fixed, lifetime = defaultExpiresIn, isAged = false } = own ?? {}
   const verified = new LRUCache<string, Verified>({
     maxSize: maxCachedCharacters,

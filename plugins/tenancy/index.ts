@@ -99,7 +99,8 @@ export default definePlugin<TenancyOptions>({
       }
     })
 
-    sweepHourly(app, 'ids of deleted tenants', () => forgetDeleted({ store, erasure, maxLifetime: app.auth.maxLifetime }, Date.now()))
+    const { maxLifetime } = app.auth
+    if (maxLifetime !== Infinity) sweepHourly(app, 'ids of deleted tenants', () => forgetDeleted({ store, erasure, maxLifetime }, Date.now()))
 
     const provision = createProvisioning({ store, memory, events, erasure, makes: provisioning === 'auto' })
     const resolution = { provision, lookup: tenants.get, trustHeader }

@@ -3,12 +3,11 @@ import type { FaultList } from '../faults.js'
 import type { Settable } from '../schema/annotations.js'
 import type { Jwt } from '../schema/jwt.js'
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
-import { defaultMaxLifetime } from '../schema/jwt.js'
 
 const minModulusLength = 2048 // bits (RFC 7518, 3.3)
 
 /** The one algorithm of these keys; after a fault a guess. */
-export function checkJwt ({ secret, previousSecrets, publicKey, privateKey, algorithm, expiresIn = 1, maxLifetime = defaultMaxLifetime }: Settable<Jwt>, faults: FaultList): Jwt['algorithm'] {
+export function checkJwt ({ secret, previousSecrets, publicKey, privateKey, algorithm, expiresIn = 1, maxLifetime = Infinity }: Settable<Jwt>, faults: FaultList): Jwt['algorithm'] {
   if (expiresIn > maxLifetime) faults.add('/jwt/expiresIn', `is longer than \`jwt.maxLifetime\`: expected at most ${maxLifetime} seconds`)
   if (publicKey === undefined) {
     if (algorithm !== undefined && algorithm !== 'HS256') faults.add('/jwt/publicKey', `missing: ${algorithm} tokens are verified with a public key`)

@@ -31,7 +31,7 @@ export interface ProvidersOptions {
   readonly providers: Readonly<Record<string, CompleteAuthProvider>>
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
-  /** Seconds that a token may live. */
+  /** Seconds that a token may live; Infinity: no bound. */
   readonly maxLifetime: number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
   /** The keys of a provider are others than before: what they verified holds no more. */

@@ -99,7 +99,7 @@ for (const [name, own] of Object.entries(registrations)) {
 
   t.test(`${name}: request.user holds the claims of the token`, async (t) => {
     const app = await createApp(t, { own })
-    const claims = { sub: 'ada', role: 'author', tenant_id: 'acme', department: { id: 7 }, iat: Math.floor(Date.now() / 1000) - 86_400 }
+    const claims = { sub: 'ada', role: 'author', tenant_id: 'acme', department: { id: 7 }, iat: 1_700_000_000 }
     const token = signToken(claims)
     t.match(await get(app, '/verify', token), { status: 200, body: { user: claims, auth: null } })
     const known = await get(app, '/access', token)
@@ -112,9 +112,8 @@ for (const [name, own] of Object.entries(registrations)) {
   t.test(`${name}: what app.jwt.sign and reply.jwtSign sign, access takes`, async (t) => {
     const app = await createApp(t, { own, auth: { jwt: { ...jwt, expiresIn: 90 } } })
     const { token: replied } = (await get(app, '/signed')).body
-    const hourAgo = Math.floor(Date.now() / 1000) - 3600
-    const signed = [app.jwt.sign({ sub: 'ada' }), String(replied), app.jwt.sign({ sub: 'ada' }, { expiresIn: '20s' }), app.jwt.sign({ sub: 'ada', iat: hourAgo, exp: hourAgo + 86_400 })]
-    const lifetimes = [90, 90, 20, 86_400]
+    const signed = [app.jwt.sign({ sub: 'ada' }), String(replied), app.jwt.sign({ sub: 'ada' }, { expiresIn: '20s' }), app.jwt.sign({ sub: 'ada', iat: 5, exp: 4e9 })]
+    const lifetimes = [90, 90, 20, 4e9 - 5]
     for (const [index, token] of signed.entries()) {
       const { status, body: { auth } } = await get(app, '/access', token)
       t.equal(status, 200)
@@ -122,7 +121,6 @@ for (const [name, own] of Object.entries(registrations)) {
       t.match(auth, { jti: /^[\da-f-]{36}$/ })
       t.match(JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()), { alg: 'HS256', kid: /^[\w-]{11}$/ })
     }
-    for (const [claims, options] of [[{ iat: hourAgo, exp: 4e9 }, {}], [{}, { expiresIn: '401d' }]] as const) t.throws(() => app.jwt.sign({ sub: 'ada', ...claims }, options), /expected at most 34560000, the setting `jwt.maxLifetime`/)
     t.throws(() => app.jwt.sign({ role: 'admin' }), /a claim has a wrong form/)
     t.throws(() => app.jwt.sign({ sub: 'ada', tenant_id: 'a b' }), /a claim has a wrong form/)
     t.throws(() => app.jwt.sign('ada'), /the payload is not an object/)

@@ -103,7 +103,7 @@ t.test('a token of another issuer or audience, before or after its time, without
   t.ok(await verify(await provider.sign(first, { iat: now + 4 })), 'within the tolerance of 5 s')
   for (const claims of [
     { aud: 'them' }, { aud: ['them'] }, { aud: undefined }, { aud: { 0: 'api' } }, { aud: [] }, { aud: 'ap' }, { iss: undefined }, { iss: `${provider.issuer}x` }, { iss: [provider.issuer] },
-    { exp: undefined }, { exp: '9999999999' }, { iat: now + 60 }, { iat: 'now' }, { iat: undefined }, { exp: now + 401 * 86_400 }, { nbf: now + 60 }
+    { exp: undefined }, { exp: '9999999999' }, { iat: now + 60 }, { iat: 'now' }, { nbf: now + 60 }
   ]) await t.rejects(verify(await provider.sign(first, claims)), invalid, JSON.stringify(claims))
   await t.rejects(verify(await provider.sign(first, { exp: now - 6 })), expired)
   await t.rejects(verify(await provider.sign(second, { exp: now - 6 }, { kid: 'first' })), invalid, 'a forged one is not even expired')

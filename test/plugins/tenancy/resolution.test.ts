@@ -220,34 +220,33 @@ test('tenants that nobody has made', async (t) => {
     t.equal(await tenantOf(app, '/user', { tenant_id: 'gone' }), 'gone')
     await app.tenants.delete('gone')
     const looked = looksOf(app)
-    const hourAgo = Math.floor(Date.now() / 1000) - 3600
-    for (const iat of [0, hourAgo, Math.floor(Number(await deletedAt())), Math.floor(Number(await deletedAt())) - 3600, undefined, '9999999999']) {
+    for (const iat of [0, Math.floor(Number(await deletedAt())), Math.floor(Number(await deletedAt())) - 3600, undefined, '9999999999']) {
       const answer = await tenantOf(app, '/user', Object.assign({ tenant_id: 'gone' }, { iat }))
       t.match(answer, /404 TENANTRY_TENANT_UNKNOWN|401 TENANTRY_TOKEN_INVALID/, `issued at ${iat}`)
     }
     t.equal(looksOf(app) - looked, 1, 'old tokens cost a look a second, and write nothing')
     const told = async (iat: number | undefined) => (await app.inject({ url: '/user', headers: bearer(Object.assign({ tenant_id: 'gone' }, { iat })) })).json().message
-    t.equal(await told(hourAgo), 'The token is older than the deletion of this tenant: get a new one')
+    t.equal(await told(0), 'The token is older than the deletion of this tenant: get a new one')
     t.equal(await tenantOf(app, '/user', admin, 'gone'), unknown)
     t.not(await deletedAt(), null)
     t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: Math.floor(Number(await deletedAt())) + 1 }), 'gone')
-    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: hourAgo }), unknown, 'a token of the one before does not open the new one')
+    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0 }), unknown, 'a token of the one before does not open the new one')
     t.equal(await tenantOf(app, '/user', admin, 'gone'), 'gone')
 
     await app.tenants.delete('gone')
     await app.tenants.create({ id: 'gone', name: 'Again' })
-    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: hourAgo }), unknown, 'likewise where the platform made it')
-    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: hourAgo, api_key: 'k' }), unknown, 'a token is no key, whatever it claims')
+    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0 }), unknown, 'likewise where the platform made it')
+    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0, api_key: 'k' }), unknown, 'a token is no key, whatever it claims')
     t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: Math.floor(Number(await deletedAt())) + 1 }), 'gone')
 
     const explicit = await appWith(t, { engine, provisioning: 'explicit', tenants: [] })
-    t.equal(await tenantOf(explicit, '/user', { tenant_id: 'gone', iat: hourAgo }), unknown, 'and where tenants are made by hand')
+    t.equal(await tenantOf(explicit, '/user', { tenant_id: 'gone', iat: 0 }), unknown, 'and where tenants are made by hand')
     t.equal(await tenantOf(explicit, '/user', { tenant_id: 'gone', iat: Math.floor(Number(await deletedAt())) + 1 }), 'gone')
   })
 
   await t.test('one server hears of what another changed', async (t) => {
     const [one, two] = [await appWith(t, { engine, tenants: ['shared'] }), await appWith(t, { engine, tenants: [] })]
-    const answers = (expected: string) => until(async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: Math.floor(Date.now() / 1000) - 3600 }) === expected)
+    const answers = (expected: string) => until(async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: 1 }) === expected)
     await answers('shared')
     await one.tenants.update('shared', { status: 'suspended' })
     await answers(suspended)
