@@ -5,12 +5,13 @@
  */
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
+import { closeQueries } from '../http/closed-query.js'
 import { equip } from '../http/equip.js'
 import { compileLazily } from '../http/lazy-schemas.js'
 import { Dependencies, fastifyNameOf, pathOf, refuseLater, requirePlugin } from './dependencies.js'
 import { checkOptions, type OptionChecks } from './options.js'
 
-/** Adds the endpoints to their context, which has the conventions of this package: errors, validation, JSON bodies. */
+/** Adds the endpoints to their context, which has the conventions of this package: errors, validation, JSON bodies, query strings without unknown parameters. */
 export type Endpoints = (group: FastifyInstance) => void | Promise<void>
 
 export interface Definition<Options extends object> {
@@ -62,6 +63,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
     await app.register(async (group) => {
       equip(group)
       compileLazily(group)
+      closeQueries(group)
       // Responses of these endpoints hold data of one caller. An endpoint that may be cached says so itself.
       group.addHook('onRequest', noStore)
       await endpoints(group)

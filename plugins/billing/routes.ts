@@ -50,8 +50,6 @@ const Upgraded = named('Upgrade', Type.Object({
   })
 }))
 
-const NoQuery = Type.Object({}, { additionalProperties: false })
-
 /** The body, where a plan is one that the server has. */
 function bodyOf (tiers: readonly string[]) {
   return Type.Object({
@@ -75,7 +73,7 @@ export interface BillingRoutesParts {
 export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }: BillingRoutesParts): void {
   app.get('/billing/subscription', {
     config: { access: 'user', beyondPlan: true },
-    schema: { tags, summary: 'The plan of the tenant, and until when it is paid', querystring: NoQuery, response: { 200: Subscription, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'The plan of the tenant, and until when it is paid', response: { 200: Subscription, ...errorResponses(...refusals) } }
   }, async (request) => {
     const tenantId = tenantOf(request)
     const { plan, status, startDate, renewalDate, currentPeriodEnd, cancelAtPeriodEnd, paymentMethod } = await billing.subscription(tenantId)

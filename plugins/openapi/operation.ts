@@ -113,12 +113,12 @@ function isSuccess (status: string): boolean {
 }
 
 /** What identity, tenant, rate limit and validation may answer, on routes that they act on. */
-function impliedErrors ({ config }: DocumentedRoute, { params, querystring, body }: Documentation, tenancy: boolean): number[] {
+function impliedErrors ({ config }: DocumentedRoute, { body }: Documentation, tenancy: boolean): number[] {
   const { access, rateLimitRule, addressLimit } = config ?? {}
   if (access === undefined) return []
-  const validates = [params, querystring, body].some((part) => part !== undefined)
   return [
-    ...validates || access !== 'public' ? [400] : [],
+    // The URL is malformed, or has an unknown parameter.
+    400,
     ...body === undefined ? [] : [413, 415],
     ...access === 'public' ? [] : [401, 403],
     // There is no such tenant.

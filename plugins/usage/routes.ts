@@ -21,7 +21,6 @@ const Summary = named('UsageSummary', Type.Object({
   bandwidth_bytes: Type.Number({ description: 'Bytes of the bodies of requests and answers.' })
 }))
 
-const NoQuery = Type.Object({}, { additionalProperties: false })
 const HistoryQuery = Type.Object({ period: Type.Optional(Type.String({ description: 'The month: `YYYY-MM`, in UTC. Default: the current one.', examples: ['2026-02'] })) }, { additionalProperties: false })
 const History = Type.Object({
   history: Type.Array(Type.Object({ date: Type.String({ format: 'date' }), api_calls: Calls, llm_tokens: Tokens }), { maxItems: 31, description: 'Each day of the month, as far as today.' })
@@ -37,7 +36,7 @@ export function usageRoutes (app: FastifyInstance, hasReport: boolean): void {
 
   app.get('/usage/summary', {
     config,
-    schema: { tags, summary: 'What the tenant has used in the current month', querystring: NoQuery, response: { 200: Summary, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'What the tenant has used in the current month', response: { 200: Summary, ...errorResponses(...refusals) } }
   }, (request) => service.summary(tenantOf(request)))
 
   app.get<{ Querystring: Static<typeof HistoryQuery> }>('/usage/history', {
@@ -48,7 +47,7 @@ export function usageRoutes (app: FastifyInstance, hasReport: boolean): void {
   if (!hasReport) return
   app.get('/billing/usage', {
     config,
-    schema: { tags, summary: 'What the tenant has now, beside what its plan includes', querystring: NoQuery, response: { 200: Report, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'What the tenant has now, beside what its plan includes', response: { 200: Report, ...errorResponses(...refusals) } }
   }, (request) => service.report(tenantOf(request)))
 }
 

@@ -101,7 +101,7 @@ t.test('references lead to components, and null is a type', async (t) => {
 t.test('errors and security follow from the access that a route declares', async (t) => {
   const { paths } = await documentOf(createApp({ errors: [404] }))
   const told = (operation: { responses: object, security?: unknown }) => [Object.keys(operation.responses).join(' '), operation.security]
-  t.same(told(paths['/health'].get), ['200 431 500 503', []])
+  t.same(told(paths['/health'].get), ['200 400 431 500 503', []])
   t.same(told(paths['/articles'].get), ['200 400 401 403 404 429 431 500', [{}, { bearer: [] }, { apiKey: [] }]])
   t.same(told(paths['/articles/{id}'].put), ['204 400 401 403 404 413 415 429 431 500', [{ bearer: [] }, { apiKey: [] }]])
   t.same(told(paths['/articles/{id}/reviews/{review}'].delete), ['200 400 401 403 404 429 431 500', [{ bearer: [] }, { apiKey: [] }]])

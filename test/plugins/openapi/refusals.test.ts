@@ -94,7 +94,7 @@ t.test('the endpoints of billing tell what they take, what they answer and how t
   const tenants = '400 401 403 404 424 429 431 500 502 503 504'
   const webhook = '400 401 413 415 429 431 500 503'
   const told: ReadonlyArray<readonly [string, string, readonly object[], members: string, refusals: string]> = [
-    ['get', '/billing/plans', [], 'plans', '429 431 500'],
+    ['get', '/billing/plans', [], 'plans', '400 429 431 500'],
     ['get', '/billing/subscription', withKeys, 'tenantId subscription', '400 401 403 404 429 431 500 503'],
     ['get', '/billing/usage', withKeys, 'tenantId plan usage', '400 401 403 404 429 431 500 503'],
     ['post', '/billing/upgrade', withKeys, 'success checkoutUrl session', '400 401 403 404 409 413 415 429 431 500 502 503 504'],
