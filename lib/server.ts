@@ -105,13 +105,13 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(apiKeys, { enabled: isOn('api-keys'), options: none }),
   group(tenantRbac, { enabled: isOn('tenant-rbac'), options: none }),
   group(rbac, { enabled: ({ config }) => config.database.roleTables !== undefined, options: ({ config }) => ({ defaultRole: config.rbac.defaultRole }) }),
-  group(sessions, { enabled: hasLogins, options: none }),
+  group(sessions, { enabled: hasLogins, options: ({ config: { auth } }) => ({ refreshDays: auth.refreshDays }) }),
   group(users, { enabled: hasLogins, options: none }),
   group(mfa, {
     enabled: (assembly) => assembly.config.jwt !== undefined && assembly.config.mfa.enabled !== false && isOn('mfa')(assembly),
     options: ({ config, env }) => ({ ...keysOf(env), enabled: config.mfa.enabled, issuer: config.mfa.issuer ?? titleOf(config) })
   }),
-  group(login, { enabled: hasLogins, options: ({ config }) => config.auth }),
+  group(login, { enabled: hasLogins, options: ({ config: { auth } }) => ({ registration: auth.registration }) }),
   group(admin, { enabled: isOn('admin'), options: none }),
   group(health, { enabled: isOn('health'), options: none }),
   group(system, { enabled: isOn('system'), options: ({ config }) => ({ configurationVersion: versionOf(config), off: turnedOff(config.plugins) }) }),

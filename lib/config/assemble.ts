@@ -160,7 +160,7 @@ function jwtOf (sections: Sections, faults: FaultList): Jwt | undefined {
 function authOf (sections: Sections, jwt: Jwt | undefined, off: ReadonlySet<string>, faults: FaultList): Auth | undefined {
   const section = sections.get('auth', Auth)
   if (section === undefined) return undefined
-  const auth = filled(section, 'registration')
+  const auth = filled(section, 'registration', 'refreshDays')
   // Of a section `jwt` with faults nothing is known.
   checkAuth(auth, { signs: jwt === undefined ? sections.has('jwt') : canSign(jwt), off }, faults)
   return auth

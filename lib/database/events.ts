@@ -2,8 +2,8 @@
 import type { Transaction } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 
-/** What of a tenant changed; `cache`: its answers are cleared, and those of all where the tenant is empty. */
-export const topics = ['tenant', 'config', 'secrets', 'roles', 'api-keys', 'limits', 'sessions', 'rbac', 'queue', 'webhooks', 'workflows', 'cache'] as const
+/** What of a tenant changed; `users`: some of their tokens and API keys ended; `cache`: its answers are cleared, and those of all where the tenant is empty. */
+export const topics = ['tenant', 'config', 'secrets', 'roles', 'api-keys', 'limits', 'sessions', 'users', 'rbac', 'queue', 'webhooks', 'workflows', 'cache'] as const
 export type Topic = typeof topics[number]
 
 export interface Notice {

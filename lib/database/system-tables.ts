@@ -148,6 +148,8 @@ export interface UsersTable {
   password_hash: string
   role: string
   status: Generated<'active' | 'disabled'>
+  /** When the user proved to receive mail at the address. */
+  email_verified_at: ColumnType<Date | null, Date | null | undefined, Date | null>
   created_at: Timestamp
   updated_at: Timestamp
 }
@@ -162,6 +164,22 @@ export interface RevocationsTable {
   token: Buffer
   /** Of all tokens: when they were ended, and their session sequence. Of one: when it was issued, where that is in the future. */
   revoked_before: ColumnType<Date | null, Date | null | undefined, Date | null>
+  expires_at: ColumnType<Date, Date, Date>
+}
+
+/** Sessions that refresh tokens prolong. */
+export interface RefreshTokensTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  /** The claim `session_id` of the session's tokens. */
+  id: string
+  user_id: string
+  /** SHA-256 of the part that all refresh tokens of the session share. */
+  secret: Buffer
+  /** SHA-256 of the part that only the newest one has. */
+  token: Buffer
+  /** How the user logged in (RFC 8176). */
+  amr: string[]
   expires_at: ColumnType<Date, Date, Date>
 }
 
@@ -273,6 +291,7 @@ export interface SystemTables {
   'tenantry.user_mfa': UserMfaTable
   'tenantry.users': UsersTable
   'tenantry.revocations': RevocationsTable
+  'tenantry.refresh_tokens': RefreshTokensTable
   'tenantry.api_keys': ApiKeysTable
   'tenantry.tenant_rbac': TenantRbacTable
   'tenantry.tenant_roles': TenantRolesTable
@@ -309,7 +328,7 @@ export const tenantOwnedTables = [
   'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',
   'tenantry.webhook_receipts', 'tenantry.usage_notices', 'tenantry.oauth_tokens',
   'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs',
-  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.users', 'tenantry.revocations', 'tenantry.secret_earlier_values', 'tenantry.secrets', 'tenantry.api_keys',
+  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.refresh_tokens', 'tenantry.users', 'tenantry.revocations', 'tenantry.secret_earlier_values', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
   'tenantry.request_stats',
   'tenantry.usage_reservations', 'tenantry.usage_requests', 'tenantry.usage_counters', 'tenantry.usage_gauges',

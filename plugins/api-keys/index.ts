@@ -29,7 +29,7 @@ export default definePlugin<ApiKeysOptions>({
     auth.useApiKeys((key, admit) => memory.find(key, admit))
 
     // The deletion of a tenant is a change of its keys too.
-    listen(app, events, { 'api-keys': memory.forget, gap: memory.clear })
+    listen(app, events, { 'api-keys': memory.forget, users: memory.forget, gap: memory.clear })
     app.addHook('onClose', () => uses.close())
     return (group) => apiKeyRoutes(group, createApiKeys({ store, events, dbFor: (tenant) => engine.kyselyFor(tenant), uses, now }), now)
   }

@@ -114,14 +114,14 @@ export function isPlatformAdmin (auth: Claims): boolean {
   return auth.role === 'admin' && auth.tenant_id === undefined
 }
 
-const everything: PermissionSet = { has: () => true }
+const everything: PermissionSet = { has: () => true, values: () => ['*'] }
 
 function ownSet (permissions: readonly string[]): PermissionSet {
-  return { has: (permission) => permissions.includes(permission) }
+  return { has: (permission) => permissions.includes(permission), values: () => permissions }
 }
 
 function withOwn (permissions: readonly string[], given: PermissionSet): PermissionSet {
-  return { has: (permission) => permissions.includes(permission) || given.has(permission) }
+  return { has: (permission) => permissions.includes(permission) || given.has(permission), values: () => [...permissions, ...given.values()] }
 }
 
 function requireAll (held: PermissionSet, permissions: readonly string[]): void {

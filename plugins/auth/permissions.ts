@@ -9,8 +9,12 @@ export const Permission = Type.String({
   description: '`resource:action`, `resource:*` or `*`.'
 })
 
-/** Permissions as they are held. */
-export type PermissionSet = Pick<ReadonlySet<string>, 'has'>
+/** Permissions as they are held. A Set of texts is one. */
+export interface PermissionSet {
+  has (permission: string): boolean
+  /** All of them; some may come twice. */
+  values (): Iterable<string>
+}
 
 /** The permissions of nobody. */
 export const noPermissions: PermissionSet = new Set<string>()
@@ -30,6 +34,9 @@ export function unionOf (sets: readonly PermissionSet[]): PermissionSet {
         if (set.has(permission)) return true
       }
       return false
+    },
+    * values () {
+      for (const set of sets) yield * set.values()
     }
   }
 }

@@ -8,10 +8,11 @@ import type {} from '../users/index.js'
 import { createAttempts } from '../../lib/attempts.js'
 import { Auth as AuthSection } from '../../lib/config/schema/auth.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, membersOf } from '../../lib/plugin/options.js'
+import { callback, section } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { hasSecondFactors } from '../mfa/databases.js'
+import { meRoute } from './me.js'
 import { loginRoutes } from './routes.js'
 import { createLogin } from './service.js'
 import { createTries } from './tries.js'
@@ -28,7 +29,7 @@ export default definePlugin<LoginOptions>({
   dependencies: ['database', 'auth', 'tenancy', 'sessions', 'users'],
   after: ['mfa'],
   routeDependencies: [],
-  options: { ...membersOf(AuthSection), now: callback },
+  options: { registration: section(AuthSection.properties.registration), now: callback },
   setup (app, { registration = 'closed', now = Date.now }) {
     const { db, engine, sessions, users } = app
     const mfa = optional(app, 'mfa')()
@@ -39,6 +40,9 @@ export default definePlugin<LoginOptions>({
     const dbFor = (tenant: string) => engine.kyselyFor(tenant)
     const tries = createTries((tenant) => createAttempts(dbFor(tenant), now))
     sweepHourly(app, 'old attempts at passwords', () => createAttempts(db, now).sweep())
-    return (group) => loginRoutes(group, createLogin({ users, sessions, mfa, tries, dbFor, now }), { isOpen: registration === 'open', hasMfa: mfa !== null })
+    return (group) => {
+      loginRoutes(group, createLogin({ users, sessions, mfa, tries, dbFor, now }), { isOpen: registration === 'open', hasMfa: mfa !== null })
+      meRoute(group, { users, mfa })
+    }
   }
 })

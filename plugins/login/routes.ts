@@ -1,7 +1,7 @@
 /** The endpoints of logins and their schemas (SPEC "Multi-factor authentication", DESIGN 5 "Login"). */
 import type {} from '../rate-limit/index.js'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { LoggedIn, Login } from './service.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Login } from './service.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
@@ -9,7 +9,10 @@ import { callerOf } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { Email, Password } from '../users/user.js'
 import { named } from '../../lib/named-schema.js'
-import { existingTenant, namedTenant, type NamedTenant } from './tenant.js'
+import { maxRefreshTokenLength, readRefreshToken } from '../sessions/refresh-token.js'
+import { tokenInvalid } from '../auth/errors.js'
+import { ExpiresIn, LoginSession, sendSession, uncached } from './session.js'
+import { existingTenant, namedTenant, isReachable, type NamedTenant } from './tenant.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -33,18 +36,6 @@ const Code = Type.Object({
   code: Type.String({ minLength: 6, maxLength: 64, description: 'A code of 6 digits of the authenticator app, or a backup code.' })
 }, { additionalProperties: false })
 
-const ExpiresIn = Type.Integer({ description: 'Seconds.' })
-const Session = named('LoginSession', Type.Object({
-  token: Type.String({ description: 'Send it as `Authorization: Bearer <token>`.' }),
-  tokenType: Type.String({ enum: ['Bearer'] }),
-  expiresIn: ExpiresIn,
-  user: Type.Object({
-    id: Type.String({ format: 'uuid', description: 'The `sub` of the token.' }),
-    email: Type.String(),
-    role: Type.String(),
-    tenantId: Type.Union([Type.String(), Type.Null()], { description: 'null: a user of the platform.' })
-  })
-}))
 const Partial = named('PartialLogin', Type.Object({
   mfaRequired: Type.Boolean({ description: 'The user has a second factor.' }),
   partialToken: Type.String({ description: 'Opens `POST /auth/mfa/verify`, as a token would or in the body, and nothing else.' }),
@@ -53,6 +44,10 @@ const Partial = named('PartialLogin', Type.Object({
 
 /** For `/doc`: it is judged before anything else. */
 const TenantHeader = Type.Object({ 'X-Tenant-ID': Type.Optional(Type.String({ description: 'The tenant; without it the platform, which nobody registers at.' })) })
+
+const RefreshBody = Type.Object({
+  refreshToken: Type.String({ maxLength: maxRefreshTokenLength, description: 'That of the last login or refresh.' })
+}, { additionalProperties: false })
 
 const tags = ['Login']
 const refusals = [400, 403, 429, 500, 503] as const
@@ -73,7 +68,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       description: 'Of a user of the tenant that `X-Tenant-ID` names; without the header of the platform. Whether there is such a tenant and user is not told.',
       headers: TenantHeader,
       body: Credentials,
-      response: { 200: Type.Union([Session, Partial]), ...errorResponses(...refusals, 401) }
+      response: { 200: Type.Union([LoginSession, Partial]), ...errorResponses(...refusals, 401) }
     },
     async onRequest (request) { request.loginTenant = await namedTenant(request) }
   }, async (request, reply) => {
@@ -91,7 +86,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       description: 'Where the document has `"auth": { "registration": "open" }`. The role is `user`.',
       headers: TenantHeader,
       body: Credentials,
-      response: { 201: Session, ...errorResponses(...refusals, 404, 409) }
+      response: { 201: LoginSession, ...errorResponses(...refusals, 404, 409) }
     },
     async onRequest (request) {
       if (!isOpen) throw registrationClosed()
@@ -102,6 +97,23 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     }
   }, async (request, reply) => sendSession(reply.code(201), await login.register(tenantOf(request).id, request.body, request.ip)))
 
+  app.post<{ Body: Static<typeof RefreshBody> }>('/auth/refresh', {
+    config: { access: 'public', addressLimit: tryLimit },
+    bodyLimit,
+    schema: {
+      tags,
+      summary: 'The next token of a session, for its refresh token',
+      description: 'With the next refresh token and the present role of the user. A refresh token is used once: one that was used before ends its session, with all of its tokens.',
+      body: RefreshBody,
+      response: { 200: LoginSession, ...errorResponses(...refusals, 401) }
+    }
+  }, async (request, reply) => {
+    const { refreshToken } = request.body
+    const tenant = readRefreshToken(refreshToken)?.tenant
+    if (tenant === undefined || !await isReachable(request, tenant)) throw tokenInvalid()
+    return sendSession(reply, await login.refresh(refreshToken, { userId: null, address: request.ip }))
+  })
+
   if (!hasMfa) return
   app.post<{ Body: Static<typeof Code> }>('/auth/mfa/verify', {
     config: { access: 'partial', addressLimit: tryLimit },
@@ -110,7 +122,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       tags,
       summary: 'A token for a partial token and the second factor',
       body: Code,
-      response: { 200: Session, ...errorResponses(...refusals, 401, 404) }
+      response: { 200: LoginSession, ...errorResponses(...refusals, 401, 404) }
     }
   }, async (request, reply) => {
     return sendSession(reply, await login.verifyCode(callerOf(request), request.body.code, actorOf(request)))
@@ -120,14 +132,6 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
 function tenantOf ({ loginTenant }: FastifyRequest): NamedTenant {
   if (loginTenant === null) throw new Error('the request was not asked for its tenant')
   return loginTenant
-}
-
-function sendSession (reply: FastifyReply, { token, expiresIn, user: { id, email, role, tenant } }: LoggedIn): FastifyReply {
-  return uncached(reply).send({ token, tokenType: 'Bearer', expiresIn, user: { id, email, role, tenantId: tenant === '' ? null : tenant } })
-}
-
-function uncached (reply: FastifyReply): FastifyReply {
-  return reply.header('cache-control', 'no-store')
 }
 
 function registrationClosed (): Error {

@@ -6,6 +6,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Mfa } from '../mfa/index.js'
 import type { Sessions } from '../sessions/index.js'
 import type { User, Users } from '../users/index.js'
+import type { LoggedIn } from './session.js'
 import type { NamedTenant } from './tenant.js'
 import type { Tries } from './tries.js'
 import { writeAudit } from '../../lib/audit.js'
@@ -15,14 +16,6 @@ import { tokenInvalid } from '../auth/errors.js'
 export interface Credentials {
   readonly email: string
   readonly password: string
-}
-
-/** A token, and whose it is. */
-export interface LoggedIn {
-  readonly token: string
-  /** Seconds. */
-  readonly expiresIn: number
-  readonly user: User
 }
 
 /** The password was right, and the user owes the second factor. */
@@ -37,13 +30,15 @@ export interface Login {
   logIn (named: NamedTenant, credentials: Credentials, address: string): Promise<LoggedIn | MfaRequired>
   /** The second factor of whoever has a partial token with these claims. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid` where there is no such user or it has logged out everywhere since. */
   verifyCode (claims: Claims, code: string, actor: Actor): Promise<LoggedIn>
+  /** The next token of a session. Throws `tokenInvalid`. */
+  refresh (refreshToken: string, actor: Actor): Promise<LoggedIn>
   /** A new user with the role `user`. Throws `validationFailed`, `conflict`, `tenantUnknown`, `loginBusy`. */
   register (tenant: string, credentials: Credentials, address: string): Promise<LoggedIn>
 }
 
 export interface LoginParts {
   readonly users: Users
-  readonly sessions: Pick<Sessions, 'open' | 'openPartial' | 'usePartial' | 'isClosed'>
+  readonly sessions: Pick<Sessions, 'begin' | 'refresh' | 'openPartial' | 'usePartial' | 'isClosed'>
   /** null: there are no second factors. */
   readonly mfa: Pick<Mfa, 'isEnabled' | 'check'> | null
   readonly tries: Tries
@@ -63,8 +58,7 @@ export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginP
   }
 
   async function opened (user: User, amr: readonly string[], partial?: Claims): Promise<LoggedIn> {
-    const { id: sub, role, tenant, email } = user
-    return { ...await sessions.open({ sub, role, email, amr, ...tenant !== '' && { tenant_id: tenant } }, partial), user }
+    return { ...await sessions.begin(user, amr, partial), user }
   }
 
   /** What the right password gives. */
@@ -114,6 +108,12 @@ export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginP
       }
       await told('success')
       return await opened(user, ['pwd', 'otp'], claims)
+    },
+
+    async refresh (refreshToken, actor) {
+      const refreshed = await sessions.refresh(refreshToken, actor)
+      if (refreshed === null) throw tokenInvalid()
+      return refreshed
     },
 
     async register (tenant, credentials, address) {

@@ -27,6 +27,16 @@ export async function existingTenant (request: FastifyRequest): Promise<Tenant |
   return tenant
 }
 
+/**
+ * The tenant that a one-time token names is there, and no header names another one; the empty tenant is the platform.
+ * Throws `tenantInvalid`, `tenantSuspended`.
+ */
+export async function isReachable (request: FastifyRequest, tenant: string): Promise<boolean> {
+  const header = tenantHeader(request)
+  if (header !== undefined && header !== tenant) return false
+  return tenant === '' || await activeTenant(request, tenant) !== null
+}
+
 async function activeTenant ({ server: { tenants } }: FastifyRequest, id: string): Promise<Tenant | null> {
   const tenant = await tenants.get(id)
   if (tenant !== null) requireActive(tenant)

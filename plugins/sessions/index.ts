@@ -5,17 +5,21 @@
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
+import { defaultRefreshDays, maxRefreshDays } from '../../lib/config/schema/auth.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
-import { callback } from '../../lib/plugin/options.js'
+import { callback, whole } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { dayMs } from '../../lib/time.js'
 import { createRevocations } from './list.js'
 import { createOwners } from './owner.js'
+import { createRefreshStore } from './refresh-store.js'
 import { sessionRoutes } from './routes.js'
 import { createSessions, type Sessions } from './service.js'
 import { createRevocationStore } from './store.js'
 
-export type { SessionClaims, Sessions } from './service.js'
+export type { SessionUser } from './refresh-store.js'
+export type { BegunSession, EndUser, SessionClaims, Sessions } from './service.js'
 
 const maxTenants = 10_000 // whose lists are remembered, where the plugin tenancy does not say how many
 
@@ -26,6 +30,8 @@ declare module 'fastify' {
 }
 
 export interface SessionsOptions {
+  /** Days that a refresh token lives, 1 to 365. Default: 30. */
+  readonly refreshDays?: number | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
 }
@@ -35,19 +41,21 @@ export default definePlugin<SessionsOptions>({
   dependencies: ['database', 'auth'],
   after: ['tenancy'],
   routeDependencies: [],
-  options: { now: callback },
-  setup (app, { now = Date.now }) {
+  options: { refreshDays: whole(1, maxRefreshDays), now: callback },
+  setup (app, { refreshDays = defaultRefreshDays, now = Date.now }) {
     const { auth, db, engine, events, log } = app
     const store = createRevocationStore(db)
+    const refreshTokens = createRefreshStore(db, (tenant) => engine.kyselyFor(tenant))
     const owners = createOwners(auth.providers)
     const revocations = createRevocations({ maxTenants: app.hasDecorator('tenancy') ? app.tenancy.maxRemembered : maxTenants, store, owners, now })
     auth.useRevocations(revocations)
-    const service = createSessions({ store, owners, events, auth, dbFor: (tenant) => engine.kyselyFor(tenant), log, now })
+    const service = createSessions({ store, refreshTokens, refreshLife: refreshDays * dayMs, owners, events, auth, dbFor: (tenant) => engine.kyselyFor(tenant), log, now })
     app.decorate('sessions', service)
 
     // The deletion of a tenant is a change of its sessions too.
-    listen(app, events, { sessions: revocations.changed, gap: revocations.missed })
+    listen(app, events, { sessions: revocations.changed, users: revocations.changed, gap: revocations.missed })
     sweepHourly(app, 'logouts of expired tokens', () => store.sweep(new Date(now())))
+    sweepHourly(app, 'expired refresh tokens', () => refreshTokens.sweep(new Date(now())))
     return (group) => sessionRoutes(group, service)
   }
 })

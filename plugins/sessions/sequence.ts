@@ -21,6 +21,28 @@ export function isAfter ({ iat, [sequenceClaim]: own }: Claims, sequence: number
   return typeof iat === 'number' && iat * 1000 > sequence
 }
 
+/** The claim that names the session of a token, if it has one. Refresh tokens of the session give further tokens with it. */
+export const sessionClaim = 'session_id'
+
+const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/
+
+export function isUuid (text: unknown): text is string {
+  return typeof text === 'string' && uuid.test(text)
+}
+
+/** The session of the token; null where the token names none. */
+export function sessionOf (claims: Claims): string | null {
+  const session = claims[sessionClaim]
+  return isUuid(session) ? session : null
+}
+
+/** The mark that ends all tokens of a session, among the marks that end one token each. */
+export function sessionMark (sub: string, session: string, form: 'base64url'): string
+export function sessionMark (sub: string, session: string, form: 'buffer'): Buffer
+export function sessionMark (sub: string, session: string, form: 'base64url' | 'buffer'): string | Buffer {
+  return hash('sha256', `session ${session} ${subjectOf(sub, 'base64')}`, form)
+}
+
 /** What a user is known by in the table and in memory, of one length whatever the `sub` is. As UTF-8 halves of characters would all be one. */
 export function subjectOf (sub: string, form: 'base64'): string
 export function subjectOf (sub: string, form: 'buffer'): Buffer

@@ -7,12 +7,15 @@ import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Auth } from '../auth/index.js'
 import type { Owners } from './owner.js'
+import type { RefreshStore, SessionUser } from './refresh-store.js'
 import type { RevocationStore } from './store.js'
-import { hash } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { noActor, writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
+import { tokenInvalid } from '../auth/errors.js'
 import { partialLifetime } from '../auth/partial.js'
-import { isAfter, sequenceClaim, subjectOf } from './sequence.js'
+import { createRefreshToken, hashOf, readRefreshToken, textOf, type RefreshToken } from './refresh-token.js'
+import { isAfter, isUuid, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
 export const maxTokens = 50 // of one user that end one by one; with one more all that the user has end
 export const maxRows = 20_000 // of one owner; with one more all that the owner's users have end
@@ -31,8 +34,34 @@ export interface SessionClaims {
   readonly amr?: readonly string[] | undefined
 }
 
+/** A session that a refresh token prolongs. */
+export interface BegunSession {
+  readonly token: string
+  /** Seconds that the token lives. */
+  readonly expiresIn: number
+  readonly refreshToken: string
+}
+
+/** Ends all that a user has: `tokens` without the sessions, so that refresh tokens give new ones, or `sessions` with both. */
+export type EndUser = (userId: string, end: 'tokens' | 'sessions') => Promise<void>
+
 /** What `app.sessions` is. */
 export interface Sessions {
+  /**
+   * A session of a user of this server: a token as `open` makes it, and a refresh token. Throws `tokenInvalid` where the
+   * user is not there.
+   */
+  begin (user: SessionUser, amr: readonly string[], partial?: Claims): Promise<BegunSession>
+  /**
+   * The next token and the next refresh token of a session, with the user's present role. null for a refresh token that is
+   * none, has expired or whose session has ended. One that was used before ends its session on every server.
+   */
+  refresh (refreshToken: string, actor: Actor): Promise<BegunSession & { readonly user: SessionUser } | null>
+  /**
+   * Runs the work in one transaction that can end what users of the tenant have, on every server within a second; changes
+   * of one tenant wait for each other. The tenant is empty for the platform. Throws `tenantUnknown`.
+   */
+  changeUsers<Result> (tenant: string, work: (writer: Transaction<SystemTables>, end: EndUser) => Promise<Result>): Promise<Result>
   /**
    * A token that no earlier logout ends, not even one of the same second; `expiresIn` is in seconds. Throws where there is no key to sign with.
    *
@@ -43,7 +72,7 @@ export interface Sessions {
   openPartial (claims: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<{ partialToken: string, expiresIn: number }>
   /** Uses up a partial token; false where another request did so before, on any server. `tenantUnknown`. */
   usePartial (claims: Claims): Promise<boolean>
-  /** Ends the token whose verified claims these are, on every server within a second. `tenantUnknown`. */
+  /** Ends the token whose verified claims these are, with its session if it has one, on every server within a second. `tenantUnknown`. */
   close (claims: Claims, token: string, actor: Actor): Promise<void>
   /**
    * Ends every token that was issued to the user before, those of identity providers too, and none that is opened later.
@@ -60,6 +89,9 @@ export interface Sessions {
 
 export interface SessionsParts {
   readonly store: RevocationStore
+  readonly refreshTokens: RefreshStore
+  /** Milliseconds that a refresh token lives. */
+  readonly refreshLife: number
   readonly owners: Owners
   readonly events: Events
   readonly auth: Pick<Auth, 'sign' | 'signPartial' | 'tokenId' | 'lifetime'>
@@ -70,7 +102,7 @@ export interface SessionsParts {
   readonly now: () => number
 }
 
-export function createSessions ({ store, owners, events, auth, dbFor, log, now }: SessionsParts): Sessions {
+export function createSessions ({ store, refreshTokens, refreshLife, owners, events, auth, dbFor, log, now }: SessionsParts): Sessions {
   /** What the user has now and what it is given in this moment, which no clock of the servers of one platform is behind. */
   function lifeOf (at: Date): Date {
     return new Date(at.getTime() + Math.max(leastLife, auth.lifetime * 1000) + tolerance)
@@ -88,6 +120,7 @@ export function createSessions ({ store, owners, events, auth, dbFor, log, now }
     const { tokens, rows } = await store.counts(writer, owner, subject, at)
     if (tokens > maxTokens) {
       await store.end(writer, owner, { subject, at, until: lifeOf(at) })
+      await endSessions(writer, tenant, userId)
       await writeAudit(writer, { tenant, action: 'auth.logout_all', actor, target: userId, details: { reason: `more than ${maxTokens} tokens were ended one by one` }, at })
       return
     }
@@ -101,19 +134,86 @@ export function createSessions ({ store, owners, events, auth, dbFor, log, now }
     return store.sequence(dbFor(tenant), owners.of({ sub, tenant_id: tenant }), subjectOf(sub, 'buffer'))
   }
 
+  function signed ({ sub, role, tenant_id: tenantId, email, amr }: SessionClaims, sequence: unknown, session?: string): { token: string, expiresIn: number } {
+    const token = auth.sign({
+      sub,
+      role,
+      ...tenantId !== undefined && { tenant_id: tenantId },
+      ...email !== undefined && { email },
+      ...amr !== undefined && { amr },
+      ...session !== undefined && { [sessionClaim]: session },
+      [sequenceClaim]: sequence
+    })
+    return { token, expiresIn: Math.ceil(auth.lifetime) }
+  }
+
+  function signedFor ({ id: sub, role, email, tenant }: SessionUser, amr: readonly string[], sequence: unknown, refreshToken: RefreshToken): BegunSession {
+    const claims = { sub, role, email, amr, ...tenant !== '' && { tenant_id: tenant } }
+    return { ...signed(claims, sequence, refreshToken.session), refreshToken: textOf(refreshToken) }
+  }
+
+  async function endSessions (writer: Transaction<SystemTables>, tenant: string, userId: string): Promise<void> {
+    if (isUuid(userId)) await refreshTokens.endAll(writer, tenant, userId)
+  }
+
+  /** The session that a newest refresh token belongs to; null where it is none. One that was used before ends the session. */
+  async function judged (given: RefreshToken, actor: Actor): Promise<{ userId: string } | null> {
+    const { tenant, session } = given
+    const found = await refreshTokens.find(given, new Date(now()))
+    if (found === null || !found.secret.equals(hashOf(given.secret))) return null
+    if (found.token.equals(hashOf(given.own))) return found
+    const { userId } = found
+    const subject = subjectOf(userId, 'buffer')
+    await change(tenant, tenant, async (writer, at) => {
+      if (!await refreshTokens.end(writer, tenant, userId, session)) return
+      await store.endToken(writer, tenant, { subject, token: sessionMark(userId, session, 'buffer'), issued: null, until: lastTokenEnd(at) })
+      await writeAudit(writer, { tenant, action: 'auth.refresh', actor, target: userId, outcome: 'failure', details: { reason: 'used before: the session was ended' }, at })
+      await bound(writer, tenant, tenant, subject, at, actor, userId)
+    })
+    return null
+  }
+
+  /** When no token of a session that ends now can be alive. */
+  function lastTokenEnd (at: Date): Date {
+    return new Date(at.getTime() + auth.lifetime * 1000 + tolerance)
+  }
+
   return {
-    async open ({ sub, role, tenant_id: tenantId, email, amr }, partial) {
-      const sequence = partial?.[sequenceClaim] ?? await sequenceOf({ sub, tenant_id: tenantId })
-      const token = auth.sign({
-        sub,
-        role,
-        ...tenantId !== undefined && { tenant_id: tenantId },
-        ...email !== undefined && { email },
-        ...amr !== undefined && { amr },
-        [sequenceClaim]: sequence
-      })
-      return { token, expiresIn: Math.ceil(auth.lifetime) }
+    async open (claims, partial) {
+      return signed(claims, partial?.[sequenceClaim] ?? await sequenceOf(claims))
     },
+
+    async begin (user, amr, partial) {
+      const sequence = partial?.[sequenceClaim] ?? await sequenceOf({ sub: user.id, tenant_id: user.tenant })
+      const refreshToken = createRefreshToken({ tenant: user.tenant, session: randomUUID() })
+      if (!await refreshTokens.insert(user.id, refreshToken, amr, new Date(now() + refreshLife))) throw tokenInvalid()
+      return signedFor(user, amr, sequence, refreshToken)
+    },
+
+    async refresh (text, actor) {
+      const given = readRefreshToken(text)
+      const session = given === null ? null : await judged(given, actor)
+      if (given === null || session === null) return null
+      // Before the token is replaced: an end of all sessions that comes in between must end the token that is made here.
+      const sequence = await sequenceOf({ sub: session.userId, tenant_id: given.tenant })
+      const next = createRefreshToken(given)
+      const rotated = await refreshTokens.rotate(given, next, new Date(now() + refreshLife))
+      if (rotated !== null) return { ...signedFor(rotated.user, rotated.amr, sequence, next), user: rotated.user }
+      // Another request with the same token was faster, or the session ended.
+      await judged(given, actor)
+      return null
+    },
+
+    changeUsers: (tenant, work) => events.change({ topic: 'users', tenant }, async (writer) => {
+      if (!await store.lock(writer, tenant, tenant)) throw failure('tenantUnknown')
+      return await work(writer, async (userId, end) => {
+        const at = new Date(now())
+        const subject = subjectOf(userId, 'buffer')
+        await store.end(writer, tenant, { subject, at, until: lifeOf(at) })
+        if (end === 'sessions') await endSessions(writer, tenant, userId)
+        await bound(writer, tenant, tenant, subject, at, noActor, userId)
+      })
+    }),
 
     async openPartial ({ sub, tenant_id: tenantId }) {
       const sequence = await sequenceOf({ sub, tenant_id: tenantId })
@@ -131,7 +231,11 @@ export function createSessions ({ store, owners, events, auth, dbFor, log, now }
       const owner = owners.of(claims)
       const subject = subjectOf(claims.sub, 'buffer')
       await change(tenant, owner, async (writer, at) => {
-        const ended = { subject, token: Buffer.from(auth.tokenId(token), 'base64url'), issued: futureIssue(claims, at), until: endOf(claims, at) }
+        const session = sessionOf(claims)
+        const ended = session === null
+          ? { subject, token: Buffer.from(auth.tokenId(token), 'base64url'), issued: futureIssue(claims, at), until: endOf(claims, at) }
+          : { subject, token: sessionMark(claims.sub, session, 'buffer'), issued: futureIssue(claims, at), until: later(lastTokenEnd(at), endOf(claims, at)) }
+        if (session !== null && isUuid(claims.sub)) await refreshTokens.end(writer, tenant, claims.sub, session)
         // Of two requests with one token at a time the second has nothing to do.
         if (!await store.endToken(writer, owner, ended)) return
         await writeAudit(writer, { tenant, action: 'auth.logout', actor, target: claims.sub, at })
@@ -144,6 +248,7 @@ export function createSessions ({ store, owners, events, auth, dbFor, log, now }
       const subject = subjectOf(userId, 'buffer')
       await change(tenant, owner, async (writer, at) => {
         const until = caller === undefined ? lifeOf(at) : later(lifeOf(at), endOf(caller, at))
+        await endSessions(writer, tenant, userId)
         await store.end(writer, owner, { subject, at: later(at, caller === undefined ? null : futureIssue(caller, at)), until })
         await writeAudit(writer, { tenant, action: 'auth.logout_all', actor, target: userId, at })
         await bound(writer, tenant, owner, subject, at, actor, userId)

@@ -87,7 +87,7 @@ export function resolveRoles ({ enabled, defaultRole, roles }: RbacConfig): Role
 const givesNothing: RolePermissions = () => noPermissions
 
 function inheriting (own: ReadonlySet<string>, parent: PermissionSet | undefined): PermissionSet {
-  return parent === undefined ? own : { has: (permission) => own.has(permission) || parent.has(permission) }
+  return parent === undefined ? own : { has: (permission) => own.has(permission) || parent.has(permission), values: () => [...own, ...parent.values()] }
 }
 
 function invalid (message: string): Error {

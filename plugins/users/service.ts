@@ -63,7 +63,7 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
       if (details.length > 0) throw failure('validationFailed', { extras: { details } })
       const hash = await passwords.hash(tenant, password)
       const at = new Date(now())
-      const user: User = { id: randomUUID(), tenant, email: given.toLowerCase(), role, status: 'active', createdAt: at }
+      const user: User = { id: randomUUID(), tenant, email: given.toLowerCase(), role, status: 'active', emailVerified: false, createdAt: at }
       await store.transaction(tenant, async (writer) => {
         if (!await holdTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
         if (!await store.insert(writer, user, hash)) throw failure('conflict', { message: 'There is a user of this e-mail address already' })

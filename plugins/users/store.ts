@@ -6,7 +6,7 @@ import type { User } from './user.js'
 type Row = Selectable<UsersTable>
 type Writer = Transaction<SystemTables>
 
-const columns = ['tenant_id', 'id', 'email', 'role', 'status', 'created_at'] as const
+const columns = ['tenant_id', 'id', 'email', 'role', 'status', 'email_verified_at', 'created_at'] as const
 
 /** A user with what a password is checked against. */
 export interface StoredUser {
@@ -47,6 +47,6 @@ export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>
   }
 }
 
-function userOf ({ tenant_id: tenant, id, email, role, status, created_at: createdAt }: Pick<Row, typeof columns[number]>): User {
-  return { id, tenant, email, role, status, createdAt }
+function userOf ({ tenant_id: tenant, id, email, role, status, email_verified_at: verifiedAt, created_at: createdAt }: Pick<Row, typeof columns[number]>): User {
+  return { id, tenant, email, role, status, emailVerified: verifiedAt !== null, createdAt }
 }

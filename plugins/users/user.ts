@@ -14,6 +14,8 @@ export interface User {
   readonly role: string
   /** Who is `disabled` cannot log in. */
   readonly status: 'active' | 'disabled'
+  /** The user has proven to receive mail at the address. */
+  readonly emailVerified: boolean
   readonly createdAt: Date
 }
 

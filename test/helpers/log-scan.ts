@@ -37,7 +37,8 @@ export function secretsOfExchange (method: string, path: string, body: unknown, 
   }
   if (path.startsWith('/auth/')) {
     rememberMember(body, 'password', 'a password')
-    if (typeof answer === 'string') for (const member of ['token', 'partialToken']) rememberToken(parsed(answer), member)
+    rememberMember(body, 'currentPassword', 'a password')
+    if (typeof answer === 'string') for (const member of ['token', 'partialToken', 'refreshToken']) rememberToken(parsed(answer), member)
   }
   if (path.startsWith('/tenant/api-keys') && typeof answer === 'string') rememberMember(parsed(answer), 'key', 'an API key')
 }

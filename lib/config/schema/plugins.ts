@@ -15,7 +15,7 @@ const PlannedGroup = (endpoints: string) => Type.Optional(Type.Union([
 
 export const Plugins = Section({
   health: Group('`GET /health`.', {}),
-  login: Group('`POST /auth/login`, `POST /auth/mfa/verify`, `POST /auth/register`, `POST /auth/logout` and `POST /auth/logout-all`, which are there where `jwt` has a key to sign with.', {}),
+  login: Group('Users with passwords: the endpoints under `/auth`, which are there where `jwt` has a key to sign with.', {}),
   migration: Group('`/migration`.', {}),
   openapi: Group('`GET /doc` and `GET /ui`.', {
     title: Type.Optional(Type.String({ minLength: 1, description: 'The title of the OpenAPI document. Default: `name` of the document, or `API`.' })),

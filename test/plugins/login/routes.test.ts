@@ -48,7 +48,7 @@ async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
   refused(t, await ask('POST /auth/login', { tenant: 'a b', body: { email, password } }), 400, 'TENANT_INVALID')
   await app.tenants.update('globex', { status: 'suspended' })
   refused(t, await logIn('globex', email, other), 403, 'TENANT_SUSPENDED')
-  t.same(await app.users.find('acme', acme), { id: acme, tenant: 'acme', email, role: 'editor', status: 'active', createdAt: new Date(Date.parse('2026-06-01T12:00:00Z')) })
+  t.same(await app.users.find('acme', acme), { id: acme, tenant: 'acme', email, role: 'editor', status: 'active', emailVerified: false, createdAt: new Date(Date.parse('2026-06-01T12:00:00Z')) })
   for (const [tenant, id] of [['globex', acme], ['', acme], ['acme', globex.id], ['acme', 'idp:ada'], ['acme', '']] as const) t.equal(await app.users.find(tenant, id), null, `${id} in "${tenant}"`)
   t.strictSame(await audited(app), [
     `acme user.create success ${email}`, `globex user.create success ${email}`, ` user.create success ${email}`,

@@ -1,0 +1,60 @@
+/** `GET /auth/me`: the caller, as this server knows it. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Mfa } from '../mfa/index.js'
+import type { Users } from '../users/index.js'
+import { Type } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { named } from '../../lib/named-schema.js'
+import { callerOf, holdings, isPlatformAdmin } from '../auth/access.js'
+import { errorResponses } from '../conventions/index.js'
+import { uncached } from './session.js'
+
+const orNull = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Boolean>>(schema: Schema, description: string) => Type.Union([schema, Type.Null()], { description })
+
+const Me = named('Me', Type.Object({
+  id: Type.String({ description: 'The `sub` of the token.' }),
+  email: orNull(Type.String(), 'null: the token of another issuer names none.'),
+  role: orNull(Type.String(), 'The role of the token; null: it has none.'),
+  permissions: Type.Array(Type.String(), { description: 'What the role and the token give in this tenant, sorted. `*` is everything.' }),
+  tenantId: orNull(Type.String(), 'null: a user of the platform.'),
+  mfaEnabled: Type.Boolean({ description: 'The user has a second factor.' }),
+  emailVerified: orNull(Type.Boolean(), 'The user has proven to receive mail at the address; null: an identity provider or another issuer keeps the user.')
+}))
+
+export interface MeParts {
+  readonly users: Pick<Users, 'find'>
+  /** null: there are no second factors. */
+  readonly mfa: Pick<Mfa, 'isEnabled'> | null
+}
+
+export function meRoute (app: FastifyInstance, { users, mfa }: MeParts): void {
+  app.get('/auth/me', {
+    config: { access: 'user' },
+    onRequest: refuseApiKeys,
+    schema: {
+      tags: ['Login'],
+      security: [{ bearer: [] }],
+      summary: 'The user of this token',
+      response: { 200: Me, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+    }
+  }, async (request, reply) => {
+    const auth = callerOf(request)
+    // A gateway may name the tenant. The platform's administrators stay users of the platform.
+    const tenant = auth.tenant_id ?? (isPlatformAdmin(auth) ? '' : request.tenant?.id ?? '')
+    const user = await users.find(tenant, auth.sub)
+    const held = await holdings(request)
+    return uncached(reply).send({
+      id: auth.sub,
+      email: user?.email ?? auth.email ?? null,
+      role: auth.role ?? null,
+      permissions: [...new Set(held.values())].sort(),
+      tenantId: tenant === '' ? null : tenant,
+      mfaEnabled: mfa !== null && await mfa.isEnabled(tenant, auth.sub),
+      emailVerified: user?.emailVerified ?? null
+    })
+  })
+}
+
+async function refuseApiKeys ({ headers }: FastifyRequest): Promise<void> {
+  if (headers['x-api-key'] !== undefined) throw failure('forbidden', { message: 'An API key is no user: send the token of a user' })
+}

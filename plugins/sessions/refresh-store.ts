@@ -1,0 +1,80 @@
+/** The SQL of refresh tokens. */
+import type { Kysely, Transaction } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { removal, sweep } from '../../lib/database/sweeping.js'
+import { hashOf, type RefreshToken } from './refresh-token.js'
+
+/** Sessions of one user. With one more, the one that was not refreshed for the longest time ends. */
+export const maxSessions = 100
+
+type Writer = Transaction<SystemTables>
+
+/** The user that a session belongs to, as it is now. */
+export interface SessionUser {
+  readonly id: string
+  /** Empty for the platform. */
+  readonly tenant: string
+  readonly email: string
+  readonly role: string
+}
+
+export interface StoredSession {
+  readonly userId: string
+  readonly secret: Buffer
+  readonly token: Buffer
+}
+
+export type RefreshStore = ReturnType<typeof createRefreshStore>
+
+export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>) {
+  return {
+    /** Adds a session; false where there is no such user. */
+    async insert (userId: string, { tenant, session, secret, own }: RefreshToken, amr: readonly string[], until: Date): Promise<boolean> {
+      const { rows } = await sql`with oldest as (
+          delete from tenantry.refresh_tokens where tenant_id = ${tenant} and id in (
+            select id from tenantry.refresh_tokens where tenant_id = ${tenant} and user_id = ${userId}::uuid
+            order by expires_at desc offset ${maxSessions - 1}::integer)
+        )
+        insert into tenantry.refresh_tokens (tenant_id, id, user_id, secret, token, amr, expires_at)
+        select tenant_id, ${session}::uuid, id, ${hashOf(secret)}::bytea, ${hashOf(own)}::bytea, ${[...amr]}::text[], ${until}::timestamptz
+        from tenantry.users where tenant_id = ${tenant} and id = ${userId}::uuid returning 1`.execute(dbFor(tenant))
+      return rows.length > 0
+    },
+
+    /** The session, unless it has ended. */
+    async find ({ tenant, session }: RefreshToken, at: Date): Promise<StoredSession | null> {
+      const row = await dbFor(tenant).selectFrom('tenantry.refresh_tokens').select(['user_id', 'secret', 'token'])
+        .where('tenant_id', '=', tenant).where('id', '=', session).where('expires_at', '>', at).executeTakeFirst()
+      return row === undefined ? null : { userId: row.user_id, secret: row.secret, token: row.token }
+    },
+
+    /** Replaces the newest token of the session by the next one; null where it is no longer the newest, or its user cannot log in. */
+    async rotate (before: RefreshToken, next: RefreshToken, until: Date): Promise<{ user: SessionUser, amr: readonly string[] } | null> {
+      const { tenant, session } = before
+      const { rows: [row] } = await sql<Omit<SessionUser, 'tenant'> & { amr: string[] }>`update tenantry.refresh_tokens r
+        set token = ${hashOf(next.own)}, expires_at = ${until} from tenantry.users u
+        where r.tenant_id = ${tenant} and r.id = ${session} and r.secret = ${hashOf(before.secret)} and r.token = ${hashOf(before.own)}
+          and u.tenant_id = ${tenant} and u.id = r.user_id and u.status = 'active'
+        returning u.id, u.email, u.role, r.amr`.execute(dbFor(tenant))
+      if (row === undefined) return null
+      const { amr, ...user } = row
+      return { user: { ...user, tenant }, amr }
+    },
+
+    /** Ends one session; false where it has ended. */
+    async end (writer: Writer, tenant: string, userId: string, session: string): Promise<boolean> {
+      const { numDeletedRows } = await writer.deleteFrom('tenantry.refresh_tokens')
+        .where('tenant_id', '=', tenant).where('id', '=', session).where('user_id', '=', userId).executeTakeFirst()
+      return numDeletedRows > 0n
+    },
+
+    /** Ends all sessions of the user. */
+    async endAll (writer: Writer, tenant: string, userId: string): Promise<void> {
+      await writer.deleteFrom('tenantry.refresh_tokens').where('tenant_id', '=', tenant).where('user_id', '=', userId).execute()
+    },
+
+    /** Removes sessions that have ended; false where another server does so now. */
+    sweep: (at: Date) => sweep(db, 'tenantry.refresh_tokens.sweep', [removal('tenantry.refresh_tokens', sql`expires_at <= ${at}`)])
+  }
+}
