@@ -12,16 +12,37 @@ export const maxJsonKeys = 10_000
 export const maxJsonMembers = 100_000
 /** Items of arrays. */
 export const maxJsonItems = 500_000
+/** Different keys of what the database answers: 1,000 rows, each with 50 keys of its own. A list of rows of one table has as many as its columns. */
+export const maxStoredKeys = 50_000
 
 const smallText = 50_000 // characters, which have no room for that many different keys
+
+/** What a text may have; the rest of a sentence for each bound that it exceeds. */
+interface Bounds {
+  readonly depth: number
+  readonly keys: number
+  readonly members: number
+  readonly items: number
+}
+
+const sent: Bounds = { depth: maxJsonDepth, keys: maxJsonKeys, members: maxJsonMembers, items: maxJsonItems }
+/** The statement bounds the bytes of what it answers, and tables nest what they embed around stored JSON. */
+const stored: Bounds = { depth: 1000, keys: maxStoredKeys, members: Infinity, items: Infinity }
+
+const leastKeyLength = 5 // characters that a member takes: `"":1,`
 
 const quote = 0x22
 const backslash = 0x5c
 
 /** Which bound the text exceeds, as the rest of a sentence: "has more than ..."; null for none. Whether it is JSON is not checked. */
 export function jsonExcess (text: string): string | null {
-  if (text.length > smallText) return scan(text)
-  return hasMoreOpeners(text, maxJsonDepth) ? scan(text) : null
+  if (text.length > smallText) return scan(text, sent)
+  return hasMoreOpeners(text, maxJsonDepth) ? scan(text, sent) : null
+}
+
+/** The same of a text that the database answered. Texts without room for that many keys are not scanned. */
+export function storedExcess (text: string): string | null {
+  return text.length > maxStoredKeys * leastKeyLength ? scan(text, stored) : null
 }
 
 /** Parses text within the bounds; throws an Error with that sentence beyond them, and a SyntaxError for text that is not JSON. */
@@ -34,20 +55,23 @@ export function parseBounded (text: string): unknown {
 const number = (value: number) => value.toLocaleString('en')
 
 const excesses = {
-  depth: `is nested deeper than ${maxJsonDepth} levels`,
-  keys: `has more than ${number(maxJsonKeys)} different keys, where a key counts again after other keys`,
-  members: `has more than ${number(maxJsonMembers)} members, objects and arrays`,
-  items: `has more than ${number(maxJsonItems)} items in its arrays`
+  depth: ({ depth }: Bounds) => `is nested deeper than ${depth} levels`,
+  keys: ({ keys }: Bounds) => `has more than ${number(keys)} different keys, where a key counts again after other keys`,
+  members: ({ members }: Bounds) => `has more than ${number(members)} members, objects and arrays`,
+  items: ({ items }: Bounds) => `has more than ${number(items)} items in its arrays`
 }
 
 // Of each level: whether it is an object, and the hash of its keys so far.
-const isObject = new Uint8Array(maxJsonDepth + 1)
-const hashes = new Int32Array(maxJsonDepth + 1)
-const seen = new Int32Array(32_768) // an open hash table of keys, a third full at most
+const isObject = new Uint8Array(stored.depth + 1)
+const hashes = new Int32Array(stored.depth + 1)
+// Open hash tables of keys, less than half full.
+const seenSent = new Int32Array(32_768)
+const seenStored = new Int32Array(131_072)
 // Random, so that callers cannot choose keys with equal hashes.
 const multiplier = randomBytes(4).readInt32LE() | 1
 
-function scan (text: string): string | null {
+function scan (text: string, bounds: Bounds): string | null {
+  const seen = bounds === sent ? seenSent : seenStored
   let [depth, members, items, keys] = [0, 0, 0, 0]
   let keyIsNext = false
   seen.fill(0)
@@ -60,19 +84,19 @@ function scan (text: string): string | null {
           keyIsNext = false
           const hash = hashOf(text, index + 1, end, hashes[depth]!)
           hashes[depth] = hash
-          if (++members > maxJsonMembers) return excesses.members
-          if (isNew(hash) && ++keys > maxJsonKeys) return excesses.keys
+          if (++members > bounds.members) return excesses.members(bounds)
+          if (isNew(seen, hash) && ++keys > bounds.keys) return excesses.keys(bounds)
         }
         index = end
         break
       }
       case 0x2c: // ,
         if (isObject[depth] === 1) keyIsNext = true
-        else if (++items > maxJsonItems) return excesses.items
+        else if (++items > bounds.items) return excesses.items(bounds)
         break
       case 0x5b: case 0x7b: // [ {
-        if (++depth > maxJsonDepth) return excesses.depth
-        if (++members > maxJsonMembers) return excesses.members
+        if (++depth > bounds.depth) return excesses.depth(bounds)
+        if (++members > bounds.members) return excesses.members(bounds)
         keyIsNext = text.charCodeAt(index) === 0x7b
         isObject[depth] = keyIsNext ? 1 : 0
         hashes[depth] = 1
@@ -93,7 +117,7 @@ function hashOf (text: string, start: number, end: number, before: number): numb
   return hash === 0 ? 1 : hash | 0
 }
 
-function isNew (hash: number): boolean {
+function isNew (seen: Int32Array, hash: number): boolean {
   for (let place = hash & (seen.length - 1); ; place = (place + 1) & (seen.length - 1)) {
     const found = seen[place]
     if (found === hash) return false

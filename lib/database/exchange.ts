@@ -7,8 +7,8 @@ import type { Connection, Submittable } from 'pg'
 import type { Parameter } from './encode.js'
 import { Socket } from 'node:net'
 import pg from 'pg'
-import { parseJson } from '../json/parse.js'
 import { isStalePlan } from './failures.js'
+import { parseAnswer } from './parse-answer.js'
 import { PreparedStatements, type Way } from './prepared-statements.js'
 
 /** A statement with its parameters. */
@@ -175,7 +175,7 @@ export class RowsExchange extends Exchange {
 
   override handleRowDescription ({ fields }: { fields: { name: string, dataTypeID: number }[] }): void {
     this.names = fields.map(({ name }) => name)
-    this.parsers = fields.map(({ dataTypeID }) => jsonTypes.has(dataTypeID) ? parseJson : pg.types.getTypeParser(dataTypeID, 'text'))
+    this.parsers = fields.map(({ dataTypeID }) => jsonTypes.has(dataTypeID) ? parseAnswer : pg.types.getTypeParser(dataTypeID, 'text'))
   }
 
   protected row (fields: (string | null)[]): void {

@@ -11,7 +11,7 @@ import { writeAudit } from '../../lib/audit.js'
 import { noScope } from '../../lib/compiler/no-scope.js'
 import { tenantColumn } from '../../lib/database/catalogue.js'
 import { failure } from '../../lib/errors.js'
-import { parseJson } from '../../lib/json/parse.js'
+import { parseAnswer } from '../../lib/database/parse-answer.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
 import { writeAudited, type AuditedWrite } from '../audit/audited-write.js'
@@ -214,7 +214,7 @@ function scopeOf (tenant: ScopeTenant | null, params: Scope['params'], query: Sc
 }
 
 function recordsOf (text: string | null): Record<string, unknown>[] {
-  const { data }: { data?: unknown } = Object(parseJson(text ?? '{}'))
+  const { data }: { data?: unknown } = Object(parseAnswer(text ?? '{}'))
   return Array.isArray(data) ? data.filter(isRecord) : []
 }
 

@@ -6,7 +6,7 @@ import type { CacheStore } from '../cache/store.js'
 import type { AnswerForm } from '../../lib/compiler/types.js'
 import { formOf, maxAnswerBytes } from '../../lib/compiler/answer.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { parseJson } from '../../lib/json/parse.js'
+import { parseAnswer } from '../../lib/database/parse-answer.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { runIntegrations, type Caller, type LastCall } from './integrations.js'
 import { placed } from './placed.js'
@@ -68,11 +68,11 @@ function bodyOf (route: CompiledRoute, { text, form }: Answered, scope: Scope, l
   const { transform, response, copies } = route
   if (transform === null) {
     if (response === null) return text
-    if (response.kind === 'schema') return response.serialize(parseJson(text), form)
+    if (response.kind === 'schema') return response.serialize(parseAnswer(text), form)
     copies?.response?.(scope, route.integrations.length > 0 ? Infinity : text.length)
     return response.serialize(scope)
   }
-  const answer = transform.apply(parseJson(text), scope, form)
+  const answer = transform.apply(parseAnswer(text), scope, form)
   if (response === null) return stringifyJson(answer)
   if (response.kind === 'schema') return response.serialize(answer, form)
   const computed = { ...scope, results: resultsOf(route, answer, scope, last) }
@@ -118,7 +118,7 @@ async function resultOf (query: CompiledQuery, index: number, length: number, ro
   } catch (error) {
     throw placed(error, query, bound)
   }
-  if (route.readsResults) scope.results[query.key] = parseJson(text)
+  if (route.readsResults) scope.results[query.key] = parseAnswer(text)
   return { text, form: formOf(bound.answer) }
 }
 

@@ -12,7 +12,7 @@ import type { ResourceLimits } from '../resource-limits/service.js'
 import type { WorkflowRuns } from '../workflows/service.js'
 import { describesAnswer, workflowResult } from '../../lib/compiler/workflow.js'
 import { failure } from '../../lib/errors.js'
-import { parseJson } from '../../lib/json/parse.js'
+import { parseAnswer } from '../../lib/database/parse-answer.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { runWorkflow } from '../workflows/runner.js'
@@ -90,7 +90,7 @@ export function goneOf ({ raw }: FastifyReply): AbortSignal {
 
 function bodyOf ({ transform, response, copies }: CompiledRoute, id: string, { text, form }: { readonly text: string, readonly form: AnswerForm }, scope: Scope, length: number): string {
   if (transform === null && response === null) return answer(id, text)
-  const parsed: unknown = parseJson(text)
+  const parsed: unknown = parseAnswer(text)
   const result = transform === null ? parsed : transform.apply(parsed, scope, form)
   if (response === null) return answer(id, stringifyJson(result))
   if (response.kind === 'schema') {

@@ -12,7 +12,7 @@ import { FaultList, meant } from '../../lib/config/faults.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { isInteger } from '../../lib/json/exact-number.js'
-import { parseJson } from '../../lib/json/parse.js'
+import { parseAnswer } from '../../lib/database/parse-answer.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { invalidInput, type ErrorDetail } from '../../lib/validation-detail.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
@@ -204,7 +204,7 @@ function entryOf ({ auth, ip }: Publisher, tenant: ScopeTenant | null, table: Ta
 /** The key of the record; undefined where it has several columns, or none, or is neither a text nor an integer. */
 function idOf (table: Table, text: string): string | undefined {
   const [key, ...others] = keyColumns(table)
-  const record: unknown = parseJson(text)
+  const record: unknown = parseAnswer(text)
   if (key === undefined || others.length > 0 || !isRecord(record)) return undefined
   const id = record[key]
   return typeof id === 'string' || isInteger(id) ? String(id) : undefined

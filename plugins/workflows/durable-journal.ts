@@ -2,6 +2,7 @@
 import type { Engine, Statement } from '../../lib/database/engine.js'
 import type { HeldRun } from './store.js'
 import { failure } from '../../lib/errors.js'
+import { storedExcess } from '../../lib/json-bounds.js'
 import { Interrupted, type Journal, type StepOutcome } from './journal.js'
 import { throughOutages } from './outage.js'
 import { beginStep, endStep, storedError } from './store.js'
@@ -22,7 +23,7 @@ export interface DurableJournalParts {
 
 type RunStatement = (statement: Statement, values: readonly unknown[]) => Promise<string | null>
 
-/** Rejects with `answerTooLarge`, and writes nothing, for a result that is larger than 1 MiB, or than what is left of 16 MiB for the run. */
+/** Rejects with `answerTooLarge`, and writes nothing, for a result that is larger than 1 MiB, has too many different keys, or is larger than what is left of 16 MiB for the run. */
 export function createDurableJournal ({ engine, run: { tenant, id, attempt }, outcomes, databaseSteps, signal }: DurableJournalParts): Journal {
   const options = { tenantId: tenant === '' ? null : tenant }
   let kept = 0
@@ -31,6 +32,8 @@ export function createDurableJournal ({ engine, run: { tenant, id, attempt }, ou
   function requireRoom ({ result }: StepOutcome): void {
     const size = sizeOf(result)
     if (size > maxResultBytes) throw failure('answerTooLarge', { message: `The result of a step has at most ${maxResultBytes} bytes as JSON: this one has ${size}` })
+    const excess = result === null ? null : storedExcess(result)
+    if (excess !== null) throw failure('answerTooLarge', { message: `The JSON of a step's result ${excess}` })
     if (kept + size > maxKeptBytes) throw failure('answerTooLarge', { message: `The results of all steps of a run have at most ${maxKeptBytes} bytes as JSON` })
   }
 

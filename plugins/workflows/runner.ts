@@ -10,7 +10,7 @@ import { maxAnswerBytes } from '../../lib/compiler/answer.js'
 import type { Condition, ReportFault } from '../../lib/compiler/condition.js'
 import { toText } from '../../lib/compiler/template.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { parseJson } from '../../lib/json/parse.js'
+import { parseAnswer } from '../../lib/database/parse-answer.js'
 import { expressionFaults } from '../../lib/log/expression-faults.js'
 import { createPace, type Pace } from '../../lib/pace.js'
 import { systemClock, type Clock } from './clock.js'
@@ -252,7 +252,7 @@ class Run {
     if (this.#workflow.readSteps.has(step.id)) {
       this.kept += outcome.result?.length ?? 0
       if (this.kept > maxAnswerBytes) throw failure('answerTooLarge')
-      const result: unknown = outcome.result === null ? null : parseJson(outcome.result)
+      const result: unknown = outcome.result === null ? null : parseAnswer(outcome.result)
       this.#steps[step.id] = outcome.error === null ? { result } : { result, error: outcome.error }
     }
     return outcome

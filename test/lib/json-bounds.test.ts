@@ -1,5 +1,6 @@
 import t from 'tap'
-import { jsonExcess, maxJsonItems, maxJsonKeys, maxJsonMembers, parseBounded } from '../../lib/json-bounds.js'
+import { parseAnswer } from '../../lib/database/parse-answer.js'
+import { jsonExcess, maxJsonItems, maxJsonKeys, maxJsonMembers, maxStoredKeys, parseBounded, storedExcess } from '../../lib/json-bounds.js'
 
 const members = (count: number, prefix = 'key') => `{${Array.from({ length: count }, (_, index) => `"${prefix}${index}":1`).join(',')}}`
 const list = (count: number, item: (index: number) => string) => `[${Array.from({ length: count }, (_, index) => item(index)).join(',')}]`
@@ -29,6 +30,19 @@ t.test('members, objects and items are counted', async (t) => {
   t.match(jsonExcess(list(maxJsonMembers / 2, () => '{"a":1}')), /more than 100,000 members/)
   t.equal(jsonExcess(list(maxJsonItems, () => '1')), null)
   t.match(jsonExcess(list(maxJsonItems + 2, () => '1')), /more than 500,000 items/)
+})
+
+t.test('answers of the database have a bound of different keys, and lists of rows stay below it', async (t) => {
+  t.equal(storedExcess(members(maxStoredKeys)), null)
+  t.match(storedExcess(members(maxStoredKeys + 1)), /more than 50,000 different keys/)
+  t.match(storedExcess(list(maxStoredKeys + 1, (index) => `{"${index.toString(36)}":1}`)), /different keys/, 'of short names')
+  const optional = (index: number) => Array.from({ length: 20 }, (_, place) => (index * 7919 >> place) % 2 === 0 ? `"field_${place}":${index}` : `"other_${place}":null`).join(',')
+  t.equal(storedExcess(list(2000, (index) => `{"id":${index},"data":{${optional(index)}}}`)), null, '2,000 rows of 20 optional fields')
+  t.equal(storedExcess(list(20_000, (index) => `{"id":${index},"name":"a","at":null,"open":true,"count":1,"total":1.5,"tags":[1,2]}`)), null, '20,000 rows of a table')
+  t.equal(storedExcess(`${'['.repeat(200)}${'1,'.repeat(200_000)}1${']'.repeat(200)}`), null, 'deeper than a body may be')
+  t.match(storedExcess(`${'['.repeat(300_000)}`), /deeper than 1000 levels/)
+  t.throws(() => parseAnswer(members(maxStoredKeys + 1)), { code: 'TENANTRY_ANSWER_TOO_LARGE', statusCode: 400, message: /ask for fewer records or fields/ })
+  t.same(parseAnswer('[12345678901234567890]'), [12345678901234567890n])
 })
 
 t.test('text that is not JSON is left to the parser', async (t) => {

@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { failure, isFailure, TenantryError } from '../../../lib/errors.js'
+import { jsonExcess } from '../../../lib/json-bounds.js'
 
 const tryTime = 5000 // ms for one try
 const callTime = 10_000 // ms for a call with its retries, unless the caller says
@@ -79,6 +80,13 @@ export async function answerText (response: Response): Promise<string> {
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()
+}
+
+/** The text of a success, which an SDK parses: as bounded as every other JSON from outside. Throws a ProviderFault beyond. */
+export function requireBounded (text: string): string {
+  const excess = jsonExcess(text)
+  if (excess !== null) throw new ProviderFault('unreadable', { message: `an answer whose JSON ${excess}` })
+  return text
 }
 
 /** Seconds that a `Retry-After` header asks for, which names seconds or a time; undefined where it says neither. */

@@ -95,3 +95,28 @@ test('a transform computes its fields in order: those of a record, those of the 
   })
   t.strictSame((await ask('/one')).body, { said: 'one!' }, 'a mapping sees what was computed')
 })
+
+test('stored JSON of more than 50,000 different keys is refused where it is read, and others are served', async (t) => {
+  const app = await testServer(t, {
+    tables: { sheets: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, data: { type: 'json' } } } },
+    routes: [
+      { method: 'post', path: '/sheets', queries: [{ table: 'sheets', operation: 'insert', select: 'id' }] },
+      { method: 'get', path: '/sheets', queries: [{ table: 'sheets', operation: 'select' }], transform: { fields: { n: 'size(item.data)' } } },
+      { method: 'get', path: '/texts', queries: [{ table: 'sheets', operation: 'select' }] }
+    ]
+  }, { tenants: ['acme', 'globex'] })
+  const ask = async (method: 'GET' | 'POST', url: string, tenant: string, payload?: object) => {
+    const { statusCode, body } = await app.inject({ method, url, headers: { 'x-tenant-id': tenant }, ...payload !== undefined && { payload } })
+    return { status: statusCode, body: JSON.parse(body) }
+  }
+  const data = (id: number) => Object.fromEntries(Array.from({ length: 9_000 }, (_, index) => [`key ${id} ${index}`, 1]))
+  for (let id = 1; id <= 6; id++) {
+    const { status } = await ask('GET', '/sheets', 'acme')
+    t.equal(status, 200, `${id - 1} rows of 9,000 keys`)
+    t.equal((await ask('POST', '/sheets', 'acme', { id, data: data(id) })).status, 201)
+  }
+  t.match(await ask('GET', '/sheets', 'acme'), { status: 400, body: { code: 'TENANTRY_ANSWER_TOO_LARGE', message: /more than 50,000 different keys.*: ask for fewer records or fields/ } })
+  t.match(await ask('GET', '/sheets?limit=2', 'acme'), { status: 200, body: { data: [{ n: 9000 }, { n: 9000 }] } })
+  t.equal((await ask('GET', '/texts', 'acme')).status, 200, 'what is not parsed is not counted')
+  t.match(await ask('GET', '/sheets', 'globex'), { status: 200, body: { data: [] } })
+})

@@ -1,6 +1,6 @@
 /** One request to Stripe: bounded, without redirects, and its failures told apart as Stripe documents them. */
 import { parseBounded } from '../../../../lib/json-bounds.js'
-import { answerText, cleanReason, kindOfStatus, ProviderFault, retryAfterOf, type FaultKind } from '../call.js'
+import { answerText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
 
 /** What the headers of an answer say. */
 export interface Answered {
@@ -22,7 +22,7 @@ export async function send (url: string, request: RequestInit | undefined, { api
   answered.isReplay = response.headers.get('idempotent-replayed') === 'true'
   const text = await answerText(response)
   // Without the headers: the SDK would print a notice that one of them may hold.
-  if (response.ok) return new Response(text)
+  if (response.ok) return new Response(requireBounded(text))
   throw faultOf(response, text, `${request?.method ?? 'GET'} ${new URL(url).pathname}`, apiKey)
 }
 

@@ -1,7 +1,7 @@
 /** One request to Polar: bounded, without redirects, and its failures told apart as Polar documents them. */
 import { createHash } from 'node:crypto'
 import { parseBounded } from '../../../../lib/json-bounds.js'
-import { answerText, cleanReason, kindOfStatus, ProviderFault, retryAfterOf, type FaultKind } from '../call.js'
+import { answerText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
 
 export interface Sender {
   readonly accessToken: string
@@ -33,7 +33,7 @@ export async function send (url: string, request: RequestInit, { accessToken, id
   if (idempotencyKey !== undefined && method !== 'GET') headers.set('idempotency-key', keyOfRequest(idempotencyKey, method, pathname, request.body))
   const response = await fetch(url, { ...request, headers, signal, redirect: 'manual' })
   const text = await answerText(response)
-  if (response.ok) return new Response(text)
+  if (response.ok) return new Response(requireBounded(text))
   throw faultOf(response, text, `${method} ${pathname}`, accessToken)
 }
 

@@ -1,7 +1,11 @@
 import t from 'tap'
 import { catalogue, failure, TenantryError, type ErrorName } from '../../../../lib/errors.js'
 import { CallTime, callProvider, cleanReason, kindOfStatus, ProviderFault, retryAfterOf, type CallOptions } from '../../../../plugins/billing/providers/call.js'
+import { maxJsonKeys } from '../../../../lib/json-bounds.js'
+import { send as sendAltprov } from '../../../../plugins/billing/providers/altprov/send.js'
+import { send as sendPayprov } from '../../../../plugins/billing/providers/payprov/send.js'
 import { runProgram } from '../../../helpers/program.js'
+import { remote } from '../../../helpers/remote.js'
 
 const platform = (options: Partial<CallOptions> = {}): CallOptions => ({ time: new CallTime(), keyOwner: 'platform', repeatable: true, ...options })
 
@@ -93,4 +97,18 @@ t.test('a missing package is named with how to install it', async (t) => {
   t.match(output, /^altprov: .*stripe: npm i stripe@23$/m)
   t.notMatch(output, 'hunter2')
   t.equal(code, 0)
+})
+
+t.test('a success whose JSON has too many different keys is unreadable, and is not handed to an SDK', async (t) => {
+  const body = (keys: number) => JSON.stringify(Object.fromEntries(Array.from({ length: keys }, (_, index) => [`key ${index}`, 1])))
+  const provider = await remote(t, ({ path }, response) => { response.writeHead(200, { 'content-type': 'application/json' }).end(body(Number(path.slice(1)))) })
+  const { signal } = new AbortController()
+  const sends = {
+    altprov: (url: string) => sendAltprov(url, {}, { apiKey: 'k', signal, answered: { at: null, isReplay: false } }),
+    payprov: (url: string) => sendPayprov(url, {}, { accessToken: 'k', idempotencyKey: undefined, signal })
+  }
+  for (const [name, send] of Object.entries(sends)) {
+    t.equal(Object.keys(Object(await (await send(`${provider.origin}/${maxJsonKeys}`)).json())).length, maxJsonKeys, name)
+    await t.rejects(send(`${provider.origin}/${maxJsonKeys + 1}`), { name: 'ProviderFault', kind: 'unreadable', message: /more than 10,000 different keys/ }, name)
+  }
 })
