@@ -1,0 +1,85 @@
+/** Images in other sizes and formats, made by sharp. */
+import type { Readable } from 'node:stream'
+import type Sharp from 'sharp'
+import { Type, type Static } from 'typebox'
+import { failure } from '../errors.js'
+
+const maxSide = 4096 // pixels of a result
+const maxPixels = 50_000_000 // of an original, all its pages together
+const maxBytes = 104_857_600 // of an original, which is decoded from memory
+const maxSeconds = 20
+
+/** The content types of originals. SVG is no member: a program that draws it reads whatever it refers to. */
+export const imageTypes: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif'])
+
+/** The parameters of a transform, as members of a query string. */
+export const imageQuery = {
+  width: Type.Optional(Type.Integer({ minimum: 1, maximum: maxSide, description: 'Of the result, in pixels. Default: by the height, or that of the original.' })),
+  height: Type.Optional(Type.Integer({ minimum: 1, maximum: maxSide, description: 'Of the result, in pixels. Default: by the width, or that of the original.' })),
+  fit: Type.Optional(Type.Enum(['cover', 'contain', 'fill', 'inside', 'outside'], { description: 'How an image of other proportions fills `width` and `height`. Default: `cover`, which cuts.' })),
+  format: Type.Optional(Type.Enum(['jpeg', 'png', 'webp', 'avif'], { description: 'Default: that of the original, and png for a GIF.' })),
+  quality: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'Of a jpeg, webp or avif. Default: 80, and 50 for an avif.' }))
+}
+export const ImageTransform = Type.Object(imageQuery)
+export type ImageTransform = Static<typeof ImageTransform>
+
+export interface TransformedImage {
+  readonly bytes: Buffer
+  readonly contentType: string
+}
+
+/** The text by which equal transforms are recognised; null without any parameter. */
+export function transformName ({ width, height, fit, format, quality }: ImageTransform): string | null {
+  const parts = [['w', width], ['h', height], ['fit', fit], ['f', format], ['q', quality]].filter(([, value]) => value !== undefined)
+  return parts.length === 0 ? null : parts.map((part) => part.join('-')).join('_')
+}
+
+/**
+ * Throws `badRequest` for an image that cannot be read or has more than 50 megapixels, and an error that names the
+ * package if sharp is missing.
+ */
+export async function transformImage (original: Readable, { width, height, fit = 'cover', format, quality }: ImageTransform): Promise<TransformedImage> {
+  const sharp = await loadSharp()
+  const bytes = await bytesOf(original)
+  try {
+    // One page: an animation becomes its first image.
+    const image = sharp(bytes, { limitInputPixels: maxPixels, failOn: 'error', pages: 1 })
+    const { format: found, width: sourceWidth, height: sourceHeight, pages = 1 } = await image.metadata()
+    if (!imageTypes.has(`image/${found === 'heif' ? 'avif' : found}`)) throw new Error(`sharp reads it as ${found}`)
+    if (sourceWidth * sourceHeight * pages > maxPixels) throw failure('badRequest', { message: `The image has more than ${maxPixels / 1e6} megapixels: it cannot be transformed` })
+    const target = format ?? (found === 'gif' ? 'png' : found === 'heif' ? 'avif' : found)
+    const result = image.autoOrient().resize({ width, height, fit, withoutEnlargement: width === undefined && height === undefined })
+      .toFormat(target, { ...quality !== undefined && { quality } }).timeout({ seconds: maxSeconds })
+    return { bytes: await result.toBuffer(), contentType: `image/${target}` }
+  } catch (error) {
+    if (error instanceof Error && 'statusCode' in error) throw error
+    throw failure('badRequest', { message: 'The file is no image that can be transformed', cause: error })
+  }
+}
+
+async function bytesOf (original: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of original) {
+    const bytes = Buffer.from(chunk)
+    size += bytes.length
+    if (size > maxBytes) throw failure('badRequest', { message: `The image is larger than ${maxBytes / 1_048_576} MB: it cannot be transformed` })
+    chunks.push(bytes)
+  }
+  return Buffer.concat(chunks, size)
+}
+
+let loaded: Promise<typeof Sharp> | undefined
+
+/** The package takes one thread for each processor: images wait for each other, not other work for images. */
+function loadSharp (): Promise<typeof Sharp> {
+  loaded ??= import('sharp').then(({ default: sharp }) => {
+    sharp.cache(false)
+    sharp.concurrency(1)
+    return sharp
+  }, (error: unknown) => {
+    loaded = undefined
+    throw failure('badRequest', { message: 'Images are not transformed here: the operator must install the package "sharp"', cause: error })
+  })
+  return loaded
+}
