@@ -5,6 +5,7 @@ import { outdatedSql, type Security } from './policies.js'
 import { readCatalogue } from '../catalogue-reader.js'
 import { literal } from '../sql.js'
 import { fillingMark } from './fill.js'
+import { partitionsSql, type PartitionTree } from './partitions.js'
 
 export interface AppliedMigration {
   readonly name: string
@@ -25,6 +26,8 @@ export interface TableState extends Security {
   readonly unvalidated: readonly string[]
   /** Columns whose rows do not all have their values yet (fill.ts). */
   readonly filling: readonly string[]
+  /** null where the table has no partitions. */
+  readonly partitions: PartitionTree | null
 }
 
 export interface Inspection {
@@ -59,7 +62,8 @@ select c.relname as name, c.relrowsecurity as enabled, c.relforcerowsecurity as 
   (select coalesce(json_agg(x.relname), '[]') from pg_index i join pg_class x on x.oid = i.indexrelid
     where i.indrelid = c.oid and i.indisunique and i.indisvalid and not exists (select from pg_constraint k where k.conindid = i.indexrelid)) as "looseKeys",
   (select coalesce(json_agg(k.conname), '[]') from pg_constraint k where k.conrelid = c.oid and not k.convalidated) as unvalidated,
-  (select coalesce(json_agg(a.attname), '[]') from pg_attribute a where a.attrelid = c.oid and col_description(c.oid, a.attnum) = ${literal(fillingMark)}) as filling
+  (select coalesce(json_agg(a.attname), '[]') from pg_attribute a where a.attrelid = c.oid and col_description(c.oid, a.attnum) = ${literal(fillingMark)}) as filling,
+  ${partitionsSql.trim()}
 from pg_class c
 where c.relnamespace = (select oid from pg_namespace where nspname = $1) and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition`
 

@@ -7,6 +7,7 @@ import { hasKeyIndex } from '../declared-tables.js'
 import { identifier, identifiers, literal } from '../sql.js'
 import { addFilled, fill, isFilled } from './fill.js'
 import type { TableState } from './inspection.js'
+import { indexPartitions, isUnfinished, referencePartitions, refusedIndex, refusedTree } from './partitions.js'
 import { buildIndex, change, scan, type MigrationStep } from './steps.js'
 
 export interface TableContext {
@@ -70,7 +71,7 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
   const references: Reference[] = []
   const warnings: string[] = []
   // PostgreSQL builds indexes of partitioned tables, and checks their references, only while it blocks writes.
-  const byHand = concurrent && existing.partitioned === true && hasRows
+  const tree = concurrent && hasRows ? state?.partitions ?? null : null
   const plain = !concurrent || existing.partitioned === true
   for (const column of wanted.columns.values()) {
     const found = existing.columns.get(column.name)
@@ -92,18 +93,26 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
     const index = indexName(wanted.name, key, 'key')
     const attach = `alter table ${name} add constraint ${identifier(index)} unique using index ${identifier(index)}`
     const columns = `(${identifiers(key)})`
-    if (state?.looseKeys.includes(index) === true) changes.push(...change(name, [attach]))
+    const added = { unique: true, columns: key, nameOf: (table: string) => indexName(table, key, 'key') }
+    if (tree !== null && isUnfinished(tree, index)) changes.push(...indexPartitions(tree, added))
+    else if (state?.looseKeys.includes(index) === true) changes.push(...change(name, [attach]))
     else if ([existing.primaryKey, ...existing.uniqueKeys].some((found) => sameColumns(found, key))) continue
-    else if (byHand) warnings.push(partitionedWarning(wanted.name, `the unique key ${columns}`))
-    else if (plain) changes.push(...change(name, [`alter table ${name} add unique ${columns}`]))
+    else if (tree !== null) {
+      const refused = refusedIndex(tree, added)
+      if (refused === null) changes.push(...indexPartitions(tree, added))
+      else warnings.push(partitionedWarning(wanted.name, `the unique key ${columns}`, refused))
+    } else if (plain) changes.push(...change(name, [`alter table ${name} add unique ${columns}`]))
     else changes.push(buildIndex({ schema: identifier(schema), table: name, name: identifier(index), unique: true, rest: columns }), ...change(name, [attach]))
   }
   for (const columns of wanted.indexes) {
     const covered = state?.indexes.some((index) => columns.every((column, place) => index[place] === column)) === true
     const rest = `(${identifiers(columns)})`
     if (covered) continue
-    else if (byHand) warnings.push(partitionedWarning(wanted.name, `the index ${rest}`))
-    else if (plain) changes.push(...change(name, [createIndex(name, columns)]))
+    else if (tree !== null) {
+      const refused = refusedIndex(tree, { unique: false, columns })
+      if (refused === null) changes.push(...indexPartitions(tree, { unique: false, columns, nameOf: (table) => indexName(table, columns, 'idx') }))
+      else warnings.push(partitionedWarning(wanted.name, `the index ${rest}`, refused))
+    } else if (plain) changes.push(...change(name, [createIndex(name, columns)]))
     else changes.push(buildIndex({ schema: identifier(schema), table: name, name: identifier(indexName(wanted.name, columns, 'idx')), unique: false, rest }))
   }
   for (const key of wanted.foreignKeys) {
@@ -113,14 +122,17 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
     if (state?.unvalidated.includes(key.name) === true) references.push({ to, steps: [validate] })
     // An existing reference without the tenant is left alone.
     else if (existing.foreignKeys.some((found) => found.referencedTable === to && found.columns.every((column) => key.columns.includes(column)))) continue
-    else if (byHand) warnings.push(partitionedWarning(wanted.name, `the reference ${key.name}`))
-    else references.push({ to, steps: plain ? change(name, [add]) : [...change(name, [`${add} not valid`]), validate] })
+    else if (tree !== null) {
+      const refused = refusedTree(tree.tables)
+      if (refused === null) references.push({ to, steps: referencePartitions(tree, key.name, referenceSql(schema, key)) })
+      else warnings.push(partitionedWarning(wanted.name, `the reference ${key.name}`, refused))
+    } else references.push({ to, steps: plain ? change(name, [add]) : [...change(name, [`${add} not valid`]), validate] })
   }
   return { made: [], changes, references, warnings }
 }
 
-function partitionedWarning (table: string, lacking: string): string {
-  return `${table} is partitioned, has rows and lacks ${lacking}: PostgreSQL would block its writes meanwhile, add it by hand, partition by partition`
+function partitionedWarning (table: string, lacking: string, reason: string): string {
+  return `${table} is partitioned, has rows and lacks ${lacking}: ${reason}`
 }
 
 const nameBytes = 63 // of an identifier in PostgreSQL
@@ -166,6 +178,10 @@ function createIndex (name: string, columns: readonly string[]): string {
   return `create index on ${name} (${identifiers(columns)})`
 }
 
-function addReference (name: string, schema: string, { name: key, columns, referencedTable, referencedColumns }: WantedTable['foreignKeys'][number]): string {
-  return `alter table ${name} add constraint ${identifier(key)} foreign key (${identifiers(columns)}) references ${identifier(schema)}.${identifier(referencedTable)} (${identifiers(referencedColumns)})`
+function addReference (name: string, schema: string, key: WantedTable['foreignKeys'][number]): string {
+  return `alter table ${name} add constraint ${identifier(key.name)} ${referenceSql(schema, key)}`
+}
+
+function referenceSql (schema: string, { columns, referencedTable, referencedColumns }: WantedTable['foreignKeys'][number]): string {
+  return `foreign key (${identifiers(columns)}) references ${identifier(schema)}.${identifier(referencedTable)} (${identifiers(referencedColumns)})`
 }
