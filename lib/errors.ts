@@ -90,6 +90,7 @@ export const catalogue = {
   grantExceeds: entry('TENANTRY_GRANT_EXCEEDS', 403, 'Forbidden', 'Nobody grants permissions that they do not hold'),
   notFound: entry('TENANTRY_NOT_FOUND', 404, 'Not Found', 'Resource not found'),
   tenantUnknown: entry('TENANTRY_TENANT_UNKNOWN', 404, 'Not Found', 'There is no such tenant'),
+  methodNotAllowed: entry('TENANTRY_METHOD_NOT_ALLOWED', 405, 'Method Not Allowed', 'The path does not have this method: see the Allow header'),
   conflict: entry('TENANTRY_CONFLICT', 409, 'Conflict', 'A record with these values exists already'),
   versionConflict: entry('TENANTRY_VERSION_CONFLICT', 409, 'Conflict', 'The configuration was changed by somebody else: read it again'),
   routeConflict: entry('TENANTRY_ROUTE_CONFLICT', 409, 'Conflict', 'A route of the server has this path'),

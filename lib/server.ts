@@ -19,6 +19,7 @@ import billing from '../plugins/billing/index.js'
 import cache from '../plugins/cache/index.js'
 import configRoutes from '../plugins/config-routes/index.js'
 import conventions from '../plugins/conventions/index.js'
+import cors from '../plugins/cors/index.js'
 import database from '../plugins/database/index.js'
 import headers from '../plugins/headers/index.js'
 import health from '../plugins/health/index.js'
@@ -73,6 +74,7 @@ const none = () => ({})
 /** The plugins of a server. The order of registration follows from their dependencies; plugins that are free keep the order of this table. */
 export const groups: ReadonlyArray<Group<Assembly>> = [
   group(headers, { options: none }),
+  group(cors, { enabled: ({ config }) => config.cors !== undefined, options: ({ config }) => config.cors ?? { origins: [] } }),
   group(conventions, { options: ({ config }) => ({ root: true, pagination: config.pagination }) }),
   group(responses, { options: ({ config: { server } }) => ({ maxUnsentBytes: server.maxUnsentBytes, writeTimeoutMs: server.writeTimeoutMs }) }),
   group(stop, { options: ({ config }) => ({ delayMs: config.server.stopDelayMs }) }),

@@ -14,6 +14,7 @@ import { canSign, checkAuth } from './meaning/auth.js'
 import { checkAuthProviders } from './meaning/auth-providers.js'
 import { billingOf, checkPayprovAddress } from './meaning/billing.js'
 import { checkCache } from './meaning/cache.js'
+import { checkCors } from './meaning/cors.js'
 import { checkEgress } from './meaning/egress.js'
 import { checkJwt } from './meaning/jwt.js'
 import { checkMfa } from './meaning/mfa.js'
@@ -31,6 +32,7 @@ import { Analytics } from './schema/analytics.js'
 import { Auth } from './schema/auth.js'
 import { AuthProviders } from './schema/auth-providers.js'
 import { CacheStore } from './schema/cache.js'
+import { Cors } from './schema/cors.js'
 import { Credentials } from './schema/credentials.js'
 import { CustomIntegrations } from './schema/custom-integrations.js'
 import { Egress } from './schema/egress.js'
@@ -100,6 +102,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   // A route that does not read well may be the one that a limit names.
   if (rateLimit !== undefined && webhooks !== undefined && declared.length === sections.size('routes')) checkEndpoints(rateLimit, routes, off, faults)
   const server = sections.get('server', Server)
+  const cors = corsOf(sections, faults)
   const tenancy = tenancyOf(sections)
   if (tenancy !== undefined) checkTenancy(tenancy, tables, complete, faults)
   const plans = sections.get('plans', Plans)
@@ -133,6 +136,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),
     rateLimit,
     server: filled(server, 'bodyLimit', 'maxUnsentBytes', 'stopDelayMs', 'trustProxy', 'writeTimeoutMs'),
+    ...cors !== undefined && { cors },
     tenancy,
     plans,
     analytics,
@@ -177,6 +181,14 @@ function paginationOf (sections: Sections, faults: FaultList): Pagination | unde
 function tenancyOf (sections: Sections): Tenancy | undefined {
   const section = sections.get('tenancy', Tenancy)
   return section && filled(section, 'provisioning', 'trustHeader', 'sharedTables', 'env', 'overridableEnv', 'maxLoadedTenants')
+}
+
+function corsOf (sections: Sections, faults: FaultList): Cors | undefined {
+  const section = sections.get('cors', Cors)
+  if (section === undefined) return undefined
+  const cors = filled(section, 'credentials', 'maxAge', 'exposedHeaders')
+  checkCors(cors, faults)
+  return cors
 }
 
 function egressOf (sections: Sections, faults: FaultList): Egress | undefined {

@@ -5,6 +5,7 @@ import type { Analytics } from './schema/analytics.js'
 import type { CompleteAuthProvider } from './meaning/auth-providers.js'
 import type { Auth } from './schema/auth.js'
 import type { CacheStore } from './schema/cache.js'
+import type { Cors } from './schema/cors.js'
 import type { Credentials } from './schema/credentials.js'
 import type { CustomIntegrations } from './schema/custom-integrations.js'
 import type { Embedded, Postgres } from './schema/database.js'
@@ -50,6 +51,8 @@ export interface Config {
   /** `plansOnly`: the document has no such section, and tenants are held to their plans. */
   readonly rateLimit: RateLimit & { readonly plansOnly?: true }
   readonly server: Server
+  /** Without it browsers refuse calls from pages of other origins. */
+  readonly cors?: Cors
   readonly tenancy: Tenancy
   readonly plans: Plans
   readonly analytics: Analytics

@@ -12,6 +12,7 @@ import { SecretUses } from '../compiler/secret-uses.js'
 import { tenantWebhookSources } from '../compiler/outbound-webhook.js'
 import { compileRoute } from '../compiler/route.js'
 import { FaultList, nearest, pointerTo } from '../config/faults.js'
+import { checkOrigins } from '../config/meaning/cors.js'
 import { checkRoutes } from '../config/meaning/routes.js'
 import { checkWorkflows } from '../config/meaning/workflows.js'
 import { checkWebhooks } from '../config/meaning/webhooks.js'
@@ -80,6 +81,10 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
     if (pace.due()) await pace.rest()
   }
   if (document !== undefined) checkWebhooks(document.webhooks, { ...routeContext, sources: tenantWebhookSources }, { origin: 'tenant', sent: context.sendsWebhooks !== false })
+  if (document?.cors !== undefined) {
+    checkOrigins(document.cors, faults)
+    if (context.hasCors === false) faults.add('/cors', 'has no effect: the platform must have a section `cors`')
+  }
   if (document?.rateLimit !== undefined) await checkEndpoints(document.rateLimit, routes.map(({ value }) => value), faults, pace)
   faults.throwIfAny()
   if (pace.due()) await pace.rest()

@@ -31,6 +31,8 @@ export interface TenantDocumentContext {
   readonly authProviders?: readonly string[]
   /** Outbound webhooks are sent. Default: true. */
   readonly sendsWebhooks?: boolean
+  /** Calls of other origins are answered where documents allow it. Default: true. */
+  readonly hasCors?: boolean
   /** The platform's `cache`: a tenant turns it off, never on. Default: on, 60 s. */
   readonly cache?: { readonly enabled: boolean, readonly ttl: number }
   /** Kinds of steps that the server runs. Default: none. */

@@ -5,6 +5,7 @@ import type { Workflow } from '../config/schema/workflow.js'
 import { FaultList } from '../config/faults.js'
 import { withDefaultRule } from '../config/meaning/rate-limit.js'
 import { read } from '../config/reader.js'
+import { TenantCors } from '../config/schema/cors.js'
 import { Credentials } from '../config/schema/credentials.js'
 import { CustomIntegrations } from '../config/schema/custom-integrations.js'
 import { Webhooks } from '../config/schema/webhook.js'
@@ -46,6 +47,7 @@ export function compose (sections: Sections, routes: Route[], workflows: Workflo
   const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
   const rateLimit = sections.get('rateLimit', TenantRateLimit)
   const cache = sections.get('cache', TenantCache)
+  const cors = sections.get('cors', TenantCors)
   return deepFreeze({
     routes: Object.freeze(routes),
     settings: sections.get('settings', Settings) ?? {},
@@ -54,7 +56,8 @@ export function compose (sections: Sections, routes: Route[], workflows: Workflo
     ...credentials !== undefined && { credentials },
     ...customIntegrations !== undefined && { customIntegrations },
     ...rateLimit !== undefined && { rateLimit: withDefaultRule(rateLimit) },
-    ...cache !== undefined && { cache }
+    ...cache !== undefined && { cache },
+    ...cors !== undefined && { cors }
   })
 }
 

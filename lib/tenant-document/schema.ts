@@ -2,6 +2,7 @@
 import type { SchemaNode } from '../config/schema/annotations.js'
 import { Type, type Static, type TSchema } from 'typebox'
 import { MapOf, Section } from '../config/schema/annotations.js'
+import { TenantCors } from '../config/schema/cors.js'
 import { Credentials } from '../config/schema/credentials.js'
 import { CustomIntegrations } from '../config/schema/custom-integrations.js'
 import { Integrations } from '../config/schema/integration.js'
@@ -62,6 +63,7 @@ export const TenantDocument = Section({
   routes: Type.Optional(Type.Array(TenantRoute, { maxItems: maxRoutes, default: [], description: 'The endpoints.' })),
   credentials: Type.Optional(Credentials),
   rateLimit: Type.Optional(TenantRateLimit),
+  cors: Type.Optional(TenantCors),
   cache: Type.Optional(TenantCache),
   settings: Type.Optional(Settings),
   workflows: Type.Optional(Bounded(Workflows, { maxItems: maxWorkflows })),
@@ -79,6 +81,8 @@ export interface TenantDocument {
   readonly rateLimit?: TenantRateLimit
   /** Without it the platform's cache is used as it is. */
   readonly cache?: TenantCache
+  /** Pages of other origins that may call the API for this tenant. */
+  readonly cors?: TenantCors
   readonly webhooks: Webhooks
   readonly workflows: readonly Workflow[]
 }

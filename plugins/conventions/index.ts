@@ -7,13 +7,14 @@ import type { Pagination } from '../../lib/http/page.js'
 import { Pagination as PaginationSection } from '../../lib/config/schema/pagination.js'
 import { failure } from '../../lib/errors.js'
 import { equip } from '../../lib/http/equip.js'
+import { methodNotAllowed, routePathsOf } from '../../lib/http/route-paths.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { flag, section } from '../../lib/plugin/options.js'
 
 export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from '../../lib/http/error-schemas.js'
 
 export interface ConventionsOptions {
-  /** The context is the root of the server: unknown paths get the error `notFound`. Default: false. */
+  /** The context is the root of the server: unknown paths get the error `notFound`, known ones `methodNotAllowed`. Default: false. */
   readonly root?: boolean | undefined
   /** The document's `pagination`: page sizes of built-in lists in this context and below. Default: those of the context above, else 20, at most 100. */
   readonly pagination?: Pagination | undefined
@@ -26,7 +27,12 @@ export default definePlugin<ConventionsOptions>({
   setup (app, { root = false, pagination }) {
     if (!equip(app)) return undefined
     if (pagination !== undefined) app.decorate('pagination', pagination)
-    if (root) app.setNotFoundHandler(() => { throw failure('notFound') })
+    if (!root) return undefined
+    const paths = routePathsOf(app)
+    app.setNotFoundHandler(({ url }) => {
+      const methods = paths.methodsOf(url)
+      throw methods.length > 0 ? methodNotAllowed(methods) : failure('notFound', { message: 'No route has this path' })
+    })
     return undefined
   }
 })

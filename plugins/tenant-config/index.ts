@@ -74,7 +74,7 @@ export default definePlugin<TenantConfigOptions>({
 
     const service = createConfigService(
       store,
-      () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers, sendsWebhooks: app.hasDecorator('webhooks') }),
+      () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers, sendsWebhooks: app.hasDecorator('webhooks'), hasCors: app.hasPlugin('tenantry-cors') }),
       (tenant) => loaded.settled(tenant),
       async (tenant) => await secrets()?.values(tenant) ?? new Map()
     )

@@ -65,7 +65,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
 
   /** The routes of a tenant that has saved nothing; a workflow that it sends is compiled all the same. */
   function nothing (version: number): TenantRoutes {
-    return { version, weight: 1, routes: [], find: () => null, workflows: { workflows: [], context: memo((tables: Catalogue) => context(empty, tables)) } }
+    return { version, weight: 1, routes: [], find: () => null, methodsOf: () => new Set(), workflows: { workflows: [], context: memo((tables: Catalogue) => context(empty, tables)) } }
   }
 
   return async (tenant, before) => {

@@ -39,9 +39,11 @@ export class RouteTable<Value> {
   readonly #entries = new Map<string, readonly Entry<Value>[]>()
   /** Which segments are parameters, as in `001`: each once, in the order in which they are tried. */
   #forms: readonly string[] = []
+  readonly #methods = new Set<string>()
 
   /** Adds a route, with a path as parsePath takes it. */
   add (method: string, path: string, value: Value): void {
+    this.#methods.add(method)
     const segments = path.slice(1).split('/')
     const form = segments.map((segment) => segment.startsWith(':') ? '1' : '0').join('')
     const names = segments.filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1))
@@ -50,6 +52,16 @@ export class RouteTable<Value> {
     this.#entries.set(key, [...this.#entries.get(key) ?? [], { method, form, value, names }])
     // A text goes before a parameter, and the first segment decides before the second.
     if (!this.#forms.includes(form)) this.#forms = [...this.#forms, form].sort()
+  }
+
+  /** The methods of the routes that take the path as it came, without query string. */
+  methodsOf (path: string, counts: (value: Value) => boolean): Set<string> {
+    const methods = new Set<string>()
+    for (const method of this.#methods) {
+      const found = this.find(method, path)
+      if (found !== null && counts(found.value)) methods.add(method)
+    }
+    return methods
   }
 
   /** The route that takes the path as it came, without query string; texts go before parameters. */

@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Loaded } from './loaded.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
+import { methodNotAllowed, routePathsOf } from '../../lib/http/route-paths.js'
 import { requireProvider, tokenMissing } from '../auth/access.js'
 import { readinessOf } from '../config-routes/readiness.js'
 import { receiptsOf } from '../config-routes/receipts.js'
@@ -28,14 +29,26 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
   const readiness = await readinessOf(app.engine, app.log)
   const receipts = receiptsOf(app)
   const start = app.prefix.length
+  const paths = routePathsOf(app)
   app.decorateRequest('tenantRoute', null)
 
-  /** Notes the route down and answers whether there is one; throws for a caller that it does not take. */
-  function meet (request: FastifyRequest, reply: FastifyReply, { find }: TenantRoutes): boolean | Promise<boolean> {
-    const { url } = request
+  function pathOf ({ url }: FastifyRequest): string {
     const mark = url.indexOf('?')
-    const met = find(request.method, url.slice(start, mark === -1 ? undefined : mark))
-    if (met === null) return false
+    return url.slice(start, mark === -1 ? undefined : mark)
+  }
+
+  /** Notes the route down and answers whether there is one; throws for a caller that it does not take. */
+  function meet (request: FastifyRequest, reply: FastifyReply, { find, methodsOf }: TenantRoutes): boolean | Promise<boolean> {
+    const path = pathOf(request)
+    const met = find(request.method, path)
+    if (met === null) {
+      // Strangers learn of routes that need no token, of the tenant that the header names.
+      const isStranger = request.auth === null
+      if (isStranger && request.headers['x-tenant-id'] === undefined) return false
+      const own = methodsOf(path, ({ declared }) => !isStranger || !asksForToken(declared))
+      if (own.size > 0) throw methodNotAllowed(new Set([...own, ...paths.methodsOf(request.url)].sort()))
+      return false
+    }
     const { value: route, params } = met
     // Named in the query, which names no tenant of other routes.
     if (route.declared.webhook === undefined && request.auth === null && request.headers['x-tenant-id'] === undefined) return false
@@ -60,7 +73,7 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
     own.route({
       method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
       url: '/*',
-      config: { access: 'open', openapi: false, tenantInQuery: true },
+      config: { access: 'open', openapi: false, tenantInQuery: true, fallback: true },
       onRequest (request, reply, done) {
         const { tenant } = request
         if (tenant === null) return reply.callNotFound()

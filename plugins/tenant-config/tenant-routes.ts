@@ -39,6 +39,8 @@ export interface TenantRoutes {
   readonly workflows: WorkflowDocument
   /** The route of a method and a path as it came, without query string. */
   find (method: string, path: string): Found<TenantRoute> | null
+  /** The methods of the routes of a path that count. */
+  methodsOf (path: string, counts: (route: TenantRoute) => boolean): Set<string>
 }
 
 export interface TenantRoutesSource {
@@ -75,7 +77,11 @@ export async function createTenantRoutes ({ tenant, version, generation, weight,
     routes: mounted,
     workflows,
     // A HEAD is answered by the route of its GET.
-    find: (method, path) => table.find(method === 'HEAD' ? 'GET' : method, path)
+    find: (method, path) => table.find(method === 'HEAD' ? 'GET' : method, path),
+    methodsOf (path, counts) {
+      const methods = table.methodsOf(path, counts)
+      return methods.has('GET') ? methods.add('HEAD') : methods
+    }
   }
 }
 

@@ -57,17 +57,25 @@ test('HTTP', async (t) => {
     t.match((await ask(`GET /notes?q=${'x'.repeat(12_000)}`)).body.data, [])
   })
 
-  await t.test('a method that a path does not have is 404', async (t) => {
+  await t.test('a method that a path does not have is 405 with those that it has', async (t) => {
     const ask = caller(t, app, { tenant: 'a' })
-    for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'MKCOL', 'PURGE', 'SEARCH', 'LOCK']) refused(t, await ask(`${method} /notes`), 404, 'NOT_FOUND', method)
-    refused(t, await ask('GET /checked'), 404, 'NOT_FOUND')
+    const notAllowed = async (target: string, allow: string) => {
+      const answer = await ask(target)
+      refused(t, answer, 405, 'METHOD_NOT_ALLOWED', target)
+      t.equal(answer.headers['allow'], allow, target)
+    }
+    for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'MKCOL', 'PURGE', 'SEARCH', 'LOCK']) await notAllowed(`${method} /notes`, 'GET, HEAD, POST')
+    await notAllowed('GET /checked', 'POST')
+    t.match(await ask('HEAD /checked'), { status: 405, headers: { allow: 'POST' } })
+    await notAllowed('PATCH /health?x=1', 'GET, HEAD')
+    for (const method of ['PUT', 'OPTIONS', 'TRACE', 'PROPFIND']) refused(t, await ask(`${method} /nothing`), 404, 'NOT_FOUND', method)
+    t.match([(await ask('GET /nothing')).body, (await ask('GET /notes/00000000-0000-4000-8000-000000000000')).body], [{ message: 'No route has this path' }, { message: 'Resource not found' }])
     refused(t, await ask('POST /notes', { headers: { 'x-http-method-override': 'DELETE' } }), 400, 'VALIDATION_FAILED', 'no header is a method')
     const [get, head] = [await ask('GET /notes'), await ask('HEAD /notes')]
     t.strictSame([head.status, head.text, head.headers['content-length']], [200, '', String(get.text.length)])
     t.equal((await ask('HEAD /nothing')).status, 404)
     t.equal((await ask('HEAD /mine')).status, 401, 'HEAD asks for what GET asks for')
     t.equal((await ask('HEAD /notes/x')).status, 400)
-    t.equal((await ask('HEAD /checked')).status, 404)
   })
 
   await t.test('no value of a request becomes a header of the answer', async (t) => {

@@ -5,6 +5,7 @@ import { Analytics } from './analytics.js'
 import { Auth } from './auth.js'
 import { AuthProviders } from './auth-providers.js'
 import { CacheStore } from './cache.js'
+import { Cors } from './cors.js'
 import { Credentials } from './credentials.js'
 import { CustomIntegrations } from './custom-integrations.js'
 import { DatabaseProvider, Embedded, Postgres } from './database.js'
@@ -48,6 +49,7 @@ export const Root = Section({
   cache: Type.Optional(CacheStore),
   rateLimit: Type.Optional(RateLimit),
   server: Type.Optional(Server),
+  cors: Type.Optional(Cors),
   tenancy: Type.Optional(Tenancy),
   plugins: Type.Optional(Plugins),
   plans: Type.Optional(Plans),

@@ -88,7 +88,7 @@ t.test('a body over the limit is 413, another media type 415, an unknown path 40
   t.equal(plain.json().code, 'TENANTRY_MEDIA_TYPE_UNSUPPORTED')
   const missing = await app.inject('/missing')
   t.equal(missing.statusCode, 404)
-  t.match(missing.json(), { error: 'Not Found', message: 'Resource not found', code: 'TENANTRY_NOT_FOUND' })
+  t.match(missing.json(), { error: 'Not Found', message: 'No route has this path', code: 'TENANTRY_NOT_FOUND' })
 })
 
 t.test('what is not of the catalogue is 500, tells nothing of itself, and is logged with its cause', async (t) => {

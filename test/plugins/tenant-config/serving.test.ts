@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { testServer } from '../../helpers/server.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { ask, notes, platform, save, user } from './document.js'
+import { admin, ask, notes, platform, save, user } from './document.js'
 
 test('settings and shared settings of the environment reach a tenant\'s routes, and the platform\'s see the settings', async (t) => {
   const app = await testServer(t, {
@@ -73,4 +73,31 @@ test('a table that is gone is 503 for the routes that need it until it is back, 
   await database.query('alter table elsewhere rename to notes')
   await app.engine.refresh()
   t.equal((await ask(app, 'acme', 'GET', '/notes')).statusCode, 200)
+})
+
+test('a method that a path does not have is 405 to callers of the tenant alone', async (t) => {
+  const app = await testServer(t, { routes: [{ path: '/shared', method: 'get', response: { a: 1 } }] }, { tenants: ['acme', 'other'] })
+  const routes = [
+    { path: '/open', method: 'get', response: { a: 1 } },
+    { path: '/closed/:id', method: 'get', requireAuth: true, response: { a: 1 } },
+    { path: '/closed/:id', method: 'patch', requireAuth: true, response: { a: 1 } },
+    { path: '/shared', method: 'delete', requireAuth: true, response: { a: 1 } }
+  ]
+  t.equal((await app.inject({ method: 'POST', url: '/tenant/config', headers: admin('acme'), payload: { routes } })).statusCode, 200)
+  const answered = async (method: 'GET' | 'POST' | 'PUT', url: string, headers: Record<string, string>) => {
+    const { statusCode, headers: { allow } } = await app.inject({ method, url, headers })
+    return [statusCode, allow]
+  }
+  const stranger = { 'x-tenant-id': 'acme' }
+  t.strictSame(await answered('PUT', '/open', admin('acme')), [405, 'GET, HEAD'])
+  t.strictSame(await answered('POST', '/closed/1?x=1', admin('acme')), [405, 'GET, HEAD, PATCH'])
+  t.strictSame(await answered('PUT', '/shared', admin('acme')), [405, 'DELETE, GET, HEAD'], "the platform's methods and its own")
+  t.strictSame(await answered('PUT', '/open', stranger), [405, 'GET, HEAD'])
+  t.strictSame(await answered('POST', '/closed/1', stranger), [404, undefined], 'a stranger learns of open routes')
+  const others: Record<string, string>[] = [admin('other'), { 'x-tenant-id': 'other' }, {}]
+  for (const headers of others) {
+    t.strictSame(await answered('PUT', '/open', headers), [404, undefined], 'other tenants learn nothing')
+    t.strictSame(await answered('POST', '/closed/1', headers), [404, undefined])
+    t.strictSame(await answered('PUT', '/shared', headers), [405, 'GET, HEAD'])
+  }
 })

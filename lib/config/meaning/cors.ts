@@ -1,0 +1,18 @@
+/** What schemas cannot say of the sections `cors`: which texts are origins. */
+import type { FaultList } from '../faults.js'
+import type { Cors, TenantCors } from '../schema/cors.js'
+import { faultOfOrigin } from '../../origins.js'
+import { pointerTo } from '../faults.js'
+
+export function checkCors (cors: Cors, faults: FaultList): void {
+  checkOrigins(cors, faults)
+  if (cors.origins === '*' && cors.credentials) faults.add('/cors/credentials', 'browsers refuse credentials with `"origins": "*"`: list the origins')
+}
+
+export function checkOrigins ({ origins }: Pick<TenantCors, 'origins'>, faults: FaultList): void {
+  if (origins === '*') return
+  for (const [index, text] of origins.entries()) {
+    const fault = faultOfOrigin(text)
+    if (fault !== undefined) faults.add(pointerTo('/cors/origins', index), fault)
+  }
+}

@@ -1,0 +1,61 @@
+/** Which methods a path has, from the routes of an app. Only requests that no route takes are looked up here. */
+import type { FastifyInstance, RouteOptions } from 'fastify'
+import type { Server } from 'node:http'
+import { METHODS } from 'node:http'
+import findMyWay, { type HTTPMethod } from 'find-my-way'
+import { failure, type TenantryError } from '../errors.js'
+import { routesOf } from '../plugin/guards.js'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The route takes paths that no other route has: it gives a path no methods. Default: false. */
+    fallback?: boolean
+  }
+}
+
+export interface RoutePaths {
+  /** The methods of a URL's path, in a fixed order; none where no route has the path. */
+  methodsOf (url: string): readonly string[]
+  /** Some route takes paths that no other route has. */
+  readonly hasFallback: boolean
+}
+
+const maxParamLength = 2048 // characters, as in the server's own router
+
+/** By the HTTP server, which all contexts of an app share. */
+const known = new WeakMap<Server, RoutePaths>()
+
+/** The routes of the app and of the contexts below it, those of later registration included. */
+export function routePathsOf (app: FastifyInstance): RoutePaths {
+  const before = known.get(app.server)
+  if (before !== undefined) return before
+  const router = findMyWay({ maxParamLength, allowUnsafeRegex: true })
+  const methods = new Set<HTTPMethod>()
+  const paths = {
+    hasFallback: false,
+    methodsOf: (url: string) => [...methods].filter((method) => router.find(method, url) !== null).sort()
+  }
+  const add = ({ method, url, config }: RouteOptions) => {
+    if (config?.fallback === true) paths.hasFallback = true
+    if (config?.fallback === true || url === '*') return
+    for (const name of [method].flat()) {
+      // The same path may stand there for several hosts or versions.
+      if (!isMethod(name) || router.findRoute(name, url) !== null) continue
+      router.on(name, url, () => {})
+      methods.add(name)
+    }
+  }
+  for (const route of routesOf(app)) add(route)
+  app.addHook('onRoute', add)
+  known.set(app.server, paths)
+  return paths
+}
+
+/** 405: the path has these methods. */
+export function methodNotAllowed (methods: Iterable<string>): TenantryError {
+  return failure('methodNotAllowed', { headers: { allow: [...methods].join(', ') } })
+}
+
+function isMethod (method: string): method is HTTPMethod {
+  return METHODS.includes(method)
+}

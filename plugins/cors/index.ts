@@ -1,0 +1,110 @@
+/**
+ * Calls from pages of other origins: the document's `cors`, on @fastify/cors. Register it before the plugins whose refusals
+ * pages should read. Preflights are answered before identity and limits. The platform's origins may call everything; those
+ * that a tenant lists may read responses to the calls of this tenant.
+ */
+import type { FastifyCorsOptions } from '@fastify/cors'
+import type {} from '../database/index.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyRequest } from 'fastify'
+import type { Cors } from '../../lib/config/schema/cors.js'
+import { Cors as CorsSection } from '../../lib/config/schema/cors.js'
+import { FaultList } from '../../lib/config/faults.js'
+import { checkCors } from '../../lib/config/meaning/cors.js'
+import { reservedBy } from '../../lib/config/reserved.js'
+import { routePathsOf } from '../../lib/http/route-paths.js'
+import { createOriginMatch } from '../../lib/origins.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { listen } from '../../lib/plugin/listen.js'
+import { membersOf } from '../../lib/plugin/options.js'
+import { isTenantId } from '../../lib/tenant-id.js'
+import { createTenantOrigins, type TenantOrigins } from './tenant-origins.js'
+
+/** The document's section `cors`. */
+export type CorsOptions = Pick<Cors, 'origins'> & Partial<Cors>
+
+const exposed = ['etag', 'location', 'retry-after', 'x-cache', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'x-request-id']
+const allMethods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
+
+export default definePlugin<CorsOptions>({
+  name: 'cors',
+  optional: ['auth', 'database', 'tenancy', 'tenant-config'],
+  observesRoutes: true,
+  options: membersOf(CorsSection),
+  async setup (app, options) {
+    const section = completed(options)
+    const isPlatforms = createOriginMatch(section.origins)
+    const paths = routePathsOf(app)
+    const exposedHeaders = [...exposed, ...section.exposedHeaders].join(', ')
+    let tenants: TenantOrigins | null = null
+    app.addHook('onReady', async () => {
+      if (!app.hasPlugin('tenantry-tenant-config')) return
+      const own = tenants = createTenantOrigins(app.db, app.log)
+      listen(app, app.events, { config: own.changed, tenant: own.changed, gap: own.reset })
+      app.addHook('onClose', async () => own.close())
+    })
+
+    app.addHook('onRequest', (request, _reply, done) => {
+      const { origin } = request.headers
+      const reading = origin === undefined || tenants === null || isPlatforms(origin) ? undefined : tenants.ready()
+      if (reading === undefined) done()
+      else reading.then(() => done(), done)
+    })
+
+    const refused: FastifyCorsOptions = { origin: false }
+    const allowed: FastifyCorsOptions = { origin: section.origins === '*' ? '*' : true, credentials: section.credentials, exposedHeaders, maxAge: section.maxAge, preflight: false }
+    const { default: fastifyCors } = await import('@fastify/cors')
+    await app.register(fastifyCors, {
+      delegator (request, done) {
+        const { origin } = request.headers
+        if (origin === undefined) return done(null, refused)
+        const isOfPlatform = isPlatforms(origin)
+        if (!isPreflight(request)) return done(null, isOfPlatform ? allowed : refused)
+        if (!isOfPlatform && tenants?.isListed(origin) !== true) return done(null, refused)
+        done(null, { ...allowed, origin: isOfPlatform ? allowed.origin ?? true : true, credentials: isOfPlatform && section.credentials, methods: methodsOf(request.url), preflight: true })
+      }
+    })
+
+    /** A page may learn that a path is unknown: its preflight allows every method. So may paths that tenants have routes on. */
+    function methodsOf (url: string): string {
+      const methods = paths.methodsOf(url)
+      return (methods.length > 0 && (!paths.hasFallback || isReserved(url)) ? methods : allMethods).join(', ')
+    }
+
+    // The platform's origins are allowed by now. Whose call it is, is known when its response is sent.
+    app.addHook('onSend', (request, reply, payload, done) => {
+      const { origin } = request.headers
+      if (origin !== undefined && tenants !== null && !isPlatforms(origin) && !isPreflight(request) && isTenants(tenants, request, origin, reply.statusCode)) {
+        reply.header('access-control-allow-origin', origin).header('access-control-expose-headers', exposedHeaders)
+      }
+      done(null, payload)
+    })
+    return undefined
+  }
+})
+
+function completed (options: CorsOptions): Cors {
+  const { origins, credentials = false, maxAge = 600, exposedHeaders = [] } = options
+  const section = { origins, credentials, maxAge, exposedHeaders }
+  const faults = new FaultList()
+  checkCors(section, faults)
+  faults.throwIfAny()
+  return section
+}
+
+function isPreflight ({ method, headers }: FastifyRequest): boolean {
+  return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
+}
+
+/** The tenant of the call lists the origin. A refusal before the tenant is known tells nothing of any: one that some tenant lists may read it. */
+function isTenants (tenants: TenantOrigins, { tenant = null, auth = null, headers }: FastifyRequest, origin: string, status: number): boolean {
+  const named = headers['x-tenant-id']
+  const id = tenant?.id ?? auth?.tenant_id ?? (auth === null && isTenantId(named) ? named : undefined)
+  if (id !== undefined) return tenants.isListedBy(id, origin)
+  return auth === null && status >= 400 && tenants.isListed(origin)
+}
+
+function isReserved (url: string): boolean {
+  const path = url.split('?', 1)[0] ?? ''
+  return reservedBy(path.slice(1).split('/').map((text) => ({ kind: 'text' as const, text }))) !== undefined
+}

@@ -1,0 +1,146 @@
+/**
+ * The origins that tenants' documents list, in memory: a preflight names no tenant, so every listed origin passes it. All
+ * are read at the first request of another origin, and those of one tenant again when it changes.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { maxTenantOrigins } from '../../lib/config/schema/cors.js'
+import { endsWithin } from '../../lib/ends-within.js'
+import { createOriginMatch, patternOf, type Origins } from '../../lib/origins.js'
+
+const maxTenants = 50_000 // that list origins; with 20 origins each some 100 MB
+const maxWait = 1000 // ms for the first read, in which requests of other origins wait
+const retryAfter = 1000 // ms after a failed read
+const maxBatch = 500 // tenants that are read again in one statement
+
+export interface TenantOrigins {
+  /** Waits for the first read; undefined where it is done. */
+  ready (): Promise<unknown> | undefined
+  /** Some tenant lists the origin. */
+  isListed (origin: string): boolean
+  /** The tenant lists it. */
+  isListedBy (tenant: string, origin: string): boolean
+  /** The document of the tenant has changed. */
+  changed (tenant: string): void
+  /** Any document may have changed. */
+  reset (): void
+  close (): void
+}
+
+interface Listed {
+  readonly origins: Origins
+  readonly matches: (origin: string) => boolean
+}
+
+export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseLogger): TenantOrigins {
+  const byTenant = new Map<string, Listed>()
+  /** How many tenants list an origin, a pattern or `*`. */
+  const counts = new Map<string, number>()
+  const outdated = new Set<string>()
+  let isLoaded = false
+  let isComplete = true
+  let work: Promise<void> | null = null
+  let timer: NodeJS.Timeout | undefined
+  let isClosed = false
+  let failedAt = -Infinity
+
+  function count (origins: Origins, by: 1 | -1): void {
+    for (const origin of origins === '*' ? ['*'] : origins) {
+      const now = (counts.get(origin) ?? 0) + by
+      if (now === 0) counts.delete(origin)
+      else counts.set(origin, now)
+    }
+  }
+
+  function set (tenant: string, origins: Origins | null): void {
+    const before = byTenant.get(tenant)
+    if (before !== undefined) count(before.origins, -1)
+    byTenant.delete(tenant)
+    if (origins === null) return
+    if (byTenant.size >= maxTenants) {
+      if (isComplete) log.error(`more than ${maxTenants} tenants list origins: those of further tenants are refused`)
+      isComplete = false
+      return
+    }
+    count(origins, 1)
+    byTenant.set(tenant, { origins, matches: createOriginMatch(origins) })
+  }
+
+  async function readAll (): Promise<void> {
+    outdated.clear()
+    const rows = await readOrigins(db)
+    byTenant.clear()
+    counts.clear()
+    for (const { tenant, origins } of rows) set(tenant, origins)
+    isLoaded = true
+  }
+
+  async function readOutdated (): Promise<void> {
+    const tenants = [...outdated].slice(0, maxBatch)
+    for (const tenant of tenants) outdated.delete(tenant)
+    try {
+      const rows = await readOrigins(db, tenants)
+      const found = new Map(rows.map(({ tenant, origins }) => [tenant, origins]))
+      for (const tenant of tenants) set(tenant, found.get(tenant) ?? null)
+    } catch (error) {
+      for (const tenant of tenants) outdated.add(tenant)
+      throw error
+    }
+  }
+
+  /** One read at a time. */
+  function read (): Promise<void> {
+    work ??= (isLoaded ? readOutdated() : readAll()).then(() => {
+      work = null
+      if (isLoaded && outdated.size > 0) read()
+    }, (err: unknown) => {
+      work = null
+      failedAt = performance.now()
+      log.warn({ err }, 'the origins of tenants could not be read: they are tried again')
+      if (!isClosed) timer = setTimeout(read, retryAfter).unref()
+    })
+    return work
+  }
+
+  return {
+    ready: () => isLoaded || performance.now() - failedAt < retryAfter ? undefined : endsWithin(read(), maxWait),
+    isListed (origin) {
+      if (counts.has(origin) || (origin !== 'null' && counts.has('*'))) return true
+      const pattern = patternOf(origin)
+      return pattern !== undefined && counts.has(pattern)
+    },
+    isListedBy: (tenant, origin) => byTenant.get(tenant)?.matches(origin) ?? false,
+    changed (tenant) {
+      // What has not been read yet is read as a whole.
+      if (!isLoaded && work === null) return
+      outdated.add(tenant)
+      if (work === null) read()
+    },
+    reset () {
+      if (!isLoaded) return
+      isLoaded = false
+      read()
+    },
+    close () {
+      isClosed = true
+      clearTimeout(timer)
+    }
+  }
+}
+
+/** Those of the documents in force; of the named tenants, or of all. */
+async function readOrigins (db: Kysely<SystemTables>, tenants?: readonly string[]): Promise<{ tenant: string, origins: Origins }[]> {
+  const named = tenants === undefined ? sql`true` : sql`tenant_id = any(${tenants}::text[])`
+  const { rows } = await sql<{ tenant: string, origins: unknown }>`
+    select c.tenant_id as tenant, c.document->'cors'->'origins' as origins
+    from tenantry.tenant_configs c
+    join (select tenant_id, max(version) as version from tenantry.tenant_configs where ${named} group by tenant_id) latest
+      on latest.tenant_id = c.tenant_id and latest.version = c.version
+    where c.document->'cors' is not null`.execute(db)
+  return rows.flatMap(({ tenant, origins }) => {
+    if (origins === '*') return { tenant, origins }
+    return Array.isArray(origins) ? { tenant, origins: origins.filter((origin) => typeof origin === 'string').slice(0, maxTenantOrigins) } : []
+  })
+}

@@ -1,0 +1,46 @@
+/**
+ * Real Chromium for tests. Where it is not installed a test skips and says which command installs it (test/run.ts makes
+ * that a failure with CI=true).
+ */
+import type { Test } from 'tap'
+import { existsSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { chromium, type Page } from 'playwright-core'
+
+const programs = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
+
+/** Opens pages, each with storage and caches of its own. The browser ends with the test. */
+export async function startChromium (t: Test): Promise<(url: string) => Promise<Page>> {
+  const executablePath = programs.find((path) => existsSync(path))
+  if (executablePath === undefined) {
+    t.plan(0, 'chromium is missing: run "apt-get install --no-install-recommends chromium"')
+    // The throw ends the body of the test, which is skipped and must not turn into a failure.
+    t.threw = () => undefined
+    throw new Error('chromium is missing')
+  }
+  // Root, as in containers, has no sandbox.
+  const browser = await chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] })
+  t.teardown(() => browser.close())
+  return async (url) => {
+    const page = await (await browser.newContext()).newPage()
+    await page.goto(url)
+    return page
+  }
+}
+
+/** An empty page on a port of its own; returns its origin. The name `localhost` and the address are two origins. */
+export async function startPage (t: Test, host: '127.0.0.1' | 'localhost' = '127.0.0.1'): Promise<string> {
+  const server = createServer((_request, response) => {
+    response.setHeader('content-type', 'text/html').end('<!doctype html><title>page</title>')
+  })
+  server.listen(0, host)
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('the page has no port')
+  return `http://${host}:${address.port}`
+}
