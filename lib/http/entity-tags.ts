@@ -6,7 +6,7 @@ import { failure } from '../errors.js'
 
 const maxHashed = 65_536 // characters; larger bodies have no tag, since hashing one would hold up other requests
 const maxHeader = 4000 // characters
-const list = /^(?:,|\s)*(?:(?:W\/)?"[!#-~\u0080-\u00ff]*"\s*(?:,\s*)*)+$/
+const list = /^\s*(?:W\/)?"[!#-~\u0080-\u00ff]*"(?:\s*,\s*(?:W\/)?"[!#-~\u0080-\u00ff]*")*\s*$/
 const member = /(?:W\/)?"[!#-~\u0080-\u00ff]*"/g
 
 /** Strong and weak tags as they were written; `*` is met by anything that exists. */
@@ -17,9 +17,14 @@ export const IfMatchHeaders = Type.Object({
   'if-match': Type.Optional(Type.String({ maxLength: maxHeader, description: 'The `ETag` of the version that this request changes, a list of them, or `*`. The request fails with 412 if the current version is none of them.' }))
 })
 
+/** The strong tag of a state that the text describes. */
+export function tagOf (text: string | Buffer): string {
+  return `"${hash('sha1', text, 'base64url')}"`
+}
+
 /** A strong tag for a body; undefined for a large one. */
 export function tagOfBody (text: string): string | undefined {
-  return text.length > maxHashed ? undefined : `"${hash('sha1', text, 'base64url')}"`
+  return text.length > maxHashed ? undefined : tagOf(text)
 }
 
 /** The header `If-Match`; undefined without it. Throws `badRequest`. */

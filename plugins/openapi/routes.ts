@@ -1,8 +1,7 @@
 /** `GET /doc` and the pages under `/ui`. */
 import type { FastifyInstance } from 'fastify'
 import type { OpenApi, OpenApiService } from './service.js'
-import { hash } from 'node:crypto'
-import { withTag } from '../../lib/http/entity-tags.js'
+import { tagOf, withTag } from '../../lib/http/entity-tags.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 
 const tags = ['System']
@@ -17,11 +16,11 @@ const documentSchema = {
 const pagesSchema = { tags, summary: 'The documentation as pages, to read and to try', produces: ['text/html'], response: { 200: { type: 'string', description: 'A page.' } } }
 
 export async function openApiRoutes (app: FastifyInstance, service: OpenApiService, ui: boolean): Promise<void> {
-  const tagOf = createTags()
+  const documentTag = createTags()
   app.get('/doc', { config: { access: 'open' }, schema: documentSchema }, async (request, reply) => {
     const body = await service.textFor(request)
     reply.header('content-type', 'application/json; charset=utf-8').header('cache-control', 'private, no-cache')
-    return withTag(request, reply, tagOf(body), body)
+    return withTag(request, reply, documentTag(body), body)
   })
   // In an app that registers @fastify/swagger-ui itself, those pages show the document.
   if (!ui || app.hasDecorator('swaggerCSP')) return
@@ -52,7 +51,6 @@ async function pages (app: FastifyInstance, { text }: OpenApi): Promise<void> {
 function createTags (): (body: string | Buffer) => string {
   const tags = new WeakMap<Buffer, string>()
   let last = { text: '', tag: '' }
-  const tagOf = (body: string | Buffer) => `"${hash('sha1', body, 'base64url')}"`
   return (body) => {
     if (typeof body === 'string') {
       if (last.text !== body) last = { text: body, tag: tagOf(body) }

@@ -116,7 +116,7 @@ export function queueRoutes (app: FastifyInstance): void {
       return id
     })
     if (id === null) throw failure('stateConflict', { message: 'A job of this key waits already' })
-    return await reply.code(201).send({ id })
+    return await reply.code(201).header('location', `${app.prefix}/queue/jobs/${id}`).send({ id })
   })
 
   app.get<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {

@@ -57,7 +57,8 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     schema: { tags, summary: 'Add a role', description: `At most ${maxRoles} roles. A role gives what its permissions say, whatever its name is: nobody becomes an administrator by one.`, body: NewRole, response: { 201: Role, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { name, description = null, permissions = [] } = request.body
-    return reply.code(201).send(roleBody(await service.createRole({ name, description, permissions }, actorOf(request))))
+    const role = await service.createRole({ name, description, permissions }, actorOf(request))
+    return reply.code(201).header('location', `${app.prefix}/rbac/roles/${role.id}`).send(roleBody(role))
   })
 
   app.get<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {

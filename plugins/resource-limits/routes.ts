@@ -12,9 +12,10 @@ import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { periods } from './periods.js'
 import { gateActions, maxRules, Name, Rule, type LimitedUser } from './rules.js'
+import { ifMatchOf, IfMatchHeaders, withTag } from '../../lib/http/entity-tags.js'
 import { named } from '../../lib/named-schema.js'
 import { optional } from '../../lib/plugin/optional.js'
-import { limitedUser, type ResourceLimits } from './service.js'
+import { limitedUser, rulesTag, type ResourceLimits } from './service.js'
 
 const bodyLimit = 262_144 // bytes of all rules
 
@@ -62,7 +63,10 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
   app.get('/tenant/limits/resources', {
     config: reading,
     schema: { tags, summary: 'The limits that the tenant sets for its users', response: { 200: Rules, ...errorResponses(...refusals) } }
-  }, async (request) => service.rules(tenantOf(request)))
+  }, async (request, reply) => {
+    const rules = await service.rules(tenantOf(request))
+    return withTag(request, reply, rulesTag(rules), rules)
+  })
 
   app.put<{ Body: Static<typeof Rules> }>('/tenant/limits/resources', {
     config: writing,
@@ -71,10 +75,15 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
       tags,
       summary: 'Replace the limits that the tenant sets for its users',
       description: `At most ${maxRules}; an empty list removes all. What was used of a resource and metric that no rule names any longer is forgotten.`,
+      headers: IfMatchHeaders,
       body: Rules,
-      response: { 200: Rules, ...errorResponses(...refusals, 413) }
+      response: { 200: Rules, ...errorResponses(...refusals, 412, 413) }
     }
-  }, async (request) => service.replace(tenantOf(request), request.body, actorOf(request)))
+  }, async (request, reply) => {
+    const rules = await service.replace(tenantOf(request), request.body, actorOf(request), ifMatchOf(request))
+    reply.header('etag', rulesTag(rules))
+    return rules
+  })
 
   app.get<{ Querystring: Static<typeof UsageQuery> }>('/tenant/limits/resources/usage', {
     config: reading,

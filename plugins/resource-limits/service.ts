@@ -5,6 +5,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import { noActor, writeAudit, type Actor } from '../../lib/audit.js'
 import { databaseBusy } from '../../lib/database/failures.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { requireMatch, tagOf, type Precondition } from '../../lib/http/entity-tags.js'
 import { createLoadCache } from '../../lib/load-cache.js'
 import { percentageOf } from '../../lib/percentage.js'
 import { unlimited } from '../../lib/plans.js'
@@ -65,8 +66,8 @@ export interface ResourceLimits {
   /** Whether rules depend on the role of a user: those of the resource and metric, or all without them. */
   needsRole (tenant: string, of?: Pick<Use, 'resource' | 'metric'>): Promise<boolean>
   rules (tenant: string): Promise<readonly Rule[]>
-  /** Replaces all rules; holds on every server within a second. Default actor: the server itself. Throws `validationFailed` where two contradict each other, and `tenantUnknown`. */
-  replace (tenant: string, rules: readonly Rule[], actor?: Actor): Promise<readonly Rule[]>
+  /** Replaces all rules; holds on every server within a second. Default actor: the server itself. Throws `validationFailed` where two contradict each other, `tenantUnknown`, and `preconditionFailed` where the rules in force do not meet `match`. */
+  replace (tenant: string, rules: readonly Rule[], actor?: Actor, match?: Precondition): Promise<readonly Rule[]>
 }
 
 export interface ResourceLimitsParts {
@@ -210,11 +211,12 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
 
     rules: (tenant) => store.rules(tenant, engine.kyselyFor(tenant)),
 
-    async replace (tenant, rules, actor = noActor) {
+    async replace (tenant, rules, actor = noActor, match) {
       refuseContradictions(rules)
       const at = new Date(now())
       await events.change({ topic: 'limits', tenant }, async (transaction) => {
         if (!await store.lock(transaction, tenant)) throw failure('tenantUnknown')
+        if (match !== undefined) requireMatch(match, rulesTag(await store.rules(tenant, transaction)))
         await store.write(transaction, tenant, rules, at)
         await writeAudit(transaction, { tenant, action: 'limits.save', actor, details: { rules: rules.length }, at })
       })
@@ -226,6 +228,12 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
       await Promise.all(giving)
     }
   }
+}
+
+/** The entity tag of rules, whatever the order of their members: the database keeps another one than a caller sends. */
+export function rulesTag (rules: readonly Rule[]): string {
+  const members = new Set(rules.flatMap(({ tiers = {}, conditions, ...rule }) => [...Object.keys(rule), ...Object.keys(tiers), ...Object.keys(conditions ?? {}), 'tiers', 'conditions']))
+  return tagOf(JSON.stringify(rules, [...members].sort()))
 }
 
 function blocks ({ gateAction = 'block' }: Rule): boolean {

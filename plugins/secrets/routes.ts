@@ -5,6 +5,7 @@ import { Type, type Static } from 'typebox'
 import { actorOf } from '../audit/actor.js'
 import { maxCounted } from '../audit/store.js'
 import { errorResponses } from '../conventions/index.js'
+import { ifMatchOf, IfMatchHeaders } from '../../lib/http/entity-tags.js'
 import { ListOf, PageInfo, pageOf, pageQuery } from '../../lib/http/page.js'
 import { searchQuery } from '../../lib/http/search.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -73,38 +74,39 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     schema: { tags, summary: 'The secrets of the tenant, without their values', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
   }, async (request, reply) => {
     const page = pageOf(request)
-    const { secrets, total } = await service.page(tenantOf(request), { ...page, search: request.query.search })
-    return reply.type('application/json; charset=utf-8').send(`{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`)
+    const { secrets, total, tag } = await service.page(tenantOf(request), { ...page, search: request.query.search })
+    // No 304: uses of secrets change the response, and not its tag.
+    return reply.header('etag', tag).type('application/json; charset=utf-8').send(`{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`)
   })
 
   app.post<{ Body: Static<typeof PutBody> }>('/tenant/secrets', {
     config,
     bodyLimit,
-    schema: { tags, summary: 'Store a secret', body: PutBody, response: { 200: Stored, 201: Stored, ...errorResponses(...refusals, 'planLimit', 409, 413) } }
+    schema: { tags, summary: 'Store a secret', headers: IfMatchHeaders, body: PutBody, response: { 200: Stored, 201: Stored, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) } }
   }, async (request, reply) => {
     const { key, value, metadata, expiresAt } = request.body
-    const done = await service.put(tenantOf(request), { key, value, metadata, expiresAt: dateOf(expiresAt) }, actorOf(request))
+    const done = await service.put(tenantOf(request), { key, value, metadata, expiresAt: dateOf(expiresAt) }, actorOf(request), ifMatchOf(request))
     return reply.code(done === 'created' ? 201 : 200).send({ success: true, key })
   })
 
   app.delete<{ Params: Static<typeof KeyParams> }>('/tenant/secrets/:key', {
     config,
-    schema: { tags, summary: 'Delete a secret', description: 'Its value is gone; its audit stays.', params: KeyParams, response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Delete a secret', description: 'Its value is gone; its audit stays.', headers: IfMatchHeaders, params: KeyParams, response: { 200: Success, ...errorResponses(...refusals, 412) } }
   }, async (request) => {
-    await service.delete(tenantOf(request), request.params.key, actorOf(request))
+    await service.delete(tenantOf(request), request.params.key, actorOf(request), ifMatchOf(request))
     return { success: true }
   })
 
   app.post<{ Params: Static<typeof KeyParams>, Body: Static<typeof RotateBody> }>('/tenant/secrets/:key/rotate', {
     config,
     bodyLimit,
-    schema: { tags, summary: 'Give a secret a new value', params: KeyParams, body: RotateBody, response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 413) } }
+    schema: { tags, summary: 'Give a secret a new value', headers: IfMatchHeaders, params: KeyParams, body: RotateBody, response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) } }
   }, (request, reply) => rotate(request, reply, { ...request.body, key: request.params.key }))
 
   app.post<{ Body: Static<typeof RotateKeyBody> }>('/tenant/secrets/rotate', {
     config,
     bodyLimit,
-    schema: { tags, summary: 'Give a secret a new value; the body names its key', body: RotateKeyBody, response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 413) } }
+    schema: { tags, summary: 'Give a secret a new value; the body names its key', headers: IfMatchHeaders, body: RotateKeyBody, response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) } }
   }, (request, reply) => rotate(request, reply, request.body))
 
   app.get<{ Querystring: Static<typeof AuditQuery> }>('/tenant/secrets/audit', {
@@ -123,7 +125,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   })
 
   async function rotate (request: FastifyRequest, reply: FastifyReply, { key, newValue, gracePeriodDays = 0, endEarlier }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>): Promise<FastifyReply> {
-    const until = await service.rotate(tenantOf(request), { key, newValue, gracePeriodDays, endEarlier }, actorOf(request))
+    const until = await service.rotate(tenantOf(request), { key, newValue, gracePeriodDays, endEarlier }, actorOf(request), ifMatchOf(request))
     return reply.send({ success: true, oldKeyValidUntil: until.toISOString() })
   }
 }

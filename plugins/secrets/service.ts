@@ -9,6 +9,7 @@ import type { Emitter } from '../webhooks/emitter.js'
 import { auditActions, type Actor } from '../../lib/audit.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { requireMatch, tagOf, type Precondition } from '../../lib/http/entity-tags.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { dayMs } from '../../lib/time.js'
 import { createTenantAudit } from '../audit/service.js'
@@ -74,15 +75,15 @@ export interface Secrets {
   /** The value, and those of before that are in their grace periods, at most ten: for signatures of requests that arrive. Counts as a use. */
   accepted (tenant: string, key: string): Promise<string[]>
   /** A page by key, and the number of all; with `search`, of those whose key contains the text. */
-  page (tenant: string, page: { readonly limit: number, readonly offset: number, readonly search?: string | undefined }): Promise<{ readonly secrets: ListedRow[], readonly total: number }>
+  page (tenant: string, page: { readonly limit: number, readonly offset: number, readonly search?: string | undefined }): Promise<{ readonly secrets: ListedRow[], readonly total: number, readonly tag: string }>
   /** By key, at most a thousand. */
   list (tenant: string, page?: { readonly limit?: number | undefined, readonly offset?: number | undefined }): Promise<ListedRow[]>
   /** Throws `validationFailed`, `planLimit`, `tenantUnknown`, and `conflict` beyond what any tenant may have. */
-  put (tenant: string, input: SecretInput, actor: Actor): Promise<'created' | 'updated'>
+  put (tenant: string, input: SecretInput, actor: Actor, match?: Precondition): Promise<'created' | 'updated'>
   /** When the value of before ends, which is no later than the secret expires. Throws `validationFailed`, `planLimit`, `notFound`, `tenantUnknown`, `conflict`. */
-  rotate (tenant: string, rotation: Rotation, actor: Actor): Promise<Date>
+  rotate (tenant: string, rotation: Rotation, actor: Actor, match?: Precondition): Promise<Date>
   /** Throws `notFound`, `tenantUnknown`. */
-  delete (tenant: string, key: string, actor: Actor): Promise<void>
+  delete (tenant: string, key: string, actor: Actor, match?: Precondition): Promise<void>
   /** The newest first, as far back as the plan keeps it. */
   audit (tenant: string, query: AuditQuery): Promise<{ data: AuditRow[], total: number }>
 }
@@ -136,11 +137,12 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
   }
 
   /** Runs the work under the lock of the tenant's secrets, with its plan; every server hears of it. */
-  function change<T> (tenant: string, work: (store: SecretStore, plan: Plan, transaction: Kysely<SystemTables>) => Promise<T>): Promise<T> {
+  function change<T> (tenant: string, match: Precondition | undefined, work: (store: SecretStore, plan: Plan, transaction: Kysely<SystemTables>) => Promise<T>): Promise<T> {
     return events.change({ topic: 'secrets', tenant }, async (transaction) => {
       const own = createSecretStore(transaction)
       const tier = await own.lockPlan(tenant)
       if (tier === undefined) throw failure('tenantUnknown')
+      if (match !== undefined) requireMatch(match, tagOf(await own.state(tenant)))
       return await work(own, plans.of(tier), transaction)
     })
   }
@@ -185,15 +187,15 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
     },
     async page (tenant, page) {
       const own = await settled(tenant)
-      const [secrets, total] = await Promise.all([own.list(tenant, page), own.count(tenant, page.search)])
-      return { secrets, total }
+      const [secrets, total, state] = await Promise.all([own.list(tenant, page), own.count(tenant, page.search), own.state(tenant)])
+      return { secrets, total, tag: tagOf(state) }
     },
-    async put (tenant, { key, value, metadata, expiresAt }, actor) {
+    async put (tenant, { key, value, metadata, expiresAt }, actor, match) {
       const at = new Date(now())
       refuseValue(value, '/body/value')
       refuseMetadata(metadata)
       refusePast(expiresAt, at)
-      return await change(tenant, async (own, plan) => {
+      return await change(tenant, match, async (own, plan) => {
         const there = await own.find(tenant, key)
         const version = (there?.version ?? 0) + 1
         const sealed = cipher.encrypt({ tenant, key, version }, value)
@@ -211,11 +213,11 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
         return 'updated'
       })
     },
-    async rotate (tenant, { key, newValue, gracePeriodDays, endEarlier = false }, actor) {
+    async rotate (tenant, { key, newValue, gracePeriodDays, endEarlier = false }, actor, match) {
       const at = new Date(now())
       const until = new Date(at.getTime() + gracePeriodDays * dayMs)
       refuseValue(newValue, '/body/newValue')
-      const validUntil = await change(tenant, async (own, plan, transaction) => {
+      const validUntil = await change(tenant, match, async (own, plan, transaction) => {
         refuseRotation(plans, plan)
         const there = await own.find(tenant, key)
         if (there === undefined || there.deletedAt !== null) throw secretUnknown()
@@ -237,11 +239,11 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
       emitter()?.wake()
       return validUntil
     },
-    async delete (tenant, key, actor) {
+    async delete (tenant, key, actor, match) {
       // What was used until now is told by the audit, not what a secret of the same key is used for later.
       await accesses.flush()
       const at = new Date(now())
-      await change(tenant, async (own) => {
+      await change(tenant, match, async (own) => {
         if (!await own.remove(tenant, key, at)) throw secretUnknown()
         await own.audit(tenant, key, 'delete', actor, at)
       })

@@ -107,6 +107,14 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       ]).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
     },
 
+    /** A text that changes with every secret that is stored, rotated or deleted, and not with uses. */
+    async state (tenant: string): Promise<string> {
+      const { state } = await db.selectFrom('tenantry.secrets')
+        .select(sql<string>`coalesce(string_agg(key || ' ' || version || ' ' || extract(epoch from updated_at), ',' order by key), '')`.as('state'))
+        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).executeTakeFirstOrThrow()
+      return state
+    },
+
     /** How many there are that were not deleted; with `search`, whose key contains the text. */
     async count (tenant: string, search?: string): Promise<number> {
       const { count } = await db.selectFrom('tenantry.secrets').select(sql<number>`count(*)::integer`.as('count'))

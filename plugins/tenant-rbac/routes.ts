@@ -1,6 +1,6 @@
 /** The endpoints of tenants' roles and their schemas (SPEC "Tenant RBAC", DESIGN 5 "Roles"). */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Author, TenantRbac } from './service.js'
+import { rbacTag, type Author, type TenantRbac } from './service.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
@@ -10,6 +10,7 @@ import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { isFound, searchQuery } from '../../lib/http/search.js'
+import { ifMatchOf, IfMatchHeaders, withTag } from '../../lib/http/entity-tags.js'
 import { named } from '../../lib/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
@@ -57,15 +58,20 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
   app.get('/tenant/rbac', {
     config: reading,
     schema: { tags, summary: 'The roles of the tenant, and whether they are in force', response: { 200: Rbac, ...errorResponses(...refusals) } }
-  }, async (request) => rbacBody(await service.read(tenantOf(request))))
+  }, async (request, reply) => {
+    const rbac = await service.read(tenantOf(request))
+    return withTag(request, reply, rbacTag(rbac), rbacBody(rbac))
+  })
 
   app.put<{ Body: Static<typeof NewRbac> }>('/tenant/rbac', {
     config: writing,
-    schema: { tags, summary: 'Replace the roles of the tenant', description: rule, body: NewRbac, response: { 200: Rbac, ...errorResponses(...refusals) } }
-  }, async (request) => {
+    schema: { tags, summary: 'Replace the roles of the tenant', description: rule, headers: IfMatchHeaders, body: NewRbac, response: { 200: Rbac, ...errorResponses(...refusals, 412) } }
+  }, async (request, reply) => {
     const { enabled, defaultRole = null, roles = [] } = request.body
     const config = { enabled, defaultRole, roles: byName(roles.map(roleOf)) }
-    return rbacBody(await service.replace(tenantOf(request), config, await authorOf(request)))
+    const saved = await service.replace(tenantOf(request), config, await authorOf(request), ifMatchOf(request))
+    reply.header('etag', rbacTag(saved))
+    return rbacBody(saved)
   })
 
   app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/rbac/roles', {

@@ -7,6 +7,7 @@ import type { RbacConfig, Role } from './roles.js'
 import type { RbacStore } from './store.js'
 import { writeAudit, type Actor, type AuditEntry } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
+import { requireMatch, tagOf, type Precondition } from '../../lib/http/entity-tags.js'
 import { requireRbacGrant } from './grants.js'
 import { checkRbac } from './roles.js'
 
@@ -24,8 +25,8 @@ export type RoleChanges = Partial<Omit<Role, 'name'>>
  */
 export interface TenantRbac {
   read (tenant: string): Promise<RbacConfig>
-  /** Replaces all of it at once. */
-  replace (tenant: string, config: RbacConfig, author: Author): Promise<RbacConfig>
+  /** Replaces all of it at once; `preconditionFailed` where the configuration in force does not meet `match`. */
+  replace (tenant: string, config: RbacConfig, author: Author, match?: Precondition): Promise<RbacConfig>
   /** `conflict` where there is one of the name. */
   create (tenant: string, role: Role, author: Author): Promise<void>
   /** What the changes leave out stays. `notFound`. */
@@ -52,9 +53,12 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
   return {
     read: (tenant) => store.read(tenant, dbFor(tenant)),
 
-    async replace (tenant, config, author) {
+    async replace (tenant, config, author, match) {
       const { enabled, defaultRole, roles } = config
-      await edit(tenant, author, { action: 'role.replace', details: { enabled, defaultRole, roles: [...roles.keys()].join(' ') } }, () => config)
+      await edit(tenant, author, { action: 'role.replace', details: { enabled, defaultRole, roles: [...roles.keys()].join(' ') } }, (before) => {
+        requireMatch(match, rbacTag(before))
+        return config
+      })
       return config
     },
 
@@ -87,6 +91,12 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
       })
     }
   }
+}
+
+/** The entity tag of a configuration, whatever the order of its roles. */
+export function rbacTag ({ enabled, defaultRole, roles }: RbacConfig): string {
+  const sorted = [...roles.values()].sort((a, b) => a.name < b.name ? -1 : 1)
+  return tagOf(JSON.stringify([enabled, defaultRole, ...sorted.map(({ name, description, permissions, parentRole }) => [name, description, permissions, parentRole])]))
 }
 
 /** What the audit tells of a role, or of changes of one: who is given what. */

@@ -86,7 +86,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     schema: { tags, summary: 'Make a tenant', description: 'On the plan `free`, unless the body names another.', body: New, response: { 201: Managed, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const created = await tenants.create(request.body, actorOf(request))
-    return reply.code(201).send(bodyOf(created))
+    return reply.code(201).header('location', `${app.prefix}/tenants/${created.id}`).send(bodyOf(created))
   })
 
   app.get<{ Params: Static<typeof Params> }>('/tenants/:id', {
