@@ -23,6 +23,8 @@ export interface AttemptRule {
 export interface Attempts {
   /** Counts a try of the subject, any text, before it is made; throws `tooManyAttempts` beyond the rule. `tenant`: empty for the platform's. */
   take (rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  /** The next try is refused, as far as a look tells that takes no lock: a flood of tries need not write. Only `take` is exact. */
+  isSpent (rule: AttemptRule, tenant: string, subject: string): Promise<boolean>
   /** The subject has proven itself: its tries are forgotten. */
   forgive (rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** That try proved itself, or was not made: what others have failed still counts. Where a rule has come to its pause nothing is given back: each success would be another try for whoever guesses. */
@@ -51,6 +53,12 @@ export function createAttempts (db: Kysely<SystemTables>, now: () => number = Da
         from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)}`.execute(db)
       const retryAfter = Math.max(1, Math.ceil(((row?.last?.getTime() ?? 0) - paused.getTime()) / 1000))
       throw failure('tooManyAttempts', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+    },
+
+    async isSpent ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+      const { rows } = await sql`select from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)}
+        and cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`.execute(db)
+      return rows.length > 0
     },
 
     async forgive ({ kind }, tenant, subject) {

@@ -13,7 +13,7 @@ export const auditActions = [
   'api_key.create', 'api_key.rotate', 'api_key.delete',
   'role.create', 'role.update', 'role.delete', 'role.replace',
   'config.save', 'limits.save',
-  'auth.login', 'auth.refresh', 'auth.mfa', 'auth.register', 'auth.logout', 'auth.logout_all', 'user.create',
+  'auth.login', 'auth.refresh', 'auth.mfa', 'auth.register', 'auth.logout', 'auth.logout_all', 'auth.password.forgot', 'auth.password.reset', 'auth.password.change', 'auth.email.verify', 'user.create', 'user.invite', 'user.accept', 'user.update', 'user.delete',
   'mfa.setup', 'mfa.verify', 'mfa.enable', 'mfa.disable', 'mfa.backup_codes', 'mfa.backup_code',
   'rbac.role.create', 'rbac.role.update', 'rbac.role.delete', 'rbac.permission.create', 'rbac.permission.delete', 'rbac.assign', 'rbac.unassign',
   'billing.upgrade', 'billing.plan', 'billing.subscription', 'billing.payment', 'billing.event', 'billing.event_unclaimed',

@@ -25,11 +25,13 @@ import headers from '../plugins/headers/index.js'
 import health from '../plugins/health/index.js'
 import integrations from '../plugins/integrations/index.js'
 import login from '../plugins/login/index.js'
+import mail from '../plugins/mail/index.js'
 import metrics from '../plugins/metrics/index.js'
 import mfa from '../plugins/mfa/index.js'
 import migration from '../plugins/migration/index.js'
 import openapi from '../plugins/openapi/index.js'
 import outbound from '../plugins/outbound/index.js'
+import passwords from '../plugins/passwords/index.js'
 import plans from '../plugins/plans/index.js'
 import publish from '../plugins/publish/index.js'
 import queue from '../plugins/queue/index.js'
@@ -108,12 +110,14 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(tenantRbac, { enabled: isOn('tenant-rbac'), options: none }),
   group(rbac, { enabled: ({ config }) => config.database.roleTables !== undefined, options: ({ config }) => ({ defaultRole: config.rbac.defaultRole }) }),
   group(sessions, { enabled: hasLogins, options: ({ config: { auth } }) => ({ refreshDays: auth.refreshDays }) }),
+  group(mail, { enabled: hasLogins, options: ({ config: { auth }, env }) => ({ mail: auth.mail, links: auth.links, appUrl: setting(env, 'APP_URL') || undefined }) }),
   group(users, { enabled: hasLogins, options: none }),
   group(mfa, {
     enabled: (assembly) => assembly.config.jwt !== undefined && assembly.config.mfa.enabled !== false && isOn('mfa')(assembly),
     options: ({ config, env }) => ({ ...keysOf(env), enabled: config.mfa.enabled, issuer: config.mfa.issuer ?? titleOf(config) })
   }),
   group(login, { enabled: hasLogins, options: ({ config: { auth } }) => ({ registration: auth.registration }) }),
+  group(passwords, { enabled: hasLogins, options: none }),
   group(admin, { enabled: isOn('admin'), options: none }),
   group(health, { enabled: isOn('health'), options: none }),
   group(system, { enabled: isOn('system'), options: ({ config }) => ({ configurationVersion: versionOf(config), off: turnedOff(config.plugins) }) }),

@@ -17,6 +17,7 @@ import { checkCache } from './meaning/cache.js'
 import { checkCors } from './meaning/cors.js'
 import { checkEgress } from './meaning/egress.js'
 import { checkJwt } from './meaning/jwt.js'
+import { checkMail } from './meaning/mail.js'
 import { checkMfa } from './meaning/mfa.js'
 import { checkPlans } from './meaning/plans.js'
 import { checkEndpoints, withDefaultRule } from './meaning/rate-limit.js'
@@ -88,6 +89,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const workflows = sections.entries('workflows', Workflow)
   checkWorkflows(workflows, faults)
   const connectors = connectorsOf(sections, env, faults)
+  if (auth !== undefined && !embedded) checkMail(auth, { env, connectors }, faults)
   // What an app of its own runs is not known here.
   const stepKinds = embedded ? {} : { stepKinds: {} }
   for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, connectors, ...stepKinds })

@@ -55,9 +55,7 @@ const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', '
   'system', 'webhooks'])
 
 /** Endpoints of a later version, in groups that this version serves. */
-const later: ReadonlySet<string> = new Set([
-  '/auth/refresh', '/auth/password', '/auth/password/forgot', '/auth/password/reset', '/auth/email/verify', '/auth/invite/accept', '/auth/me'
-])
+const later: ReadonlySet<string> = new Set(['/auth/invite/accept'])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {

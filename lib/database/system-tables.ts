@@ -167,6 +167,24 @@ export interface RevocationsTable {
   expires_at: ColumnType<Date, Date, Date>
 }
 
+/** One-time links in mails. */
+export interface UserLinksTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  kind: 'reset' | 'verify' | 'invite'
+  /** In lower case. */
+  email: string
+  /** Of an invitation: the id of the user to come. */
+  user_id: string
+  /** Of an invitation. */
+  role: string | null
+  /** Of an invitation: the `sub` of its author. */
+  invited_by: string | null
+  /** SHA-256 of the token; null until the mail is sent. */
+  token: Buffer | null
+  expires_at: ColumnType<Date, Date, Date>
+}
+
 /** Sessions that refresh tokens prolong. */
 export interface RefreshTokensTable {
   /** Empty for the platform. */
@@ -292,6 +310,7 @@ export interface SystemTables {
   'tenantry.users': UsersTable
   'tenantry.revocations': RevocationsTable
   'tenantry.refresh_tokens': RefreshTokensTable
+  'tenantry.user_links': UserLinksTable
   'tenantry.api_keys': ApiKeysTable
   'tenantry.tenant_rbac': TenantRbacTable
   'tenantry.tenant_roles': TenantRolesTable
@@ -328,7 +347,7 @@ export const tenantOwnedTables = [
   'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',
   'tenantry.webhook_receipts', 'tenantry.usage_notices', 'tenantry.oauth_tokens',
   'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs',
-  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.refresh_tokens', 'tenantry.users', 'tenantry.revocations', 'tenantry.secret_earlier_values', 'tenantry.secrets', 'tenantry.api_keys',
+  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.user_links', 'tenantry.refresh_tokens', 'tenantry.users', 'tenantry.revocations', 'tenantry.secret_earlier_values', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
   'tenantry.request_stats',
   'tenantry.usage_reservations', 'tenantry.usage_requests', 'tenantry.usage_counters', 'tenantry.usage_gauges',

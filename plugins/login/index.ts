@@ -1,6 +1,7 @@
 /** Logins with e-mail address and password, second factors and registration: `/auth/login`, `/auth/mfa/verify` and `/auth/register`. */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
+import type {} from '../mail/index.js'
 import type {} from '../mfa/index.js'
 import type {} from '../sessions/index.js'
 import type {} from '../tenancy/index.js'
@@ -27,7 +28,7 @@ export interface LoginOptions {
 export default definePlugin<LoginOptions>({
   name: 'login',
   dependencies: ['database', 'auth', 'tenancy', 'sessions', 'users'],
-  after: ['mfa'],
+  after: ['mail', 'mfa'],
   routeDependencies: [],
   options: { registration: section(AuthSection.properties.registration), now: callback },
   setup (app, { registration = 'closed', now = Date.now }) {
@@ -41,7 +42,7 @@ export default definePlugin<LoginOptions>({
     const tries = createTries((tenant) => createAttempts(dbFor(tenant), now))
     sweepHourly(app, 'old attempts at passwords', () => createAttempts(db, now).sweep())
     return (group) => {
-      loginRoutes(group, createLogin({ users, sessions, mfa, tries, dbFor, now }), { isOpen: registration === 'open', hasMfa: mfa !== null })
+      loginRoutes(group, createLogin({ users, sessions, mfa, mail: optional(app, 'mail')(), tries, dbFor, now, log: app.log }), { isOpen: registration === 'open', hasMfa: mfa !== null })
       meRoute(group, { users, mfa })
     }
   }

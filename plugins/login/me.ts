@@ -7,7 +7,7 @@ import { failure } from '../../lib/errors.js'
 import { named } from '../../lib/named-schema.js'
 import { callerOf, holdings, isPlatformAdmin } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { uncached } from './session.js'
+import { uncached } from '../sessions/login-response.js'
 
 const orNull = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Boolean>>(schema: Schema, description: string) => Type.Union([schema, Type.Null()], { description })
 

@@ -11,8 +11,8 @@ import { Email, Password } from '../users/user.js'
 import { named } from '../../lib/named-schema.js'
 import { maxRefreshTokenLength, readRefreshToken } from '../sessions/refresh-token.js'
 import { tokenInvalid } from '../auth/errors.js'
-import { ExpiresIn, LoginSession, sendSession, uncached } from './session.js'
-import { existingTenant, namedTenant, isReachable, type NamedTenant } from './tenant.js'
+import { ExpiresIn, LoginSession, sendSession, uncached } from '../sessions/login-response.js'
+import { existingTenant, namedTenant, isReachable, type NamedTenant } from '../tenancy/named-tenant.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

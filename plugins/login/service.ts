@@ -1,17 +1,20 @@
 /** Logins and registrations (DESIGN 5 "Login"): from credentials to a token. */
+import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Actor, AuditAction } from '../../lib/audit.js'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Mail } from '../mail/index.js'
 import type { Mfa } from '../mfa/index.js'
 import type { Sessions } from '../sessions/index.js'
 import type { User, Users } from '../users/index.js'
-import type { LoggedIn } from './session.js'
-import type { NamedTenant } from './tenant.js'
+import type { LoggedIn } from '../sessions/login-response.js'
+import type { NamedTenant } from '../tenancy/named-tenant.js'
 import type { Tries } from './tries.js'
 import { writeAudit } from '../../lib/audit.js'
 import { catalogue, failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { tokenInvalid } from '../auth/errors.js'
+import { unknownTenant } from '../tenancy/named-tenant.js'
 
 export interface Credentials {
   readonly email: string
@@ -41,18 +44,15 @@ export interface LoginParts {
   readonly sessions: Pick<Sessions, 'begin' | 'refresh' | 'openPartial' | 'usePartial' | 'isClosed'>
   /** null: there are no second factors. */
   readonly mfa: Pick<Mfa, 'isEnabled' | 'check'> | null
+  /** null: no mail is sent. */
+  readonly mail: Pick<Mail, 'isConfigured' | 'post'> | null
   readonly tries: Tries
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
   readonly now: () => number
+  readonly log: FastifyBaseLogger
 }
 
-/**
- * In the place of every tenant that is not there, and of none that is: their logins take the same way, wait in one turn
- * together however many ids somebody thinks of, and find no user; the audit log has no such tenant.
- */
-const nobody = '?'
-
-export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginParts): Login {
+export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, log }: LoginParts): Login {
   async function audit (tenant: string, action: AuditAction, actor: Actor, target: string, outcome: 'success' | 'failure', details?: Readonly<Record<string, unknown>>): Promise<void> {
     await writeAudit(dbFor(tenant), { tenant, action, actor, target, outcome, details, at: new Date(now()) })
   }
@@ -70,7 +70,7 @@ export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginP
 
   return {
     async logIn ({ id, exists }, { email: given, password }, address) {
-      const tenant = exists ? id : nobody
+      const tenant = exists ? id : unknownTenant
       const email = given.toLowerCase()
       const stranger: Actor = { userId: null, address }
       const attempt = { tenant, account: exists ? email : `${id} ${email}`, address }
@@ -117,7 +117,11 @@ export function createLogin ({ users, sessions, mfa, tries, dbFor, now }: LoginP
     },
 
     async register (tenant, credentials, address) {
-      const user = await users.create({ ...credentials, tenant }, { userId: null, address }, 'auth.register')
+      const actor = { userId: null, address }
+      const user = await users.create({ ...credentials, tenant }, actor, 'auth.register')
+      if (mail?.isConfigured === true) {
+        await mail.post({ kind: 'verify', tenant, email: user.email, actor }).catch((err: unknown) => log.warn({ err, tenant, userId: user.id }, 'the mail that confirms an address could not be sent'))
+      }
       return await opened(user, ['pwd'])
     }
   }

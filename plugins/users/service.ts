@@ -1,8 +1,10 @@
 /** What `app.users` offers: users with passwords, of tenants and of the platform (DESIGN 5). */
 import type { FastifyBaseLogger } from 'fastify'
+import type { Transaction } from 'kysely'
 import type { Actor } from '../../lib/audit.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Passwords } from '../../lib/passwords.js'
-import type { UserStore } from './store.js'
+import type { UserId, UserStore } from './store.js'
 import type { ErrorDetail } from '../../lib/validation.js'
 import type { NewUser, User } from './user.js'
 import { randomUUID } from 'node:crypto'
@@ -10,6 +12,7 @@ import { writeAudit } from '../../lib/audit.js'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { failure } from '../../lib/errors.js'
 import { isOutdated, passwordFault } from '../../lib/passwords.js'
+import { invalidInput } from '../../lib/validation-detail.js'
 import { defaultRole, identityFaults } from './user.js'
 
 export type { NewUser, User } from './user.js'
@@ -27,6 +30,15 @@ export interface Users {
   authenticate (tenant: string, email: string, password: string): Promise<User | null>
   /** Whether a user whom `authenticate` has given is still there with that password and role, and not disabled. */
   isUnchanged (user: User, password: string): Promise<boolean>
+  /** The hash of a new password. Throws `validationFailed` where it cannot be one, and `loginBusy`. */
+  hashPassword (tenant: string, password: string): Promise<string>
+  /**
+   * Writes another password; false where the user is not there or disabled, or where `since`, a user whom `authenticate`
+   * has given, has another password by now. End the user's sessions in the same transaction.
+   */
+  setPassword (writer: Transaction<SystemTables>, user: UserId, hash: string, since?: User): Promise<boolean>
+  /** The user receives mail at the address; false where there is no such active user. */
+  setVerified (writer: Transaction<SystemTables>, user: UserId, email: string): Promise<boolean>
   /** Also one that is disabled. */
   find (tenant: string, id: string): Promise<User | null>
 }
@@ -44,12 +56,15 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
   /** What the password of a user was checked against. */
   const checked = new WeakMap<User, string>()
 
-  async function renewHash (user: User, before: string, password: string): Promise<void> {
+  /** Returns the hash that is stored now. */
+  async function renewHash (user: User, before: string, password: string): Promise<string> {
     try {
-      await store.replaceHash(user, before, await passwords.hash(user.tenant, password), new Date(now()))
+      const hash = await passwords.hash(user.tenant, password)
+      return await store.replaceHash(user, before, hash, new Date(now())) ? hash : before
     } catch (err) {
       // The next login tries again.
       log.warn({ err, ...user.tenant !== '' && { tenant: user.tenant }, userId: user.id }, 'the hash of a password could not be renewed')
+      return before
     }
   }
 
@@ -76,8 +91,7 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
       const found = await store.findByEmail(tenant, email.toLowerCase())
       const isIt = await passwords.verify(tenant, found?.hash ?? null, password)
       if (found === null || !isIt || found.user.status !== 'active') return null
-      if (await isOutdated(found.hash)) await renewHash(found.user, found.hash, password)
-      checked.set(found.user, found.hash)
+      checked.set(found.user, await isOutdated(found.hash) ? await renewHash(found.user, found.hash, password) : found.hash)
       return found.user
     },
 
@@ -87,6 +101,16 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
       // It may be another hash of the same password.
       return found.hash === checked.get(user) || await passwords.verify(user.tenant, found.hash, password)
     },
+
+    async hashPassword (tenant, password) {
+      const fault = passwordFault(password)
+      if (fault !== null) throw invalidInput('/body/password', fault, 'format')
+      return await passwords.hash(tenant, password)
+    },
+
+    setPassword: (writer, user, hash, since) => store.setPassword(writer, user, hash, new Date(now()), since === undefined ? undefined : checked.get(since) ?? ''),
+
+    setVerified: (writer, user, email) => store.setVerified(writer, user, email, new Date(now())),
 
     // An id of an identity provider is none of ours, and no value of the column.
     find: async (tenant, id) => uuid.test(id) ? store.find(tenant, id) : null

@@ -14,6 +14,9 @@ export interface StoredUser {
   readonly hash: string
 }
 
+/** Empty for the platform. */
+export type UserId = Pick<User, 'tenant' | 'id'>
+
 export type UserStore = ReturnType<typeof createUserStore>
 
 /** @param dbFor what statements of a tenant run on; empty for the platform */
@@ -37,10 +40,26 @@ export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>
       return numInsertedOrUpdatedRows > 0n
     },
 
-    /** Another hash of the password that `before` is one of; nothing where that was changed meanwhile. */
-    async replaceHash ({ tenant, id }: User, before: string, hash: string, at: Date): Promise<void> {
-      await dbFor(tenant).updateTable('tenantry.users').set({ password_hash: hash, updated_at: at })
-        .where('tenant_id', '=', tenant).where('id', '=', id).where('password_hash', '=', before).execute()
+    /** Another hash of the password that `before` is one of; false where that was changed meanwhile. */
+    async replaceHash ({ tenant, id }: User, before: string, hash: string, at: Date): Promise<boolean> {
+      const { numUpdatedRows } = await dbFor(tenant).updateTable('tenantry.users').set({ password_hash: hash, updated_at: at })
+        .where('tenant_id', '=', tenant).where('id', '=', id).where('password_hash', '=', before).executeTakeFirst()
+      return numUpdatedRows > 0n
+    },
+
+    /** Another password; false where the user is not there or disabled, or has another hash than `before`. */
+    async setPassword (writer: Writer, { tenant, id }: UserId, hash: string, at: Date, before?: string): Promise<boolean> {
+      const { numUpdatedRows } = await writer.updateTable('tenantry.users').set({ password_hash: hash, updated_at: at })
+        .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'active')
+        .$if(before !== undefined, (query) => query.where('password_hash', '=', before ?? '')).executeTakeFirst()
+      return numUpdatedRows > 0n
+    },
+
+    /** The user receives mail at the address; false where there is no such user. */
+    async setVerified (writer: Writer, { tenant, id }: UserId, email: string, at: Date): Promise<boolean> {
+      const { numUpdatedRows } = await writer.updateTable('tenantry.users').set((row) => ({ email_verified_at: row.fn.coalesce('email_verified_at', row.val(at)), updated_at: at }))
+        .where('tenant_id', '=', tenant).where('id', '=', id).where('email', '=', email).where('status', '=', 'active').executeTakeFirst()
+      return numUpdatedRows > 0n
     },
 
     transaction: <T>(tenant: string, work: (writer: Writer) => Promise<T>): Promise<T> => dbFor(tenant).transaction().execute(work)

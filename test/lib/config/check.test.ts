@@ -19,7 +19,7 @@ t.test('the smallest document has every default', async (t) => {
     tenancy: { provisioning: 'auto', trustHeader: false, sharedTables: [], env: [], overridableEnv: [], maxLoadedTenants: 1000 },
     plans: {},
     plugins: {},
-    auth: { registration: 'closed' },
+    auth: { registration: 'closed', refreshDays: 30 },
     authProviders: {},
     mfa: {},
     queue: { workers: 4, maxWaitingPerTenant: 100_000 },

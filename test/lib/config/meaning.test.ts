@@ -39,7 +39,7 @@ t.test('the paths of built-in endpoints are reserved, and nothing beside them', 
   ]) t.match(fault(path!), [new RegExp(`^/routes/0/path: the path is that of (the built-in endpoint ${builtIn!.replaceAll('*', '\\*')}|${builtIn!.replaceAll('*', '\\*')}, an endpoint of a later version): choose another one`)])
   t.strictSame(fault('/health'), ['/routes/0/path: the path is that of the built-in endpoint /health: choose another one, or turn those endpoints off: `plugins: { "health": false }`'])
   t.strictSame(fault('/realtime'), ['/routes/0/path: the path is that of /realtime, an endpoint of a later version: choose another one, or turn those endpoints off: `plugins: { "realtime": false }`'])
-  t.match(fault('/auth/me'), [/\/auth\/me, an endpoint of a later version/])
+  t.match(fault('/auth/invite/accept'), [/\/auth\/invite\/accept, an endpoint of a later version/])
   t.strictSame(fault('/tenants'), ['/routes/0/path: the path is that of the built-in endpoint /tenants: choose another one'])
   for (const path of ['/:any', '/tenant/:any', '/healthy', '/health/live', '/files', '/files/a/b', '/admin/users', '/auth/me/photo']) t.strictSame(fault(path), [], path)
 })
@@ -296,6 +296,24 @@ t.test('the default of a column is a literal that its type takes, or a function'
   t.match(faults('date', '2026-02-30'), [/^expected a date/])
   t.strictSame(faults('text', { a: 1 }), ['expected a text'])
   t.strictSame(faults('integer[]', ['a']), ['expected an array (integer[])'])
+})
+
+t.test('mails have a connector that sends, pages that links open, and templates that can be filled', async (t) => {
+  const withMail = (mail: object, further: object = {}, env = {}) => faultsOf({ jwt: { secret }, credentials: { email: { apiKey: 'key' }, sms: { accountSid: 'a', authToken: 'b', fromNumber: '+1' } }, auth: { mail: { connector: 'email', from: 'a@example.com', ...mail }, ...further } }, env)
+  const app = { APP_URL: 'https://app.example.com' }
+  t.strictSame(withMail({}, {}, app), [])
+  t.strictSame(withMail({}, { links: { reset: 'https://a.example.com/r', verify: 'http://localhost:3000', invite: 'https://a.example.com/i?x=1' } }), [])
+  t.match(withMail({}, { links: { reset: 'https://a.example.com/r' } }), [/^\/auth\/links\/verify: is missing: .*APP_URL.*\/verify-email/, /^\/auth\/links\/invite/])
+  for (const link of ['example.com', 'javascript:alert(1)', 'https://a.example.com/#x', 'https://user:pass@example.com']) t.match(withMail({}, { links: { reset: link } }, app), [/^\/auth\/links\/reset: expected the address of a page/], link)
+  t.match(withMail({}, {}, { APP_URL: 'app' }), [/^\/auth\/links: the setting APP_URL/])
+  t.match(withMail({ connector: 'emial' }, {}, app), [/^\/auth\/mail\/connector: there is no connector "emial".*did you mean "email"/])
+  t.match(withMail({ connector: 'sms' }, {}, app), [/^\/auth\/mail\/connector: the connector sms sends no mail: expected one with the action `sendEmail`/])
+  t.match(faultsOf({ jwt: { secret }, auth: { mail: { connector: 'email', from: 'a@example.com' } } }, app), [/^\/auth\/mail\/connector: the connector needs `credentials.email`/])
+  const text = 'x {{link}}'
+  t.strictSame(withMail({ templates: { reset: { subject: '{{email}} {{tenant}}', text, html: text } } }, {}, app), [])
+  t.match(withMail({ templates: { reset: { subject: 'x', text: '{{lnk}}' } } }, {}, app), [/^\/auth\/mail\/templates\/reset\/text: `{{lnk}}` is no placeholder.*did you mean "link"/, /expected the placeholder {{link}}/])
+  t.match(withMail({ templates: { invite: { subject: '{{link}}', text, html: 'x' } } }, {}, app), [/invite\/subject: expected no link/, /invite\/html: expected the placeholder/])
+  t.match(withMail({ from: 'Ada <a@example.com>' }, {}, app), [/^\/auth\/mail\/from: .*expected an e-mail address/])
 })
 
 t.test('registration is open only where there are logins', async (t) => {

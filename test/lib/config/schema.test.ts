@@ -96,7 +96,12 @@ const complete = {
   cache: { enabled: true, provider: 'memory', ttl: 1, maxSize: 2, maxMemoryMB: 3, redis: { url: 'redis://localhost' }, lmdb: { dbPath: 'd' } },
   rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } }, redis: { url: 'redis://localhost:6379' } },
   authProviders: { idp: { issuer: 'i', jwksUri: 'https://a/b', audience: ['a'], projectId: 'p', tenantClaim: 't', roleClaim: 'a.b', algorithms: ['ES256', 'EdDSA'] } },
-  auth: { registration: 'closed' },
+  auth: {
+    registration: 'closed',
+    refreshDays: 30,
+    mail: { connector: 'email', from: 'a@b', templates: Object.fromEntries(['reset', 'verify', 'invite'].map((name) => [name, { subject: 's', text: '{{link}}', html: '{{link}}' }])) },
+    links: { reset: 'https://a/b', verify: 'https://a/b', invite: 'https://a/b' }
+  },
   mfa: { enabled: false, issuer: 'i' },
   workflows: [{ id: 'w', steps, requiredPermissions: ['a:b'], webhookOnComplete: { url: 'https://a/b', secret: '{{secret:s}}' } }],
   webhooks: [

@@ -144,6 +144,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   const user = randomUUID()
   await transaction.insertInto('tenantry.users').values({ ...own, id: user, email: 'a@example.com', password_hash: '$argon2id$', role: 'user' }).execute()
   await transaction.insertInto('tenantry.refresh_tokens').values({ ...own, id: randomUUID(), user_id: user, secret: Buffer.from('s'), token: Buffer.from('t'), amr: ['pwd'], expires_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.user_links').values({ ...own, kind: 'reset', email: 'a@example.com', user_id: user, expires_at: new Date() }).execute()
   await transaction.insertInto('tenantry.attempts').values({ ...own, kind: 'password', subject: Buffer.from('x'), tries: [new Date()], ends_at: new Date() }).execute()
   await transaction.insertInto('tenantry.user_mfa').values({ ...own, user_id: 'u' }).execute()
   await transaction.insertInto('tenantry.revocations').values({ ...own, subject: Buffer.from('u'), token: Buffer.from('t'), expires_at: new Date() }).execute()

@@ -26,6 +26,7 @@ import { tenants } from './tenants.js'
 import { usage } from './usage.js'
 import { usageNotices } from './usage-notices.js'
 import { usageRequests } from './usage-requests.js'
+import { userLinks } from './user-links.js'
 import { userMfa } from './user-mfa.js'
 import { usersEmailVerified } from './users-email-verified.js'
 import { users } from './users.js'
@@ -35,4 +36,4 @@ import { webhooks } from './webhooks.js'
 import { workflowStatusTokens } from './workflow-status-tokens.js'
 import { workflows } from './workflows.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses, secretEarlierValues, auditKeptUntil, workflowStatusTokens, listFilters, refreshTokens, usersEmailVerified]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses, secretEarlierValues, auditKeptUntil, workflowStatusTokens, listFilters, refreshTokens, usersEmailVerified, userLinks]

@@ -1,8 +1,8 @@
-/** Which tenant a login is for: the one that `X-Tenant-ID` names, or the platform (DESIGN 5 "Login"). */
+/** Which tenant a login, or another call without a token, is for: the one that `X-Tenant-ID` names, or the platform. */
 import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
-import { tenantHeader } from '../tenancy/resolution.js'
-import { requireActive, type Tenant } from '../tenancy/tenant.js'
+import { tenantHeader } from './resolution.js'
+import { requireActive, type Tenant } from './tenant.js'
 
 /** Whom a login names. */
 export interface NamedTenant {
@@ -11,6 +11,12 @@ export interface NamedTenant {
   /** Whoever logs in is not told where there is none. */
   readonly exists: boolean
 }
+
+/**
+ * In the place of every tenant that is not there, and of none that is: their logins take the same way, wait in one turn
+ * together however many ids somebody thinks of, and find no user; the audit log has no such tenant.
+ */
+export const unknownTenant = '?'
 
 /** Throws `tenantInvalid`, `tenantSuspended`. */
 export async function namedTenant (request: FastifyRequest): Promise<NamedTenant> {

@@ -1,6 +1,7 @@
 /** The response of a login, which other endpoints that begin a session give too. */
 import type { FastifyReply } from 'fastify'
-import type { BegunSession, SessionUser } from '../sessions/index.js'
+import type { SessionUser } from './refresh-store.js'
+import type { BegunSession } from './service.js'
 import { Type } from 'typebox'
 import { named } from '../../lib/named-schema.js'
 

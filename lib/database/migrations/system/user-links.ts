@@ -1,0 +1,26 @@
+/** One-time links in mails: resets of passwords, confirmations of addresses, invitations. */
+import type { SystemMigration } from './system-migration.js'
+import { noSecurity, policyStatements } from '../policies.js'
+
+export const userLinks: SystemMigration = {
+  description: 'user_links',
+  tables: ['tenantry.user_links'],
+  statements: ({ policies }) => [
+    // The empty tenant is the platform. The token is a hash, and null until the mail is sent. The user of an invitation is
+    // not there yet: the id is that of the user to come.
+    `create table tenantry.user_links (
+  tenant_id text not null,
+  kind text not null check (kind in ('reset', 'verify', 'invite')),
+  email text not null,
+  user_id uuid not null,
+  role text,
+  invited_by text,
+  token bytea,
+  expires_at timestamptz not null,
+  primary key (tenant_id, kind, email)
+)`,
+    'create unique index on tenantry.user_links (tenant_id, token)',
+    'create index on tenantry.user_links (expires_at)',
+    ...policies ? policyStatements('tenantry.user_links', 'text', noSecurity) : []
+  ]
+}

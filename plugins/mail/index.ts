@@ -1,0 +1,85 @@
+/**
+ * Mails with one-time links: `app.mail`. They go out through a connector of the document (`auth.mail`), or through the
+ * option `deliver`, for example to print them during development.
+ */
+import type {} from '../database/index.js'
+import type {} from '../integrations/index.js'
+import type {} from '../queue/index.js'
+import type { FastifyInstance } from 'fastify'
+import type { Auth as AuthConfig, Mail as MailSection } from '../../lib/config/schema/auth.js'
+import type { MailKind } from '../../lib/mail-template.js'
+import { writeAudit } from '../../lib/audit.js'
+import { noScope } from '../../lib/compiler/no-scope.js'
+import { FaultList } from '../../lib/config/faults.js'
+import { sendAction } from '../../lib/config/meaning/mail.js'
+import { Auth as AuthSection, Mail as MailSchema } from '../../lib/config/schema/auth.js'
+import { linkPaths } from '../../lib/mail-template.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback, section, text } from '../../lib/plugin/options.js'
+import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { createLinks } from './links.js'
+import { createMail, type Deliver, type Mail } from './service.js'
+
+export type { Deliver, Mail, MailMessage } from './service.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    mail: Mail
+  }
+}
+
+export interface MailOptions {
+  /** The document's `auth.mail`. Default: no mail is sent. */
+  readonly mail?: MailSection | undefined
+  /** The document's `auth.links`. */
+  readonly links?: AuthConfig['links'] | undefined
+  /** The setting APP_URL: the address that the pages of links follow. Default: http://localhost:3000. */
+  readonly appUrl?: string | undefined
+  /** Sends the mails in the place of the connector. Default: the connector of `mail`. */
+  readonly deliver?: Deliver | undefined
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+const timeoutMs = 20_000 // of one try
+
+export default definePlugin<MailOptions>({
+  name: 'mail',
+  dependencies: ['database', 'queue'],
+  after: ['integrations'],
+  options: { mail: section(MailSchema), links: section(AuthSection.properties.links), appUrl: text, deliver: callback, now: callback },
+  setup (app, { mail, links: pages = {}, appUrl = 'http://localhost:3000', deliver, now = Date.now }) {
+    const { db, engine, queue } = app
+    const links = createLinks(db, (tenant) => engine.kyselyFor(tenant), now)
+    const pageOf = (kind: MailKind) => pages[kind] ?? appUrl.replace(/\/+$/, '') + linkPaths[kind]
+    app.decorate('mail', createMail({
+      queue,
+      links,
+      deliver: deliver ?? (mail === undefined ? null : connectorOf(app, mail)),
+      from: mail?.from,
+      templates: mail?.templates ?? {},
+      pages: { reset: pageOf('reset'), verify: pageOf('verify'), invite: pageOf('invite') },
+      async sent ({ kind, tenant, email, actor }) {
+        // An invitation has its entry from the request that sent it, a registration too.
+        if (kind === 'reset') await writeAudit(engine.kyselyFor(tenant), { tenant, action: 'auth.password.forgot', actor, target: email, at: new Date(now()) })
+      }
+    }))
+    sweepHourly(app, 'expired links', () => links.sweep())
+    return undefined
+  }
+})
+
+/** Calls the connector of the platform's document, with the platform's own credentials. */
+function connectorOf (app: FastifyInstance, { connector }: MailSection): Deliver {
+  if (!app.hasDecorator('integrations')) throw new Error('register the plugin "tenantry/plugins/integrations" before "tenantry/plugins/mail", or give it the option `deliver`')
+  const { integrations, log } = app
+  const faults = new FaultList()
+  const call = integrations.platform.call({ type: connector, action: sendAction, params: '{{body}}' }, '/auth/mail', { faults, sources: new Set(['body']), env: {} }, 'connector')
+  faults.throwIfAny()
+  if (call === null) throw new Error(`there is no connector "${connector}"`)
+  return async ({ to, from, subject, text, html }, signal) => {
+    const body = { to, from, subject, text, ...html !== undefined && { html } }
+    // The queue tries again.
+    await integrations.run(call, { ...noScope, body }, { tenant: '', retries: false, timeoutMs, signal, log })
+  }
+}

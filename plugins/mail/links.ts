@@ -1,0 +1,119 @@
+/**
+ * One-time links: their tokens and the SQL. A token is `lt_<tenant>.<random>`; the database has its hash. There is one
+ * link of a kind for an address: a newer one replaces it.
+ */
+import type { Kysely, Transaction } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { MailKind } from '../../lib/mail-template.js'
+import { hash, randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
+import { removal, sweep } from '../../lib/database/sweeping.js'
+import { linkMinutes } from '../../lib/mail-template.js'
+
+const tokenBytes = 32
+const form = /^lt_([A-Za-z0-9_-]{0,64})\.[A-Za-z0-9_-]{43}$/
+
+export const maxLinkTokenLength = 256 // characters; longer than any
+export const linkLife = linkMinutes * 60_000 // ms
+
+type Database = Kysely<SystemTables>
+type Writer = Transaction<SystemTables>
+
+/** The token of a link as a caller sends it. */
+export interface LinkToken {
+  /** Empty for the platform. */
+  readonly tenant: string
+  readonly hash: Buffer
+}
+
+export interface Link {
+  readonly tenant: string
+  readonly email: string
+  /** Of an invitation: the id of the user to come. */
+  readonly userId: string
+  /** Of an invitation, else null. */
+  readonly role: string | null
+}
+
+export interface Invitation extends Link {
+  readonly role: string
+  /** The `sub` of its author. */
+  readonly invitedBy: string
+  readonly expiresAt: Date
+}
+
+/** null for a text that no link has. */
+export function readLinkToken (text: string): LinkToken | null {
+  const [, tenant] = form.exec(text) ?? []
+  return tenant === undefined ? null : { tenant, hash: hashOf(text) }
+}
+
+export function createLinkToken (tenant: string): string {
+  return `lt_${tenant}.${randomBytes(tokenBytes).toString('base64url')}`
+}
+
+export type Links = ReturnType<typeof createLinks>
+
+/**
+ * @param dbFor runs the statements of a tenant; empty for the platform
+ * @param now the clock, in milliseconds since 1970
+ */
+export function createLinks (db: Database, dbFor: (tenant: string) => Database, now: () => number) {
+  const at = () => new Date(now())
+  return {
+    /**
+     * Gives the link of the address this token. false where there is nobody to send it to: no active user of the address,
+     * a user whose address is confirmed already, an invitation that was accepted or has expired.
+     */
+    async issue (kind: MailKind, tenant: string, email: string, token: string): Promise<boolean> {
+      if (kind === 'invite') {
+        const { numUpdatedRows } = await dbFor(tenant).updateTable('tenantry.user_links').set({ token: hashOf(token) })
+          .where('tenant_id', '=', tenant).where('kind', '=', kind).where('email', '=', email).where('expires_at', '>', at()).executeTakeFirst()
+        return numUpdatedRows > 0n
+      }
+      const { rows } = await sql`insert into tenantry.user_links as l (tenant_id, kind, email, user_id, token, expires_at)
+        select tenant_id, ${kind}, email, id, ${hashOf(token)}::bytea, ${new Date(now() + linkLife)}::timestamptz from tenantry.users
+        where tenant_id = ${tenant} and email = ${email} and status = 'active' and (${kind} = 'reset' or email_verified_at is null)
+        on conflict (tenant_id, kind, email) do update set user_id = excluded.user_id, token = excluded.token, expires_at = excluded.expires_at
+        returning 1`.execute(dbFor(tenant))
+      return rows.length > 0
+    },
+
+    /** Adds an invitation in the place of an earlier one of the address. Its token comes with the mail. */
+    async invite (writer: Writer, { tenant, email, userId, role, invitedBy, expiresAt }: Invitation): Promise<void> {
+      const row = { user_id: userId, role, invited_by: invitedBy, token: null, expires_at: expiresAt }
+      await writer.insertInto('tenantry.user_links').values({ tenant_id: tenant, kind: 'invite', email, ...row })
+        .onConflict((conflict) => conflict.columns(['tenant_id', 'kind', 'email']).doUpdateSet(row)).execute()
+    },
+
+    /** The link is there and has not expired. */
+    async isValid (kind: MailKind, { tenant, hash }: LinkToken): Promise<boolean> {
+      return await dbFor(tenant).selectFrom('tenantry.user_links').select('user_id').where('tenant_id', '=', tenant).where('token', '=', hash)
+        .where('kind', '=', kind).where('expires_at', '>', at()).executeTakeFirst() !== undefined
+    },
+
+    /** Uses up the link; null where it is not there, has expired, or another request uses it. */
+    async use (writer: Writer, kind: MailKind, { tenant, hash }: LinkToken): Promise<Link | null> {
+      const row = await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('token', '=', hash)
+        .where('kind', '=', kind).where('expires_at', '>', at()).returning(['email', 'user_id', 'role']).executeTakeFirst()
+      return row === undefined ? null : { tenant, email: row.email, userId: row.user_id, role: row.role }
+    },
+
+    /** Removes the links that were sent to a user. */
+    async removeTo (writer: Writer, tenant: string, userId: string): Promise<void> {
+      await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('user_id', '=', userId).execute()
+    },
+
+    /** Removes the invitations that these callers sent. */
+    async removeFrom (writer: Writer, tenant: string, callers: readonly string[]): Promise<void> {
+      await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('invited_by', 'in', [...callers]).execute()
+    },
+
+    /** Removes links that have expired; false where another server does so now. */
+    sweep: () => sweep(db, 'tenantry.user_links.sweep', [removal('tenantry.user_links', sql`expires_at <= ${at()}`)])
+  }
+}
+
+function hashOf (token: string): Buffer {
+  return hash('sha256', token, 'buffer')
+}

@@ -1,0 +1,102 @@
+/** Sends mails with one-time links, as jobs of the queue. */
+import type { Actor } from '../../lib/audit.js'
+import type { Transaction } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Job, Queue } from '../queue/index.js'
+import type { Links } from './links.js'
+import { failure } from '../../lib/errors.js'
+import { defaultTemplates, linkMinutes, mailKinds, renderMail, type MailKind, type MailTemplate } from '../../lib/mail-template.js'
+import { createLinkToken } from './links.js'
+
+/** A mail, ready to be sent. Its link holds a secret. */
+export interface MailMessage {
+  readonly kind: MailKind
+  /** Empty for the platform. */
+  readonly tenant: string
+  readonly to: string
+  /** undefined without `auth.mail`. */
+  readonly from: string | undefined
+  readonly subject: string
+  readonly text: string
+  readonly html?: string | undefined
+  readonly link: string
+}
+
+/** Sends the mail. A rejection is followed by another try. */
+export type Deliver = (message: MailMessage, signal: AbortSignal) => Promise<void>
+
+/** `app.mail`. */
+export interface Mail {
+  /** Throws `mailNotConfigured` where no mail can be sent. */
+  requireConfigured (): void
+  readonly isConfigured: boolean
+  /**
+   * Sends the mail later, and again where that fails. Its link is made when it is sent, so that no job holds a token. No
+   * mail is sent where nobody is to get it, see `Links.issue`: that is found out later too, so that this call takes the
+   * same work for any address.
+   */
+  post (mail: PostedMail, transaction?: Transaction<SystemTables>): Promise<void>
+  readonly links: Links
+}
+
+export interface PostedMail {
+  readonly kind: MailKind
+  /** Empty for the platform. */
+  readonly tenant: string
+  /** In lower case. */
+  readonly email: string
+  /** false: there is no such tenant. The work is the same, and no mail is sent. Default: true. */
+  readonly exists?: boolean
+  readonly actor: Actor
+}
+
+export interface MailParts {
+  readonly queue: Pick<Queue, 'define' | 'send'>
+  readonly links: Links
+  /** null: no mail can be sent. */
+  readonly deliver: Deliver | null
+  readonly from: string | undefined
+  readonly templates: Readonly<Partial<Record<MailKind, MailTemplate>>>
+  /** The pages that links open. */
+  readonly pages: Readonly<Record<MailKind, string>>
+  /** Writes the entry of a mail that was sent. */
+  readonly sent: (mail: PostedMail) => Promise<void>
+}
+
+const jobName = 'auth.mail'
+const retries = { retryLimit: 8, retryDelay: 10, expireIn: 60 } // within an hour or so
+
+export function createMail ({ queue, links, deliver, from, templates, pages, sent }: MailParts): Mail {
+  if (deliver !== null) queue.define(jobName, retries, (job) => send(job, deliver))
+
+  async function send ({ data, signal }: Job, deliver: Deliver): Promise<void> {
+    const mail = readMail(data)
+    if (mail.exists === false) return
+    const { kind, tenant, email } = mail
+    const token = createLinkToken(tenant)
+    if (!await links.issue(kind, tenant, email, token)) return
+    const link = `${pages[kind]}#token=${token}`
+    const content = renderMail(templates[kind] ?? defaultTemplates[kind], { link, email, tenant, minutes: String(linkMinutes) })
+    await deliver({ kind, tenant, to: email, from, link, ...content }, signal)
+    await sent(mail)
+  }
+
+  return {
+    isConfigured: deliver !== null,
+    requireConfigured () {
+      if (deliver === null) throw failure('mailNotConfigured')
+    },
+    async post (mail, transaction) {
+      const { tenant, exists = true } = mail
+      await queue.send(jobName, { tenant: exists ? tenant : '', data: { ...mail, exists } }, transaction)
+    },
+    links
+  }
+}
+
+function readMail ({ kind: given, tenant, email, exists, actor }: Job['data']): PostedMail {
+  const kind = mailKinds.find((known) => known === given)
+  if (kind === undefined || typeof tenant !== 'string' || typeof email !== 'string') throw new Error('the data of the job is not that of a mail')
+  const { userId, address }: Partial<Record<string, unknown>> = Object(actor)
+  return { kind, tenant, email, exists: exists !== false, actor: { userId: typeof userId === 'string' ? userId : null, address: typeof address === 'string' ? address : null } }
+}

@@ -1,0 +1,32 @@
+/** Passwords of users who are there already: forgotten, reset and changed; and the confirmation of their addresses. */
+import type {} from '../auth/index.js'
+import type {} from '../database/index.js'
+import type {} from '../mail/index.js'
+import type {} from '../sessions/index.js'
+import type {} from '../tenancy/index.js'
+import type {} from '../users/index.js'
+import { createAttempts } from '../../lib/attempts.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback } from '../../lib/plugin/options.js'
+import { createTries } from '../login/tries.js'
+import { passwordRoutes } from './routes.js'
+import { createPasswordService } from './service.js'
+
+export interface PasswordsOptions {
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+export default definePlugin<PasswordsOptions>({
+  name: 'passwords',
+  dependencies: ['database', 'auth', 'tenancy', 'sessions', 'users', 'mail'],
+  routeDependencies: [],
+  options: { now: callback },
+  setup (app, { now = Date.now }) {
+    const { engine, mail, sessions, users } = app
+    const dbFor = (tenant: string) => engine.kyselyFor(tenant)
+    const attemptsOf = (tenant: string) => createAttempts(dbFor(tenant), now)
+    const service = createPasswordService({ users, sessions, mail, attemptsOf, tries: createTries(attemptsOf), dbFor, now })
+    return (group) => passwordRoutes(group, service)
+  }
+})

@@ -1,0 +1,122 @@
+/** Resets and changes of passwords, and the confirmation of addresses. */
+import type { Kysely } from 'kysely'
+import type { Actor } from '../../lib/audit.js'
+import type { Attempts, AttemptRule } from '../../lib/attempts.js'
+import type { Claims } from '../../lib/compiler/types.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Tries } from '../login/tries.js'
+import type { Mail } from '../mail/index.js'
+import type { LinkToken } from '../mail/links.js'
+import type { LoggedIn } from '../sessions/login-response.js'
+import type { Sessions } from '../sessions/index.js'
+import type { NamedTenant } from '../tenancy/named-tenant.js'
+import type { Users } from '../users/index.js'
+import { writeAudit } from '../../lib/audit.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { unknownTenant } from '../tenancy/named-tenant.js'
+
+/** Mails to one address. */
+const mailsToAddress: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: 3_600_000 }
+
+export interface PasswordService {
+  /** Sends a link to the address, if a user has it and fewer than three were sent within the hour. Throws `mailNotConfigured`. */
+  forgot (named: NamedTenant, email: string, actor: Actor): Promise<void>
+  /** Throws `validationFailed`, and `linkInvalid` for a link that is not valid, whatever the reason. */
+  reset (token: LinkToken, password: string, actor: Actor): Promise<void>
+  /** Another password for a user who knows the present one: a new session, and the end of all others. Throws `credentialsInvalid`, `tooManyAttempts`, `validationFailed`. */
+  change (claims: Claims, passwords: { readonly currentPassword: string, readonly password: string }, actor: Actor & { readonly address: string }): Promise<LoggedIn>
+  /** Throws `linkInvalid`. */
+  verify (token: LinkToken, actor: Actor): Promise<void>
+}
+
+export interface PasswordParts {
+  readonly users: Pick<Users, 'find' | 'authenticate' | 'hashPassword' | 'setPassword' | 'setVerified'>
+  readonly sessions: Pick<Sessions, 'begin' | 'changeUsers'>
+  readonly mail: Mail
+  readonly attemptsOf: (tenant: string) => Attempts
+  readonly tries: Tries
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly now: () => number
+}
+
+export function createPasswordService ({ users, sessions, mail, attemptsOf, tries, dbFor, now }: PasswordParts): PasswordService {
+  const { links } = mail
+  const at = () => new Date(now())
+
+  return {
+    async forgot ({ id, exists }, given, actor) {
+      mail.requireConfigured()
+      const email = given.toLowerCase()
+      const tenant = exists ? id : unknownTenant
+      // Counted before anything is known of the address, in the database: for all servers, and for addresses that nobody has.
+      const [attempts, subject] = [attemptsOf(tenant), exists ? email : `${id} ${email}`]
+      try {
+        if (await attempts.isSpent(mailsToAddress, tenant, subject)) return
+        await attempts.take(mailsToAddress, tenant, subject)
+      } catch (error) {
+        if (isFailure(error, 'tooManyAttempts')) return
+        throw error
+      }
+      await mail.post({ kind: 'reset', tenant, email, exists, actor })
+    },
+
+    async reset (token, password, actor) {
+      const { tenant } = token
+      if (!await links.isValid('reset', token)) throw failure('linkInvalid')
+      const hash = await users.hashPassword(tenant, password)
+      await sessions.changeUsers(tenant, async (writer, end) => {
+        const link = await links.use(writer, 'reset', token)
+        if (link === null) throw failure('linkInvalid')
+        const { userId, email } = link
+        const user = { tenant, id: userId }
+        // Whoever has the link receives the mail of the address.
+        if (!await users.setVerified(writer, user, email) || !await users.setPassword(writer, user, hash)) throw failure('linkInvalid')
+        await end(userId, 'sessions')
+        await writeAudit(writer, { tenant, action: 'auth.password.reset', actor: { ...actor, userId }, target: email, at: at() })
+      }).catch(withoutTenant)
+    },
+
+    async change ({ sub, tenant_id: tenant = '', amr }, { currentPassword, password }, actor) {
+      const known = await users.find(tenant, sub)
+      if (known === null) throw failure('forbidden', { message: 'This user has no password here: change it where the user logs in' })
+      const { email, id } = known
+      const { address } = actor
+      const audit = (outcome: 'success' | 'failure', details?: Record<string, string>) => ({ tenant, action: 'auth.password.change' as const, actor, target: email, outcome, details, at: at() })
+      const user = await tries.make({ tenant, account: email, address }, () => users.authenticate(tenant, email, currentPassword)).catch(async (error: unknown) => {
+        if (isFailure(error, 'tooManyAttempts')) await writeAudit(dbFor(tenant), audit('failure', { reason: 'locked' }))
+        throw error
+      })
+      if (user === null || user.id !== id) {
+        await writeAudit(dbFor(tenant), audit('failure', { reason: 'credentials' }))
+        throw wrongPassword()
+      }
+      const hash = await users.hashPassword(tenant, password)
+      await sessions.changeUsers(tenant, async (writer, end) => {
+        // Another request may have changed it meanwhile, for example with the link of a mail.
+        if (!await users.setPassword(writer, user, hash, user)) throw wrongPassword()
+        await end(id, 'sessions')
+        await links.removeTo(writer, tenant, id)
+        await writeAudit(writer, audit('success'))
+      })
+      return { ...await sessions.begin(user, Array.isArray(amr) ? amr.map(String) : ['pwd']), user }
+    },
+
+    async verify (token, actor) {
+      const { tenant } = token
+      await dbFor(tenant).transaction().execute(async (writer) => {
+        const link = await links.use(writer, 'verify', token)
+        if (link === null || !await users.setVerified(writer, { tenant, id: link.userId }, link.email)) throw failure('linkInvalid')
+        await writeAudit(writer, { tenant, action: 'auth.email.verify', actor: { ...actor, userId: link.userId }, target: link.email, at: at() })
+      })
+    }
+  }
+}
+
+function wrongPassword (): Error {
+  return failure('credentialsInvalid', { message: 'The current password is wrong', headers: { 'www-authenticate': 'Bearer' } })
+}
+
+/** A link of a tenant that was deleted is like any that is not valid. */
+function withoutTenant (error: unknown): never {
+  throw isFailure(error, 'tenantUnknown') ? failure('linkInvalid') : error
+}
