@@ -28,8 +28,20 @@ export function equip (app: FastifyInstance): boolean {
   app.addHook('onRoute', (route) => {
     if (route.schema?.bodyOptional === true) route.preValidation = [route.preValidation ?? [], fillBody].flat()
   })
-  for (const schema of errorSchemas) if (app.getSchema(schema.$id) === undefined) app.addSchema(schema)
+  addErrorSchemas(app)
   return true
+}
+
+const errorSchemaIds: ReadonlyMap<unknown, string> = new Map(errorSchemas.map((schema) => [schema, schema.$id]))
+
+/** A context above may get them later: Fastify then adds them to the contexts below, and throws where they are there already. */
+function addErrorSchemas (app: FastifyInstance): void {
+  const { addSchema } = app
+  app.addSchema = function (schema) {
+    const id = errorSchemaIds.get(schema)
+    return id !== undefined && this.getSchema(id) !== undefined ? this : addSchema.call(this, schema)
+  }
+  for (const schema of errorSchemas) if (app.getSchema(schema.$id) === undefined) app.addSchema(schema)
 }
 
 const fillBody: preValidationHookHandler = (request, _reply, done) => {

@@ -2,6 +2,7 @@ import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import Fastify from 'fastify'
 import t from 'tap'
 import conventions, { errorResponses } from '../../../plugins/conventions/index.js'
+import health from '../../../plugins/health/index.js'
 import { failure } from '../../../lib/errors.js'
 
 interface LogLine { level: number, msg: string, err?: { message: string, stack: string } }
@@ -132,4 +133,19 @@ t.test("the conventions of a group leave the rest of the embedder's app alone", 
   t.equal((await post(app, '/theirs', 'text', 'text/plain')).body, 'text')
   t.equal((await app.inject('/theirs')).json().message, 'shown by Fastify')
   t.match((await app.inject('/missing')).json().message, /Route GET:\/missing not found/)
+})
+
+t.test('conventions may be registered after a plugin with endpoints', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(health, { prefix: '/first' })
+  await app.register(async (child) => { await child.register(health, { prefix: '/second' }) })
+  await app.register(conventions, { root: true })
+  t.throws(() => app.addSchema({ $id: 'TenantryError', type: 'string' }), { code: 'FST_ERR_SCH_ALREADY_PRESENT' }, 'another schema of the name is refused')
+  app.get('/own', { schema: { response: errorResponses(404) } }, async () => { throw failure('notFound') })
+  await app.register(health, { prefix: '/third' })
+  for (const url of ['/own', '/nowhere', '/first/nowhere']) {
+    t.match((await app.inject(url)).json(), { error: 'Not Found', code: /^TENANTRY_/, requestId: String }, url)
+  }
+  for (const place of ['first', 'second', 'third']) t.equal((await app.inject(`/${place}/health`)).statusCode, 200, place)
 })
