@@ -1,5 +1,4 @@
 /** The process of the worst tenant. It runs at a low priority, so that the work of its own side takes no time of the server. */
-import { setMaxListeners } from 'node:events'
 import { setPriority } from 'node:os'
 import { attacks, type AttackName, type Statuses, type Target } from '../../test/helpers/worst-neighbour.js'
 
@@ -17,8 +16,6 @@ process.on('message', async ({ order }: { order: AttackOrder }) => {
   statuses = {}
   if (order !== null) {
     ending = new AbortController()
-    // Each request listens to the signal.
-    setMaxListeners(0, ending.signal)
     running = Promise.all(order.names.map((name) => attacks[name](order.target, ending.signal, statuses)))
   }
   process.send?.(answered)

@@ -127,8 +127,10 @@ async function atOnce (count: number, signal: AbortSignal, work: (turn: number) 
 }
 
 async function send ({ url, authorization }: Target, signal: AbortSignal, statuses: Statuses, method: string, path: string, body?: string): Promise<void> {
+  const own = new AbortController()
+  const requests = openRequests(signal).add(own)
   try {
-    const response = await fetch(url + path, { method, signal, headers: { authorization, ...body !== undefined && { 'content-type': 'application/json' } }, ...body !== undefined && { body } })
+    const response = await fetch(url + path, { method, signal: own.signal, headers: { authorization, ...body !== undefined && { 'content-type': 'application/json' } }, ...body !== undefined && { body } })
     count(statuses, String(response.status))
     await response.arrayBuffer()
     // As fast as a caller that obeys no refusal, and no faster than one machine of the attacker can send.
@@ -137,7 +139,21 @@ async function send ({ url, authorization }: Target, signal: AbortSignal, status
     if (signal.aborted) return
     count(statuses, 'closed')
     await sleep(50)
+  } finally {
+    requests.delete(own)
   }
+}
+
+const openOf = new WeakMap<AbortSignal, Set<AbortController>>()
+
+/** The requests that the signal ends. Each has a signal of its own: fetch leaves its listener on a signal until that is collected. */
+function openRequests (signal: AbortSignal): Set<AbortController> {
+  const known = openOf.get(signal)
+  if (known !== undefined) return known
+  const requests = new Set<AbortController>()
+  signal.addEventListener('abort', () => { for (const request of requests) request.abort() }, { once: true })
+  openOf.set(signal, requests)
+  return requests
 }
 
 function count (statuses: Statuses, status: string): void {
