@@ -33,7 +33,7 @@ const burst = 10 // ms of pauses that an account may owe and still work
 const msPerMegabyte = 1 // of garbage collection
 const maxPause = 250 // ms after one piece
 const heardMs = 250 // after a request, its account counts as one that other accounts could hold up
-const activeMs = 1000 // after long work, requests are told to the turns
+const activeMs = 1000 // after long work, the turns count requests
 
 const systemClock: Clock = {
   now: () => performance.now(),
@@ -68,7 +68,7 @@ export class Turns {
     this.#clock = clock
   }
 
-  /** Long work ran within the last second: `heard` must be told of each request. */
+  /** Long work ran within the last second: each request must be reported with `heard`. */
   get isActive (): boolean {
     return this.#active
   }

@@ -1,6 +1,6 @@
 /**
- * Large answers of the database are read in turns: what a connection sends is copied, and a large value becomes a text in
- * one piece. Answers of ordinary size are only counted.
+ * Reads large answers of the database in turns: the driver copies each chunk, and makes one string of a large value. Bytes of
+ * smaller answers are only counted.
  */
 import type { Pace } from '../pace.js'
 
@@ -26,7 +26,7 @@ export class AnswerReader {
   #bytes = 0
   #pace: Pace | null = null
 
-  /** From here on, large answers of the stream are read in turns of `paceOf()`, which is asked once for each. */
+  /** Reads later large answers of the stream in turns. `paceOf()` is called once for each of them. */
   constructor (stream: AnswerStream, paceOf: () => Pace) {
     this.#stream = stream
     this.#paceOf = paceOf
@@ -40,7 +40,7 @@ export class AnswerReader {
     }
   }
 
-  /** Whoever had the connection has read its answers. */
+  /** The connection returns to the pool: the next answer is another caller's. */
   ended (): void {
     this.#bytes = 0
     this.#pace = null

@@ -18,7 +18,7 @@ declare module 'fastify' {
     /** Typed access to the server's own tables, in the schema `tenantry`. */
     db: Kysely<SystemTables>
     engine: Engine
-    /** Writes what tenants own, and tells of it. */
+    /** Writes rows that tenants own, and notifies other servers. */
     events: Events
   }
 }

@@ -1,7 +1,7 @@
 /** Asks something that may hang, beside the requests that want to know of it. */
 
 const patienceMs = 25 // that one who asks waits for a check that runs
-const keptMs = 1000 // that a result is told again, so that no flood of probes reaches what is asked
+const keptMs = 1000 // that a result is kept, so that a flood of probes does not reach the checked service
 export const timeoutMs = 1000 // after which a check that has not answered has failed
 
 export interface Check {
@@ -17,7 +17,7 @@ export interface CheckOptions {
 }
 
 /**
- * Asks at most once a second, one at a time. A result that is older is told again while the next check runs. Resolves
+ * Asks at most once a second, one at a time. An older result is returned while the next check runs. Resolves
  * with the first result.
  */
 export async function createCheck ({ ask, now }: CheckOptions): Promise<Check> {

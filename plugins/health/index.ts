@@ -57,7 +57,7 @@ function healthRoute (app: FastifyInstance, checks: () => Checks): void {
     schema: {
       tags: ['System'],
       summary: 'Whether this server can serve',
-      description: 'Each check is made at most once a second; while one takes longer, the result of the one before is told.',
+      description: 'Each check is made at most once a second; while one takes longer, the response has the previous result.',
       security: [],
       response: {
         200: Health,

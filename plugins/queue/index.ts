@@ -46,7 +46,7 @@ export default definePlugin<QueueOptions>({
     // The embedded engine has one process.
     const notices = createNotices(async () => {
       if (engine.kind === 'postgres') await sql`select pg_notify(${noticeChannel}, ${queueNotice})`.execute(db)
-    }, (err) => log.debug({ err }, 'other processes could not be told of new jobs; they find them within seconds'))
+    }, (err) => log.debug({ err }, 'other processes could not be notified of new jobs; they find them within seconds'))
     const bound = createBound({ max: maxWaitingPerTenant, waiting: store.waiting })
     const service = createQueue({ engine, bound, workers, wake: () => wake(), sent: notices.sent })
     const { names, endpointsOf, define, send, sendWith, every } = service

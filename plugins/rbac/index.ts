@@ -46,7 +46,7 @@ export default definePlugin<RbacOptions>({
       throw new Error(`there is no role "${defaultRole}", which rbac.defaultRole names: start without rbac.defaultRole, add the role with POST /rbac/roles, and name it then; or insert it into tenantry.${engine.roleTables.roles}`)
     }
 
-    /** In a database that is not migrated yet nobody has a role, and the start goes on. */
+    /** A database that is not migrated yet has no roles, and the start goes on. */
     async function isThere (): Promise<boolean> {
       try {
         return await memory.hasDefaultRole()

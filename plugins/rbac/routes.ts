@@ -54,7 +54,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.post<{ Body: Static<typeof NewRole> }>('/rbac/roles', {
     config,
-    schema: { tags, summary: 'Add a role', description: `At most ${maxRoles} roles. A role gives what its permissions say, whatever its name is: nobody becomes an administrator by one.`, body: NewRole, response: { 201: Role, ...errorResponses(...refusals, 409) } }
+    schema: { tags, summary: 'Add a role', description: `At most ${maxRoles} roles. A role gives its permissions and no more: a role with the name admin makes no administrator.`, body: NewRole, response: { 201: Role, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { name, description = null, permissions = [] } = request.body
     const role = await service.createRole({ name, description, permissions }, actorOf(request))
@@ -73,7 +73,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.delete<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
     config,
-    schema: { tags, summary: 'Delete a role', description: 'Whoever had it has it no longer. The default role stays.', params: Params, response: { 200: Success, ...errorResponses(...refusals, 409) } }
+    schema: { tags, summary: 'Delete a role', description: 'Removes the role from every user that has it. The default role cannot be deleted.', params: Params, response: { 200: Success, ...errorResponses(...refusals, 409) } }
   }, async (request) => {
     await service.deleteRole(request.params.id, actorOf(request))
     return { success: true }

@@ -39,7 +39,7 @@ export interface PlatformRoles {
   createRole (role: NewRole, by: Actor): Promise<RoleRow>
   /** What the changes leave out stays. `notFound`; `validationFailed`, `conflict` as above; `roleInUse` for another name of the default role. */
   updateRole (id: string, changes: RoleChanges, by: Actor): Promise<RoleRow>
-  /** Whoever had it has it no longer. `notFound`; `roleInUse` for the default role. */
+  /** Removes the role from every user that has it. `notFound`; `roleInUse` for the default role. */
   deleteRole (id: string, by: Actor): Promise<void>
   /** By name. */
   permissions (page: PageRequest): Promise<Page<PermissionRow>>

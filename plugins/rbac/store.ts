@@ -53,7 +53,7 @@ export function createRoleStore (names: RoleTables) {
   }
 
   return {
-    /** Whoever changes roles does so alone, whatever the tables are called; who reads waits for nobody. */
+    /** Changes of roles wait for each other, whatever the names of the tables; reads never wait. */
     async lock (writer: Writer): Promise<void> {
       await sql`lock table ${held} in share row exclusive mode`.execute(writer)
     },
@@ -116,7 +116,7 @@ export function createRoleStore (names: RoleTables) {
       await sql`update ${roles} set name = ${name}, description = ${description} where id = ${id}`.execute(writer)
     },
 
-    /** With what it holds, and from whoever has it; how many users had it. */
+    /** With its permissions, and from every user that has it. Resolves with the number of those users. */
     async deleteRole (writer: Writer, id: string): Promise<number> {
       const { rows: [row] } = await sql<{ users: number }>`
         with gone as (delete from ${roles} where id = ${id}),

@@ -44,7 +44,7 @@ export interface Documents {
   find (tenant: string, id: string): Promise<NamedWorkflow | undefined>
   /** What was stored with a run, against the tables and connectors of today; null where they no longer have what it needs. */
   stored (tenant: string, definition: string): Promise<CompiledWorkflow | null>
-  /** The same without its steps: where its end is told. */
+  /** The same without its steps, for the callback at its end. */
   storedEnd (tenant: string, definition: string): Promise<CompiledWorkflow | null>
   /** A tenant's text, with all of its bounds; null after faults were added. */
   own (tenant: string, definition: WorkflowDefinition, pointer: string, faults: FaultList): Promise<CompiledWorkflow | null>

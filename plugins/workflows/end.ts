@@ -17,12 +17,12 @@ const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,1
 export interface EndParts {
   readonly store: RunStore
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
-  /** null where the plugin is not registered: then nobody is told. */
+  /** null where the plugin is not registered: then nothing is sent. */
   readonly webhooks: () => Webhooks | null
   readonly log: FastifyBaseLogger
 }
 
-/** Where the end is told. */
+/** The address that is called at the end. */
 export interface Address {
   readonly url: string
   /** null: the tenant's generated one signs. */
@@ -36,7 +36,7 @@ export type EndRun = (run: HeldRun & { readonly workflow: string | null }, end: 
 export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
   async function write (run: Parameters<EndRun>[0], end: RunEnd, address: Address | null): Promise<boolean> {
     const told = webhooks()
-    if (address !== null && told === null) log.warn({ workflowId: run.id, tenant: run.tenant }, 'the end of a workflow is told to nobody: the plugin "tenantry/plugins/webhooks" is not registered')
+    if (address !== null && told === null) log.warn({ workflowId: run.id, tenant: run.tenant }, 'the callback at the end of a workflow is not sent: the plugin "tenantry/plugins/webhooks" is not registered')
     return await dbFor(run.tenant).transaction().execute(async (transaction) => {
       if (!await store.end(transaction, run, end)) return false
       if (told === null) return true
@@ -48,7 +48,7 @@ export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
   }
 
   return async (run, end, address, signal) => {
-    // After an outage nobody knows whether it is written: the next attempt finds nothing to do.
+    // After an outage the write may have happened: the next attempt then finds nothing to do.
     if (!await throughOutages(() => write(run, end, address), signal)) throw new Interrupted('the run is no longer this attempt\'s')
     webhooks()?.wake()
   }
@@ -60,17 +60,17 @@ export function addressOf (callback: CompiledCallback, scope: Scope, log: Fastif
     callback.copies?.(scope, 0)
   } catch (error) {
     if (!isFailure(error, 'answerTooLarge')) throw error
-    log.warn('the end of a workflow is told to nobody: `webhookOnComplete` is too long')
+    log.warn('the callback at the end of a workflow is not sent: `webhookOnComplete` is too long')
     return null
   }
   const url = callback.url.evaluate(scope)
   const secret = callback.secret === null ? null : callback.secret.evaluate(scope)
   if (typeof url !== 'string' || faultOfCallbackUrl(url) !== null) {
-    log.warn('the end of a workflow is told to nobody: `webhookOnComplete` is no address that can be called')
+    log.warn('the callback at the end of a workflow is not sent: `webhookOnComplete` is not a valid address')
     return null
   }
   if (secret !== null && (typeof secret !== 'string' || secret === '' || secret.includes('{{'))) {
-    log.warn('the end of a workflow is told to nobody: the secret of `webhookOnComplete` is not there, or has expired')
+    log.warn('the callback at the end of a workflow is not sent: the secret of `webhookOnComplete` does not exist or has expired')
     return null
   }
   return { url, secret, trusted: callback.trusted }

@@ -59,7 +59,7 @@ export interface RunJob {
   check (tenant: string): Promise<void>
 }
 
-/** How a run ended, and where that is told. */
+/** How a run ended, and the address that is called then. */
 interface Ended {
   readonly end: RunEnd
   readonly address: Address | null

@@ -51,7 +51,7 @@ const RunStatus = named('WorkflowRunStatus', Type.Object({
 }))
 const Run = named('WorkflowRun', Type.Object({ workflowId: Type.String({ format: 'uuid' }), workflow: Name, status: Status, error: RunError, createdAt: Time, finishedAt: orNull(Time) }))
 const Completed = named('CompletedWorkflow', Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('completed'), result: Type.Unknown({ description: 'That of the last step that ran.' }) }))
-const Queued = named('QueuedWorkflow', Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('queued'), statusUrl: Type.String({ description: 'Where its status is told.' }) }))
+const Queued = named('QueuedWorkflow', Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('queued'), statusUrl: Type.String({ description: 'The path of its status.' }) }))
 const Canceled = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('canceled') })
 const ListedQuery = Type.Object(pageQuery('Workflows'), closed)
 const Listed = ListOf(Type.Object({
@@ -74,7 +74,7 @@ const InlineBody = Type.Object({
   steps: Type.Array(Type.Object({}, { additionalProperties: true }), { minItems: 1, maxItems: 100, description: 'The steps, as in `workflows` of a document.' }),
   input: Input,
   async: Async,
-  webhookOnComplete: Type.Optional(Type.Unknown({ description: 'Where the end is told: a URL, or `{url, secret}` with the secret as `{{secret:KEY}}`.' }))
+  webhookOnComplete: Type.Optional(Type.Unknown({ description: 'The address that is called at the end: a URL, or `{url, secret}` with the secret as `{{secret:KEY}}`.' }))
 }, closed)
 
 const tags = ['Workflows']

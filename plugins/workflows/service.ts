@@ -21,12 +21,12 @@ export const runTask = 'workflow.run'
 export interface NewRun {
   /** Whose run it is; empty for the platform. */
   readonly tenant: string
-  /** The `sub` of who starts it; null for nobody, a webhook say. */
+  /** The `sub` of the caller; null for a run without one, such as that of a webhook. */
   readonly user: string | null
   readonly workflow: CompiledWorkflow
   /** What the workflow reads of it is stored: no secret, and no header that holds credentials. */
   readonly scope: Scope
-  /** Whose limit of workflows a run draws on; null, and without it, nobody's. */
+  /** The user whose limit of workflows a run counts against. Default: none. */
   readonly limitedUser?: LimitedUser | null | undefined
   /** Who asked for it, where that is audited: routes' own workflows are not. */
   readonly actor?: Actor | undefined
@@ -34,7 +34,7 @@ export interface NewRun {
 
 export interface StartedRun {
   readonly workflowId: string
-  /** The path that answers the status. For a run of no user it has a token, which is stored nowhere: whoever has the path reads the status of this run. */
+  /** The path that answers the status. For a run without a user it has a token, which is not stored: every caller with the path can read the status of this run. */
   readonly statusUrl: string
 }
 
@@ -101,7 +101,7 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, us
         const statusUrl = `${prefix}/agent/workflow/status?workflowId=${id}`
         return { workflowId: id, statusUrl: status === undefined ? statusUrl : `${statusUrl}&token=${status.token}` }
       } catch (error) {
-        // Whoever tries again finds what there was.
+        // A repeated request finds the same run.
         await share?.give()
         throw error
       }
@@ -118,7 +118,7 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, us
     async cancel (viewer, workflowId, actor) {
       const { tenant } = viewer
       if (!isRunId(workflowId)) throw failure('notFound')
-      // Whoever has it hears of it.
+      // The process that runs it is notified.
       const canceled = await engine.events.change({ topic: 'workflows', tenant }, async (transaction) => {
         const done = await store.cancel(transaction, viewer, workflowId)
         if (done) await writeAudit(transaction, { tenant, action: 'workflow.cancel', actor, target: workflowId, at: new Date() })

@@ -137,7 +137,7 @@ t.test('the work of the server itself never pauses', async (t) => {
   t.equal(paces.time, 200)
 })
 
-t.test('requests are told to the turns while there is long work, and for a second after it', async (t) => {
+t.test('the turns count requests during long work and for a second after it', async (t) => {
   const paces = startPaces()
   t.notOk(paces.turns.isActive)
   paces.turns.pace('tenant a').due()

@@ -163,9 +163,9 @@ test('lines of requests, and traces', async (t) => {
     t.equal(status, 202)
     const workflowId = String(body['workflowId'])
     const ofRun = () => lines.filter((line) => line['workflowId'] === workflowId)
-    await eventually(t, 'its end is told to nobody, which is logged', () => ofRun().length > 0)
+    await eventually(t, 'the callback that is not sent is logged', () => ofRun().length > 0)
     t.match(service.requests, [{ headers: trace }])
-    for (const line of ofRun()) t.match(line, { task: 'workflow.run', tenant: 'acme', traceId, msg: /is no address/ })
+    for (const line of ofRun()) t.match(line, { task: 'workflow.run', tenant: 'acme', traceId, msg: /is not a valid address/ })
   })
 
   await t.test('a path is cut where it is longer than any that is meant', async (t) => {

@@ -208,7 +208,7 @@ test('the document of an app that writes OpenAPI 3.0 stays valid', async (t) => 
   t.notMatch(text, /"type":\[|"const":|"type":"null"|"examples":/)
 })
 
-test('an app that writes Swagger 2 is told to write OpenAPI', async (t) => {
+test('an app with a Swagger 2 document fails at start and names OpenAPI', async (t) => {
   const app = await embedder(t, { swagger: { info: { title: 'Shop', version: '7' } } })
   await app.ready()
   t.throws(() => app.swagger(), { message: /register it with the option `openapi`/ })
