@@ -35,10 +35,13 @@ export function ifMatchOf ({ headers: { 'if-match': header } }: Pick<FastifyRequ
   return tags
 }
 
-/** Throws `preconditionFailed` unless the current tag meets the precondition. Weak tags never do. `current` is null where there is nothing yet. */
+/**
+ * Throws `preconditionFailed` unless the current tag meets the precondition. `current` is null where there is nothing yet.
+ * A weak tag counts: a proxy that compresses a response weakens its tag, and the version is the same.
+ */
 export function requireMatch (precondition: Precondition | undefined, current: string | null): void {
   if (precondition === undefined) return
-  const isMet = current !== null && (precondition === '*' || precondition.includes(current))
+  const isMet = current !== null && (precondition === '*' || names(precondition, current))
   if (!isMet) throw failure('preconditionFailed', current === null ? {} : { headers: { etag: current } })
 }
 
@@ -46,13 +49,17 @@ export function requireMatch (precondition: Precondition | undefined, current: s
 export function isKnownToCaller ({ headers: { 'if-none-match': header } }: Pick<FastifyRequest, 'headers'>, current: string): boolean {
   if (header === undefined) return false
   const tags = parse(header)
-  return tags === '*' || (tags?.some((tag) => tag === current || tag === `W/${current}`) ?? false)
+  return tags === '*' || (tags !== null && names(tags, current))
 }
 
 /** Adds the tag. The handler returns the result: the body, or the reply, which has sent 304 since the caller has this version. */
 export function withTag<Body> (request: FastifyRequest, reply: FastifyReply, tag: string, body: Body): Body | FastifyReply {
   reply.header('etag', tag)
   return isKnownToCaller(request, tag) ? reply.code(304).send() : body
+}
+
+function names (tags: readonly string[], current: string): boolean {
+  return tags.some((tag) => tag === current || tag === `W/${current}`)
 }
 
 function parse (header: string): Precondition | null {

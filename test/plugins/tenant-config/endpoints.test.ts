@@ -23,7 +23,7 @@ test('what a tenant saves serves at once, to it alone', async (t) => {
     await save(app, 'other', { routes: [notes.list, notes.one] })
     t.match((await ask(app, 'other', 'GET', '/notes')).json(), { data: [], pagination: { total: 0 } })
     t.equal((await ask(app, 'other', 'GET', `/notes/${added.json().id}`)).statusCode, 404, 'a row of another tenant is not found')
-    t.equal((await ask(app, 'other', 'POST', '/notes', { title: 'x' })).statusCode, 404, 'a route of another tenant is not found')
+    t.equal((await ask(app, 'other', 'POST', '/notes', { title: 'x' })).statusCode, 405, 'a route of another tenant is not there')
   })
 })
 
@@ -60,9 +60,8 @@ test('If-Match refuses a lost update', async (t) => {
   const refused = saves.find(({ statusCode }) => statusCode === 412)
   t.match(refused?.json(), { error: 'Precondition Failed', code: 'TENANTRY_PRECONDITION_FAILED' })
   t.equal(refused?.headers.etag, '"2"')
-  t.equal((await save(app, 'acme', {}, { headers: { 'if-match': 'W/"2"' } })).statusCode, 412, 'a weak tag matches nothing')
   t.match((await save(app, 'acme', {}, { headers: { 'if-match': '3' } })).json(), { statusCode: undefined, code: 'TENANTRY_BAD_REQUEST' })
-  t.equal((await save(app, 'acme', {}, { headers: { 'if-match': '"1", "2"' } })).statusCode, 200)
+  t.equal((await save(app, 'acme', {}, { headers: { 'if-match': '"1", W/"2"' } })).statusCode, 200, 'a proxy that compresses weakens tags')
   t.equal((await save(app, 'acme', {}, { headers: { 'if-match': '*' } })).statusCode, 200)
 })
 
