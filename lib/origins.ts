@@ -31,10 +31,17 @@ export function patternOf (origin: string): string | undefined {
 export function createOriginMatch (origins: Origins): (origin: string) => boolean {
   if (origins === '*') return () => true
   const listed = new Set(origins)
+  // Most requests come from pages of few origins.
+  let lastOrigin = ''
+  let isLastListed = false
   return (origin) => {
     if (listed.has(origin)) return true
-    const pattern = patternOf(origin)
-    return pattern !== undefined && listed.has(pattern)
+    if (origin !== lastOrigin) {
+      const pattern = patternOf(origin)
+      isLastListed = pattern !== undefined && listed.has(pattern)
+      lastOrigin = origin
+    }
+    return isLastListed
   }
 }
 

@@ -39,7 +39,7 @@ test('the platform lists origins', async (t) => {
           'access-control-allow-origin': origin,
           'access-control-allow-headers': 'authorization,x-tenant-id',
           'access-control-max-age': '600',
-          vary: /Origin.*Access-Control-Request-Headers/,
+          vary: /origin.*access-control-request-headers/i,
           'x-request-id': /./
         }
       })
@@ -68,9 +68,9 @@ test('the platform lists origins', async (t) => {
       const answer = await ask('GET /hello', { headers: { origin } })
       t.equal(answer.status, 200, 'a server does not refuse what browsers do')
       for (const { headers } of [refused, answer]) t.notOk(Object.keys(headers).some((name) => name.startsWith('access-control-')), origin)
-      t.match(answer.headers['vary'], /Origin/, 'caches keep it apart')
+      t.match(answer.headers['vary'], /origin/i, 'caches keep it apart')
     }
-    t.match((await ask('GET /hello')).headers['vary'], /Origin/, 'without an origin too')
+    t.match((await ask('GET /hello')).headers['vary'], /origin/i, 'without an origin too')
     t.ok((await ask('OPTIONS /hello', { headers: { origin: app } })).status >= 400, 'no preflight without a method')
   })
 
@@ -78,7 +78,7 @@ test('the platform lists origins', async (t) => {
     const readable = (headers: Readonly<Record<string, unknown>>) => t.match(headers, {
       'access-control-allow-origin': app,
       'access-control-expose-headers': 'etag, location, retry-after, x-cache, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id, X-Total',
-      vary: /Origin/
+      vary: /origin/i
     })
     const headers = { origin: app }
     for (const [target, status] of [['GET /hello', 200], ['GET /mine', 401], ['GET /nothing', 404], ['PUT /tenant/info', 405]] as const) {
