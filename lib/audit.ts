@@ -6,6 +6,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './database/system-tables.js'
 import { CompiledQuery } from 'kysely'
+import { storable } from './json/storable.js'
 
 /** Everything that is audited. */
 export const auditActions = [
@@ -100,5 +101,5 @@ function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, ou
 
 /** A text as the log keeps it: callers send long ones, and characters that PostgreSQL's text has not, NUL and halves of surrogate pairs. Another one stands for each, so that no user is told as one of another name. */
 export function keptText (text: string): string {
-  return (text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text).replace(/[\0\p{Surrogate}]/gu, '\uFFFD')
+  return storable(text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text)
 }

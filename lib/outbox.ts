@@ -5,6 +5,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './database/system-tables.js'
 import { sql } from 'kysely'
+import { storableJson } from './json/storable.js'
 import { stringifyJson } from './json/stringify.js'
 
 /** Bytes of JSON that an event tells at most. */
@@ -33,12 +34,9 @@ export async function writeEvent (db: Kysely<SystemTables>, { tenant, type, subj
     select ${tenant}::text, ${type}::text, ${subject}::text, ${eventText(data)}::json, ${at}::timestamptz where ${tenant}::text = '' or exists (select from live)`.execute(db)
 }
 
-// Each escape of a string is matched as a whole, so that an escaped backslash hides none.
-const escapes = /\\(?:u0000|ud[89a-f][\da-f]{2}|.)/g
-
 /** The data as JSON. PostgreSQL takes neither NUL nor halves of surrogate pairs. */
 export function eventText (data: object): string {
-  const text = stringifyJson(data).replace(escapes, (escape) => escape.length > 2 ? '\uFFFD' : escape)
+  const text = storableJson(stringifyJson(data))
   const bytes = Buffer.byteLength(text)
   if (bytes > maxEventBytes) throw new Error(`the data of an event have ${bytes} bytes: at most ${maxEventBytes}`)
   return text

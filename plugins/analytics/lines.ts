@@ -1,4 +1,5 @@
 /** Under what requests are counted: a method, the pattern of a route and a status. Never a path as it came. */
+import { storable } from '../../lib/json/storable.js'
 
 /** Paths that no route has, and those that only a wildcard for every path takes, share it. */
 export const unknownRoute = '(unknown)'
@@ -26,7 +27,7 @@ export class RouteLines {
   #last: Line | undefined
 
   constructor (route: string, own = false) {
-    this.#route = route.slice(0, maxRouteLength).replace(/[\0\p{Surrogate}]/gu, '\ufffd')
+    this.#route = storable(route.slice(0, maxRouteLength))
     this.#own = own
   }
 

@@ -1,13 +1,14 @@
 /** What of a handler's error is kept. Its text may hold what the job is about: it goes to the job's row, and to no log. */
 
+import { storable } from '../../lib/json/storable.js'
+
 const maxText = 1000 // characters
 const maxFrames = 10
 
 /** For the row, which goes with its tenant. */
 export function outputOf (error: unknown): object {
   const { name, message } = partsOf(error)
-  // PostgreSQL has neither the character 0 nor half a surrogate pair, which UTF-8 has not either.
-  const clean = (text: string) => Buffer.from(text.slice(0, maxText).replaceAll('\0', '')).toString()
+  const clean = (text: string) => storable(text.slice(0, maxText))
   return { name: clean(name), message: clean(message), ...codeOf(error) }
 }
 

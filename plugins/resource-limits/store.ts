@@ -9,6 +9,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { LimitedUser, Rule } from './rules.js'
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
+import { isStorable } from '../../lib/json/storable.js'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { endOf, periods, startOf, type Period } from './periods.js'
 import { clockTolerance, slotsOf, type Slots } from './usage.js'
@@ -118,7 +119,7 @@ function isNamed (rules: readonly Rule[]) {
 
 /** The id of a user as it is kept: one that is long, or holds what the database does not, by its digest. */
 function userKey (id: string): string {
-  return id.length <= maxUserLength && !/[\0\p{Surrogate}]/u.test(id) ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`
+  return id.length <= maxUserLength && isStorable(id) ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`
 }
 
 function dateOf (time: number | null): Date | null {

@@ -9,6 +9,7 @@ import type { StoredError } from '../../lib/database/workflow-tables.js'
 import type { StepOutcome } from './journal.js'
 import { sql, type RawBuilder } from 'kysely'
 import { isTokenOf } from './status-token.js'
+import { storable } from '../../lib/json/storable.js'
 import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/sweeping.js'
 
 /** How many runs are counted at most, and may be skipped. */
@@ -143,7 +144,7 @@ export interface RunStore {
 
 /** Without what PostgreSQL's jsonb does not take, and no longer than anybody reads. */
 export function storedError ({ message, code }: StoredError): StoredError {
-  return { message: message.slice(0, maxMessage).replace(/[\0\p{Surrogate}]/gu, '\uFFFD'), code }
+  return { message: storable(message.slice(0, maxMessage)), code }
 }
 
 interface OutcomeRow {
