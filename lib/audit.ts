@@ -26,6 +26,7 @@ export const auditActions = [
   'integration.run',
   'entity.list', 'entity.read', 'entity.delete', 'entity.restore',
   'publish.entity',
+  'file.create', 'file.delete',
   'tenant.create', 'tenant.update', 'tenant.delete', 'migration.apply'
 ] as const
 export type AuditAction = typeof auditActions[number]

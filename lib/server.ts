@@ -22,6 +22,7 @@ import conventions from '../plugins/conventions/index.js'
 import cors from '../plugins/cors/index.js'
 import database from '../plugins/database/index.js'
 import headers from '../plugins/headers/index.js'
+import files from '../plugins/files/index.js'
 import health from '../plugins/health/index.js'
 import integrations from '../plugins/integrations/index.js'
 import login from '../plugins/login/index.js'
@@ -118,6 +119,10 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   }),
   group(login, { enabled: hasLogins, options: ({ config: { auth } }) => ({ registration: auth.registration }) }),
   group(passwords, { enabled: hasLogins, options: none }),
+  group(files, {
+    enabled: (assembly) => assembly.config.files.enabled !== false && isOn('files')(assembly),
+    options: ({ config: { files, storageProvider, s3 }, env }) => ({ ...files, ...keysOf(env), storageProvider, s3 })
+  }),
   group(admin, { enabled: isOn('admin'), options: none }),
   group(health, { enabled: isOn('health'), options: none }),
   group(system, { enabled: isOn('system'), options: ({ config }) => ({ configurationVersion: versionOf(config), off: turnedOff(config.plugins) }) }),

@@ -3,6 +3,7 @@
 /** Every kind of event that something writes. */
 export const eventKinds = [
   'entity.created', 'entity.updated', 'entity.deleted',
+  'file.created', 'file.deleted',
   'workflow.completed', 'workflow.failed',
   'usage.limit_reached',
   'secret.rotated',

@@ -16,6 +16,7 @@ import { billingOf, checkPayprovAddress } from './meaning/billing.js'
 import { checkCache } from './meaning/cache.js'
 import { checkCors } from './meaning/cors.js'
 import { checkEgress } from './meaning/egress.js'
+import { checkFiles, checkStorage } from './meaning/files.js'
 import { checkJwt } from './meaning/jwt.js'
 import { checkMail } from './meaning/mail.js'
 import { checkMfa } from './meaning/mfa.js'
@@ -37,6 +38,7 @@ import { Cors } from './schema/cors.js'
 import { Credentials } from './schema/credentials.js'
 import { CustomIntegrations } from './schema/custom-integrations.js'
 import { Egress } from './schema/egress.js'
+import { Files, S3, StorageProvider } from './schema/files.js'
 import { Jwt } from './schema/jwt.js'
 import { Mfa } from './schema/mfa.js'
 import { Pagination } from './schema/pagination.js'
@@ -117,13 +119,18 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const rbac = sections.get('rbac', Rbac)
   if (rbac !== undefined) checkRbac(rbac, faults)
   const egress = egressOf(sections, faults)
+  const files = sections.get('files', Files)
+  if (files !== undefined) checkFiles(files, faults)
+  const storageProvider = sections.get('storageProvider', StorageProvider)
+  const s3 = sections.get('s3', S3)
+  if (storageProvider !== undefined && files?.enabled !== false) checkStorage(storageProvider, sections.has('s3'), faults)
   const queue = sections.get('queue', Queue)
   const credentials = sections.get('credentials', Credentials)
   const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
   if (webhooks !== undefined) checkWebhooks(webhooks, { faults, env, sources: platformWebhookSources }, { origin: 'platform', sent: !off.has('webhooks') })
   const migrate = sections.get('migrate', Root.properties.migrate)
   const name = sections.get('name', Root.properties.name)
-  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !egress || !queue || !webhooks) return undefined
+  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !egress || !files || !storageProvider || !queue || !webhooks) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const config = {
     ...name !== undefined && { name },
@@ -145,6 +152,9 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     mfa,
     rbac,
     egress,
+    files: filled(files, 'buckets', 'signedUrlSeconds'),
+    storageProvider,
+    ...s3 !== undefined && { s3 },
     queue: filled(queue, 'workers', 'maxWaitingPerTenant'),
     workflows: workflows.map(({ value }) => value),
     webhooks,

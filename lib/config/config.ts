@@ -10,6 +10,8 @@ import type { Credentials } from './schema/credentials.js'
 import type { CustomIntegrations } from './schema/custom-integrations.js'
 import type { Embedded, Postgres } from './schema/database.js'
 import type { Egress } from './schema/egress.js'
+import type { Files, S3, StorageProvider } from './schema/files.js'
+import type { Filled } from './schema/annotations.js'
 import type { Jwt } from './schema/jwt.js'
 import type { Mfa } from './schema/mfa.js'
 import type { Pagination } from './schema/pagination.js'
@@ -59,6 +61,9 @@ export interface Config {
   readonly rbac: Rbac
   readonly mfa: Mfa
   readonly egress: Egress
+  readonly files: Filled<Files, 'buckets' | 'signedUrlSeconds'>
+  readonly storageProvider: StorageProvider
+  readonly s3?: S3
   readonly queue: Queue
   readonly workflows: Workflows
   readonly webhooks: Webhooks

@@ -22,7 +22,7 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   audit: ['/audit'],
   billing: ['/billing/plans', '/billing/subscription', '/billing/subscription/sync', '/billing/usage', '/billing/upgrade', '/billing/webhook/payprov', '/webhooks/billing/altprov'],
   files: [
-    '/files/upload', '/files/presign', '/files/resumable', '/files/resumable/:id', '/files/:fileId', '/files/:fileId/confirm', '/files/download/:bucket/*', '/files/signed-url/:bucket/*', '/files/entity/:entityType/:entityId'
+    '/files/upload', '/files/presign', '/files/resumable', '/files/resumable/:id', '/files/:fileId', '/files/:fileId/confirm', '/files/:fileId/content', '/files/download/:bucket/*', '/files/signed-url/:bucket/*', '/files/entity/:entityType/:entityId'
   ],
   integrations: ['/integrations/:type/:action'],
   login: [
@@ -52,10 +52,10 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
 const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-billing', 'tenant-rbac', 'billing', 'usage', 'resource-limits', 'integrations', 'analytics', 'audit', 'login', 'mfa', 'rbac', 'admin', 'publish',
   // Of `agent`:
   '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status', '/agent/workflow/cancel', '/agent/workflows',
-  'system', 'webhooks'])
+  'system', 'webhooks', 'files'])
 
 /** Endpoints of a later version, in groups that this version serves. */
-const later: ReadonlySet<string> = new Set(['/auth/invite/accept'])
+const later: ReadonlySet<string> = new Set(['/files/resumable', '/files/resumable/:id', '/auth/invite/accept'])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {

@@ -8,9 +8,19 @@ import { requestIdHeader, securityHeaders } from './response-headers.js'
 
 const nextId = requestIds()
 
+/** Connections on which a body may take longer than Node's `requestTimeout`. */
+const unhurried = new WeakSet<Socket>()
+
+/** Lets the body of the current request take its time: the caller watches how fast it comes. Returns the end of it. */
+export function allowSlowBody (socket: Socket): () => void {
+  unhurried.add(socket)
+  return () => { unhurried.delete(socket) }
+}
+
 /** Fastify's `clientErrorHandler`: malformed, too large or too slow requests get the body that every error has, and the connection ends. */
 export function answerClientError (this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && unhurried.has(socket)) return
   const requestId = nextId({ headers: {} })
   const [status, message] = refusalOf(error.code)
   const title = STATUS_CODES[status] ?? catalogue.badRequest.title

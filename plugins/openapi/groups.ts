@@ -4,7 +4,7 @@ import type { Documentation } from './documentation.js'
 /** The tags of the built-in endpoints, in the order of the document. */
 export const builtInGroups = [
   'Login', 'Sessions', 'Multi-factor authentication', 'Tenants', 'Tenant configuration', 'Roles', 'API keys', 'Secrets', 'Resource limits', 'Usage',
-  'Billing', 'Tenant billing', 'Webhooks', 'Integrations', 'Workflows', 'Admin', 'Platform roles', 'Audit', 'Queue', 'Cache', 'Migration', 'Publishing', 'System'
+  'Billing', 'Tenant billing', 'Files', 'Webhooks', 'Integrations', 'Workflows', 'Admin', 'Platform roles', 'Audit', 'Queue', 'Cache', 'Migration', 'Publishing', 'System'
 ]
 
 const positions = new Map(builtInGroups.map((name, index) => [name, index]))

@@ -3,6 +3,8 @@
  * often that is tried.
  */
 import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Plans } from '../../lib/plans.js'
 import type { Ending, UsageStore } from './store.js'
 import type { Notices } from './notices.js'
@@ -18,8 +20,10 @@ export interface Reservation {
   /**
    * Books what was used: more or less than was reserved, 0 to 2^53 - 1. It is never refused; where the database cannot be
    * reached it is written later. It counts for the day on which it was reserved.
+   *
+   * @param within a transaction, which books it when it commits. After a rollback, `release` it. It rejects where the statement fails.
    */
-  settle (amount: number): Promise<void>
+  settle (amount: number, within?: Kysely<SystemTables>): Promise<void>
   /** Books nothing. */
   release (): Promise<void>
 }
@@ -59,8 +63,9 @@ export function createReservations ({ store, instance, plans, registered, notice
   function reservation (tenant: string, id: string): Reservation {
     let ended: Promise<void> | undefined
     return {
-      async settle (amount) {
+      async settle (amount, within) {
         refuseAmount(amount, 0)
+        if (within !== undefined) return await store.settle([{ id, amount }], tenant, within)
         ended ??= end(tenant, { id, amount })
         await ended
       },

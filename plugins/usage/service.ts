@@ -1,5 +1,7 @@
 /** What `app.usage` offers (SPEC "Usage report", "Usage summary and history", DESIGN 7): the one source of every figure. */
 import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { Plans } from '../../lib/plans.js'
 import type { Tenant, Tenants } from '../tenancy/index.js'
@@ -43,8 +45,12 @@ export interface Usage {
    * where the plan has no room for it beside what was used and what is reserved, and with `tenantUnknown`.
    */
   reserve (tenant: string, counter: Reserved, amount: number): Promise<Reservation>
-  /** Takes away what was stored and is no longer. Resolves when that is written, or could not be and is tried again every second. */
-  free (tenant: string, counter: 'storage_bytes', amount: number): Promise<void>
+  /**
+   * Takes away what was stored and is no longer. Resolves when that is written, or could not be and is tried again every second.
+   *
+   * @param within a transaction, which takes it away when it commits. It rejects where the statement fails.
+   */
+  free (tenant: string, counter: 'storage_bytes', amount: number, within?: Kysely<SystemTables>): Promise<void>
   /** One more is open, over all servers. Rejects with `planLimit` where the plan has no room for it, and with `tenantUnknown`. */
   take (tenant: string, gauge: Gauge): Promise<void>
   /** One that was taken is open no more. */
@@ -124,8 +130,9 @@ export function createUsage ({ engine, tenants, plans, notices = unnoticed, log,
       entry.bandwidth = add(entry.bandwidth, bytes)
     },
     reserve: reservations.reserve,
-    async free (tenant, _counter, amount) {
+    async free (tenant, _counter, amount, within) {
       refuseAmount(amount, 0)
+      if (within !== undefined) return await store.free(tenant, amount, within)
       const entry = countsOf(tenant)
       if (entry === undefined) return
       entry.freed = add(entry.freed, amount)

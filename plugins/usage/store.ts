@@ -2,7 +2,9 @@
  * The SQL of the ledger. Rows are written in the order of their keys everywhere, so that no two servers wait for each other
  * in a circle, and only for tenants that are there. Whether an instance lives is judged by the clock of the database.
  */
+import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Figures, Freed } from './counts.js'
 import { sql, type RawBuilder } from 'kysely'
 import { maxAmount, type Counter, type Gauge, type Reserved } from './metrics.js'
@@ -97,6 +99,11 @@ const book = (sums: Sql): Sql => sql`insert into tenantry.usage_counters as c (t
 /** Tenants in the place of what was counted for them: not of those that are being deleted, nor of others of the same id. */
 const present = (since: Sql): Sql => sql`t.status <> 'deleting' and (${since} is null or (t.created_at >= to_timestamp(${since}::float8 / 1000) and t.created_at < to_timestamp((${since} + 1)::float8 / 1000)))`
 
+/** Storage of uploads that run. */
+const reservedStorage = (tenant: Sql): Sql => sql`coalesce((
+  select sum(amount) from tenantry.usage_reservations where tenant_id = ${tenant} and counter = 'storage_bytes' and booked is null
+), 0)`
+
 const gone = sql`not exists (select from tenantry.usage_instances i where i.id = r.instance_id and i.seen_at > clock_timestamp() - interval ${silence})`
 
 const lockTenant = {
@@ -178,14 +185,25 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
       })
     },
 
-    /** Books what was used and ends the reservations; those that have ended already are left alone. `tenant`: whose turn it waits in; null for the server's own. */
-    async settle (endings: readonly Ending[], tenant: string | null): Promise<void> {
+    /**
+     * Books what was used and ends the reservations; those that have ended already are left alone.
+     *
+     * @param tenant  whose turn it waits in; null for the server's own
+     * @param within  the transaction that it is part of. Default: one of its own
+     */
+    async settle (endings: readonly Ending[], tenant: string | null, within?: Kysely<SystemTables>): Promise<void> {
       await sql`with ended as (
         delete from tenantry.usage_reservations r using unnest(${endings.map(({ id }) => id)}::uuid[], ${endings.map(({ amount }) => amount)}::bigint[]) as e (id, amount) where r.id = e.id
         returning r.tenant_id, r.counter, r.period, coalesce(e.amount, 0) - coalesce(r.booked, 0) as amount
       ), sums as (
         select e.* from ended e join tenantry.tenants t on t.id = e.tenant_id and t.status <> 'deleting'
-      ) ${book(sql`sums`)}`.execute(tenant === null ? db : kyselyFor(tenant))
+      ) ${book(sql`sums`)}`.execute(within ?? (tenant === null ? db : kyselyFor(tenant)))
+    },
+
+    /** Takes away storage within the transaction. */
+    async free (tenant: string, amount: number, within: Kysely<SystemTables>): Promise<void> {
+      await sql`update tenantry.usage_counters set amount = greatest(amount - ${amount}::bigint, 0)
+        where tenant_id = ${tenant} and counter = 'storage_bytes' and period = ${total}`.execute(within)
     },
 
     /**
@@ -241,11 +259,12 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
 
     /** Amounts by counter and period; those that are not there are 0. */
     async amounts (tenant: string, counters: readonly Counter[], periods: readonly string[]): Promise<(counter: Counter, period: string) => number> {
-      const { rows } = await sql<{ counter: Counter, period: string, amount: number }>`select counter, period, amount::float8 as amount from (
+      const { rows } = await sql<{ counter: Counter, period: string, amount: number }>`select counter, period, sum(amount)::float8 as amount from (
         select counter, period, amount from tenantry.usage_counters where tenant_id = ${tenant}
         union all select c.counter, r.day, c.amount from tenantry.usage_requests r
         cross join lateral (values ('api_calls', r.api_calls), ('bandwidth_bytes', r.bandwidth_bytes)) c (counter, amount) where r.tenant_id = ${tenant}
-      ) a where counter = any(${counters}::text[]) and period = any(${periods}::text[])`.execute(kyselyFor(tenant))
+        union all select 'storage_bytes', ${total}, ${reservedStorage(sql`${tenant}`)}
+      ) a where counter = any(${counters}::text[]) and period = any(${periods}::text[]) group by counter, period`.execute(kyselyFor(tenant))
       const amounts = new Map(rows.map(({ counter, period, amount }) => [`${counter} ${period}`, amount]))
       return (counter, period) => amounts.get(`${counter} ${period}`) ?? 0
     },
@@ -256,7 +275,7 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
         select sum(g.value) from tenantry.usage_gauges g join tenantry.usage_instances i on i.id = g.instance_id
         where g.tenant_id = t.id and g.gauge = ${sql.lit(gauge)} and i.seen_at > clock_timestamp() - interval ${silence}), 0)::float8`
       const { rows: [row] } = await sql<Omit<Standing, 'gauges'> & Record<Gauge, number>>`select t.plan,
-          coalesce((select amount from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = 'storage_bytes' and c.period = 'total'), 0)::float8 as storage,
+          coalesce((select amount from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = 'storage_bytes' and c.period = 'total'), 0)::float8 + ${reservedStorage(sql`t.id`)}::float8 as storage,
           (select count(*) from tenantry.secrets s where s.tenant_id = t.id and s.deleted_at is null)::float8 as secrets,
           ${open('connections')} as connections, ${open('rooms')} as rooms, ${open('entities_watched')} as entities_watched
         from tenantry.tenants t where t.id = ${tenant}`.execute(kyselyFor(tenant))

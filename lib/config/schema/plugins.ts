@@ -32,7 +32,7 @@ export const Plugins = Section({
   analytics: Group('`/analytics`, which is there where `analytics.enabled` is true.', {}),
   audit: Group('`GET /audit`.', auditOptions),
   billing: Group('`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.', {}),
-  files: PlannedGroup('`/files`.'),
+  files: Group('`/files`, which is there unless `files.enabled` is false.', {}),
   integrations: Group('`POST /integrations/{type}/{action}`.', {}),
   mfa: Group('`/mfa` and `POST /auth/mfa/verify`, which are there where `jwt` is.', {}),
   publish: Group('`/publish`.', {}),

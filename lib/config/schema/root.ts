@@ -10,11 +10,12 @@ import { Credentials } from './credentials.js'
 import { CustomIntegrations } from './custom-integrations.js'
 import { DatabaseProvider, Embedded, Postgres } from './database.js'
 import { Egress } from './egress.js'
+import { Files, S3, StorageProvider } from './files.js'
 import { Jwt } from './jwt.js'
 import { Mfa } from './mfa.js'
 import { Pagination } from './pagination.js'
 import { Agent } from './planned/agent.js'
-import { Firebase, Storage, StorageProvider } from './planned/operation.js'
+import { Firebase } from './planned/operation.js'
 import { Plans } from './plans.js'
 import { Plugins } from './plugins.js'
 import { Queue } from './queue.js'
@@ -61,8 +62,9 @@ export const Root = Section({
   queue: Type.Optional(Queue),
   agent: Agent,
   analytics: Type.Optional(Analytics),
-  storage: Storage,
-  storageProvider: StorageProvider
+  files: Type.Optional(Files),
+  storageProvider: Type.Optional(StorageProvider),
+  s3: Type.Optional(S3)
 }, { description: 'A tenantry document: the endpoints of an API and what they need.' })
 
 /** What a document may hold, before the check. */

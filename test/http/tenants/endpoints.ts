@@ -4,7 +4,7 @@
  */
 export const endpoints = {
   public: [
-    'GET /health', 'GET /ui', 'GET /doc', 'GET /billing/plans', 'POST /auth/login', 'POST /auth/register'
+    'GET /health', 'GET /ui', 'GET /doc', 'GET /billing/plans', 'POST /auth/login', 'POST /auth/register', 'GET /files/download/{bucket}/{wildcard}', 'PUT /files/{fileId}/content'
   ],
   signed: [
     'POST /billing/webhook/payprov', 'POST /webhooks/billing/altprov'
@@ -18,7 +18,7 @@ export const endpoints = {
     'GET /mfa/backup-codes', 'POST /mfa/backup-codes/verify', 'POST /auth/logout', 'POST /auth/logout-all', 'GET /agent/health', 'POST /agent/embeddings', 'POST /agent/embeddings/document',
     'POST /agent/embeddings/search', 'POST /agent/embeddings/batch', 'POST /llm/stream', 'GET /llm/models', 'GET /agent/mcp/tools', 'POST /agent/mcp/execute', 'GET /agent/workflow/status',
     'GET /agent/embeddings/documents', 'DELETE /agent/embeddings/document/{id}', 'GET /agent/mcp/servers', 'POST /agent/workflow/run', 'GET /agent/workflow/runs', 'POST /agent/workflow/cancel',
-    'GET /agent/workflows', 'POST /agent/chat', 'POST /llm/chat', 'POST /files/upload', 'GET /files/{fileId}', 'GET /files/download/{bucket}/*', 'GET /files/signed-url/{bucket}/*',
+    'GET /agent/workflows', 'POST /agent/chat', 'POST /llm/chat', 'POST /files/upload', 'GET /files/{fileId}', 'GET /files/signed-url/{bucket}/{wildcard}', 'POST /files/presign', 'POST /files/{fileId}/confirm',
     'GET /files/entity/{entityType}/{entityId}', 'DELETE /files/{fileId}', 'GET /realtime'
   ],
   'tenant-admin': [

@@ -26,6 +26,8 @@ t.test('the smallest document has every default', async (t) => {
     workflows: [],
     webhooks: [],
     egress: { allow: [] },
+    files: { buckets: {}, signedUrlSeconds: 3600 },
+    storageProvider: 'local',
     rbac: { enabled: false, rolesTable: 'roles', permissionsTable: 'permissions', userRolesTable: 'user_roles' },
     analytics: { enabled: false, excludePaths: [], serviceName: '', retentionDays: 30, buffer: { enabled: true, flushInterval: 10_000, maxSize: 1000 } }
   })
@@ -138,8 +140,8 @@ t.test('every member that is not built is refused with its reason', async (t) =>
   const ofRoutes = planned(Route.properties)
   t.strictSame(ofRoutes.map(([name]) => name), ['multipart'])
   for (const [name, node] of ofRoutes) t.strictSame(faultsOfRoutes({ ...route, [name]: true }), [`/routes/0/${name}: not in this version yet: ${node.planned}`])
-  t.match(faultsOf({ plugins: { files: {} } }), [/^\/plugins\/files: not in this version yet: /])
-  t.strictSame(faultsOf({ plugins: { files: false } }), [], 'what is not there can be turned off')
+  t.match(faultsOf({ plugins: { realtime: {} } }), [/^\/plugins\/realtime: not in this version yet: /])
+  t.strictSame(faultsOf({ plugins: { realtime: false } }), [], 'what is not there can be turned off')
   t.match(faultsOf({ settings: {} }), [/^\/settings: unknown member/], "settings are a tenant's")
 })
 
@@ -174,13 +176,13 @@ t.test('rate limits: defaults are filled in, endpoints are named in one of two f
     '/rateLimit/perEndpoint/get ~1notes: expected `GET /path` or `/path`, the path as it is declared as the name',
     '/rateLimit/perEndpoint/notes: expected `GET /path` or `/path`, the path as it is declared as the name'
   ])
-  const perEndpoint = { 'GET /note': {}, '/notes/:id': {}, 'POST /notes': {}, '/health': {}, '/files/upload': {} }
+  const perEndpoint = { 'GET /note': {}, '/notes/:id': {}, 'POST /notes': {}, '/health': {}, '/realtime': {} }
   t.strictSame(faultsOf({ rateLimit: { enabled: false, perEndpoint }, plugins: { health: false }, routes: [route] }), [
     '/rateLimit/perEndpoint/GET ~1note: names no route of this document and no built-in endpoint, did you mean "GET /notes"?',
     '/rateLimit/perEndpoint/~1notes~1:id: names no route of this document and no built-in endpoint',
     '/rateLimit/perEndpoint/POST ~1notes: names no route of this document and no built-in endpoint, did you mean "GET /notes"?',
     '/rateLimit/perEndpoint/~1health: names no route of this document and no built-in endpoint',
-    '/rateLimit/perEndpoint/~1files~1upload: names no route of this document and no built-in endpoint'
+    '/rateLimit/perEndpoint/~1realtime: names no route of this document and no built-in endpoint'
   ])
   t.match(faultsOf({ rateLimit: { enabled: true, perEndpoint }, routes: [{ ...route, methd: 'get' }] }), [/methd/], 'the endpoint may be that of a route that does not read well')
   t.strictSame(faultsOf({ rateLimit: {} }), ['/rateLimit/enabled: missing: expected true or false'])

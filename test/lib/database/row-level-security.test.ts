@@ -157,6 +157,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   const run = randomUUID()
   await transaction.insertInto('tenantry.workflow_runs').values({ ...own, id: run, definition: '{}', scope: '{}' }).execute()
   await transaction.insertInto('tenantry.workflow_steps').values({ ...own, run_id: run, step: 's', status: 'running' }).execute()
+  await transaction.insertInto('tenantry.files').values({ ...own, id: randomUUID(), status: 'pending', bucket: 'private', name: 'f', content_type: 'text/plain', size: 1, counted: 1, sha256: null, entity_type: null, entity_id: null, metadata: '{}', created_by: 'u', created_at: new Date(), expires_at: null }).execute()
   const instance = randomUUID()
   await transaction.insertInto('tenantry.usage_requests').values({ ...own, day: '2026-01-01', api_calls: 1, bandwidth_bytes: 1 }).execute()
   await transaction.insertInto('tenantry.usage_counters').values({ ...own, counter: 'storage_bytes', period: 'total', amount: 1 }).execute()

@@ -1,0 +1,35 @@
+/** The table of files in the `tenantry` schema, as kysely sees it: a part of the system tables. */
+import type { ColumnType } from 'kysely'
+
+/**
+ * - `pending`: its bytes are on their way, or may come by a signed upload
+ * - `receiving`: a signed upload has begun, and no other one may
+ * - `ready`: it can be read
+ * - `removed`: its object is to be deleted, then the row
+ */
+export type FileStatus = 'pending' | 'receiving' | 'ready' | 'removed'
+
+export interface FilesTable {
+  tenant_id: string
+  /** Also of the object: `<tenant_id>/<id>`. */
+  id: string
+  status: FileStatus
+  bucket: string
+  /** As the uploader called it. */
+  name: string
+  content_type: string
+  /** Bytes; of a signed upload those that are announced. */
+  size: ColumnType<string, number, number>
+  /** Bytes of it that the usage of the tenant has. */
+  counted: ColumnType<string, number, number>
+  /** In hexadecimal; null until it is ready. */
+  sha256: string | null
+  entity_type: string | null
+  entity_id: string | null
+  metadata: ColumnType<Record<string, unknown>, string, string>
+  /** The `sub` of the uploader. */
+  created_by: string
+  created_at: ColumnType<Date, Date, Date>
+  /** When the sweep removes it; null for never. */
+  expires_at: ColumnType<Date | null, Date | null, Date | null>
+}

@@ -1,0 +1,117 @@
+/** Bodies of uploads while they arrive: how fast, how large, and what becomes of the rest of one that is refused. */
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { EventEmitter } from 'node:events'
+import { PassThrough } from 'node:stream'
+import { failure } from '../../lib/errors.js'
+import { allowSlowBody } from '../../lib/http/client-error.js'
+
+const leastBytesPerSecond = 1024
+const maxPrologue = 65_536 // bytes in which the header of the file is looked for
+const maxDrained = 16_777_216 // bytes of a refused upload that are read, so that its sender reads the response
+const drainMs = 10_000
+
+/** Calls back without making the stream flow. Returns the end of it. */
+function observe (raw: IncomingMessage, listener: (chunk: Buffer) => void): () => void {
+  EventEmitter.prototype.on.call(raw, 'data', listener)
+  return () => { raw.off('data', listener) }
+}
+
+/**
+ * Runs the work that reads the body. Rejects with an error of a lost connection where the sender has left.
+ *
+ * @param spanMs  milliseconds
+ * @param work  gets a promise that rejects with `uploadTooSlow` where less than 1 KB a second arrives over the span
+ */
+export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (slow: Promise<never>) => Promise<T>): Promise<T> {
+  let bytes = 0
+  let timer: NodeJS.Timeout | undefined
+  const hurry = allowSlowBody(raw.socket)
+  const end = observe(raw, (chunk) => { bytes += chunk.length })
+  const slow = new Promise<never>((_resolve, reject) => {
+    timer = setInterval(() => {
+      // All of it is here; what takes time now is the store.
+      if (raw.complete) return clearInterval(timer)
+      if (bytes < leastBytesPerSecond * spanMs / 1000) reject(failure('uploadTooSlow', { headers: { connection: 'close' } }))
+      bytes = 0
+    }, spanMs)
+  })
+  // It may come while nobody waits for it.
+  slow.catch(() => {})
+  try {
+    return await work(slow)
+  } catch (error) {
+    if (raw.destroyed && !raw.complete) throw Object.assign(new Error('the sender of an upload has left', { cause: error }), { code: 'ECONNRESET' })
+    drain(raw)
+    throw error
+  } finally {
+    clearInterval(timer)
+    end()
+    hurry()
+  }
+}
+
+/** The body as a stream whose end leaves the connection open, for the response. */
+export function bytesOf (raw: IncomingMessage, slow: Promise<never>): Readable {
+  const bytes = new PassThrough()
+  const fail = (error: Error) => { bytes.destroy(error) }
+  raw.once('error', fail)
+  raw.once('close', () => { if (!raw.complete) fail(new Error('the body ended early')) })
+  slow.catch(fail)
+  return raw.pipe(bytes)
+}
+
+/** Reads on for a while, since a sender that finds its connection closed does not read the response. */
+function drain (raw: IncomingMessage): void {
+  raw.unpipe()
+  if (raw.complete || raw.destroyed) return
+  let bytes = 0
+  const timer = setTimeout(() => raw.socket.destroy(), drainMs).unref()
+  observe(raw, (chunk) => {
+    bytes += chunk.length
+    if (bytes > maxDrained) raw.socket.destroy()
+  })
+  raw.once('end', () => clearTimeout(timer)).once('close', () => clearTimeout(timer))
+  raw.resume()
+}
+
+/** The length that the header tells; null without one. */
+export function lengthOf ({ headers }: Pick<IncomingMessage, 'headers'>): number | null {
+  const length = Number(headers['content-length'] ?? NaN)
+  return headers['transfer-encoding'] === undefined && Number.isSafeInteger(length) && length >= 0 ? length : null
+}
+
+const boundaryOf = /;\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i
+
+/**
+ * How many bytes the file of a form has, by the length of the form: exactly, if the file is its last part. Call it before
+ * the body is read, and the result when the file has begun. null where the length is not known.
+ */
+export function watchForm (raw: IncomingMessage): () => number | null {
+  const total = lengthOf(raw)
+  const [, quoted, plain] = boundaryOf.exec(raw.headers['content-type'] ?? '') ?? []
+  const boundary = quoted ?? plain
+  if (total === null || boundary === undefined) return () => total
+  const chunks: Buffer[] = []
+  let kept = 0
+  const end = observe(raw, (chunk) => {
+    chunks.push(chunk)
+    kept += chunk.length
+    if (kept > maxPrologue) end()
+  })
+  return () => {
+    end()
+    const epilogue = `\r\n--${boundary}--\r\n`.length
+    return Math.max(total - fileStart(Buffer.concat(chunks), boundary) - epilogue, 0)
+  }
+}
+
+/** Where the bytes of the first file begin; 0 where that is not known. */
+function fileStart (form: Buffer, boundary: string): number {
+  for (let at = form.indexOf(`--${boundary}\r\n`); at !== -1; at = form.indexOf(`\r\n--${boundary}\r\n`, at + 1)) {
+    const end = form.indexOf('\r\n\r\n', at + boundary.length)
+    if (end === -1) return 0
+    if (/;\s*filename\*?=/i.test(form.toString('latin1', at, end))) return end + 4
+  }
+  return 0
+}

@@ -1,0 +1,55 @@
+/** The buckets of a document: who may use them, and which files they take. */
+import type { Bucket as Declared } from '../../lib/config/schema/files.js'
+import { invalidInput } from '../../lib/validation-detail.js'
+import { bytesPerMB } from '../../lib/plans.js'
+
+export interface Bucket {
+  readonly name: string
+  readonly isPublic: boolean
+  readonly permissions: readonly string[]
+  /** null if the bucket has no limit of its own. */
+  readonly maxBytes: number | null
+  /** null for ever. */
+  readonly lifetimeMs: number | null
+  accepts (contentType: string): boolean
+}
+
+export interface Buckets {
+  readonly all: readonly Bucket[]
+  /** undefined for a bucket that the document no longer has. */
+  find (name: string): Bucket | undefined
+  /** Throws `validationFailed` for an unknown bucket. */
+  get (name: string, path: string): Bucket
+}
+
+export function createBuckets (declared: Readonly<Record<string, Declared>>): Buckets {
+  const sections = { ...declared, public: { ...declared['public'], public: true }, private: { ...declared['private'], public: false } }
+  const buckets = new Map(Object.entries(sections).map(([name, section]) => [name, bucketOf(name, section)]))
+  const names = [...buckets.keys()].sort()
+  return {
+    all: [...buckets.values()],
+    find: (name) => buckets.get(name),
+    get (name, path) {
+      const bucket = buckets.get(name)
+      if (bucket === undefined) throw invalidInput(path, `must be one of ${names.join(', ')}`, 'enum')
+      return bucket
+    }
+  }
+}
+
+function bucketOf (name: string, { public: isPublic = false, permissions = [], types, maxFileSizeMB, lifetimeSeconds }: Declared): Bucket {
+  return {
+    name,
+    isPublic,
+    permissions,
+    maxBytes: maxFileSizeMB === undefined ? null : Math.floor(maxFileSizeMB * bytesPerMB),
+    lifetimeMs: lifetimeSeconds === undefined ? null : lifetimeSeconds * 1000,
+    accepts: (contentType) => types === undefined || types.some((type) => matches(type, contentType))
+  }
+}
+
+/** Only uploaders say that a file is SVG, and it may hold scripts: `image/*` does not admit it. */
+function matches (type: string, contentType: string): boolean {
+  if (type === contentType) return true
+  return type.endsWith('/*') && contentType.startsWith(type.slice(0, -1)) && contentType !== 'image/svg+xml'
+}

@@ -1,0 +1,61 @@
+/** The media type of a file, from its first bytes. The declared type counts only for text, which content cannot show. */
+import { fileTypeFromBuffer } from 'file-type'
+
+/** The bytes that the type is found by. */
+export const headLength = 16_384
+
+export const unknownType = 'application/octet-stream'
+
+/** Besides `text/*`: types of text that an uploader may declare. */
+const textTypes: ReadonlySet<string> = new Set(['application/json', 'application/xml', 'application/yaml', 'application/x-ndjson', 'image/svg+xml'])
+
+/** Types that a browser may show: none of them runs scripts. Those of images and the like are only ever found by content. */
+const inlineTypes: ReadonlySet<string> = new Set([
+  'image/png', 'image/apng', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/bmp', 'image/heic',
+  'audio/mpeg', 'audio/ogg', 'audio/wav', 'audio/flac', 'audio/mp4', 'audio/x-m4a', 'audio/aac', 'audio/opus',
+  'video/mp4', 'video/webm', 'video/ogg', 'video/quicktime', 'text/plain'
+])
+
+export function isInlineType (contentType: string): boolean {
+  return inlineTypes.has(contentType)
+}
+
+/** The value of the Content-Type header. */
+export function headerOf (contentType: string): string {
+  return contentType.startsWith('text/') ? `${contentType}; charset=utf-8` : contentType
+}
+
+/**
+ * @param head the first bytes, `headLength` of them unless the file is shorter
+ */
+export async function contentTypeOf (head: Buffer, declared = ''): Promise<string> {
+  const found = await fileTypeFromBuffer(head)
+  const said = essenceOf(declared)
+  // An SVG with an XML declaration is found to be XML.
+  if (found?.mime === 'application/xml' && said === 'image/svg+xml') return said
+  if (found !== undefined) return essenceOf(found.mime)
+  return isText(said) && looksLikeText(head) ? said : unknownType
+}
+
+const mediaType = /^[a-z]+\/[a-z0-9][a-z0-9.+_-]{0,126}$/
+
+/** Without parameters, in small letters; empty for a text that is no media type. */
+function essenceOf (type: string): string {
+  const essence = type.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+  return mediaType.test(essence) ? essence : ''
+}
+
+function isText (type: string): boolean {
+  return type.startsWith('text/') || textTypes.has(type)
+}
+
+/** The head may end within a character. */
+function looksLikeText (head: Buffer): boolean {
+  if (head.includes(0)) return false
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true })
+    return true
+  } catch {
+    return false
+  }
+}

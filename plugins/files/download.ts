@@ -1,0 +1,138 @@
+/** Downloads: the bytes of a file, whole or a part. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Static } from 'typebox'
+import type { FilesService } from './service.js'
+import type { StoredFile } from './types.js'
+import type { ByteRange } from '../../lib/files/store.js'
+import { Socket } from 'node:net'
+import { failure } from '../../lib/errors.js'
+import { isKnownToCaller } from '../../lib/http/entity-tags.js'
+import { requirePermissions, tokenMissing } from '../auth/access.js'
+import { errorResponses } from '../conventions/index.js'
+import { requireActive } from '../tenancy/tenant.js'
+import { headerOf, isInlineType } from './content-type.js'
+import { DownloadQuery, KeyParams } from './schemas.js'
+
+const publicSeconds = 300 // that caches may keep a public file, which may be deleted meanwhile
+const unreadMs = 30_000 // after which a connection that takes no bytes is closed
+
+type Route = { Params: Static<typeof KeyParams>, Querystring: Static<typeof DownloadQuery> }
+type Download = FastifyRequest<Route>
+
+const key = /^([A-Za-z0-9_-]{1,64})\/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/
+
+/** The tenant and the id in the key of a file; throws `notFound` for another text. */
+export function parseKey (text: string): { readonly tenant: string, readonly id: string } {
+  const [, tenant, id] = key.exec(text) ?? []
+  if (tenant === undefined || id === undefined) throw failure('notFound')
+  return { tenant, id }
+}
+
+export function downloadRoutes (app: FastifyInstance, service: FilesService): void {
+  const schema = {
+    tags: ['Files'],
+    summary: 'The bytes of a file',
+    description: 'Files of public buckets, and signed URLs, need no token. The response has an `ETag`; single ranges are answered 206.',
+    params: KeyParams,
+    querystring: DownloadQuery
+  }
+  const options = {
+    config: {
+      access: 'open',
+      countsStrangers: true,
+      openapi: {
+        ...schema,
+        produces: ['application/octet-stream'],
+        response: { 200: { type: 'string', format: 'binary', description: 'The bytes.' }, 206: { type: 'string', format: 'binary', description: 'The bytes of the range.' }, 304: { type: 'null', description: 'The caller has this version.' } },
+        errors: [404, 416, 503]
+      }
+    },
+    schema: { ...schema, response: errorResponses(400, 401, 403, 404, 416, 429, 500, 503) }
+  } as const
+  app.get<Route>('/files/download/:bucket/*', { ...options, exposeHeadRoute: false }, (request, reply) => answer(request, reply, service))
+  app.head<Route>('/files/download/:bucket/*', options, (request, reply) => answer(request, reply, service))
+}
+
+async function answer (request: Download, reply: FastifyReply, service: FilesService): Promise<FastifyReply> {
+  const file = await permitted(request, service)
+  const isPublic = service.buckets.find(file.bucket)?.isPublic === true
+  const isInline = request.query.inline === '1' && isInlineType(file.contentType)
+  const tag = `"${file.sha256}"`
+  const common = {
+    etag: tag,
+    'cache-control': isPublic ? `public, max-age=${publicSeconds}` : 'private, no-cache',
+    'x-content-type-options': 'nosniff',
+    'content-security-policy': "sandbox; default-src 'none'",
+    ...isPublic && { 'cross-origin-resource-policy': 'cross-origin' }
+  }
+  if (isKnownToCaller(request, tag)) return reply.headers(common).code(304).send()
+  const range = rangeOf(request, file.size, tag)
+  const bytes = request.method === 'HEAD' ? undefined : await service.bytesOf(file, range ?? undefined)
+  if (bytes === null) throw failure('notFound')
+  const { start, end } = range ?? { start: 0, end: file.size - 1 }
+  reply.code(range === null ? 200 : 206).headers({
+    ...common,
+    'content-type': headerOf(file.contentType),
+    'content-disposition': disposition(file.name, isInline),
+    'accept-ranges': 'bytes',
+    'content-length': end - start + 1,
+    ...range !== null && { 'content-range': `bytes ${start}-${end}/${file.size}` }
+  })
+  limitWriting(request, reply)
+  return reply.send(bytes)
+}
+
+/** Ends a download whose reader takes nothing. */
+function limitWriting ({ raw: { socket }, server }: FastifyRequest, { raw }: FastifyReply): void {
+  // An injected request has no connection.
+  if (!(socket instanceof Socket)) return
+  raw.setTimeout(unreadMs, () => socket.destroy())
+  raw.prependOnceListener('finish', () => socket.setTimeout(server.server.timeout))
+}
+
+/** The file, which the caller may read. From here on the request counts for the tenant of the file. */
+async function permitted (request: Download, service: FilesService): Promise<StoredFile> {
+  const { bucket: name, '*': path } = request.params
+  const { tenant, id } = parseKey(path)
+  const bucket = service.buckets.find(name)
+  if (bucket === undefined) throw failure('notFound')
+  const { expires, signature } = request.query
+  if (expires !== undefined || signature !== undefined) {
+    if (!service.admitsDownload({ tenant, bucket: name, id }, expires ?? 0, signature ?? '')) throw failure('urlSignatureInvalid')
+  } else if (!bucket.isPublic) {
+    if (request.auth === null) throw tokenMissing()
+    if (request.tenant?.id !== tenant) throw failure('notFound')
+    await requirePermissions(request, bucket.permissions)
+  }
+  if (request.tenant?.id !== tenant) {
+    const owner = await request.server.tenants.get(tenant)
+    if (owner === null) throw failure('notFound')
+    requireActive(owner)
+    request.tenant = owner
+  }
+  const file = await service.get(tenant, id)
+  if (file === null || file.bucket !== name) throw failure('notFound')
+  return file
+}
+
+const singleRange = /^bytes=(\d*)-(\d*)$/
+
+/** null for the whole file: also for several ranges, and for a version that the caller has in another form. Throws `rangeInvalid`. */
+function rangeOf ({ headers }: FastifyRequest, size: number, tag: string): ByteRange | null {
+  const [, first = '', last = ''] = singleRange.exec(headers.range ?? '') ?? []
+  if (first === '' && last === '') return null
+  const condition = headers['if-range']
+  if (condition !== undefined && condition !== tag) return null
+  const start = first === '' ? Math.max(size - Number(last), 0) : Number(first)
+  const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1)
+  if (first !== '' && last !== '' && Number(last) < start) return null
+  if (start > end || (first === '' && Number(last) === 0)) throw failure('rangeInvalid', { message: `The file has ${size} bytes`, headers: { 'content-range': `bytes */${size}` } })
+  return { start, end }
+}
+
+/** The value of Content-Disposition (RFC 6266): the name in ASCII for old clients, and as it is. */
+export function disposition (name: string, isInline: boolean): string {
+  const ascii = name.replaceAll(/[^\x20-\x7e]|["\\%]/g, '_')
+  const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
+  return `${isInline ? 'inline' : 'attachment'}; filename="${ascii}"; filename*=UTF-8''${encoded}`
+}

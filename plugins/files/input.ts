@@ -1,0 +1,67 @@
+/** What uploaders write beside the bytes: names, entities and metadata. */
+import type { Buckets } from './buckets.js'
+import type { Described } from './uploads.js'
+import { jsonExcess } from '../../lib/json-bounds.js'
+import { isStorableJson } from '../../lib/json/storable.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { invalidInput } from '../../lib/validation-detail.js'
+
+export const maxNameLength = 255 // characters
+export const maxEntityLength = 200 // characters
+export const maxMetadataLength = 8192 // characters of JSON
+
+// eslint-disable-next-line no-control-regex
+const control = /[\u0000-\u001f\u007f\p{Surrogate}]/u
+
+/** Everything that an uploader may say, as text. */
+export interface Said {
+  readonly name: string | undefined
+  readonly bucket?: string | undefined
+  readonly public?: boolean | undefined
+  readonly entityType?: string | undefined
+  readonly entityId?: string | undefined
+  /** JSON. */
+  readonly metadata?: string | undefined
+}
+
+/** Throws `validationFailed`, which names the field. */
+export function describe ({ name, bucket, public: isPublic, entityType, entityId, metadata }: Said, buckets: Buckets): Described {
+  const chosen = buckets.get(bucket ?? (isPublic === true ? 'public' : 'private'), '/body/bucket')
+  if (isPublic !== undefined && isPublic !== chosen.isPublic) throw invalidInput('/body/public', `must be ${String(chosen.isPublic)}: that is what the bucket "${chosen.name}" is`, 'const')
+  if ((entityType === undefined) !== (entityId === undefined)) throw invalidInput(entityType === undefined ? '/body/entityType' : '/body/entityId', 'is required: entityType and entityId go together', 'required')
+  return {
+    bucket: chosen,
+    name: nameOf(name),
+    entityType: entityType === undefined ? null : textOf(entityType, '/body/entityType', maxEntityLength),
+    entityId: entityId === undefined ? null : textOf(entityId, '/body/entityId', maxEntityLength),
+    metadata: metadata === undefined ? {} : metadataOf(metadata)
+  }
+}
+
+/** In NFC, so that one name has one form. */
+function nameOf (name: string | undefined): string {
+  if (name === undefined || name === '') throw invalidInput('/body/file', 'must have a file name', 'required')
+  return textOf(name.normalize('NFC'), '/body/file', maxNameLength, 'the file name ')
+}
+
+function textOf (text: string, path: string, maxLength: number, subject = ''): string {
+  if (text === '') throw invalidInput(path, `${subject}must have at least 1 character`, 'minLength')
+  if ([...text].length > maxLength) throw invalidInput(path, `${subject}must have at most ${maxLength} characters`, 'maxLength')
+  if (control.test(text)) throw invalidInput(path, `${subject}must hold no control characters`, 'pattern')
+  return text
+}
+
+function metadataOf (text: string): Readonly<Record<string, unknown>> {
+  if (text.length > maxMetadataLength) throw invalidInput('/body/metadata', `must have at most ${maxMetadataLength} characters of JSON`, 'maxLength')
+  const value = jsonExcess(text) === null && isStorableJson(text) ? parsed(text) : undefined
+  if (!isRecord(value) || Array.isArray(value)) throw invalidInput('/body/metadata', 'must be a JSON object', 'type')
+  return value
+}
+
+function parsed (text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

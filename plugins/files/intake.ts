@@ -1,0 +1,74 @@
+/** The stream that every upload passes: it counts, hashes and judges the bytes before the store has them. */
+import type { SizeLimit } from './limits.js'
+import type { StorageHold } from './storage-hold.js'
+import { createHash } from 'node:crypto'
+import { Transform, type TransformCallback } from 'node:stream'
+import { contentTypeOf, headLength } from './content-type.js'
+
+export interface IntakeOptions {
+  readonly limit: SizeLimit
+  /** null where the storage is booked already. */
+  readonly hold: Pick<StorageHold, 'need' | 'reserved'> | null
+  /** The number of bytes that there must be. Default: any. */
+  readonly exact?: number
+  /** As the uploader says. */
+  readonly declaredType: string | undefined
+  /** Throws for a type that is not taken. */
+  readonly judge: (contentType: string) => void
+}
+
+export class Intake extends Transform {
+  readonly #options: IntakeOptions
+  readonly #hash = createHash('sha256')
+  #head: Buffer[] | null = []
+  #headBytes = 0
+  size = 0
+  contentType = ''
+  /** The reason for which the intake itself refused the bytes. */
+  refusal: Error | undefined
+
+  constructor (options: IntakeOptions) {
+    super()
+    this.#options = options
+  }
+
+  get sha256 (): string {
+    return this.#hash.copy().digest('hex')
+  }
+
+  override _transform (chunk: Buffer, _encoding: BufferEncoding, callback: TransformCallback): void {
+    const { limit, hold } = this.#options
+    this.size += chunk.length
+    if (this.size > limit.maxBytes) return this.#refuse(limit.refusal(this.size), callback)
+    this.#hash.update(chunk)
+    if (this.#head === null && (hold === null || this.size <= hold.reserved)) return callback(null, chunk)
+    this.#admit(chunk).then(() => callback(null, chunk), (error: Error) => this.#refuse(error, callback))
+  }
+
+  override _flush (callback: TransformCallback): void {
+    const { exact, limit } = this.#options
+    if (exact !== undefined && this.size !== exact) return this.#refuse(limit.refusal(this.size), callback)
+    this.#judge().then(() => callback(), (error: Error) => this.#refuse(error, callback))
+  }
+
+  async #admit (chunk: Buffer): Promise<void> {
+    await this.#options.hold?.need(this.size)
+    if (this.#head === null) return
+    this.#head.push(chunk)
+    this.#headBytes += chunk.length
+    if (this.#headBytes >= headLength) await this.#judge()
+  }
+
+  async #judge (): Promise<void> {
+    if (this.#head === null) return
+    const head = Buffer.concat(this.#head).subarray(0, headLength)
+    this.#head = null
+    this.contentType = await contentTypeOf(head, this.#options.declaredType)
+    this.#options.judge(this.contentType)
+  }
+
+  #refuse (error: Error, callback: TransformCallback): void {
+    this.refusal = error
+    callback(error)
+  }
+}

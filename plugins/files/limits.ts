@@ -1,0 +1,32 @@
+/** How large a file may be. Of several limits the smallest holds. */
+import type { TenantryError } from '../../lib/errors.js'
+import type { Bucket } from './buckets.js'
+import { failure } from '../../lib/errors.js'
+import { bytesPerMB, unlimited, type Plan, type Plans } from '../../lib/plans.js'
+
+export interface SizeLimit {
+  /** Infinity for none. */
+  readonly maxBytes: number
+  /** The error for a file of that many bytes or more. */
+  refusal (bytes: number): TenantryError
+}
+
+const maxFileSize = ({ limits }: Plan) => limits.fileStorage.maxFileSizeMB
+
+/**
+ * @param tier  the plan of the tenant
+ * @param ownBytes  the limit of the document; null for none
+ */
+export function sizeLimit (plans: Plans, tier: string, ownBytes: number | null, bucket: Bucket | null): SizeLimit {
+  const ofPlan = maxFileSize(plans.of(tier))
+  const planBytes = ofPlan === unlimited ? Infinity : Math.floor(ofPlan * bytesPerMB)
+  const others = Math.min(ownBytes ?? Infinity, bucket?.maxBytes ?? Infinity)
+  return {
+    maxBytes: Math.min(planBytes, others),
+    refusal (bytes) {
+      if (others <= planBytes) return failure('fileTooLarge', { message: `The file is larger than ${others} bytes, the limit${bucket?.maxBytes === others ? ` of the bucket "${bucket.name}"` : ''}` })
+      const upgrade = plans.upgrade(tier, maxFileSize, bytes / bytesPerMB)
+      return failure('fileTooLarge', { message: `The plan "${plans.of(tier).tier}" includes files of up to ${ofPlan} MB`, extras: { allowed: false, upgrade } })
+    }
+  }
+}

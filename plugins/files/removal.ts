@@ -1,0 +1,74 @@
+/** The end of files: first nobody can read them, then the object is deleted, then the row. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Actor } from '../../lib/audit.js'
+import type { FilesTable } from '../../lib/database/files-table.js'
+import type { Claimed } from './store.js'
+import type { UploadParts } from './uploads.js'
+import { keyOf } from './uploads.js'
+import { writeDeleted } from './traces.js'
+
+const perSweep = 100 // rows that are claimed at a time
+const leaseMs = 300_000 // for which other servers leave claimed rows alone
+
+export type Removal = ReturnType<typeof createRemoval>
+
+export function createRemoval ({ objects, store, dbFor, usage, emitter, now, log }: Omit<UploadParts, 'plans' | 'maxBytes'>) {
+  /** false if the file is in none of the states. */
+  async function remove (tenant: string, id: string, states: readonly FilesTable['status'][], actor: Actor | null): Promise<boolean> {
+    const at = new Date(now())
+    const removed = await dbFor(tenant).transaction().execute(async (transaction) => {
+      const removed = await store.remove(transaction, tenant, id, states, at)
+      if (removed === undefined) return undefined
+      if (removed.counted > 0) await usage()?.free(tenant, 'storage_bytes', removed.counted, transaction)
+      if (removed.wasReady) await writeDeleted(transaction, emitter(), removed.file, actor, at)
+      return removed
+    })
+    if (removed === undefined) return false
+    if (removed.wasReady) emitter()?.wake()
+    return true
+  }
+
+  /** Deletes the object and the row of a removed file. */
+  async function purge (tenant: string, id: string): Promise<void> {
+    await objects.delete(keyOf(tenant, id))
+    await store.forget(tenant, id)
+  }
+
+  async function end ({ tenant, id, status }: Claimed): Promise<void> {
+    // Another server, or the end of the upload, may have been faster.
+    if (status === 'removed' || await remove(tenant, id, [status], null)) await purge(tenant, id)
+  }
+
+  return {
+    /** false if the tenant has no such file. */
+    async delete (tenant: string, id: string, actor: Actor): Promise<boolean> {
+      if (!await remove(tenant, id, ['ready'], actor)) return false
+      await purge(tenant, id).catch((err: unknown) => log.warn({ err, tenant, file: id }, 'the object of a deleted file could not be deleted; the sweep deletes it'))
+      return true
+    },
+
+    /** Ends an upload that was signed. */
+    async drop (tenant: string, id: string, states: readonly FilesTable['status'][]): Promise<void> {
+      if (await remove(tenant, id, states, null)) await purge(tenant, id)
+    },
+
+    /** Removes the files whose time is over, uploads that ended with their process, and the objects of removed files. */
+    async sweep (): Promise<void> {
+      for (let count = perSweep; count === perSweep;) {
+        const at = now()
+        const claimed = await store.claimExpired(new Date(at), new Date(at + leaseMs), perSweep)
+        count = claimed.length
+        for (const row of claimed) await end(row).catch((err: unknown) => warn(log, err, row))
+      }
+    },
+
+    /** Deletes every object of a tenant, which has no rows any more. */
+    async deleteAll (tenant: string): Promise<void> {
+      for await (const page of objects.list(`${tenant}/`)) for (const { key } of page) await objects.delete(key)
+    }
+  }
+}
+
+function warn (log: FastifyBaseLogger, err: unknown, { tenant, id }: Claimed): void {
+  log.warn({ err, tenant, file: id }, 'a file could not be removed; a later sweep tries again')
+}

@@ -1,0 +1,164 @@
+/** The endpoints of files. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Static } from 'typebox'
+import type { FilesService } from './service.js'
+import type { StoredFile, Uploader } from './types.js'
+import multipart from '@fastify/multipart'
+import { failure } from '../../lib/errors.js'
+import { pageOf } from '../../lib/http/page.js'
+import { Success } from '../../lib/http/schemas.js'
+import { actorOf } from '../audit/actor.js'
+import { callerOf, holds, insufficientPermissions, requirePermissions } from '../auth/access.js'
+import { errorResponses } from '../conventions/index.js'
+import { tenantOf } from '../tenancy/required.js'
+import { bytesOf, lengthOf, reading } from './body.js'
+import { headerOf } from './content-type.js'
+import { disposition, downloadRoutes, parseKey } from './download.js'
+import { formLimits, receiveForm } from './form.js'
+import { describe } from './input.js'
+import { Announcement, ContentQuery, EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUpload, SignedUrl, SignQuery, UploadForm } from './schemas.js'
+import { shownFile } from './traces.js'
+import type { UploadTenant } from './uploads.js'
+
+const tags = ['Files']
+const config = { access: 'user' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+const uploadRefusals = [...refusals, 'planLimit', 408, 413, 415, 507] as const
+
+type ById = { Params: Static<typeof FileParams> }
+
+/** @param slowMs  milliseconds over which an upload must bring 1 KB a second */
+export async function fileRoutes (group: FastifyInstance, service: FilesService, slowMs: number): Promise<void> {
+  const { buckets, removal, signed } = service
+  const { prefix } = group
+  const bodyOf = (file: StoredFile) => {
+    const shown = shownFile(file)
+    return { ...shown, public: buckets.find(file.bucket)?.isPublic === true, url: `${prefix}/files/download/${file.bucket}/${shown.key}` }
+  }
+
+  /** Throws `notFound` for a file that the caller may not know of, and `forbidden` for one in a bucket that it may not use. */
+  async function readable (request: FastifyRequest, id: string): Promise<StoredFile> {
+    const file = await service.get(tenantOf(request), id)
+    const bucket = file === null ? undefined : buckets.find(file.bucket)
+    if (file === null || bucket === undefined) throw fileUnknown()
+    await requirePermissions(request, bucket.permissions)
+    return file
+  }
+
+  // Its parser would take the bodies of other routes.
+  await group.register(async (app) => {
+    await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })
+    const schema = { tags, summary: 'Upload a file', description: 'The size of the file counts against `files.maxFileSizeMB`, its bucket and the plan; the smallest limit holds.' }
+    app.post('/files/upload', {
+      config: { ...config, openapi: { ...schema, consumes: ['multipart/form-data'], body: UploadForm, response: { 201: File }, errors: uploadRefusals } },
+      schema: { ...schema, response: { 201: File, ...errorResponses(...uploadRefusals) } }
+    }, async (request, reply) => {
+      const tenant = uploadTenantOf(request)
+      if (!request.isMultipart()) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
+      const file = await service.uploads.inPlace(tenant.id, () => reading(request.raw, slowMs, (slow) => receiveForm(request, tenant, service, uploaderOf(request), slow)))
+      return reply.code(201).send(bodyOf(file))
+    })
+  })
+
+  // It takes bodies of any type.
+  await group.register(async (app) => {
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+    const schema = { tags, summary: 'Send the bytes of an announced file', description: 'To the URL that `POST /files/presign` answered.', params: FileParams, querystring: ContentQuery }
+    app.put<ById & { Querystring: Static<typeof ContentQuery> }>('/files/:fileId/content', {
+      config: { access: 'public', openapi: { ...schema, consumes: ['application/octet-stream'], body: { type: 'string', format: 'binary' }, response: { 200: Success }, errors: [403, 408, 409, 429, 503, 507] } },
+      schema: { ...schema, response: { 200: Success, ...errorResponses(400, 403, 408, 409, 413, 415, 429, 500, 503, 507) } }
+    }, async (request) => {
+      const { tenant, ...grant } = request.query
+      await reading(request.raw, slowMs, (slow) => signed.receive(tenant, request.params.fileId, grant, () => bytesOf(request.raw, slow), lengthOf(request.raw)))
+      return { success: true }
+    })
+  })
+
+  group.post<{ Body: Static<typeof Announcement> }>('/files/presign', {
+    config,
+    schema: { tags, summary: 'Announce a file, and get a URL for its bytes', description: 'The storage is taken from now on, and given back if the file is not confirmed in time.', body: Announcement, response: { 201: SignedUpload, ...errorResponses(...refusals, 'planLimit', 413, 415) } }
+  }, async (request, reply) => {
+    const { contentType, size, metadata, ...said } = request.body
+    const described = describe({ ...said, metadata: metadata === undefined ? undefined : JSON.stringify(metadata) }, buckets)
+    await requirePermissions(request, described.bucket.permissions)
+    const { expiresAt, url, ...upload } = await signed.announce(uploadTenantOf(request), described, { contentType, size }, uploaderOf(request))
+    return reply.code(201).send({ ...upload, url: withPrefix(prefix, url), headers: { ...upload.headers }, expiresAt: expiresAt.toISOString() })
+  })
+
+  group.post<ById>('/files/:fileId/confirm', {
+    config,
+    schema: { tags, summary: 'Make an announced file readable', description: 'It can be repeated. 409 until the bytes are there.', params: FileParams, response: { 200: File, ...errorResponses(...refusals, 409, 415) } }
+  }, async (request) => bodyOf(await signed.confirm(tenantOf(request), request.params.fileId, uploaderOf(request), async (name) => {
+    const bucket = buckets.find(name)
+    if (bucket === undefined) throw fileUnknown()
+    await requirePermissions(request, bucket.permissions)
+  })))
+
+  group.get<ById>('/files/:fileId', {
+    config,
+    schema: { tags, summary: 'A file', params: FileParams, response: { 200: File, ...errorResponses(...refusals) } }
+  }, async (request) => bodyOf(await readable(request, request.params.fileId)))
+
+  group.delete<ById>('/files/:fileId', {
+    config,
+    schema: { tags, summary: 'Delete a file', description: 'For its uploader, administrators of the tenant, and holders of `files:delete`.', params: FileParams, response: { 200: Success, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const { fileId } = request.params
+    const { createdBy } = await readable(request, fileId)
+    const { role, sub } = callerOf(request)
+    if (role !== 'admin' && sub !== createdBy && !await holds(request, 'files:delete')) throw insufficientPermissions()
+    if (!await removal.delete(tenantOf(request), fileId, actorOf(request))) throw fileUnknown()
+    return { success: true }
+  })
+
+  group.get<{ Params: Static<typeof EntityParams>, Querystring: Static<typeof ListQuery> }>('/files/entity/:entityType/:entityId', {
+    config,
+    schema: { tags, summary: 'The files of an entity, the oldest first', description: 'Without those in buckets that the caller may not use.', params: EntityParams, querystring: ListQuery, response: { 200: FileList, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const { entityType: type, entityId: id } = request.params
+    const page = pageOf(request)
+    const usable = []
+    for (const bucket of buckets.all) if (await holdsAll(request, bucket.permissions)) usable.push(bucket)
+    const { data, total } = await service.listIn(tenantOf(request), { type, id }, usable, page)
+    return { data: data.map(bodyOf), pagination: { ...page, total } }
+  })
+
+  group.get<{ Params: Static<typeof KeyParams>, Querystring: Static<typeof SignQuery> }>('/files/signed-url/:bucket/*', {
+    config,
+    schema: { tags, summary: 'A URL for a download without a token', params: KeyParams, querystring: SignQuery, response: { 200: SignedUrl, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const { bucket, '*': key } = request.params
+    const { tenant, id } = parseKey(key)
+    if (tenant !== tenantOf(request)) throw fileUnknown()
+    const file = await readable(request, id)
+    if (file.bucket !== bucket) throw fileUnknown()
+    const { url, expiresAt } = await service.signDownload(file, disposition(file.name, false), headerOf(file.contentType), request.query.expiresIn)
+    return { url: withPrefix(prefix, url), expiresAt: expiresAt.toISOString() }
+  })
+
+  downloadRoutes(group, service)
+}
+
+async function holdsAll (request: FastifyRequest, permissions: readonly string[]): Promise<boolean> {
+  for (const permission of permissions) if (!await holds(request, permission)) return false
+  return true
+}
+
+function uploaderOf (request: FastifyRequest): Uploader {
+  return { sub: callerOf(request).sub, actor: actorOf(request) }
+}
+
+function uploadTenantOf (request: FastifyRequest): UploadTenant {
+  const id = tenantOf(request)
+  return { id, plan: request.tenant?.plan ?? '' }
+}
+
+/** Addresses of stores are absolute. */
+function withPrefix (prefix: string, url: string): string {
+  return url.startsWith('/') ? prefix + url : url
+}
+
+function fileUnknown (): Error {
+  return failure('notFound', { message: 'The tenant has no such file' })
+}

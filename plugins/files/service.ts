@@ -1,0 +1,81 @@
+/** What `app.files` offers, and what its endpoints use. */
+import type { Readable } from 'node:stream'
+import type { ByteRange } from '../../lib/files/store.js'
+import type { Tenants } from '../tenancy/index.js'
+import type { Bucket, Buckets } from './buckets.js'
+import type { Signer } from './signature.js'
+import type { Files, StoredFile } from './types.js'
+import type { UploadParts } from './uploads.js'
+import { failure } from '../../lib/errors.js'
+import { describe } from './input.js'
+import { createRemoval } from './removal.js'
+import { createSignedUploads } from './signed-uploads.js'
+import { createUploads, keyOf } from './uploads.js'
+
+export interface FilesParts extends UploadParts {
+  readonly tenants: Pick<Tenants, 'get'>
+  readonly buckets: Buckets
+  /** null without a master key. */
+  readonly signer: Signer | null
+  /** How long signed URLs hold where the request does not say. */
+  readonly signedUrlSeconds: number
+}
+
+/** The service, and what its plugin does with it. */
+export type FilesService = ReturnType<typeof createFiles>
+
+export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...parts }: FilesParts) {
+  const { objects, store, now } = parts
+  const uploads = createUploads(parts)
+  const removal = createRemoval(parts)
+  const signed = createSignedUploads({ ...parts, uploads, removal, buckets, signer, seconds: signedUrlSeconds })
+
+  const service: Files = {
+    async put (tenant, { name, bucket, contentType, entityType, entityId, metadata }, bytes, by, size) {
+      const found = await tenants.get(tenant)
+      if (found === null) throw failure('tenantUnknown')
+      const described = describe({
+        name,
+        bucket,
+        entityType: entityType ?? undefined,
+        entityId: entityId ?? undefined,
+        metadata: metadata === undefined ? undefined : JSON.stringify(metadata)
+      }, buckets)
+      return await uploads.inPlace(tenant, async () => {
+        const received = await uploads.receive(found, { bytes, expected: size ?? null, declaredType: contentType, bucket: described.bucket, by })
+        return await uploads.finish(found, received, described, by)
+      })
+    },
+    get: (tenant, id) => store.find(tenant, id),
+    async open (tenant, id, range) {
+      return await store.find(tenant, id) === null ? null : await objects.get(keyOf(tenant, id), range)
+    },
+    list: (tenant, entity, page) => store.list(tenant, entity, buckets.all.map(({ name }) => name), page),
+    remove: (tenant, id, { actor }) => removal.delete(tenant, id, actor)
+  }
+
+  return {
+    ...service,
+    buckets,
+    uploads,
+    removal,
+    signed,
+    /** The bytes of a file that was found. */
+    bytesOf: ({ tenant, id }: StoredFile, range?: ByteRange): Promise<Readable | null> => objects.get(keyOf(tenant, id), range),
+    listIn: (tenant: string, entity: { readonly type: string, readonly id: string }, inBuckets: readonly Bucket[], page: { readonly limit: number, readonly offset: number }) => store.list(tenant, entity, inBuckets.map(({ name }) => name), page),
+    /** A signed URL of this server for a download, or one of the store. */
+    async signDownload ({ tenant, id, bucket }: StoredFile, disposition: string, contentType: string, seconds = signedUrlSeconds): Promise<{ url: string, expiresAt: Date }> {
+      const expires = Math.floor(now() / 1000) + seconds
+      const expiresAt = new Date(expires * 1000)
+      const remote = await objects.sign(keyOf(tenant, id), { method: 'GET', seconds, contentType, contentDisposition: disposition })
+      if (remote !== null) return { url: remote.url, expiresAt }
+      if (signer === null) throw failure('signingNotConfigured')
+      const signature = signer.sign({ method: 'GET', tenant, bucket, id, expires })
+      return { url: `/files/download/${bucket}/${keyOf(tenant, id)}?expires=${expires}&signature=${signature}`, expiresAt }
+    },
+    /** The signature of a download is right and has not expired. */
+    admitsDownload: (file: { readonly tenant: string, readonly bucket: string, readonly id: string }, expires: number, signature: string): boolean =>
+      signer !== null && expires * 1000 > now() && signer.verify({ method: 'GET', ...file, expires }, signature),
+    close: () => uploads.close()
+  }
+}

@@ -1,0 +1,49 @@
+/** Signed URLs of this server: who has one needs no token. All servers with the master key accept them. */
+import type { MasterKey, MasterKeys } from '../../lib/secrets/master-key.js'
+import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+
+const info = 'service-file-urls'
+const keyLength = 32 // bytes
+
+/** What a URL allows. */
+export interface Grant {
+  readonly method: 'GET' | 'PUT'
+  readonly tenant: string
+  readonly bucket: string
+  /** The id of the file. */
+  readonly id: string
+  /** Bytes of an upload. */
+  readonly size?: number
+  /** Seconds since 1970. */
+  readonly expires: number
+}
+
+export interface Signer {
+  sign (grant: Grant): string
+  /** The signature is right; whether it has expired is not looked at. */
+  verify (grant: Grant, signature: string): boolean
+}
+
+export function createSigner ({ current, known }: MasterKeys): Signer {
+  const own = derive(current)
+  const all = Array.from(known.values(), derive)
+  return {
+    sign: (grant) => signatureOf(own, grant).toString('base64url'),
+    verify (grant, signature) {
+      const given = Buffer.from(signature, 'base64url')
+      return all.some((key) => {
+        const right = signatureOf(key, grant)
+        return given.length === right.length && timingSafeEqual(given, right)
+      })
+    }
+  }
+}
+
+function derive ({ key }: MasterKey): Buffer {
+  return Buffer.from(hkdfSync('sha256', key, '', info, keyLength))
+}
+
+/** No part has a line break in it. */
+function signatureOf (key: Buffer, { method, tenant, bucket, id, size, expires }: Grant): Buffer {
+  return createHmac('sha256', key).update([method, tenant, bucket, id, size ?? '', expires].join('\n')).digest()
+}

@@ -1,0 +1,149 @@
+/**
+ * Uploads without a token: a caller announces a file, sends its bytes to a signed URL, and confirms. The storage is
+ * booked from the announcement on, and given back if the bytes do not come.
+ */
+import type { Readable } from 'node:stream'
+import type { Removal } from './removal.js'
+import type { StoredFile, Uploader } from './types.js'
+import type { Signer } from './signature.js'
+import type { Described, UploadParts, Uploads, UploadTenant } from './uploads.js'
+import type { Buckets } from './buckets.js'
+import { randomUUID } from 'node:crypto'
+import { Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import { dayMs } from '../../lib/time.js'
+import { Intake } from './intake.js'
+import { holdStorage } from './storage-hold.js'
+import { writeCreated } from './traces.js'
+import { expiryOf, keyOf, requireType, transfer } from './uploads.js'
+
+const receivingMs = dayMs // for an upload that has begun
+
+export interface Announced {
+  readonly id: string
+  readonly method: 'PUT'
+  /** A path of this server, or an address of the store. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly expiresAt: Date
+}
+
+export interface SignedUploadParts extends UploadParts {
+  readonly uploads: Uploads
+  readonly removal: Removal
+  readonly buckets: Buckets
+  readonly signer: Signer | null
+  /** How long a URL holds. */
+  readonly seconds: number
+}
+
+export type SignedUploads = ReturnType<typeof createSignedUploads>
+
+export function createSignedUploads ({ objects, store, dbFor, usage, emitter, uploads, removal, buckets, signer, seconds, now }: SignedUploadParts) {
+  return {
+    /** Announces a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`, `signingNotConfigured`. */
+    async announce (tenant: UploadTenant, { bucket, ...details }: Described, { contentType, size }: { readonly contentType: string, readonly size: number }, by: Uploader): Promise<Announced> {
+      const limit = uploads.limitOf(tenant.plan, bucket)
+      if (size > limit.maxBytes) throw limit.refusal(size)
+      requireType(bucket, contentType)
+      const id = randomUUID()
+      const at = now()
+      const expires = Math.floor(at / 1000) + seconds
+      const remote = await objects.sign(keyOf(tenant.id, id), { method: 'PUT', seconds, contentType, size })
+      if (remote === null && signer === null) throw failure('signingNotConfigured')
+      const hold = holdStorage(usage(), tenant.id, true, size)
+      try {
+        await hold.need(size)
+        await dbFor(tenant.id).transaction().execute(async (transaction) => {
+          await store.insert(transaction, {
+            ...details,
+            tenant: tenant.id,
+            id,
+            bucket: bucket.name,
+            contentType,
+            size,
+            counted: usage() === null ? 0 : size,
+            createdBy: by.sub,
+            createdAt: new Date(at),
+            expiresAt: new Date(expires * 1000)
+          })
+          await hold.settle(size, transaction)
+        })
+      } catch (error) {
+        await hold.release()
+        throw error
+      }
+      const expiresAt = new Date(expires * 1000)
+      if (remote !== null) return { id, method: 'PUT', url: remote.url, headers: remote.headers, expiresAt }
+      const signature = signer?.sign({ method: 'PUT', tenant: tenant.id, bucket: bucket.name, id, size, expires })
+      return { id, method: 'PUT', url: `/files/${id}/content?tenant=${tenant.id}&expires=${expires}&signature=${signature}`, headers: { 'content-type': contentType }, expiresAt }
+    },
+
+    /** Receives the bytes of an announced file. Rejects with `urlSignatureInvalid`, `stateConflict`, and `badRequest` for another number of bytes. */
+    async receive (tenant: string, id: string, grant: { readonly expires: number, readonly signature: string }, bytes: () => Readable, announced: number | null): Promise<void> {
+      const found = await store.findUpload(tenant, id)
+      if (found === null || signer === null || grant.expires * 1000 <= now()) throw failure('urlSignatureInvalid')
+      const { file: { bucket, size } } = found
+      if (!signer.verify({ method: 'PUT', tenant, bucket, id, size, expires: grant.expires }, grant.signature)) throw failure('urlSignatureInvalid')
+      if (announced !== null && announced !== size) throw wrongSize(size)
+      await uploads.inPlace(tenant, async () => {
+        if (!await store.move(tenant, id, 'pending', 'receiving', new Date(now() + receivingMs))) {
+          throw failure('stateConflict', { message: 'The bytes of this file have come, or are on their way' })
+        }
+        const intake = new Intake({ limit: { maxBytes: size, refusal: () => wrongSize(size) }, exact: size, hold: null, declaredType: undefined, judge: () => {} })
+        try {
+          await transfer(bytes(), intake, (stream) => objects.put(keyOf(tenant, id), stream, found.file.contentType))
+        } catch (error) {
+          await store.move(tenant, id, 'receiving', 'pending', new Date(grant.expires * 1000)).catch(() => {})
+          throw error
+        }
+      })
+    },
+
+    /** Makes the file readable once its bytes are there. Rejects with `notFound`, `stateConflict` and `fileTypeRefused`. */
+    async confirm (tenant: string, id: string, by: Uploader, permit: (bucket: string) => Promise<void>): Promise<StoredFile> {
+      const found = await store.findUpload(tenant, id)
+      if (found === null) throw failure('notFound')
+      await permit(found.file.bucket)
+      if (found.status === 'ready') return found.file
+      const bucket = buckets.get(found.file.bucket, '/params/fileId')
+      const key = keyOf(tenant, id)
+      const { size, contentType: declaredType } = found.file
+      if ((await objects.stat(key))?.size !== size) throw failure('stateConflict', { message: 'The bytes of the file are not there' })
+      return await uploads.inPlace(tenant, async () => {
+        const intake = new Intake({ limit: { maxBytes: size, refusal: () => wrongSize(size) }, exact: size, hold: null, declaredType, judge: (contentType) => requireType(bucket, contentType) })
+        const stored = await objects.get(key)
+        if (stored === null) throw failure('notFound')
+        try {
+          await pipeline(stored, intake, nowhere())
+        } catch (error) {
+          if (intake.refusal === undefined) throw error
+          await removal.drop(tenant, id, ['pending', 'receiving'])
+          throw error
+        }
+        const file = { ...found.file, contentType: intake.contentType, sha256: intake.sha256 }
+        const isFirst = await dbFor(tenant).transaction().execute(async (transaction) => {
+          if (!await store.complete(transaction, file, expiryOf(bucket, new Date(now())))) return false
+          await writeCreated(transaction, emitter(), file, by)
+          return true
+        })
+        if (isFirst) {
+          emitter()?.wake()
+          return file
+        }
+        const other = await store.find(tenant, id)
+        if (other === null) throw failure('notFound')
+        return other
+      })
+    }
+  }
+}
+
+function wrongSize (size: number): TenantryError {
+  return failure('badRequest', { message: `The body must have the ${size} bytes that were announced` })
+}
+
+function nowhere (): Writable {
+  return new Writable({ write: (_chunk, _encoding, callback) => callback() })
+}

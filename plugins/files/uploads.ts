@@ -1,0 +1,185 @@
+/**
+ * Uploads. Before the first byte there is a row in the state `pending`, and storage is reserved; the object comes next;
+ * then one transaction makes the row readable, books the storage and writes the events. Whatever ends in between leaves a
+ * row that the sweep removes with its object.
+ */
+import type { Kysely } from 'kysely'
+import type { Readable } from 'node:stream'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { ObjectStore } from '../../lib/files/store.js'
+import type { Plans } from '../../lib/plans.js'
+import type { Usage } from '../usage/index.js'
+import type { Webhooks } from '../webhooks/webhooks.js'
+import type { Bucket } from './buckets.js'
+import type { FileStore } from './store.js'
+import type { StoredFile, Uploader } from './types.js'
+import { randomUUID } from 'node:crypto'
+import { pipeline } from 'node:stream/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import { failure } from '../../lib/errors.js'
+import { createPlaces } from '../../lib/places.js'
+import { dayMs } from '../../lib/time.js'
+import { Intake } from './intake.js'
+import { sizeLimit } from './limits.js'
+import { holdStorage, type StorageHold } from './storage-hold.js'
+import { writeCreated } from './traces.js'
+
+const maxOfTenant = 100 // uploads at a time, of each process
+const maxInAll = 1000
+const retryAfter = 5 // s
+const fieldBytes = 65_536 // that a request may have besides the file, at most
+const longestUpload = dayMs // after which the sweep takes an upload for one that ended with its process
+
+/** The tenant of an upload. */
+export interface UploadTenant {
+  readonly id: string
+  /** The tier. */
+  readonly plan: string
+}
+
+export interface Incoming {
+  readonly bytes: Readable
+  /** The number of bytes, as far as the request tells: fields after the file may be part of it. null where it does not tell. */
+  readonly expected: number | null
+  readonly declaredType: string | undefined
+  /** null where it is not known yet. */
+  readonly bucket: Bucket | null
+  readonly by: Uploader
+}
+
+/** An upload whose bytes are in the store, and which nobody can read yet. */
+export interface Received {
+  readonly id: string
+  readonly size: number
+  readonly sha256: string
+  readonly contentType: string
+  readonly hold: StorageHold
+}
+
+/** What is stored with the bytes. */
+export type Described = Pick<StoredFile, 'name' | 'entityType' | 'entityId' | 'metadata'> & { readonly bucket: Bucket }
+
+export interface UploadParts {
+  readonly objects: ObjectStore
+  readonly store: FileStore
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly plans: Plans
+  readonly usage: () => Pick<Usage, 'reserve' | 'free'> | null
+  readonly emitter: () => Pick<Webhooks, 'emit' | 'wake'> | null
+  /** The document's own limit of one file; null for none. */
+  readonly maxBytes: number | null
+  readonly now: () => number
+  readonly log: FastifyBaseLogger
+}
+
+export type Uploads = ReturnType<typeof createUploads>
+
+export function createUploads ({ objects, store, dbFor, plans, usage, emitter, maxBytes, now, log }: UploadParts) {
+  const busy = () => failure('uploadsBusy', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+  const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant: busy, tooManyInAll: busy })
+
+  const limitOf = (plan: string, bucket: Bucket | null) => sizeLimit(plans, plan, maxBytes, bucket)
+
+  /** Reads the bytes into the store. On failure nothing of them is left. */
+  async function receive (tenant: UploadTenant, { bytes, expected, declaredType, bucket, by }: Incoming): Promise<Received> {
+    const id = randomUUID()
+    const limit = limitOf(tenant.plan, bucket)
+    if (expected !== null && expected - fieldBytes > limit.maxBytes) throw limit.refusal(expected)
+    const hold = holdStorage(usage(), tenant.id, expected !== null, limit.maxBytes)
+    const received = { id, size: 0, sha256: '', contentType: '', hold }
+    try {
+      if (expected !== null) await hold.need(Math.min(expected, limit.maxBytes))
+      const at = now()
+      await dbFor(tenant.id).transaction().execute((transaction) => store.insert(transaction, {
+        tenant: tenant.id,
+        id,
+        bucket: bucket?.name ?? '',
+        name: '',
+        contentType: '',
+        size: 0,
+        counted: 0,
+        entityType: null,
+        entityId: null,
+        metadata: {},
+        createdBy: by.sub,
+        createdAt: new Date(at),
+        expiresAt: new Date(at + longestUpload)
+      }))
+      const intake = new Intake({ limit, hold, declaredType, judge: (contentType) => { if (bucket !== null) requireType(bucket, contentType) } })
+      await transfer(bytes, intake, (stream) => objects.put(keyOf(tenant.id, id), stream, declaredType ?? ''))
+      return { ...received, size: intake.size, sha256: intake.sha256, contentType: intake.contentType }
+    } catch (error) {
+      await discard(tenant.id, received)
+      throw error
+    }
+  }
+
+  /** Makes the file readable. On failure nothing of it is left. */
+  async function finish (tenant: UploadTenant, received: Received, { bucket, name, entityType, entityId, metadata }: Described, by: Uploader): Promise<StoredFile> {
+    const { id, size, sha256, contentType, hold } = received
+    try {
+      const limit = limitOf(tenant.plan, bucket)
+      if (size > limit.maxBytes) throw limit.refusal(size)
+      requireType(bucket, contentType)
+      const at = new Date(now())
+      const file: StoredFile = { id, tenant: tenant.id, bucket: bucket.name, name, contentType, size, sha256, entityType, entityId, metadata, createdBy: by.sub, createdAt: at }
+      await dbFor(tenant.id).transaction().execute(async (transaction) => {
+        if (!await store.complete(transaction, file, expiryOf(bucket, at))) throw failure('stateConflict', { message: 'The upload took longer than a day' })
+        await hold.settle(size, transaction)
+        await writeCreated(transaction, emitter(), file, by)
+      })
+      emitter()?.wake()
+      return file
+    } catch (error) {
+      await discard(tenant.id, received)
+      throw error
+    }
+  }
+
+  /** Removes an upload that nobody can read. What cannot be removed now is removed by the sweep. */
+  async function discard (tenant: string, { id, hold }: Pick<Received, 'id' | 'hold'>): Promise<void> {
+    try {
+      await hold.release()
+      const removed = await dbFor(tenant).transaction().execute((transaction) => store.remove(transaction, tenant, id, ['pending'], new Date(now())))
+      if (removed === undefined) return
+      await objects.delete(keyOf(tenant, id))
+      await store.forget(tenant, id)
+    } catch (err) {
+      log.warn({ err, tenant, file: id }, 'an upload that failed could not be removed; the sweep removes it')
+    }
+  }
+
+  return {
+    limitOf,
+    receive,
+    finish,
+    discard,
+    /** Runs an upload in a place of its tenant. */
+    inPlace: <T>(tenant: string, work: () => Promise<T>): Promise<T> => places.run(tenant, work),
+    close: () => places.close()
+  }
+}
+
+/** Passes the bytes through the intake to the store; rejects with the first reason: of the intake, of the store, or of the source. */
+export async function transfer<T> (bytes: Readable, intake: Intake, put: (stream: Readable) => Promise<T>): Promise<T> {
+  const [source, stored] = await Promise.allSettled([pipeline(bytes, intake), put(intake)])
+  if (stored.status === 'fulfilled') return stored.value
+  throw intake.refusal ?? (source.status === 'rejected' && !isPrematureClose(source.reason) ? source.reason : stored.reason)
+}
+
+function isPrematureClose (error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE'
+}
+
+/** The key of the object of a file. */
+export function keyOf (tenant: string, id: string): string {
+  return `${tenant}/${id}`
+}
+
+export function expiryOf ({ lifetimeMs }: Bucket, at: Date): Date | null {
+  return lifetimeMs === null ? null : new Date(at.getTime() + lifetimeMs)
+}
+
+export function requireType (bucket: Bucket, contentType: string): void {
+  if (!bucket.accepts(contentType)) throw failure('fileTypeRefused', { message: `The bucket "${bucket.name}" does not take files of the type ${contentType}` })
+}

@@ -1,0 +1,118 @@
+/** Uploads that break, and what they leave: no row, no bytes, no storage. */
+import type { Socket } from 'node:net'
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import { test, type Test } from 'tap'
+import { eventually } from '../queue/app.js'
+import { boundary, file, form, MB, onDisk, open, rows, storage, type Opened, type User } from './app.js'
+
+/** No upload runs, and the ledger has the bytes of the files that are there. */
+async function settled (t: Test, { app, folder }: Opened, tenant: string, bytes: number, files: number): Promise<void> {
+  await eventually(t, `of ${tenant} there are ${files} files`, async () => {
+    const { booked, reserved, shown } = await storage(app, tenant)
+    const { ready = 0, ...others } = await rows(app)
+    return reserved === 0 && booked === bytes && shown === bytes && ready === files && Object.keys(others).length === 0 && (await onDisk(folder)).length === files
+  })
+}
+
+function head ({ headers }: User, length: string): string {
+  return `POST /files/upload HTTP/1.1\r\nhost: x\r\nauthorization: ${headers['authorization']}\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\n${length}\r\n\r\n`
+}
+
+async function dial (t: Test, origin: string): Promise<Socket> {
+  const socket = connect(Number(new URL(origin).port), '127.0.0.1').on('error', () => {})
+  t.teardown(() => { socket.destroy() })
+  await once(socket, 'connect')
+  return socket
+}
+
+test('a connection that is cut at any stage leaves nothing', async (t) => {
+  const opened = await open(t)
+  const body = form([{ name: 'entityType', value: 'notes' }, file(Buffer.alloc(300_000)), { name: 'entityId', value: '1' }])
+  const lengths = { known: `content-length: ${body.length}`, chunked: 'transfer-encoding: chunked' }
+  for (const [kind, length] of Object.entries(lengths)) {
+    for (const end of [0, 20, 150, 260, 1000, 100_000, 300_200, body.length - 30, body.length - 1]) {
+      const socket = await dial(t, opened.origin)
+      const sent = body.subarray(0, end)
+      const bytes = kind === 'known' ? sent : Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), sent])
+      socket.write(head(opened.as('acme'), length))
+      await new Promise((resolve) => { socket.write(bytes, resolve) })
+      // Until the server has begun with the file.
+      if (end >= 1000) await eventually(t, 'the upload runs', async () => (await rows(opened.app))['pending'] === 1)
+      socket.destroy()
+      await settled(t, opened, 'acme', 0, 0)
+    }
+  }
+  t.equal((await opened.as('acme').upload([file('x')])).status, 201)
+})
+
+test('a Content-Length that lies', async (t) => {
+  const opened = await open(t, {}, { tenants: [{ id: 'acme', plan: 'large' }, { id: 'seven', plan: 'seven' }] })
+  const body = form([file('x'.repeat(1000))])
+  const answer = async (tenant: string, length: number, ends = true) => {
+    const socket = await dial(t, opened.origin)
+    let text = ''
+    socket.setEncoding('latin1').on('data', (chunk: string) => { text += chunk })
+    socket.write(head(opened.as(tenant), `content-length: ${length}`))
+    if (ends) socket.end(body)
+    else socket.write(body)
+    await Promise.race([once(socket, 'close'), once(socket, 'data')])
+    return /^HTTP\/1.1 (\d+)/.exec(text)?.[1] ?? 'none'
+  }
+  t.equal(await answer('acme', 500), '400', 'less than there is: the form ends early')
+  t.equal(await answer('acme', 5000), '400', 'more than comes')
+  t.equal(await answer('seven', 2 * MB, false), '413', 'more than a file may have')
+  await settled(t, opened, 'acme', 0, 0)
+  await settled(t, opened, 'seven', 0, 0)
+})
+
+test('a file without a known length is stopped at the limits, however long it goes on', async (t) => {
+  const opened = await open(t)
+  const upload = async (tenant: string, bytes: number) => {
+    const sending = request(`${opened.origin}/files/upload`, { method: 'POST', headers: { ...opened.as(tenant).headers, 'content-type': `multipart/form-data; boundary=${boundary}` } })
+    const response = once(sending, 'response')
+    sending.setMaxListeners(0).on('error', () => {})
+    const body = form([file(Buffer.alloc(bytes))])
+    for (let at = 0; at < body.length && !sending.destroyed; at += 65_536) {
+      if (!sending.write(body.subarray(at, at + 65_536))) await Promise.race([once(sending, 'drain'), response, once(sending, 'close')])
+    }
+    sending.end()
+    const [answer] = await response
+    answer.resume()
+    return answer.statusCode
+  }
+  t.equal(await upload('seven', MB + 1), 413)
+  await settled(t, opened, 'seven', 0, 0)
+  for (let count = 0; count < 7; count++) t.equal(await upload('seven', MB), 201)
+  t.equal(await upload('seven', 1), 402)
+  await settled(t, opened, 'seven', 7 * MB, 7)
+})
+
+test('an upload that brings less than 1 KB a second is ended', async (t) => {
+  const folder = t.testdir()
+  const { default: Fastify } = await import('fastify')
+  const { default: auth } = await import('../../../plugins/auth/index.js')
+  const { default: database } = await import('../../../plugins/database/index.js')
+  const { default: tenancy } = await import('../../../plugins/tenancy/index.js')
+  const { default: files } = await import('../../../plugins/files/index.js')
+  const { bearer, testSecret } = await import('../../helpers/tokens.js')
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(database)
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(files, { path: folder, slowMs: 200 })
+  await app.tenants.create({ id: 'acme', name: 'acme', plan: 'pro' })
+  const origin = await app.listen({ port: 0, host: '127.0.0.1' })
+  const socket = await dial(t, origin)
+  let text = ''
+  socket.setEncoding('latin1').on('data', (chunk: string) => { text += chunk })
+  const user: User = { origin, headers: bearer({ tenant_id: 'acme' }), upload: () => Promise.reject(new Error('unused')), ask: () => Promise.reject(new Error('unused')) }
+  socket.write(head(user, 'content-length: 100000'))
+  socket.write(form([file('x'.repeat(5000))]).subarray(0, 3000))
+  await once(socket, 'close')
+  t.match(text, /^HTTP\/1\.1 408 /)
+  t.match(text, /TENANTRY_UPLOAD_TOO_SLOW/)
+  await eventually(t, 'nothing is left', async () => Object.keys(await rows(app)).length === 0 && (await onDisk(folder)).length === 0)
+})

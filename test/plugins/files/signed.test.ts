@@ -1,0 +1,93 @@
+/** Signed URLs, in both directions. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { test } from 'tap'
+import { postgresSection } from '../auth/app.js'
+import { testServers, listen } from '../../helpers/server.js'
+import { bearer } from '../../helpers/tokens.js'
+import { refused } from '../../http/caller.js'
+import { file, MB, onDisk, open, plans, rows, storage, userOf, type User } from './app.js'
+
+const json = { 'content-type': 'application/json' }
+const announce = (user: User, body: object) => user.ask('POST /files/presign', { headers: json, body: JSON.stringify({ name: 'a.txt', contentType: 'text/plain', size: 5, ...body }) })
+
+test('a signed URL opens one file for its time, on every instance, and nothing else', async (t) => {
+  const folder = t.testdir()
+  const servers = await testServers(t, { plans, files: { path: folder } }, { engine: await postgresSection(t), tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }] })
+  const [one = '', other = ''] = await Promise.all(servers.map((app) => listen(app)))
+  const ada = userOf(t, one, bearer({ sub: 'ada', tenant_id: 'acme' }))
+  const stranger = userOf(t, other, {})
+  const [first, second] = [await ada.upload([file('one')]), await ada.upload([file('two')])]
+  const { status, body } = await ada.ask(`GET /files/signed-url/private/${String(first.body['key'])}?expiresIn=2`)
+  t.equal(status, 200)
+  const url = String(body['url'])
+  t.equal((await stranger.ask(`GET ${url}`)).text, 'one', 'another server takes it')
+  t.equal((await stranger.ask(`GET ${url}&inline=1`)).headers['content-disposition'], 'inline; filename="a.txt"; filename*=UTF-8\'\'a.txt')
+  const [path = '', query = ''] = url.split('?')
+  const [, expires = '', signature = ''] = /expires=(\d+)&signature=(.+)/.exec(query) ?? []
+  const changed = [
+    `${String(second.body['url'])}?${query}`,
+    `${path.replace('/private/', '/public/')}?${query}`,
+    `${path.replace('/acme/', '/globex/')}?${query}`,
+    `${path}?expires=${Number(expires) + 1}&signature=${signature}`,
+    `${path}?expires=${expires}&signature=${signature.slice(0, -2)}AA`,
+    `${path}?expires=${expires}&signature=${signature.slice(0, -2)}`,
+    `${path}?expires=${expires}&signature=`,
+    `${path}?expires=${expires}`,
+    `${path}?signature=${signature}`
+  ]
+  for (const target of changed) refused(t, await stranger.ask(`GET ${target}`), 403, 'URL_SIGNATURE_INVALID', target.slice(-40))
+  refused(t, await ada.ask(`GET ${changed[3]}`), 403, 'URL_SIGNATURE_INVALID', 'a token does not make up for it')
+  refused(t, await stranger.ask(`PUT /files/${String(first.body['id'])}/content?tenant=acme&${query}`, { body: 'x' }), 403, 'URL_SIGNATURE_INVALID', 'a download is no upload')
+  for (const expiresIn of ['0', '604801', 'a', '-1']) refused(t, await ada.ask(`GET /files/signed-url/private/${String(first.body['key'])}?expiresIn=${expiresIn}`), 400, 'VALIDATION_FAILED')
+  while (Date.now() < Number(expires) * 1000) await sleep(50)
+  refused(t, await stranger.ask(`GET ${url}`), 403, 'URL_SIGNATURE_INVALID', 'it has expired')
+  await ada.ask(`DELETE /files/${String(second.body['id'])}`)
+})
+
+test('bytes are sent to a signed URL, and the file is there once it is confirmed', async (t) => {
+  const { app, as, folder, origin } = await open(t)
+  const ada = as('acme')
+  const stranger = userOf(t, origin, {})
+  const answer = await announce(ada, { entityType: 'notes', entityId: '1', metadata: { a: 1 } })
+  t.equal(answer.status, 201, answer.text)
+  const { id, method, url, headers } = answer.body
+  t.same([method, headers], ['PUT', { 'content-type': 'text/plain' }])
+  t.same(await storage(app, 'acme'), { booked: 5, reserved: 0, shown: 5 })
+  const confirm = () => ada.ask(`POST /files/${String(id)}/confirm`)
+  refused(t, await confirm(), 409, 'STATE_CONFLICT', 'the bytes are not there')
+  refused(t, await ada.ask(`GET /files/${String(id)}`), 404, 'NOT_FOUND')
+  t.same((await ada.ask('GET /files/entity/notes/1')).body.data, [])
+  for (const body of ['hell', 'hello!', '']) refused(t, await stranger.ask(`PUT ${String(url)}`, { headers: json, body }), 400, 'BAD_REQUEST', `${body.length} bytes`)
+  refused(t, await stranger.ask(`PUT ${String(url).replace('tenant=acme', 'tenant=globex')}`, { body: 'hello' }), 403, 'URL_SIGNATURE_INVALID')
+  refused(t, await stranger.ask(`PUT ${String(url).replace(/.$/, '_')}`, { body: 'hello' }), 403, 'URL_SIGNATURE_INVALID')
+  t.same(await onDisk(folder), [])
+  t.same((await stranger.ask(`PUT ${String(url)}`, { headers: json, body: 'hello' })).body, { success: true })
+  refused(t, await stranger.ask(`PUT ${String(url)}`, { body: 'HELLO' }), 409, 'STATE_CONFLICT', 'an object never changes')
+  refused(t, await as('globex', { role: 'admin' }).ask(`POST /files/${String(id)}/confirm`), 404, 'NOT_FOUND')
+  const [confirmed, again] = await Promise.all([confirm(), confirm()])
+  t.match(confirmed.body, { id, name: 'a.txt', contentType: 'text/plain', size: 5, entityType: 'notes', metadata: { a: 1 }, sha256: '2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824' })
+  t.same(again.body, confirmed.body)
+  refused(t, await stranger.ask(`PUT ${String(url)}`, { body: 'HELLO' }), 409, 'STATE_CONFLICT')
+  t.equal((await ada.ask(`GET ${String(confirmed.body['url'])}`)).text, 'hello')
+  await ada.ask(`DELETE /files/${String(id)}`)
+  t.same([await storage(app, 'acme'), await onDisk(folder), await rows(app)], [{ booked: 0, reserved: 0, shown: 0 }, [], {}])
+})
+
+test('announcements keep to the limits, and their bytes to the type of the bucket', async (t) => {
+  const { app, as, folder, origin } = await open(t, { files: { buckets: { photos: { types: ['image/png'] } } } })
+  const seven = as('seven')
+  refused(t, await announce(seven, { size: MB + 1 }), 413, 'FILE_TOO_LARGE')
+  const answers = await Promise.all(Array.from({ length: 20 }, () => announce(seven, { size: MB })))
+  t.same(answers.map(({ status }) => status).sort(), [...Array<number>(7).fill(201), ...Array<number>(13).fill(402)])
+  t.same(await storage(app, 'seven'), { booked: 7 * MB, reserved: 0, shown: 7 * MB })
+  const ada = as('acme')
+  for (const body of [{ size: 0 }, { size: 1.5 }, { name: 'n'.repeat(256) }, { name: 'a\u0000b' }, { name: '' }, { bucket: 'attic' }, { entityType: 'x' }, { metadata: { a: 'x'.repeat(8200) } }, { metadata: [] }, { public: true }]) {
+    refused(t, await announce(ada, body), 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 40))
+  }
+  refused(t, await announce(ada, { bucket: 'photos' }), 415, 'FILE_TYPE_REFUSED')
+  const lie = await announce(ada, { bucket: 'photos', contentType: 'image/png' })
+  t.equal((await userOf(t, origin, {}).ask(`PUT ${String(lie.body['url'])}`, { body: 'hello' })).status, 200)
+  refused(t, await ada.ask(`POST /files/${String(lie.body['id'])}/confirm`), 415, 'FILE_TYPE_REFUSED')
+  refused(t, await ada.ask(`POST /files/${String(lie.body['id'])}/confirm`), 404, 'NOT_FOUND')
+  t.same([await storage(app, 'acme'), await onDisk(folder)], [{ booked: 0, reserved: 0, shown: 0 }, []])
+})
