@@ -28,8 +28,8 @@ export interface CallerRequest {
 }
 
 /** 401: no token was sent (RFC 6750: no error code where none was). */
-export function tokenMissing (): TenantryError {
-  return failure('tokenMissing', { headers: { 'www-authenticate': 'Bearer' } })
+export function tokenMissing (message?: string): TenantryError {
+  return failure('tokenMissing', { ...message !== undefined && { message }, headers: { 'www-authenticate': 'Bearer' } })
 }
 
 /** The claims of the caller; throws `tokenMissing` for a stranger. */

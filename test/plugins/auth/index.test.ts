@@ -55,6 +55,7 @@ t.test('the scheme is Bearer in any letter case; other credentials are never tak
   for (const authorization of ['Basic dTpw', signToken(), 'Bearer', 'Bearer ', '', `Bearer ${signToken()} ${signToken()}`, `bearer ${signToken()} x`, `Token ${signToken()}`]) {
     t.equal(await status(authorization), 401, authorization.slice(0, 20))
   }
+  t.match((await app.inject({ url: '/', headers: { authorization: 'Basic dTpw' } })).json(), { code: 'TENANTRY_TOKEN_MISSING', message: /expected the scheme Bearer/ })
 })
 
 t.test('roles and permissions are judged before the body is', async (t) => {
