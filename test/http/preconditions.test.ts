@@ -33,14 +33,14 @@ test('preconditions', async (t) => {
       t.ok((await ask(write, { body: first, headers: { 'if-match': empty } })).status < 300, 'the tag of what was not written yet')
       const tag = await tagAt(ask, read)
       t.not(tag, empty)
-      for (const header of [empty, `W/${tag}`, '"x", "y"']) {
+      for (const header of [empty, `W/${empty}`, '"x", "y"']) {
         const stale = await ask(write, { body: second, headers: { 'if-match': header } })
         refused(t, stale, 412, 'PRECONDITION_FAILED', header)
         t.equal(stale.headers['etag'], tag, 'it names the current one')
       }
       for (const header of ['x', tag.slice(1, -1), `${tag} ${tag}`, '']) refused(t, await ask(write, { body: second, headers: { 'if-match': header } }), 400, 'BAD_REQUEST', header)
       t.equal(await tagAt(ask, read), tag, 'nothing was written')
-      t.ok((await ask(write, { body: second, headers: { 'if-match': `"x", ${tag}` } })).status < 300, 'a list')
+      t.ok((await ask(write, { body: second, headers: { 'if-match': `"x", W/${tag}` } })).status < 300, 'a list, and a tag that a proxy weakened')
       t.ok((await ask(write, { body: first, headers: { 'if-match': '*' } })).status < 300)
       t.ok((await ask(write, { body: second })).status < 300, 'without a precondition')
 
