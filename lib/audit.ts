@@ -5,7 +5,9 @@
  */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './database/system-tables.js'
+import type { IdempotencyClaim } from './idempotency-claim.js'
 import { CompiledQuery } from 'kysely'
+import { markClaim } from './idempotency-claim.js'
 import { storable } from './json/storable.js'
 
 /** Everything that is audited. */
@@ -39,6 +41,8 @@ export interface Actor {
   readonly address: string | null
   /** The id of the tenant's API key that was sent in place of a token; the entry's details tell it as `apiKey`. */
   readonly apiKey?: string | undefined
+  /** The request holds an idempotency key, which the transaction of a successful entry marks. */
+  readonly claim?: IdempotencyClaim | undefined
 }
 
 /** What nobody asked for: the server does it by itself. */
@@ -86,6 +90,8 @@ where tenant_id = '' or tenant_id in (select id from live) order by place`
 
 /** Adds the entries, of those tenants that are not being deleted. */
 export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly AuditEntry[]): Promise<void> {
+  const claim = entries.find(({ actor, outcome }) => actor.claim !== undefined && outcome !== 'failure')?.actor.claim
+  if (claim !== undefined && db.isTransaction) await markClaim(db, claim)
   const { text, values } = auditStatement(entries)
   await db.executeQuery(CompiledQuery.raw(text, [...values]))
 }

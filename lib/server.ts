@@ -24,6 +24,7 @@ import database from '../plugins/database/index.js'
 import headers from '../plugins/headers/index.js'
 import files from '../plugins/files/index.js'
 import health from '../plugins/health/index.js'
+import idempotency from '../plugins/idempotency/index.js'
 import integrations from '../plugins/integrations/index.js'
 import login from '../plugins/login/index.js'
 import mail from '../plugins/mail/index.js'
@@ -89,6 +90,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(usage, { enabled: isOn('usage'), options: ({ config }) => ({ report: config.plugins.billing !== false }) }),
   group(analytics, { enabled: (assembly) => assembly.config.analytics.enabled && isOn('analytics')(assembly), options: ({ config }) => config.analytics }),
   group(metrics, { enabled: isOn('system'), options: ({ config: { plugins: { system } } }) => (system === false ? undefined : system?.metrics) ?? {} }),
+  group(idempotency, { options: ({ env }) => keysOf(env) }),
   group(openapi, { enabled: isOn('openapi'), options: ({ config }) => ({ ...config.plugins.openapi || {}, title: titleOf(config) }) }),
   // It closes after the queue, whose last jobs may call other services.
   group(outbound, { options: ({ config }) => ({ egress: config.egress }) }),

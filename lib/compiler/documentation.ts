@@ -4,6 +4,7 @@ import type { ErrorName } from '../errors.js'
 import type { AnswerParts } from './answer-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from './types.js'
 import type { CompiledWebhook } from './webhook.js'
+import { takesIdempotencyKey } from './idempotency.js'
 import { schemaName } from '../named-schema.js'
 import { isRecord } from '../plain-value.js'
 import { answerSchema } from './answer-schema.js'
@@ -28,6 +29,8 @@ export interface RouteDocumentation {
   readonly errors: ReadonlyArray<number | ErrorName>
   /** Its answers are cached. */
   readonly cached?: true
+  /** It takes the header Idempotency-Key. */
+  readonly takesIdempotencyKey?: true
 }
 
 /** The parts of a compiled route that its documentation is derived from. */
@@ -43,6 +46,7 @@ export interface DocumentedParts extends AnswerParts {
   readonly status: 200 | 201 | 202
   readonly workflow: CompiledRouteWorkflow | null
   readonly webhook: CompiledWebhook | null
+  readonly writes: readonly object[]
 }
 
 const received: JsonSchema = { type: 'object', properties: { received: { const: true } }, required: ['received'] }
@@ -63,7 +67,8 @@ export function documentRoute (route: Route, parts: DocumentedParts): RouteDocum
     ...(body !== undefined && { body }),
     response: answersOf(route, parts),
     errors: errorsOf(parts),
-    ...(parts.cache !== null && { cached: true })
+    ...(parts.cache !== null && { cached: true }),
+    ...(takesIdempotencyKey(parts) && { takesIdempotencyKey: true })
   })
 }
 

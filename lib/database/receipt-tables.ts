@@ -18,6 +18,29 @@ export interface WebhookReceiptsTable {
   received_at: Timestamp
 }
 
+/** An idempotency key of a request, with the answer that is given again. */
+export interface IdempotencyKeysTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  /** SHA-256 of caller, method, path and key. */
+  id: Buffer
+  /** The request that holds it. */
+  holder: string
+  /** `running`: nothing is written yet. `written`: the write is committed, and the answer is not kept yet. */
+  state: 'running' | 'written' | 'answered'
+  /** The caller sent no credentials. */
+  stranger: boolean
+  /** `content` is encrypted, see lib/secrets. */
+  encrypted: boolean
+  /** SHA-256 of the query string and the body, in hexadecimal; then the body of the answer. */
+  content: Buffer
+  status: number | null
+  headers: ColumnType<Record<string, string> | null, string | null, string | null>
+  /** Until then `running` and `written` are believed. */
+  leased_until: Timestamp
+  expires_at: Timestamp
+}
+
 /** A limit that a tenant has reached, and has been told of. */
 export interface UsageNoticesTable {
   tenant_id: string

@@ -2,7 +2,7 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable } from './billing-tables.js'
 import type { FilesTable } from './files-table.js'
-import type { UsageNoticesTable, WebhookReceiptsTable } from './receipt-tables.js'
+import type { IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable } from './receipt-tables.js'
 import type { RequestStatsTable, RequestStatsWritersTable, UsageCountersTable, UsageGaugesTable, UsageInstancesTable, UsageRequestsTable, UsageReservationsTable } from './usage-tables.js'
 import type { WebhookDeliveriesTable, WebhookEventsTable, WebhookSecretsTable } from './webhook-tables.js'
 import type { WorkflowRunsTable, WorkflowStepsTable } from './workflow-tables.js'
@@ -333,6 +333,7 @@ export interface SystemTables {
   'tenantry.webhook_deliveries': WebhookDeliveriesTable
   'tenantry.webhook_secrets': WebhookSecretsTable
   'tenantry.webhook_receipts': WebhookReceiptsTable
+  'tenantry.idempotency_keys': IdempotencyKeysTable
   'tenantry.usage_notices': UsageNoticesTable
   'tenantry.oauth_tokens': OauthTokensTable
   'tenantry.workflow_runs': WorkflowRunsTable
@@ -347,7 +348,7 @@ export interface SystemTables {
  */
 export const tenantOwnedTables = [
   'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',
-  'tenantry.webhook_receipts', 'tenantry.usage_notices', 'tenantry.oauth_tokens',
+  'tenantry.webhook_receipts', 'tenantry.idempotency_keys', 'tenantry.usage_notices', 'tenantry.oauth_tokens',
   'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs', 'tenantry.files',
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.user_links', 'tenantry.refresh_tokens', 'tenantry.users', 'tenantry.revocations', 'tenantry.secret_earlier_values', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',

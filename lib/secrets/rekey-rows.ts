@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { sql } from 'kysely'
 import { headerLength, type SecretCipher } from './cipher.js'
+import { idempotencyPlace } from './idempotency-place.js'
 import { mfaPlace } from './mfa-place.js'
 import { callbackPlace, webhookSecretPlace } from './webhook-places.js'
 
@@ -159,6 +160,32 @@ export function callbackRows (db: Kysely<SystemTables>, cipher: SecretCipher): K
         async move () {
           const { numUpdatedRows } = await db.updateTable('tenantry.webhook_deliveries').set({ sealed: cipher.renew(callbackPlace(tenant, id), sealed) })
             .where('id', '=', id).where('sealed', '=', sealed).executeTakeFirstOrThrow()
+          return numUpdatedRows > 0n
+        }
+      }))
+    }),
+    async count () {
+      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
+      return count
+    }
+  }
+}
+
+/** Kept answers of requests; of the key `idempotency/<id>`. */
+export function idempotencyRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
+  const others = db.selectFrom('tenantry.idempotency_keys').where(sql<boolean>`(encrypted and substring(content from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`)
+  return {
+    rows: () => inBatches<KeyedRow & { readonly id: Buffer }>(async (after) => {
+      const rows = await others.select(['tenant_id as tenant', 'id', 'content'])
+        .$if(after !== undefined, (query) => query.where(sql<boolean>`(tenant_id, id) > (${after?.tenant}, ${after?.id}::bytea)`))
+        .orderBy('tenant_id').orderBy('id').limit(batchSize).execute()
+      return rows.map(({ tenant, id, content }) => ({
+        tenant,
+        id,
+        key: idempotencyPlace(tenant, id).key,
+        async move () {
+          const { numUpdatedRows } = await db.updateTable('tenantry.idempotency_keys').set({ content: cipher.renew(idempotencyPlace(tenant, id), content) })
+            .where('tenant_id', '=', tenant).where('id', '=', id).where('content', '=', content).executeTakeFirstOrThrow()
           return numUpdatedRows > 0n
         }
       }))

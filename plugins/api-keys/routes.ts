@@ -62,7 +62,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
   })
 
   app.post<{ Body: Static<typeof NewKey> }>('/tenant/api-keys', {
-    config,
+    config: { ...config, idempotency: 'encrypted' },
     schema: { tags, summary: 'Make an API key', description: `A caller who is no administrator gives a key only permissions that it holds itself. A tenant has at most ${maxKeys} keys.`, body: NewKey, response: { 201: Made, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { name, scopes = [], expiresAt } = request.body
@@ -79,7 +79,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
   })
 
   app.post<{ Params: Static<typeof Params>, Body: Static<typeof Rotation> }>('/tenant/api-keys/:id/rotate', {
-    config,
+    config: { ...config, idempotency: 'encrypted' },
     schema: { tags, summary: 'Replace an API key by another one of the same id and scopes', description: 'A caller who is no administrator must hold all of its scopes.', params: Params, body: Rotation, bodyOptional: true, response: { 200: Rotated, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { id } = request.params

@@ -1,5 +1,6 @@
 /** Who acts, as the audit log tells it of a request. */
 import type { Claims } from '../../lib/compiler/types.js'
+import type { IdempotencyClaim } from '../../lib/idempotency-claim.js'
 import type { Actor } from '../../lib/audit.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { keyOf } from '../auth/callers.js'
@@ -9,14 +10,17 @@ export interface ActingRequest {
   readonly auth: Claims | null
   readonly ip: string
   readonly tenant?: { readonly id: string } | null
+  /** Absent without the plugin idempotency. */
+  readonly idempotency?: IdempotencyClaim | null
 }
 
 /** The caller of the request. From where the platform's administrators act on a tenant is none of the tenant's business. */
-export function actorOf ({ auth, ip, tenant }: ActingRequest): Actor {
+export function actorOf ({ auth, ip, tenant, idempotency }: ActingRequest): Actor {
   // Without the plugins auth and tenancy there is no caller and no tenant, rather than null.
   const caller = auth ?? null
-  if (caller === null) return { userId: null, address: ip }
+  const claimed = (idempotency ?? null) !== null && { claim: idempotency ?? undefined }
+  if (caller === null) return { userId: null, address: ip, ...claimed }
   const hidden = (tenant ?? null) !== null && isPlatformAdmin(caller)
   const apiKey = keyOf(caller)
-  return { userId: caller.sub, address: hidden ? null : ip, ...apiKey !== undefined && { apiKey } }
+  return { userId: caller.sub, address: hidden ? null : ip, ...apiKey !== undefined && { apiKey }, ...claimed }
 }

@@ -5,6 +5,7 @@ import type { Engine, Session } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { auditStatement } from '../../lib/audit.js'
+import { requireMark } from '../../lib/idempotency-claim.js'
 import { failure, isFailure } from '../../lib/errors.js'
 
 export interface AuditedWriteDependencies {
@@ -38,7 +39,10 @@ export async function writeAudited ({ engine, cache, webhooks }: AuditedWriteDep
     const text = await engine.transaction({ tenantId: tenant }, async (session) => {
       const text = await session.text(bound.statement, bound.values)
       if (text === null) throw await missing(session)
-      const { text: audit, values } = auditStatement([entry(text)])
+      const audited = entry(text)
+      const { claim } = audited.actor
+      if (claim !== undefined) requireMark(await session.rows(claim.mark, claim.mark.values))
+      const { text: audit, values } = auditStatement([audited])
       const [kept] = await session.rows({ text: `${audit} returning true as kept` }, values)
       if (kept === undefined) throw failure('tenantUnknown')
       return text

@@ -1,12 +1,7 @@
 /** The key under which tries of a request are one at the payment provider (DESIGN 8). */
 import type { FastifyRequest } from 'fastify'
 import { createHash, randomUUID } from 'node:crypto'
-import { Type } from 'typebox'
-
-/** The headers of an endpoint that takes a key of its caller. */
-export const IdempotencyHeaders = Type.Object({
-  'idempotency-key': Type.Optional(Type.String({ pattern: '^[\\x21-\\x7E]{1,255}$', expected: '1 to 255 visible characters of ASCII, sent once', description: 'The same for tries of the same request, which are then one as far as the payment provider keeps such keys. Default: each is another.' }))
-})
+import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 
 export interface IdempotencyKey {
   readonly idempotencyKey: string
@@ -14,9 +9,9 @@ export interface IdempotencyKey {
   readonly isCallers: boolean
 }
 
-/** The caller's key, made one of the tenant and the endpoint alone; else a random one. */
+/** The caller's key, made one of the tenant and the endpoint alone; else a random one. Throws `validationFailed`. */
 export function idempotencyKeyOf ({ headers, routeOptions }: FastifyRequest, tenant: string): IdempotencyKey {
-  const key = headers['idempotency-key']
-  if (typeof key !== 'string') return { idempotencyKey: randomUUID(), isCallers: false }
+  const key = idempotencyKeyIn(headers)
+  if (key === undefined) return { idempotencyKey: randomUUID(), isCallers: false }
   return { idempotencyKey: createHash('sha256').update(JSON.stringify([tenant, routeOptions.method, routeOptions.url, key])).digest('base64url'), isCallers: true }
 }

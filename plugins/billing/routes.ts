@@ -12,7 +12,7 @@ import { errorResponses } from '../conventions/index.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { tenantOf } from '../tenancy/required.js'
 import { Email } from '../users/user.js'
-import { idempotencyKeyOf, IdempotencyHeaders } from './idempotency.js'
+import { idempotencyKeyOf } from './idempotency.js'
 import { named } from '../../lib/named-schema.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
 import { cycles, providerNames, statuses } from './providers/provider.js'
@@ -84,12 +84,11 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
   })
 
   app.post<{ Body: Static<ReturnType<typeof bodyOf>> }>('/billing/upgrade', {
-    config: { ...config, beyondPlan: true },
+    config: { ...config, beyondPlan: true, idempotency: 'plain' },
     schema: {
       tags,
       summary: 'Have another plan, or none',
       description: 'Without a subscription it begins a checkout. With one, a higher plan and a year in place of a month are changed to now; a lower plan, a month in place of a year and `free` at the end of what is paid. The plan that the tenant has takes back that it ends or changes.',
-      headers: IdempotencyHeaders,
       body: bodyOf(plans.tiers),
       response: { 200: Upgraded, ...errorResponses(...refusals, 409, 502, 504) }
     }

@@ -25,7 +25,7 @@ export default definePlugin<ConfigRoutesOptions>({
   name: 'config-routes',
   dependencies: ['database', 'rate-limit'],
   optional: ['integrations'],
-  after: ['cache', 'openapi', 'resource-limits', 'secrets', 'webhooks', 'workflows'],
+  after: ['cache', 'idempotency', 'openapi', 'resource-limits', 'secrets', 'webhooks', 'workflows'],
   routeDependencies: [],
   // The check of the configuration judges the members of the sections.
   options: {

@@ -1,5 +1,6 @@
 /** Runs the calls to other services of a route (SPEC "Behaviour of route configuration" 4). */
 import type { FastifyBaseLogger } from 'fastify'
+import type { Once } from './once.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { Integrations } from '../integrations/integrations.js'
@@ -13,6 +14,8 @@ export interface Caller {
   readonly log: FastifyBaseLogger
   /** Places in the document, for the log. */
   readonly placeOf: PlaceOf
+  /** The request holds an idempotency key. */
+  readonly once?: Once | undefined
 }
 
 /** The last call that ran. */

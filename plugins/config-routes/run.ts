@@ -48,13 +48,24 @@ async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: 
   // What it copies of the request is known before anything is asked of the database.
   if (copies !== null) copies(scope, 0)
   const calls = route.integrations.length > 0
-  if (copies !== null && !calls && route.queries.some((query) => query.write)) {
-    const body = await engine.transaction(options, async (session) => bodyOf(route, await answerOf(route, scope, (bound) => textIn(session, bound)), scope))
+  const { once } = caller
+  const writes = (copies !== null || once !== undefined) && route.queries.some((query) => query.write)
+  if (writes && !calls) {
+    const body = await engine.transaction(options, async (session) => {
+      const body = bodyOf(route, await answerOf(route, scope, (bound) => textIn(session, bound)), scope)
+      if (once !== undefined) await once.answered(session, body)
+      return body
+    })
+    once?.kept()
     await written()
     return body
   }
-  const answer = route.transaction
-    ? await engine.transaction(options, (session) => answerOf(route, scope, (bound) => textIn(session, bound)))
+  const answer = route.transaction || (once !== undefined && writes)
+    ? await engine.transaction(options, async (session) => {
+      const answer = await answerOf(route, scope, (bound) => textIn(session, bound))
+      if (once !== undefined && writes) await once.written(session)
+      return answer
+    })
     : await answerOf(route, scope, (bound) => engine.text(bound.statement, bound.values, options))
   const telling = written()
   if (telling instanceof Promise) await telling

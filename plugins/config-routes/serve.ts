@@ -1,4 +1,5 @@
 /** Serves one request on a compiled route: validation, permissions, limits, cache, statements, calls, body (DESIGN, "The way of a request"). */
+import type {} from '../idempotency/index.js'
 import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../webhooks/index.js'
@@ -10,16 +11,20 @@ import type { Scope } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { PlaceOf } from '../../lib/log/expression-faults.js'
 import type { CacheStore } from '../cache/store.js'
+import type { Idempotency } from '../idempotency/service.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { SecretValues } from '../secrets/service.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Receipts } from './receipts.js'
+import { takesIdempotencyKey } from '../../lib/compiler/idempotency.js'
 import { tagOfBody, withTag } from '../../lib/http/entity-tags.js'
+import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 import { traceOf } from '../../lib/trace-context.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { holds, requirePermissions } from '../auth/access.js'
 import { createInbound, type Inbound } from './inbound.js'
 import { withinLimit } from './limits.js'
+import { once, type Once } from './once.js'
 import { runRoute } from './run.js'
 import { createWarned, secretsFor, type SecretSource } from './secrets.js'
 import { answerOfWorkflow, type WorkflowServing } from './workflow.js'
@@ -39,6 +44,8 @@ export interface Serving extends SecretSource, WorkflowServing {
   readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
   /** A permission that a tenant's own callers must hold to bypass field exclusion by naming their tenant in X-Tenant-ID. */
   readonly dashboardPermission: string | undefined
+  /** null where the plugin is not registered: idempotency keys then have no effect. */
+  readonly idempotency: Idempotency | null
   /** Verifies what other services send. */
   readonly inbound: Inbound
 }
@@ -67,6 +74,7 @@ export function servingOf (app: FastifyInstance, { dashboardPermission, overrida
     warned,
     webhooks: optional(app, 'webhooks')(),
     dashboardPermission,
+    idempotency: optional(app, 'idempotency')(),
     inbound: createInbound(app, { secrets, appUrl: appUrl.trim().replace(/\/+$/, ''), warned, receipts })
   }
 }
@@ -91,13 +99,24 @@ async function serve (route: CompiledRoute, serving: Serving, request: FastifyRe
   route.request.validate(request)
   const permitted = route.permissions.length > 0 ? requirePermissions(request, route.permissions) : undefined
   if (permitted !== undefined) await permitted
+  const { idempotency } = serving
+  const key = idempotency !== null && takesIdempotencyKey(route) ? idempotencyKeyIn(request.headers) : undefined
+  if (idempotency === null || key === undefined) return scoped(route, serving, request, reply, origin)
+  // The address of a run's status holds a token.
+  return once(idempotency, { key, encrypted: route.workflow !== null }, request, reply, (held) => {
+    reply.code(route.status).header('content-type', contentType)
+    return scoped(route, serving, request, reply, origin, held)
+  })
+}
+
+async function scoped (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin, held?: Once): Promise<string> {
   const secrets = secretsFor(route, serving, request)
   const fullAccess = hasFullAccess(request, serving.dashboardPermission)
   // Most routes write nothing that anybody hears of: they wait for nothing here.
   const events = writes(route) && serving.webhooks !== null && serving.webhooks.hears(request.tenant?.id ?? '')
   const scope = scopeOf(request, fullAccess instanceof Promise ? await fullAccess : fullAccess, secrets instanceof Promise ? await secrets : secrets, events instanceof Promise ? await events : events)
-  if (scope.events === true) return limited(route, serving, request, reply, scope, origin).finally(serving.webhooks?.wake)
-  return limited(route, serving, request, reply, scope, origin)
+  if (scope.events === true) return limited(route, serving, request, reply, scope, origin, held).finally(serving.webhooks?.wake)
+  return limited(route, serving, request, reply, scope, origin, held)
 }
 
 /** What it answers may be kept by its caller, to be asked for with `If-None-Match`. */
@@ -119,17 +138,17 @@ function writes ({ writes, workflow }: CompiledRoute): boolean {
 }
 
 /** Within the limit of the caller's user, where the route has one. */
-function limited (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin): Promise<string> {
+function limited (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin, held: Once | undefined): Promise<string> {
   reply.code(route.status).header('content-type', contentType)
-  if (route.resourceLimit === null || serving.limits === null) return answer(route, serving, request, reply, scope, origin)
-  return withinLimit(route.resourceLimit, serving.limits, request, scope, () => answer(route, serving, request, reply, scope, origin))
+  if (route.resourceLimit === null || serving.limits === null) return answer(route, serving, request, reply, scope, origin, held)
+  return withinLimit(route.resourceLimit, serving.limits, request, scope, () => answer(route, serving, request, reply, scope, origin, held))
 }
 
 /** What the statements give, or was cached of them. */
-function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin): Promise<string> {
+function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin, held: Once | undefined): Promise<string> {
   const { engine, cache, loads, integrations } = serving
   if (route.workflow !== null) return answerOfWorkflow(route, route.workflow, serving, request, reply, scope, origin.placeOf)
-  if (route.cache === null || cache === null) return runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf })
+  if (route.cache === null || cache === null) return runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf, once: held })
   return cachedAnswer(route, route.cache, { engine, cache, loads, integrations }, request, reply, scope, origin)
 }
 

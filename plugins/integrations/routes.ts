@@ -13,14 +13,13 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/trace-context.js'
 import { actorOf } from '../audit/actor.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { createFindCall } from './connectors.js'
 
 const Name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description })
 const Params = Type.Object({ type: Name('A connector, by its name or an alias.'), action: Name('One of its actions.') })
-const Headers = Type.Object({
-  'idempotency-key': Type.Optional(Type.String({ pattern: '^[\\x21-\\x7E]{1,255}$', expected: '1 to 255 visible characters of ASCII, sent once', description: 'Goes on to the service; with it a call is tried again whatever its method.' }))
-})
+const Headers = IdempotencyHeaders('Goes on to the service; with it a call is tried again whatever its method.')
 const Body = Type.Record(Type.String(), Type.Unknown(), { description: "The action's params." })
 
 const tags = ['Integrations']

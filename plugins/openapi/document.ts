@@ -3,6 +3,7 @@ import type { JsonSchema } from '../../lib/compiler/types.js'
 import type { DocumentedRoute } from './documentation.js'
 import { createPace } from '../../lib/pace.js'
 import { errorSchemas } from '../../lib/http/error-schemas.js'
+import { idempotencyParameter } from '../../lib/http/idempotency-key.js'
 import { createComponents, sharedSchemas, type Components } from './components.js'
 import { createPathItems, type PathItems } from './path-items.js'
 import { basePathsOf, shapeOf, toTemplate, withoutBasePath } from './path.js'
@@ -21,6 +22,7 @@ export interface DocumentParts {
   /** Components that this package wrote into the shell; they are replaced. */
   readonly replaced: ReadonlySet<string>
   readonly tenancy: boolean
+  readonly idempotency: boolean
 }
 
 export interface ComposedDocument {
@@ -35,7 +37,7 @@ export interface ComposedDocument {
   extended (routes: Iterable<DocumentedRoute>): Promise<string>
 }
 
-export function composeDocument ({ shell, routes: registered, schemas, replaced, tenancy }: DocumentParts): ComposedDocument {
+export function composeDocument ({ shell, routes: registered, schemas, replaced, tenancy, idempotency }: DocumentParts): ComposedDocument {
   const { openapi: version = '3.1.0', info, tags, paths, components: shellComponents, ...rest } = shell
   const { schemas: shellSchemas, ...otherComponents } = membersOf(shellComponents)
   const kept = Object.entries(membersOf(shellSchemas)).filter(([name]) => !replaced.has(name))
@@ -49,14 +51,14 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
   const components = createComponents(context)
   for (const { $id } of sharedErrors) components.referenceToShared($id)
   const written = operationsOf(paths, routes)
-  const base = createPathItems({ components, tenancy, operationIds: operationIdsOf(written) })
+  const base = createPathItems({ components, tenancy, idempotency, operationIds: operationIdsOf(written) })
   for (const route of routes) base.add(route)
   for (const { template, method, operation } of written) base.addWritten(template, method, operation)
 
   const keptText = kept.map(([name, schema]) => `${JSON.stringify(name)}:${JSON.stringify(schema)}`)
   const others = JSON.stringify(mergedComponents(otherComponents, {
     ...sharedComponents,
-    ...(tenancy && { parameters: { TenantId: tenantParameter } }),
+    ...((tenancy || idempotency) && { parameters: { ...tenancy && { TenantId: tenantParameter }, ...idempotency && { IdempotencyKey: idempotencyParameter } } }),
     securitySchemes: securitySchemes(routes.some(({ config }) => config?.access === 'partial'))
   }))
 
@@ -71,7 +73,7 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
     schemaNames: components.names(),
     async extended (further) {
       const added = createComponents({ ...context, base: components })
-      const paths = createPathItems({ components: added, tenancy, base, maxCharacters: maxFurtherCharacters })
+      const paths = createPathItems({ components: added, tenancy, idempotency, base, maxCharacters: maxFurtherCharacters })
       const pace = createPace()
       if (pace.due()) await pace.rest()
       for (const route of further) {

@@ -40,6 +40,8 @@ export interface Documentation {
   readonly errors?: readonly ToldError[]
   /** Answers of success are cached, and say in `X-Cache` whether they were. */
   readonly cached?: boolean
+  /** A declared route takes the header Idempotency-Key. */
+  readonly takesIdempotencyKey?: boolean
   /** Default: as the route's `access` has it. */
   readonly security?: readonly JsonSchema[]
   /** Media types of the body. Default: application/json. */

@@ -34,12 +34,12 @@ export interface OpenApiOptions {
 export default definePlugin<OpenApiOptions>({
   name: 'openapi',
   routeDependencies: [],
-  optional: ['tenancy'],
+  optional: ['idempotency', 'tenancy'],
   options: { title: text, version: text, description: text, ui: flag },
   async setup (app, { title = 'API', version: apiVersion = version, description, ui = true }) {
     const earlier = Array.from(routesOf(app))
     const contexts = new Set([app])
-    const service = createOpenApi({ shell: () => swagger.shell(), contexts, tenancy: () => app.hasDecorator('tenancy') })
+    const service = createOpenApi({ shell: () => swagger.shell(), contexts, tenancy: () => app.hasDecorator('tenancy'), idempotency: () => app.hasDecorator('idempotency') })
     const info = { title, version: apiVersion, ...(description !== undefined && { description }) }
     const swagger = app.hasDecorator('swagger') ? appSwagger(app, service) : await ownSwagger(app, info, service)
     app.decorate('openapi', service)

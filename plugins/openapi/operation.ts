@@ -1,10 +1,12 @@
 /** One Operation Object (OpenAPI 3.1) from the documentation of a route. */
+import type {} from '../idempotency/index.js'
 import type { JsonSchema } from '../../lib/compiler/types.js'
 import type { Components } from './components.js'
 import type { Documentation, DocumentedRoute } from './documentation.js'
 import { STATUS_CODES } from 'node:http'
 import { schemaName } from '../../lib/named-schema.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
 import { isSchema, toSchemaObject } from './schema.js'
 import { parametersOf, toTemplate } from './path.js'
 import { cacheHeaders, limitHeaders, rateLimited } from './shared.js'
@@ -14,6 +16,8 @@ export interface OperationContext {
   readonly components: Components
   /** Callers may name a tenant by X-Tenant-ID. */
   readonly tenancy: boolean
+  /** Routes may take the header Idempotency-Key. */
+  readonly idempotency: boolean
 }
 
 const defaultMedia = ['application/json']
@@ -39,7 +43,8 @@ export function toOperation (route: DocumentedRoute, documentation: Documentatio
   }
 }
 
-function parameterObjects (route: DocumentedRoute, { params, querystring, headers }: Documentation, template: string, { components, tenancy }: OperationContext): unknown[] {
+function parameterObjects (route: DocumentedRoute, documentation: Documentation, template: string, { components, tenancy, idempotency }: OperationContext): unknown[] {
+  const { params, querystring, headers } = documentation
   const pathSchemas = propertiesOf(params)
   const shown = parametersOf(template)
   const path = parametersOf(toTemplate(route.url)).map((name, index) => {
@@ -52,7 +57,12 @@ function parameterObjects (route: DocumentedRoute, { params, querystring, header
   })
   const { access } = route.config ?? {}
   const tenant = tenancy && access !== undefined && access !== 'public' ? [{ $ref: '#/components/parameters/TenantId' }] : []
-  return [...path, ...other, ...tenant]
+  const key = idempotency && takesKey(route, documentation) && !Object.hasOwn(propertiesOf(headers), idempotencyHeader) ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []
+  return [...path, ...other, ...tenant, ...key]
+}
+
+function takesKey ({ config }: DocumentedRoute, { takesIdempotencyKey }: Documentation): boolean {
+  return takesIdempotencyKey === true || config?.idempotency !== undefined
 }
 
 function parameterObject (place: 'path' | 'query' | 'header', name: string, schema: unknown, required: boolean, components: Components): JsonSchema {
@@ -86,7 +96,7 @@ function contentOf (media: readonly string[], schema: unknown, components: Compo
   return Object.fromEntries(Object.entries(schema['content']).map(([type, member]) => [type, { schema: toSchemaObject(isSchema(member) ? member['schema'] : {}, components) }]))
 }
 
-function responses (route: DocumentedRoute, documentation: Documentation, { components, tenancy }: OperationContext): JsonSchema {
+function responses (route: DocumentedRoute, documentation: Documentation, { components, tenancy, idempotency }: OperationContext): JsonSchema {
   const { response, errors = [], produces = defaultMedia } = documentation
   const { limitStatuses = [] } = route.config ?? {}
   const told: Record<string, JsonSchema> = {}
@@ -97,7 +107,7 @@ function responses (route: DocumentedRoute, documentation: Documentation, { comp
     const written = isSchema(schema) && schemaName(schema) !== undefined ? schema : rest
     told[status] = { description, ...(!empty && { content: contentOf(media, written, components) }) }
   }
-  for (const [status, schema] of Object.entries(errorResponses(...impliedErrors(route, documentation, tenancy), ...errors))) tell(status, schema, defaultMedia)
+  for (const [status, schema] of Object.entries(errorResponses(...impliedErrors(route, documentation, tenancy), ...idempotency && takesKey(route, documentation) ? [409] : [], ...errors))) tell(status, schema, defaultMedia)
   for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) tell(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)
   // A status that means something else as well keeps the body of every error.
   for (const status of limitStatuses) if (status === 429 || told[status] === undefined) told[status] = rateLimited

@@ -33,6 +33,8 @@ export interface OpenApiParts {
   /** The contexts whose shared schemas the routes refer to. */
   readonly contexts: Iterable<FastifyInstance>
   readonly tenancy: () => boolean
+  /** Routes may take the header Idempotency-Key. */
+  readonly idempotency: () => boolean
 }
 
 /** `app.openapi`, with the members that this plugin itself calls. */
@@ -44,7 +46,7 @@ export interface OpenApiService extends OpenApi {
   fill (outline: JsonSchema): ComposedDocument
 }
 
-export function createOpenApi ({ shell, contexts, tenancy }: OpenApiParts): OpenApiService {
+export function createOpenApi ({ shell, contexts, tenancy, idempotency }: OpenApiParts): OpenApiService {
   const routes: DocumentedRoute[] = []
   const pace = createPace()
   let composed: ComposedDocument | null = null
@@ -52,7 +54,7 @@ export function createOpenApi ({ shell, contexts, tenancy }: OpenApiParts): Open
 
   function compose (shell: JsonSchema, replaced: ReadonlySet<string>): ComposedDocument {
     const schemas: JsonSchema = Object.assign({}, ...Array.from(contexts, (context) => context.getSchemas()))
-    return composeDocument({ shell, routes, schemas, replaced, tenancy: tenancy() })
+    return composeDocument({ shell, routes, schemas, replaced, tenancy: tenancy(), idempotency: idempotency() })
   }
 
   function serverDocument (): ComposedDocument {

@@ -74,7 +74,7 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
   }, () => readiness().verify())
 
   app.post<{ Body: Static<typeof Entity> }>('/publish/entity', {
-    config,
+    config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
       summary: 'Write a record, with a look at its table first',

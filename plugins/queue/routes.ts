@@ -102,7 +102,7 @@ export function queueRoutes (app: FastifyInstance): void {
   })
 
   app.post<{ Body: Static<typeof New> }>('/queue/jobs', {
-    config,
+    config: { ...config, idempotency: 'plain' },
     schema: { tags, summary: 'Send a job', description: 'Of a name that this server has defined.', body: New, response: { 201: Type.Object({ id: Type.String({ format: 'uuid' }) }), ...errorResponses(...refusals, 404, 409) } }
   }, async (request, reply) => {
     const { name, data = {}, options: { tenant = '', ...options } = {} } = request.body

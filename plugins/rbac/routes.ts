@@ -53,7 +53,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
   })
 
   app.post<{ Body: Static<typeof NewRole> }>('/rbac/roles', {
-    config,
+    config: { ...config, idempotency: 'plain' },
     schema: { tags, summary: 'Add a role', description: `At most ${maxRoles} roles. A role gives its permissions and no more: a role with the name admin makes no administrator.`, body: NewRole, response: { 201: Role, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { name, description = null, permissions = [] } = request.body
@@ -89,7 +89,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
   })
 
   app.post<{ Body: Static<typeof NewPermission> }>('/rbac/permissions', {
-    config,
+    config: { ...config, idempotency: 'plain' },
     schema: { tags, summary: 'Add a permission', description: `At most ${maxPermissions} permissions.`, body: NewPermission, response: { 201: PermissionEntry, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { name, description = null } = request.body
@@ -105,7 +105,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
   })
 
   app.post<{ Body: Static<typeof Assignment> }>('/rbac/assign', {
-    config,
+    config: { ...config, idempotency: 'plain' },
     schema: { tags, summary: 'Give a role to a user', description: `Answers 200 where the user has it already. A user has at most ${maxRolesOfUser} roles. For a user of a tenant send \`X-Tenant-ID\`: without it, a user with a password whom only a tenant has is refused with 400.`, body: Assignment, response: { 200: Assigned, 201: Assigned, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { userId, roleId } = request.body

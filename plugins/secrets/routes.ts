@@ -80,7 +80,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   })
 
   app.post<{ Body: Static<typeof PutBody> }>('/tenant/secrets', {
-    config,
+    config: { ...config, idempotency: 'encrypted' },
     bodyLimit,
     schema: { tags, summary: 'Store a secret', headers: IfMatchHeaders, body: PutBody, response: { 200: Stored, 201: Stored, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) } }
   }, async (request, reply) => {
@@ -98,13 +98,13 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   })
 
   app.post<{ Params: Static<typeof KeyParams>, Body: Static<typeof RotateBody> }>('/tenant/secrets/:key/rotate', {
-    config,
+    config: { ...config, idempotency: 'encrypted' },
     bodyLimit,
     schema: { tags, summary: 'Give a secret a new value', headers: IfMatchHeaders, params: KeyParams, body: RotateBody, response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) } }
   }, (request, reply) => rotate(request, reply, { ...request.body, key: request.params.key }))
 
   app.post<{ Body: Static<typeof RotateKeyBody> }>('/tenant/secrets/rotate', {
-    config,
+    config: { ...config, idempotency: 'encrypted' },
     bodyLimit,
     schema: { tags, summary: 'Give a secret a new value; the body names its key', headers: IfMatchHeaders, body: RotateKeyBody, response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) } }
   }, (request, reply) => rotate(request, reply, request.body))

@@ -3,7 +3,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Request, TenantBilling } from './service.js'
 import { Type, type Static, type TSchema } from 'typebox'
 import { actorOf } from '../audit/actor.js'
-import { idempotencyKeyOf, IdempotencyHeaders } from '../billing/idempotency.js'
+import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
+import { idempotencyKeyOf } from '../billing/idempotency.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { Id, NewCheckout, NewProduct } from './input.js'
@@ -24,6 +25,7 @@ const ListOf = <Item extends TSchema>(item: Item) => Type.Object({
 const CancelQuery = Type.Object({
   atPeriodEnd: Type.Optional(Type.Boolean({ default: false, description: 'The subscription goes on until its period ends. Default: it ends now.' }))
 }, closed)
+const CancelHeaders = IdempotencyHeaders('The same for tries of one request, which the payment provider gets. Default: each is another.')
 const Canceled = Type.Object({
   success: Type.Boolean(),
   subscription: Subscription,
@@ -45,16 +47,16 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
   }, async (request) => await service.products(tenantOf(request), request.query.cursor))
 
   app.post<{ Body: NewProduct }>('/billing/tenant/products', {
-    config,
-    schema: { tags, summary: 'Make a product', headers: IdempotencyHeaders, body: NewProduct, response: { 201: Product, ...errorResponses(...refusals, 413) } }
+    config: { ...config, idempotency: 'plain' },
+    schema: { tags, summary: 'Make a product', body: NewProduct, response: { 201: Product, ...errorResponses(...refusals, 413) } }
   }, async (request, reply) => {
     const tenant = tenantOf(request)
     return reply.code(201).send(await service.createProduct(tenant, request.body, requestOf(request, tenant)))
   })
 
   app.post<{ Body: NewCheckout }>('/billing/tenant/checkout', {
-    config,
-    schema: { tags, summary: 'Begin a checkout for a customer', headers: IdempotencyHeaders, body: NewCheckout, response: { 200: Checkout, ...errorResponses(...refusals, 413) } }
+    config: { ...config, idempotency: 'plain' },
+    schema: { tags, summary: 'Begin a checkout for a customer', body: NewCheckout, response: { 200: Checkout, ...errorResponses(...refusals, 413) } }
   }, async (request) => {
     const tenant = tenantOf(request)
     return await service.createCheckout(tenant, request.body, requestOf(request, tenant))
@@ -77,7 +79,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
 
   app.delete<{ Params: Static<typeof SubscriptionParams>, Querystring: Static<typeof CancelQuery> }>('/billing/tenant/subscriptions/:id', {
     config,
-    schema: { tags, summary: 'Cancel a subscription', description: 'Canceling it again is answered alike.', headers: IdempotencyHeaders, params: SubscriptionParams, querystring: CancelQuery, response: { 200: Canceled, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Cancel a subscription', description: 'Canceling it again is answered alike.', headers: CancelHeaders, params: SubscriptionParams, querystring: CancelQuery, response: { 200: Canceled, ...errorResponses(...refusals) } }
   }, async (request) => {
     const tenant = tenantOf(request)
     const { subscription, cancelAtPeriodEnd } = await service.cancel(tenant, request.params.id, request.query.atPeriodEnd ?? false, requestOf(request, tenant))

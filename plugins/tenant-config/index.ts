@@ -42,7 +42,7 @@ export default definePlugin<TenantConfigOptions>({
   dependencies: ['database', 'auth', 'tenancy', 'rate-limit'],
   optional: ['cache', 'resource-limits', 'secrets'],
   // Routes, steps and webhooks of tenants are compiled for these.
-  after: ['integrations', 'openapi', 'webhooks', 'workflows'],
+  after: ['idempotency', 'integrations', 'openapi', 'webhooks', 'workflows'],
   routeDependencies: [],
   options: { tenancy: record, pagination: record, cache: record, config: record, env: record, prefix: text },
   setup (app, { env = process.env, config, tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, prefix: ownPrefix = '' }) {

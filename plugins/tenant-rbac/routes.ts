@@ -85,7 +85,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
   })
 
   app.post<{ Body: Static<typeof NewRole> }>('/tenant/rbac/roles', {
-    config: writing,
+    config: { ...writing, idempotency: 'plain' },
     schema: { tags, summary: 'Add a role', description: rule, body: NewRole, response: { 201: Shown, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const role = roleOf(request.body)

@@ -97,7 +97,7 @@ export function workflowRoutes (app: FastifyInstance): void {
   }
 
   app.post<{ Body: Static<typeof InlineBody> }>('/agent/workflow', {
-    config: { access: 'tenant-admin', permission: 'config:write' },
+    config: { access: 'tenant-admin', permission: 'config:write', idempotency: 'encrypted' },
     schema: {
       tags,
       summary: 'Run a workflow whose steps are sent',
@@ -114,7 +114,7 @@ export function workflowRoutes (app: FastifyInstance): void {
   })
 
   app.post<{ Body: Static<typeof NamedBody> }>('/agent/workflow/run', {
-    config,
+    config: { ...config, idempotency: 'encrypted' },
     schema: { tags, summary: 'Run a workflow by its name', body: NamedBody, response: { 200: Completed, 202: Queued, ...errorResponses(...runRefusals) } }
   }, async (request, reply) => {
     const { ref, input, async: isAsync = true } = request.body

@@ -44,7 +44,7 @@ const systemTables = [
   'tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job',
   'tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events', 'tenantry.billing_unclaimed',
   'tenantry.workflow_runs', 'tenantry.workflow_steps', 'tenantry.oauth_tokens',
-  'tenantry.webhook_events', 'tenantry.webhook_deliveries', 'tenantry.webhook_secrets', 'tenantry.webhook_receipts', 'tenantry.usage_notices',
+  'tenantry.webhook_events', 'tenantry.webhook_deliveries', 'tenantry.webhook_secrets', 'tenantry.webhook_receipts', 'tenantry.idempotency_keys', 'tenantry.usage_notices',
   'tenantry.usage_requests', 'tenantry.refresh_tokens', 'tenantry.user_links'
 ]
 

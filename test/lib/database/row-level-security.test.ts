@@ -149,6 +149,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.user_mfa').values({ ...own, user_id: 'u' }).execute()
   await transaction.insertInto('tenantry.revocations').values({ ...own, subject: Buffer.from('u'), token: Buffer.from('t'), expires_at: new Date() }).execute()
   await transaction.insertInto('tenantry.api_keys').values({ ...own, name: 'k', hash: Buffer.from(tenant), scopes: ['*'], created_by: 'u' }).execute()
+  await transaction.insertInto('tenantry.idempotency_keys').values({ ...own, id: Buffer.from('k'), holder: randomUUID(), state: 'running', stranger: false, encrypted: false, content: Buffer.from('x'), leased_until: new Date(), expires_at: new Date() }).execute()
   await transaction.insertInto('tenantry.tenant_rbac').values({ ...own, enabled: true }).execute()
   await transaction.insertInto('tenantry.tenant_roles').values({ ...own, name: 'r', permissions: ['notes:read'] }).execute()
   await transaction.insertInto('tenantry.resource_limits').values({ ...own, rules: '[]', counters: 1 }).execute()

@@ -203,7 +203,7 @@ test('the document of an app that writes OpenAPI 3.0 stays valid', async (t) => 
   })
   await server.ready()
   t.ok(routes.length > 100)
-  const { text } = composeDocument({ shell: { openapi: '3.0.3', info: { title: 'Everything', version: '1' } }, routes, schemas: {}, replaced: new Set(), tenancy: true })
+  const { text } = composeDocument({ shell: { openapi: '3.0.3', info: { title: 'Everything', version: '1' } }, routes, schemas: {}, replaced: new Set(), tenancy: true, idempotency: false })
   t.equal(await validity(JSON.parse(text)), true)
   t.notMatch(text, /"type":\[|"const":|"type":"null"|"examples":/)
 })

@@ -1,0 +1,32 @@
+/** The header Idempotency-Key, with which a caller repeats a request whose answer was lost. */
+import type { IncomingHttpHeaders } from 'node:http'
+import { Type } from 'typebox'
+import { invalidInput } from '../validation-detail.js'
+
+export const idempotencyHeader = 'idempotency-key'
+const keyPattern = '^[\\x21-\\x7E]{1,255}$'
+const expected = '1 to 255 visible characters of ASCII, sent once'
+const accepted = new RegExp(keyPattern)
+
+/** The headers of an endpoint that hands the key on. */
+export function IdempotencyHeaders (description: string) {
+  return Type.Object({ [idempotencyHeader]: Type.Optional(Type.String({ pattern: keyPattern, expected, description })) })
+}
+
+/** The key of a request; undefined without one. Throws `validationFailed`. */
+export function idempotencyKeyIn (headers: IncomingHttpHeaders): string | undefined {
+  const key = headers[idempotencyHeader]
+  if (key === undefined) return undefined
+  // Node joins several headers with a comma and a space.
+  if (typeof key === 'string' && accepted.test(key)) return key
+  throw invalidInput(`/headers/${idempotencyHeader}`, `must be ${expected}`, 'pattern')
+}
+
+/** The parameter as `/doc` shows it. */
+export const idempotencyParameter = {
+  in: 'header',
+  name: 'Idempotency-Key',
+  required: false,
+  description: 'Names this request. Sent again within 24 hours with the same key and body, it is not done again: the answer is the first one, with `Idempotency-Replayed: true`.',
+  schema: { type: 'string', pattern: keyPattern }
+}

@@ -1,0 +1,6 @@
+/** Where kept answers of requests stand among the values of a tenant (lib/secrets/cipher.ts); no key of a tenant's own has a slash in it. */
+import type { SecretPlace } from './cipher.js'
+
+export function idempotencyPlace (tenant: string, id: Buffer): SecretPlace {
+  return { tenant, key: `idempotency/${id.toString('hex')}`, version: 1 }
+}

@@ -1,0 +1,92 @@
+/**
+ * The header Idempotency-Key: a request that is sent again with the same key is not done again and gets the first answer
+ * (docs/guides/idempotency.md). A route takes the header with `config: { idempotency: 'plain' }`; with `'encrypted'` what
+ * is kept of request and answer is encrypted, since they hold secrets. Declared routes claim their keys themselves.
+ */
+import type {} from '../database/index.js'
+import type { FastifyInstance, FastifyReply, onSendHookHandler, preHandlerHookHandler } from 'fastify'
+import type { KeyOptions } from '../../lib/secrets/open-keys.js'
+import { idempotencyHeader, idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback, text } from '../../lib/plugin/options.js'
+import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
+import { openKeys } from '../../lib/secrets/open-keys.js'
+import { answerOf, replayed } from './answer.js'
+import { createRoom } from './room.js'
+import { createIdempotency, isAnswer, type Claim, type Idempotency } from './service.js'
+import { createIdempotencyStore } from './store.js'
+
+export type { Answer, Claim, Idempotency } from './service.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    idempotency: Idempotency
+  }
+  interface FastifyRequest {
+    /** The key that the request holds; null without one. */
+    idempotency: Claim | null
+  }
+  interface FastifyContextConfig {
+    /** The route takes the header Idempotency-Key. */
+    idempotency?: 'plain' | 'encrypted' | undefined
+  }
+}
+
+export interface IdempotencyOptions extends Omit<KeyOptions, 'folder'> {
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+export default definePlugin<IdempotencyOptions>({
+  name: 'idempotency',
+  dependencies: ['database'],
+  observesRoutes: true,
+  options: { masterKey: text, previousKeys: text, now: callback },
+  async setup (app, { now = Date.now, ...keys }) {
+    const { db, engine, log } = app
+    const store = createIdempotencyStore((tenant) => tenant === '' ? db : engine.kyselyFor(tenant))
+    const idempotency = createIdempotency({ store, room: createRoom(store, now), cipher: await cipherOf(app, keys), now, log })
+    app.decorate('idempotency', idempotency)
+    app.decorateRequest('idempotency', null)
+    sweepHourly(app, 'old idempotency keys', () => idempotency.sweep())
+
+    const claimed = (encrypted: boolean): preHandlerHookHandler => (request, reply, done) => {
+      if (request.headers[idempotencyHeader] === undefined) return done()
+      claimKey(encrypted, request, reply).then((isDone) => { if (!isDone) done() }, done)
+    }
+    const claimKey = async (encrypted: boolean, request: Parameters<Idempotency['claim']>[0], reply: FastifyReply): Promise<boolean> => {
+      const key = idempotencyKeyIn(request.headers)
+      if (key === undefined) return false
+      const claim = await idempotency.claim(request, key, { encrypted })
+      if (!isAnswer(claim)) {
+        request.idempotency = claim
+        return false
+      }
+      reply.send(replayed(reply, claim))
+      return true
+    }
+    const hooks = { plain: claimed(false), encrypted: claimed(true) }
+    app.addHook('onRoute', (route) => {
+      const kind = route.config?.idempotency
+      if (kind === undefined) return
+      route.preHandler = [...[route.preHandler ?? []].flat(), hooks[kind]]
+      route.onSend = [...[route.onSend ?? []].flat(), settle]
+    })
+    return undefined
+  }
+})
+
+/** Before the response is sent, so that a caller who has it finds it kept. */
+const settle: onSendHookHandler<unknown> = (request, reply, payload, done) => {
+  const { idempotency: claim } = request
+  if (claim === null) return done(null, payload)
+  const settled = reply.statusCode >= 400 || typeof payload !== 'string' ? claim.failed() : claim.answered(answerOf(reply, payload))
+  settled.then(() => done(null, payload), done)
+}
+
+/** null where there is no master key: what is kept encrypted is refused then. */
+async function cipherOf ({ engine }: FastifyInstance, keys: Omit<KeyOptions, 'folder'>): Promise<SecretCipher | null> {
+  if (engine.kind === 'postgres' && (keys.masterKey ?? '') === '') return null
+  return createSecretCipher((await openKeys(engine.kind, { ...keys, folder: engine.folder })).keys)
+}

@@ -1,0 +1,55 @@
+/** Bounds the keys and bytes that a tenant has kept. Servers count by themselves between looks at the database. */
+import type { IdempotencyStore, Kept } from './store.js'
+import { LRUCache } from 'lru-cache'
+import { failure } from '../../lib/errors.js'
+import { upTo } from '../../lib/up-to.js'
+
+export const maxKeys = 10_000 // of a tenant, by callers with credentials
+export const maxStrangersKeys = 1000 // of a tenant, by callers without; those must not take the room of the others
+export const maxBytes = 33_554_432 // of a tenant
+
+const maxAge = 10_000 // ms after which the figures are read again
+const maxTenants = 1000 // whose figures are remembered
+const retryAfter = '60' // s
+
+interface Figures {
+  callers: number
+  strangers: number
+  bytes: number
+  readonly readAt: number
+}
+
+export interface Room {
+  /** Throws `idempotencyFull`. Counts the key. */
+  take (tenant: string, stranger: boolean): Promise<void>
+  /** Counts bytes of an answer. */
+  keep (tenant: string, bytes: number): void
+}
+
+export function createRoom (store: Pick<IdempotencyStore, 'kept'>, now: () => number): Room {
+  const known = new LRUCache<string, Figures>(upTo(maxTenants))
+
+  async function figuresOf (tenant: string): Promise<Figures> {
+    const found = known.get(tenant)
+    if (found !== undefined && now() - found.readAt < maxAge) return found
+    const readAt = now()
+    const kept: Kept = await store.kept(tenant, new Date(readAt))
+    const figures = { ...kept, readAt }
+    known.set(tenant, figures)
+    return figures
+  }
+
+  return {
+    async take (tenant, stranger) {
+      const figures = await figuresOf(tenant)
+      const isFull = figures.bytes >= maxBytes || (stranger ? figures.strangers >= maxStrangersKeys : figures.callers >= maxKeys)
+      if (isFull) throw failure('idempotencyFull', { extras: { retryAfter: Number(retryAfter) }, headers: { 'retry-after': retryAfter } })
+      if (stranger) figures.strangers++
+      else figures.callers++
+    },
+    keep (tenant, bytes) {
+      const figures = known.get(tenant)
+      if (figures !== undefined) figures.bytes += bytes
+    }
+  }
+}

@@ -1,0 +1,164 @@
+/** What `app.idempotency` is: requests that are sent twice under one key are done once. */
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { IdempotencyClaim } from '../../lib/idempotency-claim.js'
+import type { SecretCipher } from '../../lib/secrets/cipher.js'
+import type { Room } from './room.js'
+import type { FoundKey, Holding, IdempotencyStore } from './store.js'
+import { createHash, randomUUID } from 'node:crypto'
+import { failure } from '../../lib/errors.js'
+import { addressKey } from '../../lib/http/address-key.js'
+import { requestRunning } from '../../lib/idempotency-claim.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { SecretUnreadable } from '../../lib/secrets/cipher.js'
+import { idempotencyPlace } from '../../lib/secrets/idempotency-place.js'
+import { dayMs } from '../../lib/time.js'
+import { answerStatement, markStatement } from './store.js'
+
+export const leaseMs = 120_000 // for which a request is believed to run; longer than any that writes
+export const maxAnswerBytes = 131_072 // of one body; the key of a larger answer says that it is not kept
+
+const fingerprintLength = 64 // characters
+const maxTries = 5
+
+/** A response as it is given again. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/** A request that holds its key. */
+export interface Claim extends IdempotencyClaim {
+  /** The statement that keeps the answer, for the transaction of the write; null for an answer that is too large to keep. It answers no row where another request holds the key by now. */
+  keeping (answer: Answer): IdempotencyClaim['mark'] | null
+  /** The transaction with that statement is committed. */
+  kept (): void
+  /** Keeps the answer, unless it is kept. Never rejects: what was done stays done. */
+  answered (answer: Answer): Promise<void>
+  /** Frees the key, unless something was written. Never rejects. */
+  failed (): Promise<void>
+}
+
+export interface Idempotency {
+  /**
+   * Takes the key of the request, or gives the answer of the request that had it first. Rejects with `idempotencyMismatch`
+   * where that had another body, `idempotencyRunning` while it runs, `idempotencyAnswerLost` where its answer is not kept,
+   * `idempotencyFull`, and `idempotencyUnavailable` without a master key for what is `encrypted`.
+   */
+  claim (request: FastifyRequest, key: string, options: { readonly encrypted: boolean }): Promise<Claim | Answer>
+  /** Removes keys that have expired. It runs every hour by itself. */
+  sweep (): Promise<void>
+}
+
+export interface IdempotencyParts {
+  readonly store: IdempotencyStore
+  readonly room: Room
+  /** null without a master key. */
+  readonly cipher: SecretCipher | null
+  readonly now: () => number
+  readonly log: Pick<FastifyBaseLogger, 'warn'>
+}
+
+export function isAnswer (claimed: Claim | Answer): claimed is Answer {
+  return 'status' in claimed
+}
+
+export function createIdempotency ({ store, room, cipher, now, log }: IdempotencyParts): Idempotency {
+  function sealed ({ tenant, id }: Holding, text: string, encrypted: boolean): Buffer {
+    if (!encrypted) return Buffer.from(text)
+    if (cipher === null) throw failure('idempotencyUnavailable')
+    return cipher.encrypt(idempotencyPlace(tenant, id), text)
+  }
+
+  function opened ({ tenant, id }: Holding, { content, encrypted }: FoundKey): string {
+    if (!encrypted) return content.toString()
+    if (cipher === null) throw failure('idempotencyUnavailable')
+    try {
+      return cipher.decrypt(idempotencyPlace(tenant, id), content)
+    } catch (error) {
+      // Its master key is gone.
+      if (error instanceof SecretUnreadable) throw failure('idempotencyAnswerLost', { cause: error })
+      throw error
+    }
+  }
+
+  function answerOf (holding: Holding, found: FoundKey, fingerprint: string): Answer {
+    const text = opened(holding, found)
+    if (text.slice(0, fingerprintLength) !== fingerprint) throw failure('idempotencyMismatch')
+    const { state, status, headers, leasedUntil } = found
+    if (state === 'answered' && status !== null) return { status, headers: headers ?? {}, body: text.slice(fingerprintLength) }
+    throw leasedUntil.getTime() > now() ? requestRunning() : failure('idempotencyAnswerLost')
+  }
+
+  function claimOf (holding: Holding, fingerprint: string, encrypted: boolean): Claim {
+    let isKept = false
+    const keptOf = ({ status, headers, body }: Answer) => {
+      if (Buffer.byteLength(body) > maxAnswerBytes) return null
+      return { status, headers: JSON.stringify(headers), content: sealed(holding, fingerprint + body, encrypted) }
+    }
+    const quietly = async (work: Promise<void>): Promise<void> => {
+      await work.catch((err: unknown) => log.warn({ err, tenant: holding.tenant }, 'the end of a request with an idempotency key could not be noted'))
+    }
+
+    return {
+      mark: markStatement(holding),
+      keeping (answer) {
+        const kept = keptOf(answer)
+        return kept === null ? null : answerStatement(holding, kept)
+      },
+      kept () { isKept = true },
+      async answered (answer) {
+        room.keep(holding.tenant, answer.body.length)
+        if (isKept) return
+        const kept = keptOf(answer)
+        // Without an answer it is written all the same: the key is not free.
+        if (kept === null) await quietly(store.mark(holding))
+        else await quietly(store.answer(holding, kept))
+      },
+      failed: () => quietly(store.release(holding))
+    }
+  }
+
+  return {
+    sweep: () => store.sweep(new Date(now())),
+
+    async claim (request, key, { encrypted }) {
+      const { auth = null, tenant } = request
+      const holding = { tenant: tenant?.id ?? '', id: idOf(request, key), holder: randomUUID() }
+      const fingerprint = fingerprintOf(request)
+      const content = sealed(holding, fingerprint, encrypted)
+      for (let tries = 0; tries < maxTries; tries++) {
+        const at = now()
+        const found = await store.take({ ...holding, stranger: auth === null, encrypted, content, leasedUntil: new Date(at + leaseMs), expiresAt: new Date(at + dayMs) }, new Date(at))
+        if (found === undefined) continue
+        if (found !== 'taken') return answerOf(holding, found, fingerprint)
+        const claim = claimOf(holding, fingerprint, encrypted)
+        try {
+          await room.take(holding.tenant, auth === null)
+        } catch (error) {
+          await claim.failed()
+          throw error
+        }
+        return claim
+      }
+      // It comes and goes: others send it, too.
+      throw requestRunning()
+    }
+  }
+}
+
+/** Caller, method, path and key. A tenant's user and the platform's of the same `sub` are two; callers without credentials are their address. */
+function idOf ({ auth = null, ip, method, url }: FastifyRequest, key: string): Buffer {
+  const caller = auth === null ? ['address', addressKey(ip)] : ['caller', auth.tenant_id ?? '', auth.sub]
+  return createHash('sha256').update(JSON.stringify([...caller, method, pathOf(url), key])).digest()
+}
+
+function fingerprintOf ({ url, body }: FastifyRequest): string {
+  const hash = createHash('sha256').update(JSON.stringify(url.slice(pathOf(url).length)))
+  return (body === undefined ? hash : hash.update(stringifyJson(body))).digest('hex')
+}
+
+function pathOf (url: string): string {
+  const mark = url.indexOf('?')
+  return mark === -1 ? url : url.slice(0, mark)
+}

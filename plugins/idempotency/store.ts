@@ -1,0 +1,111 @@
+/** The SQL of idempotency keys. Times come from the caller, so that one clock judges them all. */
+import type { Kysely } from 'kysely'
+import type { IdempotencyKeysTable } from '../../lib/database/receipt-tables.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { CompiledQuery, sql } from 'kysely'
+import { removal, sweep } from '../../lib/database/sweeping.js'
+
+/** One request under a key. */
+export interface Holding {
+  readonly tenant: string
+  readonly id: Buffer
+  readonly holder: string
+}
+
+export interface NewKey extends Holding {
+  readonly stranger: boolean
+  readonly encrypted: boolean
+  readonly content: Buffer
+  readonly leasedUntil: Date
+  readonly expiresAt: Date
+}
+
+/** A key that another request holds, or has held. */
+export interface FoundKey extends Pick<IdempotencyKeysTable, 'state' | 'encrypted' | 'content' | 'status'> {
+  readonly headers: Readonly<Record<string, string>> | null
+  readonly leasedUntil: Date
+}
+
+export interface KeptAnswer {
+  readonly status: number
+  /** JSON. */
+  readonly headers: string
+  readonly content: Buffer
+}
+
+/** What a tenant has. */
+export interface Kept {
+  readonly callers: number
+  readonly strangers: number
+  readonly bytes: number
+}
+
+const table = 'tenantry.idempotency_keys'
+const own = 'tenant_id = $1 and id = $2 and holder = $3::uuid'
+
+/** Marks the claim as written, in the transaction of the write. */
+export function markStatement ({ tenant, id, holder }: Holding): { text: string, values: unknown[] } {
+  return { text: `update ${table} set state = 'written' where ${own} and state in ('running', 'written') returning true as marked`, values: [tenant, id, holder] }
+}
+
+/** Keeps the answer: in the transaction of the write, or after it. */
+export function answerStatement ({ tenant, id, holder }: Holding, { status, headers, content }: KeptAnswer): { text: string, values: unknown[] } {
+  return {
+    text: `update ${table} set state = 'answered', status = $4, headers = $5::jsonb, content = $6 where ${own} and state in ('running', 'written') returning true as marked`,
+    values: [tenant, id, holder, status, headers, content]
+  }
+}
+
+export function createIdempotencyStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
+  return {
+    /**
+     * Takes the key for the holder: one that is new or has expired, or whose request has written nothing and is believed
+     * dead. Otherwise the key as it is; undefined where it was made or removed at this moment.
+     */
+    async take ({ tenant, id, holder, stranger, encrypted, content, leasedUntil, expiresAt }: NewKey, at: Date): Promise<'taken' | FoundKey | undefined> {
+      const { rows: [row] } = await sql<FoundKey & { readonly taken: boolean | null }>`with taken as (
+          insert into tenantry.idempotency_keys as k (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
+          select ${tenant}, ${id}::bytea, ${holder}::uuid, 'running', ${stranger}::boolean, ${encrypted}::boolean, ${content}::bytea, ${leasedUntil}::timestamptz, ${expiresAt}::timestamptz
+          on conflict (tenant_id, id) do update set holder = excluded.holder, state = excluded.state, stranger = excluded.stranger, encrypted = excluded.encrypted,
+            content = excluded.content, status = null, headers = null, leased_until = excluded.leased_until, expires_at = excluded.expires_at
+          where k.expires_at <= ${at} or (k.state = 'running' and k.leased_until <= ${at})
+          returning true as taken
+        )
+        select (select taken from taken) as taken, k.state, k.encrypted, k.content, k.status, k.headers, k.leased_until as "leasedUntil"
+        from (select 1) as one left join tenantry.idempotency_keys k on k.tenant_id = ${tenant} and k.id = ${id}::bytea`.execute(dbFor(tenant))
+      if (row === undefined || row.taken === true) return row === undefined ? undefined : 'taken'
+      // The left join has found no row.
+      return Object(row).state === null ? undefined : row
+    },
+
+    /** Notes that the request was done, of which no answer is kept. */
+    async mark (holding: Holding): Promise<void> {
+      await run(holding, markStatement(holding))
+    },
+
+    async answer (holding: Holding, answer: KeptAnswer): Promise<void> {
+      await run(holding, answerStatement(holding, answer))
+    },
+
+    /** Frees the key of a request that has written nothing. */
+    async release (holding: Holding): Promise<void> {
+      await run(holding, { text: `delete from ${table} where ${own} and state = 'running'`, values: [holding.tenant, holding.id, holding.holder] })
+    },
+
+    async kept (tenant: string, at: Date): Promise<Kept> {
+      const { rows: [row] } = await sql<Kept>`select count(*) filter (where not stranger)::int as callers, count(*) filter (where stranger)::int as strangers, coalesce(sum(octet_length(content)), 0)::float8 as bytes
+        from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > ${at}`.execute(dbFor(tenant))
+      return row ?? { callers: 0, strangers: 0, bytes: 0 }
+    },
+
+    async sweep (at: Date): Promise<void> {
+      await sweep(dbFor(''), 'tenantry.idempotency_keys.sweep', [removal(table, sql`expires_at <= ${at}`)])
+    }
+  }
+
+  async function run ({ tenant }: Holding, { text, values }: { text: string, values: unknown[] }): Promise<void> {
+    await dbFor(tenant).executeQuery(CompiledQuery.raw(text, values))
+  }
+}
+
+export type IdempotencyStore = ReturnType<typeof createIdempotencyStore>

@@ -1,0 +1,180 @@
+import type { FastifyInstance } from 'fastify'
+import { test } from 'tap'
+import { sql } from 'kysely'
+import { createServer } from '../../../lib/server.js'
+import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
+import { startInstances } from '../../helpers/instances.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { testDocument, testMasterKey, testServer, testServers } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { caller, refused, remoteCaller } from '../../http/caller.js'
+import { createSecretCipher } from '../../../lib/secrets/cipher.js'
+import { makeMasterKey, masterKeys, parseMasterKey, parseMasterKeys } from '../../../lib/secrets/master-key.js'
+import { rekeySecrets } from '../../../lib/secrets/rekey.js'
+import { maxKeys, maxStrangersKeys } from '../../../plugins/idempotency/room.js'
+import { maxAnswerBytes } from '../../../plugins/idempotency/service.js'
+import { document, isReplay, keysOf, notesOf, pass, tenants, tokenOf, under } from './world.js'
+
+/** Resolves when a statement of the database waits for a lock. */
+async function someoneWaits (app: FastifyInstance): Promise<void> {
+  for (let waits = 0; waits === 0;) {
+    const { rows: [row] } = await sql<{ n: number }>`select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
+    waits = row?.n ?? 0
+  }
+}
+
+test('of parallel requests under one key, on two servers, one is done', async (t) => {
+  const [here, there] = await testServers(t, document, { engine: await postgresSection(t), tenants })
+  const asks = [here, there].map((app) => caller(t, app, { token: tokenOf('acme') }))
+  for (const [target, body] of [['POST /notes', { text: 'parallel' }], ['POST /tenant/api-keys', { name: 'parallel' }]] as const) {
+    const answers = await Promise.all(Array.from({ length: 40 }, (_none, index) => asks[index % 2]!(target, { body, ...under('parallel') })))
+    t.equal(answers.filter((answer) => answer.status === 201 && !isReplay(answer)).length, 1, `${target}: one is done`)
+    for (const answer of answers) {
+      if (answer.status === 201) continue
+      refused(t, answer, 409, 'IDEMPOTENCY_RUNNING', target)
+      t.match(answer, { headers: { 'retry-after': '2' }, body: { retryAfter: 2 } })
+    }
+    const [first, again] = await Promise.all(asks.map((ask) => ask(target, { body, ...under('parallel') })))
+    t.ok(isReplay(first!) && isReplay(again!), 'and both servers have its answer')
+    t.equal(first?.text, again?.text)
+  }
+  t.equal(await notesOf(t, here), 1)
+  t.match((await asks[1]!('GET /tenant/api-keys')).body['pagination'], { total: 1 })
+})
+
+test('a process that is killed in the middle leaves no second row', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const app = await testServer(t, document, { engine, tenants })
+  const [victim] = await startInstances(t, document, engine, 1)
+  const dying = remoteCaller(t, victim!.address, { token: tokenOf('acme') })
+  const acme = caller(t, app, { token: tokenOf('acme') })
+
+  // A lock holds each request at one place; the process dies there.
+  const killedAt = async (lock: (run: (text: string) => Promise<unknown>) => Promise<unknown>, target: string, body: object, key: string) => {
+    let asked: Promise<unknown> = Promise.resolve()
+    await app.db.transaction().execute(async (transaction) => {
+      await lock((text) => sql.raw(text).execute(transaction))
+      asked = dying(target, { body, ...under(key) }).catch(() => 'gone')
+      await someoneWaits(app)
+      await victim!.stop('SIGKILL')
+    })
+    await asked
+  }
+  await killedAt((run) => run('lock table notes in share mode'), 'POST /notes', { text: 'never written' }, 'dead')
+  t.equal(await notesOf(t, app), 0, 'it had written nothing')
+  refused(t, await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') }), 409, 'IDEMPOTENCY_RUNNING', 'until it is believed dead')
+  await pass(app, 121)
+  const answer = await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') })
+  t.match(answer, { status: 201, headers: { 'idempotency-replayed': undefined } }, 'then the key is free')
+  t.equal((await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') })).text, answer.text)
+  t.equal(await notesOf(t, app), 1)
+})
+
+test('a write whose key was taken over is undone', async (t) => {
+  const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
+  const acme = caller(t, app, { token: tokenOf('acme') })
+  for (const [target, body, table] of [['POST /notes', { text: 'slow' }, 'notes'], ['POST /tenant/rbac/roles', { name: 'slow', permissions: [] }, 'tenantry.tenant_roles']] as const) {
+    let slow: ReturnType<typeof acme> | undefined
+    await app.db.transaction().execute(async (transaction) => {
+      await sql.raw(`lock table ${table} in share mode`).execute(transaction)
+      slow = acme(target, { body, ...under('slow') })
+      await someoneWaits(app)
+      // Another request has it now, as far as the key knows.
+      await sql`update tenantry.idempotency_keys set holder = gen_random_uuid()`.execute(app.db)
+    })
+    refused(t, await slow!, 409, 'IDEMPOTENCY_RUNNING', target)
+    t.strictSame((await sql.raw(`select 1 from ${table}`).execute(app.db)).rows, [], `${target}: nothing was written`)
+  }
+})
+
+test('a committed write whose answer was lost is not done again', async (t) => {
+  const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
+  const acme = caller(t, app, { token: tokenOf('acme') })
+  const made = { body: { name: 'lost' }, ...under('lost') }
+  t.match(await acme('POST /tenant/api-keys', made), { status: 201 })
+  // The process died after the commit.
+  await sql`update tenantry.idempotency_keys set state = 'written', status = null, headers = null`.execute(app.db)
+  refused(t, await acme('POST /tenant/api-keys', made), 409, 'IDEMPOTENCY_RUNNING')
+  await pass(app, 121)
+  refused(t, await acme('POST /tenant/api-keys', made), 409, 'IDEMPOTENCY_ANSWER_LOST')
+  t.match((await acme('GET /tenant/api-keys')).body['pagination'], { total: 1 })
+
+  const large = { body: { text: 'x'.repeat(maxAnswerBytes) }, ...under('large') }
+  t.match(await acme('POST /notes', large), { status: 201 })
+  refused(t, await acme('POST /notes', large), 409, 'IDEMPOTENCY_RUNNING', 'an answer that is too large to keep')
+  await pass(app, 121)
+  refused(t, await acme('POST /notes', large), 409, 'IDEMPOTENCY_ANSWER_LOST', 'an answer that is too large to keep')
+  t.equal(await notesOf(t, app), 1)
+  const sizes = (await keysOf(app)).map(({ content }) => content.length)
+  t.ok(Math.max(...sizes) < maxAnswerBytes)
+})
+
+test('a tenant has so many keys, and strangers take none of its own', async (t) => {
+  const engine = await postgresSection(t)
+  const app = await testServer(t, document, { engine, tenants })
+  const fill = (tenant: string, count: number, stranger: boolean) => sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
+    select ${tenant}, decode(md5(${String(stranger)} || n::text), 'hex'), gen_random_uuid(), 'answered', ${stranger}::boolean, false, 'x', now(), now() + interval '1 day' from generate_series(1, ${count}::int) n`.execute(app.db)
+  await fill('acme', maxStrangersKeys, true)
+  const stranger = caller(t, app, { tenant: 'acme' })
+  refused(t, await stranger('POST /notes', { body: { text: 'x' }, ...under('full') }), 429, 'IDEMPOTENCY_FULL')
+  t.match(await caller(t, app, { token: tokenOf('acme') })('POST /notes', { body: { text: 'x' }, ...under('full') }), { status: 201 })
+
+  await fill('globex', maxKeys, false)
+  const globex = caller(t, app, { token: tokenOf('globex') })
+  const full = await globex('POST /notes', { body: { text: 'x' }, ...under('full') })
+  refused(t, full, 429, 'IDEMPOTENCY_FULL')
+  t.match(full.headers, { 'retry-after': '60' })
+  t.equal(await notesOf(t, app, 'globex'), 0)
+  t.match(await globex('POST /notes', { body: { text: 'x' } }), { status: 201 }, 'without a key it is done')
+
+  await pass(app, 90_000)
+  t.equal((await keysOf(app)).length > maxKeys, true)
+  await app.idempotency.sweep()
+  t.strictSame(await keysOf(app), [], 'what has expired is removed')
+})
+
+test('row-level security holds for keys', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { role: 'owner' })
+  const postgres = { connectionString, rowLevelSecurity: true }
+  const app = await testServer(t, document, { engine: { provider: 'postgres', postgres }, tenants })
+  for (const tenant of ['acme', 'globex']) {
+    const ask = caller(t, app, { token: tokenOf(tenant) })
+    const first = await ask('POST /notes', { body: { text: tenant }, ...under('rls') })
+    t.equal(first.status, 201)
+    t.equal((await ask('POST /notes', { body: { text: tenant }, ...under('rls') })).text, first.text)
+  }
+  const seen = await app.engine.transaction({ tenantId: 'acme' }, (session) => session.rows({ text: 'select tenant_id from tenantry.idempotency_keys' }))
+  t.strictSame(seen, [{ tenant_id: 'acme' }])
+})
+
+test('kept answers move to another master key', async (t) => {
+  const engine = await postgresSection(t)
+  const app = await testServer(t, document, { engine, tenants })
+  const made = { body: { name: 'moved' }, ...under('moved') }
+  const first = await caller(t, app, { token: tokenOf('acme') })('POST /tenant/api-keys', made)
+  const masterKey = secretText(makeMasterKey().text)
+  const keys = masterKeys(parseMasterKey(masterKey, 'SECRETS_MASTER_KEY'), parseMasterKeys(testMasterKey, 'SECRETS_PREVIOUS_KEYS'))
+  t.match(await rekeySecrets(app.db, createSecretCipher(keys)), { moved: 1, unreadable: [], unfinished: false })
+  const later = await testServer(t, document, { engine, env: { SECRETS_MASTER_KEY: masterKey } })
+  const again = await caller(t, later, { token: tokenOf('acme') })('POST /tenant/api-keys', made)
+  t.ok(isReplay(again))
+  t.equal(again.text, first.text)
+  // A server that lacks the key of an answer tells so.
+  refused(t, await caller(t, app, { token: tokenOf('acme') })('POST /tenant/api-keys', made), 409, 'IDEMPOTENCY_ANSWER_LOST')
+})
+
+test('without a master key what holds secrets is refused under a key', async (t) => {
+  const engine = await postgresSection(t)
+  const app = createServer(testDocument({ ...document, customIntegrations: [], routes: document.routes?.slice(0, 1) ?? [], plugins: { secrets: false, webhooks: false, mfa: false } }, engine), { env: {}, logger: false })
+  t.teardown(() => app.close())
+  await app.ready()
+  await app.tenants.create({ id: 'acme', name: 'Acme' })
+  const acme = caller(t, app, { token: tokenOf('acme') })
+  refused(t, await acme('POST /tenant/api-keys', { body: { name: 'CI' }, ...under('k') }), 400, 'IDEMPOTENCY_UNAVAILABLE')
+  t.match((await acme('GET /tenant/api-keys')).body['pagination'], { total: 0 })
+  t.match(await acme('POST /tenant/api-keys', { body: { name: 'CI' } }), { status: 201 })
+  const first = await acme('POST /notes', { body: { text: 'x' }, ...under('k') })
+  t.equal((await acme('POST /notes', { body: { text: 'x' }, ...under('k') })).text, first.text)
+  t.match(await caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })('POST /tenants', { body: { id: 'b', name: 'B' }, ...under('k') }), { status: 201 })
+})
