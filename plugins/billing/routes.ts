@@ -102,7 +102,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
   })
 
   app.post('/billing/subscription/sync', {
-    config,
+    config: { ...config, beyondPlan: true },
     schema: {
       tags,
       summary: 'Ask the payment provider for the subscription of the tenant',
