@@ -114,7 +114,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(rbac, { enabled: ({ config }) => config.database.roleTables !== undefined, options: ({ config }) => ({ defaultRole: config.rbac.defaultRole }) }),
   group(sessions, { enabled: hasLogins, options: ({ config: { auth } }) => ({ refreshDays: auth.refreshDays }) }),
   group(mail, { enabled: hasLogins, options: ({ config: { auth }, env }) => ({ mail: auth.mail, links: auth.links, appUrl: setting(env, 'APP_URL') || undefined }) }),
-  group(users, { enabled: hasLogins, options: none }),
+  group(users, { enabled: hasLogins, options: ({ config }) => ({ routes: config.plugins.users !== false }) }),
   group(mfa, {
     enabled: (assembly) => assembly.config.jwt !== undefined && assembly.config.mfa.enabled !== false && isOn('mfa')(assembly),
     options: ({ config, env }) => ({ ...keysOf(env), enabled: config.mfa.enabled, issuer: config.mfa.issuer ?? titleOf(config) })

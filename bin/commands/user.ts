@@ -64,7 +64,7 @@ async function open ({ database, tables, migrate, tenancy, plans }: Config): Pro
   app.register(plansPlugin.default, { plans })
   app.register(authPlugin.default, {})
   app.register(tenancyPlugin.default, tenancy)
-  app.register(usersPlugin.default)
+  app.register(usersPlugin.default, { routes: false })
   try {
     await app.ready()
     if ((await app.engine.pendingMigrations()).length > 0) throw new CommandError('the database is not migrated: run "tenantry migrate"')

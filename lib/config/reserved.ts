@@ -27,7 +27,7 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   integrations: ['/integrations/:type/:action'],
   login: [
     '/auth/login', '/auth/register', '/auth/logout', '/auth/logout-all', '/auth/mfa/verify', '/auth/refresh', '/auth/password',
-    '/auth/password/forgot', '/auth/password/reset', '/auth/email/verify', '/auth/invite/accept', '/auth/me'
+    '/auth/password/forgot', '/auth/password/reset', '/auth/email/verify', '/auth/me'
   ],
   mfa: ['/mfa/setup', '/mfa/verify', '/mfa/enable', '/mfa/disable', '/mfa/status', '/mfa/backup-codes', '/mfa/backup-codes/verify', '/auth/mfa/verify'],
   publish: ['/publish/init', '/publish/verify', '/publish/entity'],
@@ -44,18 +44,18 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   'tenant-config': ['/tenant/config', '/tenant/config/versions'],
   'tenant-rbac': ['/tenant/rbac', '/tenant/rbac/roles', '/tenant/rbac/roles/:name'],
   usage: ['/usage/summary', '/usage/history', '/billing/usage'],
-  users: ['/users', '/users/:id', '/users/invite'],
+  users: ['/users', '/users/:id', '/users/invite', '/auth/invite/accept'],
   webhooks: ['/webhooks/deliveries', '/webhooks/deliveries/:id/redeliver', '/webhooks/secret']
 }
 
 /** Groups that this version serves, and endpoints of groups that it does not serve whole. */
-const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-billing', 'tenant-rbac', 'billing', 'usage', 'resource-limits', 'integrations', 'analytics', 'audit', 'login', 'mfa', 'rbac', 'admin', 'publish',
+const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-billing', 'tenant-rbac', 'billing', 'usage', 'resource-limits', 'integrations', 'analytics', 'audit', 'login', 'users', 'mfa', 'rbac', 'admin', 'publish',
   // Of `agent`:
   '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status', '/agent/workflow/cancel', '/agent/workflows',
   'system', 'webhooks', 'files'])
 
 /** Endpoints of a later version, in groups that this version serves. */
-const later: ReadonlySet<string> = new Set(['/files/resumable', '/files/resumable/:id', '/auth/invite/accept'])
+const later: ReadonlySet<string> = new Set(['/files/resumable', '/files/resumable/:id'])
 
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {

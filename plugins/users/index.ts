@@ -1,8 +1,17 @@
-/** Users with passwords: `app.users`. */
+/** Users with passwords: `app.users`, and the endpoints under `/users` with which administrators of a tenant manage them. */
+import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
+import type {} from '../mail/index.js'
+import type {} from '../sessions/index.js'
+import type {} from '../tenancy/index.js'
+import { createAttempts } from '../../lib/attempts.js'
 import { createPasswords } from '../../lib/passwords.js'
 import { definePlugin } from '../../lib/plugin/define.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { callback } from '../../lib/plugin/options.js'
+import { createUserAdminStore } from './admin-store.js'
+import { createUserAdministration } from './administration.js'
+import { userRoutes } from './routes.js'
 import { createUsers, type Users } from './service.js'
 import { createUserStore } from './store.js'
 
@@ -23,16 +32,20 @@ export interface UsersOptions {
 export default definePlugin<UsersOptions>({
   name: 'users',
   dependencies: ['database'],
+  after: ['mail'],
+  routeDependencies: ['auth', 'tenancy', 'sessions'],
   options: { now: callback },
   setup (app, { now = Date.now }) {
     const passwords = createPasswords()
-    app.decorate('users', createUsers({
-      store: createUserStore((tenant) => app.engine.kyselyFor(tenant)),
-      passwords,
-      now,
-      log: app.log
-    }))
+    const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
+    const store = createUserStore(dbFor)
+    const users = createUsers({ store, passwords, now, log: app.log })
+    app.decorate('users', users)
     app.addHook('onClose', async () => { passwords.close() })
-    return undefined
+    return (group) => {
+      const { auth, sessions } = app
+      const attemptsOf = (tenant: string) => createAttempts(dbFor(tenant), now)
+      userRoutes(group, createUserAdministration({ store, adminStore: createUserAdminStore(dbFor), users, sessions, auth, mail: optional(app, 'mail')(), attemptsOf, dbFor, now }))
+    }
   }
 })

@@ -6,7 +6,7 @@ import type { User } from './user.js'
 type Row = Selectable<UsersTable>
 type Writer = Transaction<SystemTables>
 
-const columns = ['tenant_id', 'id', 'email', 'role', 'status', 'email_verified_at', 'created_at'] as const
+export const columns = ['tenant_id', 'id', 'email', 'role', 'status', 'email_verified_at', 'created_at'] as const
 
 /** A user with what a password is checked against. */
 export interface StoredUser {
@@ -33,9 +33,9 @@ export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>
     },
 
     /** false where the tenant has a user of this address. */
-    async insert (writer: Writer, { id, tenant, email, role, status, createdAt }: User, hash: string): Promise<boolean> {
+    async insert (writer: Writer, { id, tenant, email, role, status, emailVerified, createdAt }: User, hash: string): Promise<boolean> {
       const { numInsertedOrUpdatedRows = 0n } = await writer.insertInto('tenantry.users')
-        .values({ tenant_id: tenant, id, email, password_hash: hash, role, status, created_at: createdAt, updated_at: createdAt })
+        .values({ tenant_id: tenant, id, email, password_hash: hash, role, status, email_verified_at: emailVerified ? createdAt : null, created_at: createdAt, updated_at: createdAt })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'email']).doNothing()).executeTakeFirst()
       return numInsertedOrUpdatedRows > 0n
     },
@@ -66,6 +66,6 @@ export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>
   }
 }
 
-function userOf ({ tenant_id: tenant, id, email, role, status, email_verified_at: verifiedAt, created_at: createdAt }: Pick<Row, typeof columns[number]>): User {
+export function userOf ({ tenant_id: tenant, id, email, role, status, email_verified_at: verifiedAt, created_at: createdAt }: Pick<Row, typeof columns[number]>): User {
   return { id, tenant, email, role, status, emailVerified: verifiedAt !== null, createdAt }
 }

@@ -42,7 +42,7 @@ export const Plugins = Section({
   system: Group('`/system/info`, `/metrics`, `/cache` and `/queue`.', systemOptions),
   'tenant-billing': Group('`/billing/tenant`, which is there where `secrets` is on.', {}),
   usage: Group('`/usage` and `GET /billing/usage` (which is there where `billing` is on, too), and the counting of what tenants use.', {}),
-  users: PlannedGroup('`/users`.'),
+  users: Group('`/users` and `POST /auth/invite/accept`, which are there where `login` is on.', {}),
   webhooks: Group('`/webhooks`, and webhooks that send.', {})
 }, { default: {}, description: 'Groups of built-in endpoints, by name.' })
 export type Plugins = Static<typeof Plugins>

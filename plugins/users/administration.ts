@@ -1,0 +1,202 @@
+/** What administrators of a tenant do with its users, and invitations. */
+import type { Kysely, Transaction } from 'kysely'
+import type { Actor, AuditEntry } from '../../lib/audit.js'
+import type { Attempts, AttemptRule } from '../../lib/attempts.js'
+import type { Claims } from '../../lib/compiler/types.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
+import type { Auth } from '../auth/index.js'
+import type { PermissionSet } from '../auth/permissions.js'
+import type { LinkToken } from '../mail/links.js'
+import type { Mail } from '../mail/index.js'
+import type { LoggedIn } from '../sessions/login-response.js'
+import type { Sessions } from '../sessions/index.js'
+import type { UserAdminStore, UserChanges, UserFilter } from './admin-store.js'
+import type { Users } from './service.js'
+import type { UserStore } from './store.js'
+import { randomUUID } from 'node:crypto'
+import { writeAudit } from '../../lib/audit.js'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { failure } from '../../lib/errors.js'
+import { isPlatformAdmin } from '../auth/access.js'
+import { requireGrant } from '../auth/grants.js'
+import { linkLife } from '../mail/links.js'
+import { defaultRole, type User } from './user.js'
+
+const hour = 3_600_000 // ms
+/** Mails to one address. */
+const invitationsToAddress: AttemptRule = { kind: 'mail.invite', max: 3, windowMs: hour }
+/** Of one caller. */
+const invitationsOfCaller: AttemptRule = { kind: 'invite', max: 100, windowMs: hour }
+
+/** The caller, who gives no more than it holds. */
+export interface Author {
+  readonly claims: Claims
+  readonly held: PermissionSet
+  readonly actor: Actor
+}
+
+/** Throws `notFound` for users that the tenant does not have. */
+export interface UserAdministration {
+  list (tenant: string, filter: UserFilter, page: Page): Promise<{ data: User[], total: number }>
+  read (tenant: string, id: string): Promise<User>
+  /**
+   * Another role ends the user's tokens; a user who is disabled loses sessions, API keys and invitations too. Throws
+   * `forbidden` for the caller itself, `grantExceeds`, and `stateConflict` for the last administrator.
+   */
+  update (tenant: string, id: string, changes: UserChanges, author: Author): Promise<User>
+  /** Throws as `update`. */
+  delete (tenant: string, id: string, author: Author): Promise<void>
+  /** Sends a link to a user to come. Throws `mailNotConfigured`, `grantExceeds`, `conflict`, `tooManyAttempts`, `tenantUnknown`. */
+  invite (tenant: string, invited: { readonly email: string, readonly role?: string | undefined }, author: Author): Promise<{ id: string, expiresAt: Date }>
+  /** Makes the user of an invitation. Throws `linkInvalid`, `validationFailed`, `conflict`. */
+  accept (token: LinkToken, password: string, actor: Actor): Promise<LoggedIn>
+}
+
+export interface AdministrationParts {
+  readonly store: UserStore
+  readonly adminStore: UserAdminStore
+  readonly users: Pick<Users, 'find' | 'hashPassword'>
+  readonly sessions: Pick<Sessions, 'begin' | 'changeUsers'>
+  readonly auth: Pick<Auth, 'permissionsOf'>
+  /** null: no mail is sent. */
+  readonly mail: Mail | null
+  readonly attemptsOf: (tenant: string) => Attempts
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly now: () => number
+}
+
+export function createUserAdministration ({ store, adminStore, users, sessions, auth, mail, attemptsOf, dbFor, now }: AdministrationParts): UserAdministration {
+  const at = () => new Date(now())
+
+  /** Throws `grantExceeds` unless the author holds all that the role gives. */
+  async function requireRole ({ held }: Author, tenant: string, id: string, role: string): Promise<void> {
+    if (role === 'admin') return requireGrant(held, ['*'])
+    requireGrant(held, (await auth.permissionsOf({ sub: id, role, tenant_id: tenant }, tenant)).values())
+  }
+
+  /**
+   * The user whom the author may change: what the user holds now, and is to hold, the author holds. Outside of the
+   * transaction, since roles are read on a connection of their own.
+   */
+  async function allowed (tenant: string, id: string, { role }: UserChanges, author: Author): Promise<User> {
+    const user = await users.find(tenant, id)
+    if (user === null) throw userUnknown()
+    if (author.claims.sub === id && author.claims.tenant_id === tenant) throw failure('forbidden', { message: 'You cannot change or delete your own user: ask another administrator' })
+    await requireRole(author, tenant, id, user.role)
+    if (role !== undefined) await requireRole(author, tenant, id, role)
+    return user
+  }
+
+  /** The same user as it is in the transaction, which leaves the tenant an administrator. */
+  async function locked (writer: Transaction<SystemTables>, { tenant, id, role: judged }: User, { role, status }: UserChanges, author: Author): Promise<User> {
+    const user = await adminStore.read(writer, { tenant, id })
+    if (user === null) throw userUnknown()
+    if (user.role !== judged) throw failure('stateConflict', { message: 'Somebody else changed the user: read it again' })
+    const staysAdministrator = (role ?? user.role) === 'admin' && (status ?? user.status) === 'active'
+    const isAdministrator = user.role === 'admin' && user.status === 'active'
+    if (isAdministrator && !staysAdministrator && !isPlatformAdmin(author.claims) && !await adminStore.hasOtherAdministrator(writer, user)) {
+      throw failure('stateConflict', { message: 'This is the last administrator of the tenant: make another one first' })
+    }
+    return user
+  }
+
+  /** Ends what a user has besides sessions, who cannot come back. */
+  async function endBelongings (writer: Transaction<SystemTables>, { tenant, id }: User, actor: Actor): Promise<void> {
+    const keys = await adminStore.deleteApiKeys(writer, { tenant, id })
+    await mail?.links.removeTo(writer, tenant, id)
+    await mail?.links.removeFrom(writer, tenant, [id, ...keys.map((key) => `api-key:${key}`)])
+    const entries = keys.map((key): AuditEntry => ({ tenant, action: 'api_key.delete', actor, target: key, details: { user: id }, at: at() }))
+    if (entries.length > 0) await writeAudit(writer, ...entries)
+  }
+
+  async function changed (tenant: string, known: User, given: UserChanges, author: Author): Promise<User> {
+    const { actor } = author
+    return await sessions.changeUsers(tenant, async (writer, end) => {
+      const user = await locked(writer, known, given, author)
+      const { id } = user
+      const changes: UserChanges = {
+        ...given.role !== undefined && given.role !== user.role && { role: given.role },
+        ...given.status !== undefined && given.status !== user.status && { status: given.status }
+      }
+      if (Object.keys(changes).length === 0) return user
+      await adminStore.update(writer, user, changes, at())
+      await writeAudit(writer, { tenant, action: 'user.update', actor, target: user.email, details: { id, ...changes }, at: at() })
+      if (changes.status === 'disabled') {
+        await end(id, 'sessions')
+        await endBelongings(writer, user, actor)
+      } else if (changes.role !== undefined) await end(id, 'tokens')
+      return { ...user, ...changes }
+    })
+  }
+
+  return {
+    list: (tenant, filter, page) => adminStore.list(tenant, filter, page),
+
+    async read (tenant, id) {
+      const user = await users.find(tenant, id)
+      if (user === null) throw userUnknown()
+      return user
+    },
+
+    update: async (tenant, id, given, author) => await changed(tenant, await allowed(tenant, id, given, author), given, author),
+
+    async delete (tenant, id, author) {
+      const known = await allowed(tenant, id, {}, author)
+      await sessions.changeUsers(tenant, async (writer, end) => {
+        const user = await locked(writer, known, { status: 'disabled' }, author)
+        await end(id, 'sessions')
+        await endBelongings(writer, user, author.actor)
+        await adminStore.delete(writer, user)
+        await writeAudit(writer, { tenant, action: 'user.delete', actor: author.actor, target: user.email, details: { id }, at: at() })
+      })
+    },
+
+    async invite (tenant, { email: given, role = defaultRole }, author) {
+      if (mail === null) throw failure('mailNotConfigured')
+      mail.requireConfigured()
+      const email = given.toLowerCase()
+      const id = randomUUID()
+      await requireRole(author, tenant, id, role)
+      if (await store.findByEmail(tenant, email) !== null) throw taken()
+      const attempts = attemptsOf(tenant)
+      const { actor, claims: { sub } } = author
+      await attempts.take(invitationsOfCaller, tenant, sub)
+      await attempts.take(invitationsToAddress, tenant, email)
+      const expiresAt = new Date(now() + linkLife)
+      await dbFor(tenant).transaction().execute(async (writer) => {
+        if (!await holdTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
+        await mail.links.invite(writer, { tenant, email, userId: id, role, invitedBy: sub, expiresAt })
+        await mail.post({ kind: 'invite', tenant, email, actor }, writer)
+        await writeAudit(writer, { tenant, action: 'user.invite', actor, target: email, details: { id, role }, at: at() })
+      })
+      return { id, expiresAt }
+    },
+
+    async accept (token, password, actor) {
+      const { tenant } = token
+      if (mail === null || !await mail.links.isValid('invite', token)) throw failure('linkInvalid')
+      const hash = await users.hashPassword(tenant, password)
+      const user = await dbFor(tenant).transaction().execute(async (writer): Promise<User> => {
+        if (!await holdTenant(writer, tenant, 'shared')) throw failure('linkInvalid')
+        const link = await mail.links.use(writer, 'invite', token)
+        if (link === null || link.role === null) throw failure('linkInvalid')
+        const { email, userId: id, role } = link
+        // Whoever has the link receives the mail of the address.
+        const user: User = { id, tenant, email, role, status: 'active', emailVerified: true, createdAt: at() }
+        if (!await store.insert(writer, user, hash)) throw taken()
+        await writeAudit(writer, { tenant, action: 'user.accept', actor: { ...actor, userId: id }, target: email, details: { id, role }, at: at() })
+        return user
+      })
+      return { ...await sessions.begin(user, ['pwd']), user }
+    }
+  }
+}
+
+function userUnknown (): Error {
+  return failure('notFound', { message: 'The tenant has no such user' })
+}
+
+function taken (): Error {
+  return failure('conflict', { message: 'There is a user of this e-mail address already' })
+}

@@ -1,0 +1,123 @@
+/** The endpoints that administer the users of a tenant, and their schemas. */
+import type {} from '../rate-limit/index.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Author, UserAdministration } from './administration.js'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import { Success } from '../../lib/http/schemas.js'
+import { named } from '../../lib/named-schema.js'
+import { actorOf } from '../audit/actor.js'
+import { callerOf, holdings } from '../auth/access.js'
+import { errorResponses } from '../conventions/index.js'
+import { maxLinkTokenLength, readLinkToken } from '../mail/links.js'
+import { LoginSession, sendSession } from '../sessions/login-response.js'
+import { isReachable } from '../tenancy/named-tenant.js'
+import { tenantOf } from '../tenancy/required.js'
+import { Email, maxEmailLength, Password, Role, type User } from './user.js'
+
+const bodyLimit = 16_384 // bytes: the longest password as `\uXXXX`, and a token
+const closed = { additionalProperties: false } as const
+const Status = Type.Union([Type.Literal('active'), Type.Literal('disabled')], { description: '`disabled`: the user cannot log in.' })
+
+const Shown = named('User', Type.Object({
+  id: Type.String({ format: 'uuid', description: 'The `sub` of the user\'s tokens.' }),
+  email: Type.String(),
+  role: Type.String(),
+  status: Status,
+  emailVerified: Type.Boolean({ description: 'The user has proven to receive mail at the address.' }),
+  createdAt: Type.String({ format: 'date-time' })
+}))
+const List = ListOf(Shown)
+const ListQuery = Type.Object({
+  ...pageQuery('Users'),
+  search: Type.Optional(Type.String({ minLength: 1, maxLength: maxEmailLength, pattern: '^[^\\u0000]*$', description: 'Part of the address, in any case.' })),
+  status: Type.Optional(Status)
+}, closed)
+const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const Changes = Type.Object({ role: Type.Optional(Role), status: Type.Optional(Status) }, { ...closed, minProperties: 1 })
+const Invitation = Type.Object({ email: Email, role: Type.Optional(Role) }, closed)
+const Invited = Type.Object({
+  id: Type.String({ format: 'uuid', description: 'The id of the user to come.' }),
+  expiresAt: Type.String({ format: 'date-time', description: 'The link of the mail works until then.' })
+})
+const Acceptance = Type.Object({
+  token: Type.String({ minLength: 1, maxLength: maxLinkTokenLength, description: 'That of the link in the mail: the fragment `#token=…`.' }),
+  password: Password
+}, closed)
+
+const tags = ['Users']
+const config = { access: 'tenant-admin', permission: 'users:write' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+const acceptLimit = { max: 60, windowMs: 60_000 }
+const rule = 'Callers without the role `admin` must hold what the user\'s role gives. Nobody changes or deletes itself, nor the last administrator of the tenant; administrators of the platform may.'
+
+export function userRoutes (app: FastifyInstance, service: UserAdministration): void {
+  app.get<{ Querystring: Static<typeof ListQuery> }>('/users', {
+    config,
+    schema: { tags, summary: 'The users of the tenant, by address', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const { search, status } = request.query
+    const page = pageOf(request)
+    const { data, total } = await service.list(tenantOf(request), { search, status }, page)
+    return { data: data.map(bodyOf), pagination: { ...page, total } }
+  })
+
+  app.get<{ Params: Static<typeof Params> }>('/users/:id', {
+    config,
+    schema: { tags, summary: 'A user of the tenant', params: Params, response: { 200: Shown, ...errorResponses(...refusals) } }
+  }, async (request) => bodyOf(await service.read(tenantOf(request), request.params.id)))
+
+  app.patch<{ Params: Static<typeof Params>, Body: Static<typeof Changes> }>('/users/:id', {
+    config,
+    schema: {
+      tags,
+      summary: 'Give a user another role, disable or enable a user',
+      description: `${rule} Another role ends the user's tokens; refresh tokens give new ones. A user who is disabled loses tokens, sessions and the API keys that the user made.`,
+      params: Params,
+      body: Changes,
+      response: { 200: Shown, ...errorResponses(...refusals, 409) }
+    }
+  }, async (request) => bodyOf(await service.update(tenantOf(request), request.params.id, request.body, await authorOf(request))))
+
+  app.delete<{ Params: Static<typeof Params> }>('/users/:id', {
+    config,
+    schema: { tags, summary: 'Delete a user, with its sessions and the API keys that it made', description: rule, params: Params, response: { 200: Success, ...errorResponses(...refusals, 409) } }
+  }, async (request) => {
+    await service.delete(tenantOf(request), request.params.id, await authorOf(request))
+    return { success: true }
+  })
+
+  app.post<{ Body: Static<typeof Invitation> }>('/users/invite', {
+    config,
+    schema: {
+      tags,
+      summary: 'Invite a user by mail',
+      description: 'Callers without the role `admin` must hold what the role gives. Default role: `user`. A newer invitation of the address replaces the one before. An address is sent at most three an hour, and a caller sends at most 100. 503 without `auth.mail`.',
+      body: Invitation,
+      response: { 201: Invited, ...errorResponses(...refusals, 409) }
+    }
+  }, async (request, reply) => {
+    const { id, expiresAt } = await service.invite(tenantOf(request), request.body, await authorOf(request))
+    return reply.code(201).send({ id, expiresAt: expiresAt.toISOString() })
+  })
+
+  app.post<{ Body: Static<typeof Acceptance> }>('/auth/invite/accept', {
+    config: { access: 'public', addressLimit: acceptLimit },
+    bodyLimit,
+    schema: { tags, summary: 'Become a user with the link of an invitation', body: Acceptance, response: { 201: LoginSession, ...errorResponses(400, 403, 409, 429, 500, 503) } }
+  }, async (request, reply) => {
+    const { token: text, password } = request.body
+    const token = readLinkToken(text)
+    if (token === null || !await isReachable(request, token.tenant)) throw failure('linkInvalid')
+    return sendSession(reply.code(201), await service.accept(token, password, { userId: null, address: request.ip }))
+  })
+}
+
+async function authorOf (request: FastifyRequest): Promise<Author> {
+  return { claims: callerOf(request), held: await holdings(request), actor: actorOf(request) }
+}
+
+function bodyOf ({ id, email, role, status, emailVerified, createdAt }: User): Static<typeof Shown> {
+  return { id, email, role, status, emailVerified, createdAt: createdAt.toISOString() }
+}
