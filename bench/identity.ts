@@ -1,15 +1,16 @@
 /**
  * What identity costs: requests that need a permission with the platform's roles on against off, failed logins of users
- * that are there against users that are not, and logins a second. `node --import tsx bench/identity.ts` after a build. Options:
+ * that are there against users that are not, forgotten passwords likewise, and logins a second. `node --import tsx bench/identity.ts` after a build. Options:
  *   --seconds N        seconds of logins (default 4)
  *   --connections N    connections of the load (default 32)
  *   --pairs N          pairs of slices that compare roles (default 300)
  *   --tries N          failed logins of each kind (default 200)
- *   --parts TEXT       which of roles,time,logins (default all)
+ *   --parts TEXT       which of roles,time,forgot,logins (default all)
  */
 import type { BenchRequest } from './cases.js'
 import type { BenchUser, DelayReport, IdentitySettings } from './identity/server.js'
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
+import { createServer } from 'node:http'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
@@ -25,7 +26,7 @@ const { values: given } = parseArgs({
     connections: { type: 'string', default: '32' },
     pairs: { type: 'string', default: '300' },
     tries: { type: 'string', default: '200' },
-    parts: { type: 'string', default: 'roles,time,logins' }
+    parts: { type: 'string', default: 'roles,time,forgot,logins' }
   }
 })
 const parts = given.parts.split(',')
@@ -42,6 +43,8 @@ const slices = startSlices()
 const options = { pairs: Number(given.pairs), seconds: Number(given.seconds), connections: Number(given.connections) }
 const masterKey = randomBytes(32).toString('base64')
 const subjects: Subject[] = []
+const mails = createServer((request, response) => { request.resume().on('end', () => response.writeHead(202).end()) })
+const mailOrigin = await new Promise<string>((resolve) => mails.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${Object(mails.address()).port}`)))
 try {
   console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${options.connections} connections\n`)
   const off = await startServer(false)
@@ -50,14 +53,17 @@ try {
   })
   if (parts.includes('roles')) await compareRoles(off)
   if (parts.includes('time')) await compareTimes(off)
+  if (parts.includes('forgot')) await compareForgot(off)
   if (parts.includes('logins')) await countLogins(off)
 } finally {
   for (const process of [...subjects, load, slices]) await process.stop()
+  mails.close()
+  mails.closeAllConnections()
   await database.stop()
 }
 
 async function startServer (rbac: boolean): Promise<Subject> {
-  const settings: IdentitySettings = { connectionString: database.connectionString, jwtSecret: testSecret, masterKey, rbac }
+  const settings: IdentitySettings = { connectionString: database.connectionString, jwtSecret: testSecret, masterKey, mailOrigin, rbac }
   const subject = await startSubject('identity', settings)
   subjects.push(subject)
   return subject
@@ -136,6 +142,36 @@ async function compareTimes (server: Subject): Promise<void> {
   const [knownTime, unknownTime] = [median(times.known), median(times.unknown)]
   const rows = [[String(tries), knownTime.toFixed(2), unknownTime.toFixed(2), (unknownTime / knownTime).toFixed(3), '0.9 to 1.1']]
   console.log(`Failed logins in turn; medians.\n\n${markdownTable(['tries of each', 'known user, ms', 'unknown user, ms', 'ratio', 'asked ratio'], rows)}\n`)
+}
+
+/**
+ * Requests for known and unknown addresses in random order, each address once: the mail of a request is sent during the
+ * next ones, which must be of either kind alike. The difference is compared with how much differences vary.
+ */
+async function compareForgot (server: Subject): Promise<void> {
+  const count = tries + warmUp
+  const [known, unknown] = ['known', 'never'].map((name) => users(count, `forgot-${name}`))
+  if (known === undefined || unknown === undefined) throw new Error('two kinds of users')
+  await post(server, '/-/users', known)
+  const times: Record<'known' | 'unknown', number[]> = { known: [], unknown: [] }
+  const requests = [...known.map((user) => ({ kind: 'known' as const, user })), ...unknown.map((user) => ({ kind: 'unknown' as const, user }))]
+  for (let index = 0; requests.length > 0; index++) {
+    const [request] = requests.splice(randomInt(requests.length), 1)
+    if (request === undefined) throw new Error('no request')
+    const { kind, user: { tenant, email } } = request
+    const start = performance.now()
+    const response = await fetch(`${server.url}/auth/password/forgot`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-tenant-id': tenant, 'x-forwarded-for': nextAddress() }, body: JSON.stringify({ email }) })
+    await response.arrayBuffer()
+    const time = performance.now() - start
+    if (response.status !== 202) throw new Error(`a forgotten password: ${response.status}`)
+    if (index >= 2 * warmUp) times[kind].push(time)
+  }
+  const differences = times.unknown.slice(0, tries).map((time, index) => time - (times.known[index] ?? time)).sort((left, right) => left - right)
+  const at = (share: number): number => differences[Math.floor((differences.length - 1) * share)] ?? NaN
+  // The standard error of a median, from the quartiles.
+  const noise = 1.253 * (at(0.75) - at(0.25)) / 1.349 / Math.sqrt(differences.length)
+  const rows = [[String(tries), median(times.known).toFixed(2), median(times.unknown).toFixed(2), median(differences).toFixed(3), noise.toFixed(3), `within ±${(2 * noise).toFixed(3)}`]]
+  console.log(`Forgotten passwords in random order; medians.\n\n${markdownTable(['pairs', 'known address, ms', 'unknown address, ms', 'difference of a pair, ms', 'its standard error, ms', 'asked difference'], rows)}\n`)
 }
 
 /** As many logins as fit, of users of all tenants, and how late the event loop is meanwhile. */

@@ -4,7 +4,7 @@ import type { ConfigInput } from 'tenantry'
 /** What the measured routes ask of their callers. */
 export const permission = 'articles:read'
 
-/** Settings: DATABASE_URL, JWT_SECRET. */
+/** Settings: DATABASE_URL, JWT_SECRET, MAIL_ORIGIN, APP_URL. */
 export function identityDocument (rbac: boolean): ConfigInput {
   return {
     databaseProvider: 'postgres',
@@ -15,6 +15,8 @@ export function identityDocument (rbac: boolean): ConfigInput {
     // Tries of a password are limited by address: each of the benchmark's comes from another one.
     server: { trustProxy: 1 },
     rateLimit: { enabled: false },
+    credentials: { email: { apiKey: 'key', baseUrl: '{{env.MAIL_ORIGIN}}' } },
+    auth: { mail: { connector: 'email', from: 'bench@example.com' } },
     routes: [
       { path: '/greetings/:name', method: 'get', requiredPermissions: [permission], request: { params: { name: { type: 'string', maxLength: 50 } } }, response: { message: 'Hello {{params.name}}' } },
       { path: '/articles/:id', method: 'get', requiredPermissions: [permission], request: { params: { id: { type: 'string', format: 'uuid' } } }, queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}' }] }

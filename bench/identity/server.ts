@@ -9,6 +9,8 @@ import { identityDocument } from './document.js'
 
 export interface IdentitySettings extends ServerSettings {
   readonly masterKey: string
+  /** The service that takes mails. */
+  readonly mailOrigin: string
   /** The platform's roles are on. */
   readonly rbac: boolean
 }
@@ -32,7 +34,7 @@ const { createServer }: typeof import('tenantry') = await import(new URL('../../
 const settings: IdentitySettings = JSON.parse(process.argv[2] ?? '{}')
 
 await serve(async ({ connectionString, jwtSecret }) => {
-  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: settings.masterKey }
+  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: settings.masterKey, MAIL_ORIGIN: settings.mailOrigin, APP_URL: 'https://app.example.com' }
   const app = createServer(identityDocument(settings.rbac), { env, logger: { level: 'warn' } })
   const delay = monitorEventLoopDelay({ resolution: 1 })
   delay.enable()
