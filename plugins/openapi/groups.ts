@@ -3,7 +3,7 @@ import type { Documentation } from './documentation.js'
 
 /** The tags of the built-in endpoints, in the order of the document. */
 export const builtInGroups = [
-  'Login', 'Sessions', 'Multi-factor authentication', 'Tenants', 'Tenant configuration', 'Roles', 'API keys', 'Secrets', 'Resource limits', 'Usage',
+  'Login', 'Sessions', 'Passwords', 'Users', 'Multi-factor authentication', 'Tenants', 'Tenant configuration', 'Roles', 'API keys', 'Secrets', 'Resource limits', 'Usage',
   'Billing', 'Tenant billing', 'Files', 'Webhooks', 'Integrations', 'Workflows', 'Admin', 'Platform roles', 'Audit', 'Queue', 'Cache', 'Migration', 'Publishing', 'System'
 ]
 

@@ -7,9 +7,10 @@ import { failure } from '../../lib/errors.js'
 import { Success } from '../../lib/http/schemas.js'
 import { callerOf } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { maxLinkTokenLength, readLinkToken, type LinkToken } from '../mail/links.js'
+import { readLinkToken, type LinkToken } from '../mail/links.js'
 import { LoginSession, sendSession } from '../sessions/login-response.js'
 import { isReachable, namedTenant, type NamedTenant } from '../tenancy/named-tenant.js'
+import { LinkPassword, LinkTokenText } from '../users/link-body.js'
 import { Email, Password } from '../users/user.js'
 
 declare module 'fastify' {
@@ -21,10 +22,8 @@ declare module 'fastify' {
 
 const bodyLimit = 32_768 // bytes: two of the longest passwords as `\uXXXX`
 const closed = { additionalProperties: false } as const
-const Token = Type.String({ minLength: 1, maxLength: maxLinkTokenLength, description: 'That of the link in the mail: the fragment `#token=…`.' })
 const ForgotBody = Type.Object({ email: Email }, closed)
-const ResetBody = Type.Object({ token: Token, password: Password }, closed)
-const VerifyBody = Type.Object({ token: Token }, closed)
+const VerifyBody = Type.Object({ token: LinkTokenText }, closed)
 const ChangeBody = Type.Object({ currentPassword: Password, password: Password }, closed)
 const TenantHeader = Type.Object({ 'X-Tenant-ID': Type.Optional(Type.String({ description: 'The tenant of the user; without it the platform.' })) })
 
@@ -56,14 +55,14 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     return reply.code(202).send({ success: true })
   })
 
-  app.post<{ Body: Static<typeof ResetBody> }>('/auth/password/reset', {
+  app.post<{ Body: Static<typeof LinkPassword> }>('/auth/password/reset', {
     config: { access: 'public', addressLimit: tryLimit },
     bodyLimit,
     schema: {
       tags,
       summary: 'Choose a new password with the link of a mail',
       description: 'All sessions of the user end. A link works once, for 30 minutes, and until a newer one is sent.',
-      body: ResetBody,
+      body: LinkPassword,
       response: { 200: Success, ...errorResponses(...refusals) }
     }
   }, async (request) => {

@@ -10,11 +10,12 @@ import { named } from '../../lib/named-schema.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, holdings } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { maxLinkTokenLength, readLinkToken } from '../mail/links.js'
+import { readLinkToken } from '../mail/links.js'
 import { LoginSession, sendSession } from '../sessions/login-response.js'
 import { isReachable } from '../tenancy/named-tenant.js'
 import { tenantOf } from '../tenancy/required.js'
-import { Email, maxEmailLength, Password, Role, type User } from './user.js'
+import { LinkPassword } from './link-body.js'
+import { Email, maxEmailLength, Role, type User } from './user.js'
 
 const bodyLimit = 16_384 // bytes: the longest password as `\uXXXX`, and a token
 const closed = { additionalProperties: false } as const
@@ -41,11 +42,6 @@ const Invited = Type.Object({
   id: Type.String({ format: 'uuid', description: 'The id of the user to come.' }),
   expiresAt: Type.String({ format: 'date-time', description: 'The link of the mail works until then.' })
 })
-const Acceptance = Type.Object({
-  token: Type.String({ minLength: 1, maxLength: maxLinkTokenLength, description: 'That of the link in the mail: the fragment `#token=…`.' }),
-  password: Password
-}, closed)
-
 const tags = ['Users']
 const config = { access: 'tenant-admin', permission: 'users:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
@@ -102,10 +98,10 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     return reply.code(201).send({ id, expiresAt: expiresAt.toISOString() })
   })
 
-  app.post<{ Body: Static<typeof Acceptance> }>('/auth/invite/accept', {
+  app.post<{ Body: Static<typeof LinkPassword> }>('/auth/invite/accept', {
     config: { access: 'public', addressLimit: acceptLimit },
     bodyLimit,
-    schema: { tags, summary: 'Become a user with the link of an invitation', body: Acceptance, response: { 201: LoginSession, ...errorResponses(400, 403, 409, 429, 500, 503) } }
+    schema: { tags, summary: 'Become a user with the link of an invitation', body: LinkPassword, response: { 201: LoginSession, ...errorResponses(400, 403, 409, 429, 500, 503) } }
   }, async (request, reply) => {
     const { token: text, password } = request.body
     const token = readLinkToken(text)
