@@ -1,5 +1,4 @@
 /** The media type of a file, from its first bytes. The declared type counts only for text, which content cannot show. */
-import { fileTypeFromBuffer } from 'file-type'
 
 /** The bytes that the type is found by. */
 export const headLength = 16_384
@@ -29,6 +28,8 @@ export function headerOf (contentType: string): string {
  * @param head the first bytes, `headLength` of them unless the file is shorter
  */
 export async function contentTypeOf (head: Buffer, declared = ''): Promise<string> {
+  // Servers that get no files do not load it.
+  const { fileTypeFromBuffer } = await import('file-type')
   const found = await fileTypeFromBuffer(head)
   const said = essenceOf(declared)
   // An SVG with an XML declaration is found to be XML.

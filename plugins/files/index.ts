@@ -86,10 +86,9 @@ export default definePlugin<FilesOptions>({
     const { put, get, open, list, remove } = service
     app.decorate('files', { put, get, open, list, remove })
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))
-    const end = sweepRegularly(() => service.removal.sweep(), log)
+    sweepRegularly(app, () => service.removal.sweep())
     app.addHook('onClose', async () => {
       service.close()
-      await end()
       await objects.close()
     })
     return async (group) => { await fileRoutes(group, service, slowMs) }

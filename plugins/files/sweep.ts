@@ -1,19 +1,23 @@
 /** Runs the removal of files whose time is over. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 
 const everyMs = 60_000
 
-/** Returns the end of it, which waits for a sweep that runs. */
-export function sweepRegularly (sweep: () => Promise<void>, log: FastifyBaseLogger): () => Promise<void> {
+/** Sweeps when the app is ready, and every minute. */
+export function sweepRegularly (app: FastifyInstance, sweep: () => Promise<void>): void {
   let running: Promise<void> | null = null
   const run = () => {
     running ??= sweep()
-      .catch((err: unknown) => log.warn({ err }, 'expired files could not be removed; the next sweep tries again'))
+      .catch((err: unknown) => app.log.warn({ err }, 'expired files could not be removed; the next sweep tries again'))
       .finally(() => { running = null })
   }
-  const timer = setInterval(run, everyMs).unref()
-  return async () => {
+  let timer: NodeJS.Timeout | undefined
+  app.addHook('onReady', async () => {
+    run()
+    timer = setInterval(run, everyMs).unref()
+  })
+  app.addHook('onClose', async () => {
     clearInterval(timer)
     await running
-  }
+  })
 }

@@ -1,11 +1,20 @@
 /** Uploads that break, and what they leave: no row, no bytes, no storage. */
 import type { Socket } from 'node:net'
+import type { FastifyHttpOptions } from 'fastify'
+import type { Server } from 'node:http'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { test, type Test } from 'tap'
+import Fastify from 'fastify'
+import { answerClientError } from '../../../lib/http/client-error.js'
+import auth from '../../../plugins/auth/index.js'
+import database from '../../../plugins/database/index.js'
+import files from '../../../plugins/files/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import { bearer, testSecret } from '../../helpers/tokens.js'
 import { eventually } from '../queue/app.js'
-import { boundary, file, form, MB, onDisk, open, rows, storage, type Opened, type User } from './app.js'
+import { boundary, file, form, MB, onDisk, open, rows, storage, userOf, type Opened, type User } from './app.js'
 
 /** No upload runs, and the ledger has the bytes of the files that are there. */
 async function settled (t: Test, { app, folder }: Opened, tenant: string, bytes: number, files: number): Promise<void> {
@@ -89,30 +98,45 @@ test('a file without a known length is stopped at the limits, however long it go
   await settled(t, opened, 'seven', 7 * MB, 7)
 })
 
-test('an upload that brings less than 1 KB a second is ended', async (t) => {
+/** The plugin in an app of its own. */
+async function app (t: Test, options: FastifyHttpOptions<Server>, slowMs: number) {
   const folder = t.testdir()
-  const { default: Fastify } = await import('fastify')
-  const { default: auth } = await import('../../../plugins/auth/index.js')
-  const { default: database } = await import('../../../plugins/database/index.js')
-  const { default: tenancy } = await import('../../../plugins/tenancy/index.js')
-  const { default: files } = await import('../../../plugins/files/index.js')
-  const { bearer, testSecret } = await import('../../helpers/tokens.js')
-  const app = Fastify()
+  const app = Fastify({ ...options, clientErrorHandler: answerClientError })
   t.teardown(() => app.close())
   await app.register(database)
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)
-  await app.register(files, { path: folder, slowMs: 200 })
+  await app.register(files, { path: folder, slowMs })
   await app.tenants.create({ id: 'acme', name: 'acme', plan: 'pro' })
   const origin = await app.listen({ port: 0, host: '127.0.0.1' })
   const socket = await dial(t, origin)
   let text = ''
   socket.setEncoding('latin1').on('data', (chunk: string) => { text += chunk })
-  const user: User = { origin, headers: bearer({ tenant_id: 'acme' }), upload: () => Promise.reject(new Error('unused')), ask: () => Promise.reject(new Error('unused')) }
+  return { app, folder, socket, response: () => text, user: userOf(t, origin, bearer({ sub: 'ada', tenant_id: 'acme' })) }
+}
+
+test('an upload that brings less than 1 KB a second is ended', async (t) => {
+  const { app: server, folder, socket, response, user } = await app(t, {}, 200)
   socket.write(head(user, 'content-length: 100000'))
   socket.write(form([file('x'.repeat(5000))]).subarray(0, 3000))
   await once(socket, 'close')
-  t.match(text, /^HTTP\/1\.1 408 /)
-  t.match(text, /TENANTRY_UPLOAD_TOO_SLOW/)
-  await eventually(t, 'nothing is left', async () => Object.keys(await rows(app)).length === 0 && (await onDisk(folder)).length === 0)
+  t.match(response(), /^HTTP\/1.1 408 /)
+  t.match(response(), /TENANTRY_UPLOAD_TOO_SLOW/)
+  await eventually(t, 'nothing is left', async () => Object.keys(await rows(server)).length === 0 && (await onDisk(folder)).length === 0)
+})
+
+test('an upload may take longer than other requests', async (t) => {
+  const { app: server, socket, response, user } = await app(t, { requestTimeout: 3000, http: { headersTimeout: 2900, connectionsCheckingInterval: 50 } }, 60_000)
+  const body = form([file('x'.repeat(5000))])
+  const timeout = once(server.server, 'clientError')
+  socket.write(head(user, `content-length: ${body.length}`))
+  socket.write(body.subarray(0, 3000))
+  const [error] = await timeout
+  t.match(error, { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+  socket.write(body.subarray(3000))
+  await once(socket, 'data')
+  t.match(response(), /^HTTP\/1.1 201 /)
+  socket.write(`POST /files/presign HTTP/1.1\r\nhost: x\r\nauthorization: ${user.headers['authorization']}\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{`)
+  await once(socket, 'close')
+  t.match(response(), /HTTP\/1.1 408 /, 'the next request of the connection may not')
 })
