@@ -41,7 +41,9 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
   try {
     return await work(slow)
   } catch (error) {
-    if (raw.destroyed && !raw.complete) throw Object.assign(new Error('the sender of an upload has left', { cause: error }), { code: 'ECONNRESET' })
+    if (raw.destroyed && !raw.complete) {
+      throw Object.assign(new Error('the sender of an upload has left', { cause: error }), { code: 'ECONNRESET' })
+    }
     drain(raw)
     throw error
   } finally {

@@ -6,7 +6,9 @@ export const headLength = 16_384
 export const unknownType = 'application/octet-stream'
 
 /** Besides `text/*`: types of text that an uploader may declare. */
-const textTypes: ReadonlySet<string> = new Set(['application/json', 'application/xml', 'application/yaml', 'application/x-ndjson', 'image/svg+xml'])
+const textTypes: ReadonlySet<string> = new Set([
+  'application/json', 'application/xml', 'application/yaml', 'application/x-ndjson', 'image/svg+xml'
+])
 
 /** Types that a browser may show: none of them runs scripts. Those of images and the like are only ever found by content. */
 const inlineTypes: ReadonlySet<string> = new Set([

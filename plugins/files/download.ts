@@ -43,7 +43,11 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
       openapi: {
         ...schema,
         produces: ['application/octet-stream'],
-        response: { 200: { type: 'string', format: 'binary', description: 'The bytes.' }, 206: { type: 'string', format: 'binary', description: 'The bytes of the range.' }, 304: { type: 'null', description: 'The caller has this version.' } },
+        response: {
+          200: { type: 'string', format: 'binary', description: 'The bytes.' },
+          206: { type: 'string', format: 'binary', description: 'The bytes of the range.' },
+          304: { type: 'null', description: 'The caller has this version.' }
+        },
         errors: [404, 416, 503]
       }
     },
@@ -126,7 +130,9 @@ function rangeOf ({ headers }: FastifyRequest, size: number, tag: string): ByteR
   const start = first === '' ? Math.max(size - Number(last), 0) : Number(first)
   const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1)
   if (first !== '' && last !== '' && Number(last) < start) return null
-  if (start > end || (first === '' && Number(last) === 0)) throw failure('rangeInvalid', { message: `The file has ${size} bytes`, headers: { 'content-range': `bytes */${size}` } })
+  if (start > end || (first === '' && Number(last) === 0)) {
+    throw failure('rangeInvalid', { message: `The file has ${size} bytes`, headers: { 'content-range': `bytes */${size}` } })
+  }
   return { start, end }
 }
 

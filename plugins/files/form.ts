@@ -29,7 +29,9 @@ type Fields = Partial<Record<typeof fieldNames[number], string>>
  *
  * @param slow  rejects where the form comes too slowly
  */
-export async function receiveForm (request: FastifyRequest, tenant: UploadTenant, { buckets, uploads }: FilesService, by: Uploader, slow: Promise<never>): Promise<StoredFile> {
+export async function receiveForm (
+  request: FastifyRequest, tenant: UploadTenant, { buckets, uploads }: FilesService, by: Uploader, slow: Promise<never>
+): Promise<StoredFile> {
   const fileSize = watchForm(request.raw)
   const fields: Fields = {}
   let name: string | undefined
@@ -41,15 +43,20 @@ export async function receiveForm (request: FastifyRequest, tenant: UploadTenant
         take(fields, part)
         continue
       }
-      if (received !== null || part.fieldname !== 'file') throw invalidInput(`/body/${part.fieldname.slice(0, 100)}`, 'is not accepted: the form has one file, in the field "file"', 'maxItems')
+      if (received !== null || part.fieldname !== 'file') {
+        throw invalidInput(`/body/${part.fieldname.slice(0, 100)}`, 'is not accepted: the form has one file, in the field "file"', 'maxItems')
+      }
       name = part.filename
-      const bucket = fields.bucket === undefined && fields.public === undefined ? null : describe({ ...saidIn(fields), name, entityType: undefined, entityId: undefined }, buckets).bucket
+      // Fields that come later may name another one.
+      const isKnown = fields.bucket !== undefined || fields.public !== undefined
+      const { bucket } = isKnown ? describe({ ...saidIn(fields), name, entityType: undefined, entityId: undefined }, buckets) : { bucket: null }
       if (bucket !== null) await requirePermissions(request, bucket.permissions)
       const { file } = part
       let broken: unknown
       file.once('error', (error) => { broken = error })
       slow.catch((error: Error) => { file.destroy(error) })
-      received = await uploads.receive(tenant, { bytes: file, expected: fileSize(), declaredType: part.mimetype, bucket, by }).catch((error: unknown) => {
+      const incoming = { bytes: file, expected: fileSize(), declaredType: part.mimetype, bucket, by }
+      received = await uploads.receive(tenant, incoming).catch((error: unknown) => {
         throw broken === undefined ? error : unreadable(error)
       })
     }
@@ -88,7 +95,9 @@ function unreadable (error: unknown): unknown {
 function take (fields: Fields, { fieldname, value, fieldnameTruncated, valueTruncated }: MultipartValue): void {
   const name = fieldNames.find((known) => known === fieldname)
   const path = `/body/${fieldname.slice(0, 100)}`
-  if (name === undefined || fieldnameTruncated) throw invalidInput(path, `is not a known field: there are ${fieldNames.join(', ')}`, 'additionalProperties')
+  if (name === undefined || fieldnameTruncated) {
+    throw invalidInput(path, `is not a known field: there are ${fieldNames.join(', ')}`, 'additionalProperties')
+  }
   if (valueTruncated) throw invalidInput(path, `must have at most ${formLimits.fieldSize} bytes`, 'maxLength')
   if (fields[name] !== undefined) throw invalidInput(path, 'must be there once', 'maxItems')
   // A field with the type application/json is parsed.

@@ -47,6 +47,8 @@ export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'> {
   readonly now?: (() => number) | undefined
 }
 
+const defaultPath = './files'
+
 export default definePlugin<FilesOptions>({
   name: 'files',
   dependencies: ['database', 'tenancy'],
@@ -63,8 +65,10 @@ export default definePlugin<FilesOptions>({
     slowMs: whole(100, 600_000),
     now: callback
   },
-  async setup (app, { enabled = true, path, maxFileSizeMB, buckets = {}, signedUrlSeconds = 3600, storageProvider = 'local', s3, store, slowMs = 30_000, now = Date.now, ...settings }) {
+  async setup (app, options) {
+    const { enabled = true, path, maxFileSizeMB, buckets = {}, signedUrlSeconds = 3600, slowMs = 30_000, now = Date.now } = options
     if (!enabled) return undefined
+    const { storageProvider = 'local', s3, store } = options
     const { db, engine, log, tenants } = app
     const dbFor = (tenant: string) => engine.kyselyFor(tenant)
     const objects = store ?? await openStore(app, storageProvider, path, s3)
@@ -78,7 +82,7 @@ export default definePlugin<FilesOptions>({
       tenants,
       buckets: createBuckets(buckets),
       maxBytes: maxFileSizeMB === undefined ? null : Math.floor(maxFileSizeMB * bytesPerMB),
-      signer: await openSigner(app, settings),
+      signer: await openSigner(app, options),
       signedUrlSeconds,
       now,
       log
@@ -96,15 +100,18 @@ export default definePlugin<FilesOptions>({
 })
 
 /** The folder that nobody named is made with the first upload, since many servers have none. */
-async function openStore ({ log }: FastifyInstance, provider: StorageProvider, path: string | undefined, s3: S3 | undefined): Promise<ObjectStore> {
-  return provider === 'local' && path === undefined ? createLocalStore('./files') : await openFileStore({ provider, path: path ?? './files', s3 }, log)
+async function openStore (
+  { log }: FastifyInstance, provider: StorageProvider, path: string | undefined, s3: S3 | undefined
+): Promise<ObjectStore> {
+  if (provider === 'local' && path === undefined) return createLocalStore(defaultPath)
+  return await openFileStore({ provider, path: path ?? defaultPath, s3 }, log)
 }
 
-async function openSigner ({ engine, log }: FastifyInstance, settings: Omit<KeyOptions, 'folder'>): Promise<Signer | null> {
-  if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
+async function openSigner ({ engine, log }: FastifyInstance, { masterKey, previousKeys }: Omit<KeyOptions, 'folder'>): Promise<Signer | null> {
+  if (engine.kind === 'postgres' && (masterKey ?? '') === '') {
     log.warn('URLs of files cannot be signed: SECRETS_MASTER_KEY is missing')
     return null
   }
-  const { keys } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
+  const { keys } = await openKeys(engine.kind, { masterKey, previousKeys, folder: engine.folder })
   return createSigner(keys)
 }

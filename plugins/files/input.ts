@@ -27,8 +27,13 @@ export interface Said {
 /** Throws `validationFailed`, which names the field. */
 export function describe ({ name, bucket, public: isPublic, entityType, entityId, metadata }: Said, buckets: Buckets): Described {
   const chosen = buckets.get(bucket ?? (isPublic === true ? 'public' : 'private'), '/body/bucket')
-  if (isPublic !== undefined && isPublic !== chosen.isPublic) throw invalidInput('/body/public', `must be ${String(chosen.isPublic)}: that is what the bucket "${chosen.name}" is`, 'const')
-  if ((entityType === undefined) !== (entityId === undefined)) throw invalidInput(entityType === undefined ? '/body/entityType' : '/body/entityId', 'is required: entityType and entityId go together', 'required')
+  if (isPublic !== undefined && isPublic !== chosen.isPublic) {
+    throw invalidInput('/body/public', `must be ${String(chosen.isPublic)}, as the bucket "${chosen.name}" is`, 'const')
+  }
+  if ((entityType === undefined) !== (entityId === undefined)) {
+    const missing = entityType === undefined ? '/body/entityType' : '/body/entityId'
+    throw invalidInput(missing, 'is required: entityType and entityId go together', 'required')
+  }
   return {
     bucket: chosen,
     name: nameOf(name),
@@ -52,7 +57,9 @@ function textOf (text: string, path: string, maxLength: number, subject = ''): s
 }
 
 function metadataOf (text: string): Readonly<Record<string, unknown>> {
-  if (text.length > maxMetadataLength) throw invalidInput('/body/metadata', `must have at most ${maxMetadataLength} characters of JSON`, 'maxLength')
+  if (text.length > maxMetadataLength) {
+    throw invalidInput('/body/metadata', `must have at most ${maxMetadataLength} characters of JSON`, 'maxLength')
+  }
   const value = jsonExcess(text) === null && isStorableJson(text) ? parsed(text) : undefined
   if (!isRecord(value) || Array.isArray(value)) throw invalidInput('/body/metadata', 'must be a JSON object', 'type')
   return value

@@ -24,9 +24,11 @@ export function sizeLimit (plans: Plans, tier: string, ownBytes: number | null, 
   return {
     maxBytes: Math.min(planBytes, others),
     refusal (bytes) {
-      if (others <= planBytes) return failure('fileTooLarge', { message: `The file is larger than ${others} bytes, the limit${bucket?.maxBytes === others ? ` of the bucket "${bucket.name}"` : ''}` })
+      const owner = bucket?.maxBytes === others ? `the bucket "${bucket.name}"` : 'this server'
+      if (others <= planBytes) return failure('fileTooLarge', { message: `The file is larger than ${others} bytes, the limit of ${owner}` })
       const upgrade = plans.upgrade(tier, maxFileSize, bytes / bytesPerMB)
-      return failure('fileTooLarge', { message: `The plan "${plans.of(tier).tier}" includes files of up to ${ofPlan} MB`, extras: { allowed: false, upgrade } })
+      const message = `The plan "${plans.of(tier).tier}" includes files of up to ${ofPlan} MB`
+      return failure('fileTooLarge', { message, extras: { allowed: false, upgrade } })
     }
   }
 }

@@ -43,7 +43,9 @@ export function createRemoval ({ objects, store, dbFor, usage, emitter, now, log
     /** false if the tenant has no such file. */
     async delete (tenant: string, id: string, actor: Actor): Promise<boolean> {
       if (!await remove(tenant, id, ['ready'], actor)) return false
-      await purge(tenant, id).catch((err: unknown) => log.warn({ err, tenant, file: id }, 'the object of a deleted file could not be deleted; the sweep deletes it'))
+      await purge(tenant, id).catch((err: unknown) => {
+        log.warn({ err, tenant, file: id }, 'the object of a deleted file could not be deleted; the sweep deletes it')
+      })
       return true
     },
 

@@ -16,7 +16,9 @@ import { headerOf } from './content-type.js'
 import { disposition, downloadRoutes, parseKey } from './download.js'
 import { formLimits, receiveForm } from './form.js'
 import { describe } from './input.js'
-import { Announcement, ContentQuery, EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUpload, SignedUrl, SignQuery, UploadForm } from './schemas.js'
+import {
+  Announcement, ContentQuery, EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUpload, SignedUrl, SignQuery, UploadForm
+} from './schemas.js'
 import { shownFile } from './traces.js'
 import type { UploadTenant } from './uploads.js'
 
@@ -48,14 +50,19 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
   // Its parser would take the bodies of other routes.
   await group.register(async (app) => {
     await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })
-    const schema = { tags, summary: 'Upload a file', description: 'The size of the file counts against `files.maxFileSizeMB`, its bucket and the plan; the smallest limit holds.' }
+    const description = 'The size of the file counts against `files.maxFileSizeMB`, its bucket and the plan; the smallest limit holds.'
+    const schema = { tags, summary: 'Upload a file', description }
     app.post('/files/upload', {
-      config: { ...config, openapi: { ...schema, consumes: ['multipart/form-data'], body: UploadForm, response: { 201: File }, errors: uploadRefusals } },
+      config: {
+        ...config,
+        openapi: { ...schema, consumes: ['multipart/form-data'], body: UploadForm, response: { 201: File }, errors: uploadRefusals }
+      },
       schema: { ...schema, response: { 201: File, ...errorResponses(...uploadRefusals) } }
     }, async (request, reply) => {
       const tenant = uploadTenantOf(request)
       if (!request.isMultipart()) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
-      const file = await service.uploads.inPlace(tenant.id, () => reading(request.raw, slowMs, (slow) => receiveForm(request, tenant, service, uploaderOf(request), slow)))
+      const receive = (slow: Promise<never>) => receiveForm(request, tenant, service, uploaderOf(request), slow)
+      const file = await service.uploads.inPlace(tenant.id, () => reading(request.raw, slowMs, receive))
       return reply.code(201).send(bodyOf(file))
     })
   })
@@ -64,31 +71,50 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
   await group.register(async (app) => {
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
-    const schema = { tags, summary: 'Send the bytes of an announced file', description: 'To the URL that `POST /files/presign` answered.', params: FileParams, querystring: ContentQuery }
+    const description = 'To the URL that `POST /files/presign` answered.'
+    const schema = { tags, summary: 'Send the bytes of an announced file', description, params: FileParams, querystring: ContentQuery }
+    const body = { type: 'string', format: 'binary' }
     app.put<ById & { Querystring: Static<typeof ContentQuery> }>('/files/:fileId/content', {
-      config: { access: 'public', openapi: { ...schema, consumes: ['application/octet-stream'], body: { type: 'string', format: 'binary' }, response: { 200: Success }, errors: [403, 408, 409, 429, 503, 507] } },
+      config: {
+        access: 'public',
+        openapi: { ...schema, consumes: ['application/octet-stream'], body, response: { 200: Success }, errors: [403, 408, 409, 429, 503, 507] }
+      },
       schema: { ...schema, response: { 200: Success, ...errorResponses(400, 403, 408, 409, 413, 415, 429, 500, 503, 507) } }
     }, async (request) => {
       const { tenant, ...grant } = request.query
-      await reading(request.raw, slowMs, (slow) => signed.receive(tenant, request.params.fileId, grant, () => bytesOf(request.raw, slow), lengthOf(request.raw)))
+      const { raw, params: { fileId } } = request
+      await reading(raw, slowMs, (slow) => signed.receive(tenant, fileId, grant, () => bytesOf(raw, slow), lengthOf(raw)))
       return { success: true }
     })
   })
 
   group.post<{ Body: Static<typeof Announcement> }>('/files/presign', {
     config,
-    schema: { tags, summary: 'Announce a file, and get a URL for its bytes', description: 'The storage is taken from now on, and given back if the file is not confirmed in time.', body: Announcement, response: { 201: SignedUpload, ...errorResponses(...refusals, 'planLimit', 413, 415) } }
+    schema: {
+      tags,
+      summary: 'Announce a file, and get a URL for its bytes',
+      description: 'The storage is taken from now on, and given back if the file is not confirmed in time.',
+      body: Announcement,
+      response: { 201: SignedUpload, ...errorResponses(...refusals, 'planLimit', 413, 415) }
+    }
   }, async (request, reply) => {
     const { contentType, size, metadata, ...said } = request.body
     const described = describe({ ...said, metadata: metadata === undefined ? undefined : JSON.stringify(metadata) }, buckets)
     await requirePermissions(request, described.bucket.permissions)
-    const { expiresAt, url, ...upload } = await signed.announce(uploadTenantOf(request), described, { contentType, size }, uploaderOf(request))
-    return reply.code(201).send({ ...upload, url: withPrefix(prefix, url), headers: { ...upload.headers }, expiresAt: expiresAt.toISOString() })
+    const announced = await signed.announce(uploadTenantOf(request), described, { contentType, size }, uploaderOf(request))
+    const { id, method, url, headers, expiresAt } = announced
+    return reply.code(201).send({ id, method, url: withPrefix(prefix, url), headers: { ...headers }, expiresAt: expiresAt.toISOString() })
   })
 
   group.post<ById>('/files/:fileId/confirm', {
     config,
-    schema: { tags, summary: 'Make an announced file readable', description: 'It can be repeated. 409 until the bytes are there.', params: FileParams, response: { 200: File, ...errorResponses(...refusals, 409, 415) } }
+    schema: {
+      tags,
+      summary: 'Make an announced file readable',
+      description: 'It can be repeated. 409 until the bytes are there.',
+      params: FileParams,
+      response: { 200: File, ...errorResponses(...refusals, 409, 415) }
+    }
   }, async (request) => bodyOf(await signed.confirm(tenantOf(request), request.params.fileId, uploaderOf(request), async (name) => {
     const bucket = buckets.find(name)
     if (bucket === undefined) throw fileUnknown()
@@ -102,7 +128,13 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
 
   group.delete<ById>('/files/:fileId', {
     config,
-    schema: { tags, summary: 'Delete a file', description: 'For its uploader, administrators of the tenant, and holders of `files:delete`.', params: FileParams, response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Delete a file',
+      description: 'For its uploader, administrators of the tenant, and holders of `files:delete`.',
+      params: FileParams,
+      response: { 200: Success, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const { fileId } = request.params
     const { createdBy } = await readable(request, fileId)
@@ -114,7 +146,14 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
 
   group.get<{ Params: Static<typeof EntityParams>, Querystring: Static<typeof ListQuery> }>('/files/entity/:entityType/:entityId', {
     config,
-    schema: { tags, summary: 'The files of an entity, the oldest first', description: 'Without those in buckets that the caller may not use.', params: EntityParams, querystring: ListQuery, response: { 200: FileList, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The files of an entity, the oldest first',
+      description: 'Without those in buckets that the caller may not use.',
+      params: EntityParams,
+      querystring: ListQuery,
+      response: { 200: FileList, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const { entityType: type, entityId: id } = request.params
     const page = pageOf(request)
@@ -126,14 +165,21 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
 
   group.get<{ Params: Static<typeof KeyParams>, Querystring: Static<typeof SignQuery> }>('/files/signed-url/:bucket/*', {
     config,
-    schema: { tags, summary: 'A URL for a download without a token', params: KeyParams, querystring: SignQuery, response: { 200: SignedUrl, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'A URL for a download without a token',
+      params: KeyParams,
+      querystring: SignQuery,
+      response: { 200: SignedUrl, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const { bucket, '*': key } = request.params
     const { tenant, id } = parseKey(key)
     if (tenant !== tenantOf(request)) throw fileUnknown()
     const file = await readable(request, id)
     if (file.bucket !== bucket) throw fileUnknown()
-    const { url, expiresAt } = await service.signDownload(file, disposition(file.name, false), headerOf(file.contentType), request.query.expiresIn)
+    const { expiresIn } = request.query
+    const { url, expiresAt } = await service.signDownload(file, disposition(file.name, false), headerOf(file.contentType), expiresIn)
     return { url: withPrefix(prefix, url), expiresAt: expiresAt.toISOString() }
   })
 

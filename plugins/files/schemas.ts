@@ -37,13 +37,19 @@ export const ListQuery = Type.Object(pageQuery('Files'), closed)
 export const KeyParams = Type.Object({ bucket: Type.String(), '*': Type.String({ description: 'The `key` of the file.' }) })
 
 export const DownloadQuery = Type.Object({
-  inline: Type.Optional(Type.Enum(['0', '1'], { description: '`1`: a browser shows the file, if its type is safe. Default: `0`, it saves the file.' })),
+  inline: Type.Optional(Type.Enum(['0', '1'], {
+    description: '`1`: a browser shows the file, if its type is safe. Default: `0`, it saves the file.'
+  })),
   expires: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Of a signed URL.' })),
   signature: Type.Optional(Type.String({ maxLength: 100, description: 'Of a signed URL.' }))
 }, closed)
 
 export const SignQuery = Type.Object({
-  expiresIn: Type.Optional(Type.Integer({ minimum: 1, maximum: longestSignatureSeconds, description: 'Seconds for which the URL holds. Default: `files.signedUrlSeconds` of the document, 3600.' }))
+  expiresIn: Type.Optional(Type.Integer({
+    minimum: 1,
+    maximum: longestSignatureSeconds,
+    description: 'Seconds for which the URL holds. Default: `files.signedUrlSeconds` of the document, 3600.'
+  }))
 }, closed)
 export const SignedUrl = named('SignedUrl', Type.Object({
   url: Type.String({ description: 'A path of this server, or the address of the store. It needs no token.' }),
@@ -69,6 +75,7 @@ export const SignedUpload = named('SignedUpload', Type.Object({
 
 export const ContentQuery = Type.Object({
   tenant: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
+  size: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
   expires: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
   signature: Type.String({ maxLength: 100 })
 }, closed)

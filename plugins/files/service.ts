@@ -1,10 +1,11 @@
 /** What `app.files` offers, and what its endpoints use. */
 import type { Readable } from 'node:stream'
 import type { ByteRange } from '../../lib/files/store.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Tenants } from '../tenancy/index.js'
 import type { Bucket, Buckets } from './buckets.js'
 import type { Signer } from './signature.js'
-import type { Files, StoredFile } from './types.js'
+import type { Entity, Files, StoredFile } from './types.js'
 import type { UploadParts } from './uploads.js'
 import { failure } from '../../lib/errors.js'
 import { describe } from './input.js'
@@ -42,7 +43,8 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...pa
         metadata: metadata === undefined ? undefined : JSON.stringify(metadata)
       }, buckets)
       return await uploads.inPlace(tenant, async () => {
-        const received = await uploads.receive(found, { bytes, expected: size ?? null, declaredType: contentType, bucket: described.bucket, by })
+        const { bucket } = described
+        const received = await uploads.receive(found, { bytes, expected: size ?? null, declaredType: contentType, bucket, by })
         return await uploads.finish(found, received, described, by)
       })
     },
@@ -62,9 +64,10 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...pa
     signed,
     /** The bytes of a file that was found. */
     bytesOf: ({ tenant, id }: StoredFile, range?: ByteRange): Promise<Readable | null> => objects.get(keyOf(tenant, id), range),
-    listIn: (tenant: string, entity: { readonly type: string, readonly id: string }, inBuckets: readonly Bucket[], page: { readonly limit: number, readonly offset: number }) => store.list(tenant, entity, inBuckets.map(({ name }) => name), page),
+    listIn: (tenant: string, entity: Entity, inBuckets: readonly Bucket[], page: Page) =>
+      store.list(tenant, entity, inBuckets.map(({ name }) => name), page),
     /** A signed URL of this server for a download, or one of the store. */
-    async signDownload ({ tenant, id, bucket }: StoredFile, disposition: string, contentType: string, seconds = signedUrlSeconds): Promise<{ url: string, expiresAt: Date }> {
+    async signDownload ({ tenant, id, bucket }: StoredFile, disposition: string, contentType: string, seconds = signedUrlSeconds) {
       const expires = Math.floor(now() / 1000) + seconds
       const expiresAt = new Date(expires * 1000)
       const remote = await objects.sign(keyOf(tenant, id), { method: 'GET', seconds, contentType, contentDisposition: disposition })
@@ -74,7 +77,7 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...pa
       return { url: `/files/download/${bucket}/${keyOf(tenant, id)}?expires=${expires}&signature=${signature}`, expiresAt }
     },
     /** The signature of a download is right and has not expired. */
-    admitsDownload: (file: { readonly tenant: string, readonly bucket: string, readonly id: string }, expires: number, signature: string): boolean =>
+    admitsDownload: (file: Pick<StoredFile, 'tenant' | 'bucket' | 'id'>, expires: number, signature: string): boolean =>
       signer !== null && expires * 1000 > now() && signer.verify({ method: 'GET', ...file, expires }, signature),
     close: () => uploads.close()
   }

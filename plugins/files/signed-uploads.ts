@@ -29,6 +29,20 @@ export interface Announced {
   readonly expiresAt: Date
 }
 
+/** What is announced of the bytes. */
+export interface AnnouncedBytes {
+  readonly contentType: string
+  readonly size: number
+}
+
+/** What the URL of an upload says. */
+export interface SignedGrant {
+  readonly size: number
+  /** Seconds since 1970. */
+  readonly expires: number
+  readonly signature: string
+}
+
 export interface SignedUploadParts extends UploadParts {
   readonly uploads: Uploads
   readonly removal: Removal
@@ -40,10 +54,12 @@ export interface SignedUploadParts extends UploadParts {
 
 export type SignedUploads = ReturnType<typeof createSignedUploads>
 
-export function createSignedUploads ({ objects, store, dbFor, usage, emitter, uploads, removal, buckets, signer, seconds, now }: SignedUploadParts) {
+export function createSignedUploads (parts: SignedUploadParts) {
+  const { objects, store, dbFor, usage, emitter, uploads, removal, buckets, signer, seconds, now } = parts
   return {
     /** Announces a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`, `signingNotConfigured`. */
-    async announce (tenant: UploadTenant, { bucket, ...details }: Described, { contentType, size }: { readonly contentType: string, readonly size: number }, by: Uploader): Promise<Announced> {
+    async announce (tenant: UploadTenant, { bucket, ...details }: Described, bytes: AnnouncedBytes, by: Uploader): Promise<Announced> {
+      const { contentType, size } = bytes
       const limit = uploads.limitOf(tenant.plan, bucket)
       if (size > limit.maxBytes) throw limit.refusal(size)
       requireType(bucket, contentType)
@@ -76,26 +92,33 @@ export function createSignedUploads ({ objects, store, dbFor, usage, emitter, up
       }
       const expiresAt = new Date(expires * 1000)
       if (remote !== null) return { id, method: 'PUT', url: remote.url, headers: remote.headers, expiresAt }
-      const signature = signer?.sign({ method: 'PUT', tenant: tenant.id, bucket: bucket.name, id, size, expires })
-      return { id, method: 'PUT', url: `/files/${id}/content?tenant=${tenant.id}&expires=${expires}&signature=${signature}`, headers: { 'content-type': contentType }, expiresAt }
+      const signature = signer?.sign({ method: 'PUT', tenant: tenant.id, bucket: '', id, size, expires })
+      const url = `/files/${id}/content?tenant=${tenant.id}&size=${size}&expires=${expires}&signature=${signature}`
+      return { id, method: 'PUT', url, headers: { 'content-type': contentType }, expiresAt }
     },
 
-    /** Receives the bytes of an announced file. Rejects with `urlSignatureInvalid`, `stateConflict`, and `badRequest` for another number of bytes. */
-    async receive (tenant: string, id: string, grant: { readonly expires: number, readonly signature: string }, bytes: () => Readable, announced: number | null): Promise<void> {
+    /**
+     * Receives the bytes of an announced file. Rejects with `urlSignatureInvalid`, `stateConflict`, and `badRequest` for
+     * another number of bytes.
+     *
+     * @param length  of the request; null where it does not tell
+     */
+    async receive (tenant: string, id: string, { size, expires, signature }: SignedGrant, bytes: () => Readable, length: number | null): Promise<void> {
+      // Before the database is asked: anybody can call.
+      const isSigned = expires * 1000 > now() && signer?.verify({ method: 'PUT', tenant, bucket: '', id, size, expires }, signature) === true
+      if (!isSigned) throw failure('urlSignatureInvalid')
+      if (length !== null && length !== size) throw wrongSize(size)
       const found = await store.findUpload(tenant, id)
-      if (found === null || signer === null || grant.expires * 1000 <= now()) throw failure('urlSignatureInvalid')
-      const { file: { bucket, size } } = found
-      if (!signer.verify({ method: 'PUT', tenant, bucket, id, size, expires: grant.expires }, grant.signature)) throw failure('urlSignatureInvalid')
-      if (announced !== null && announced !== size) throw wrongSize(size)
+      if (found === null) throw failure('urlSignatureInvalid')
       await uploads.inPlace(tenant, async () => {
         if (!await store.move(tenant, id, 'pending', 'receiving', new Date(now() + receivingMs))) {
           throw failure('stateConflict', { message: 'The bytes of this file have come, or are on their way' })
         }
-        const intake = new Intake({ limit: { maxBytes: size, refusal: () => wrongSize(size) }, exact: size, hold: null, declaredType: undefined, judge: () => {} })
+        const intake = new Intake({ ...exactly(size), declaredType: undefined, judge: () => {} })
         try {
           await transfer(bytes(), intake, (stream) => objects.put(keyOf(tenant, id), stream, found.file.contentType))
         } catch (error) {
-          await store.move(tenant, id, 'receiving', 'pending', new Date(grant.expires * 1000)).catch(() => {})
+          await store.move(tenant, id, 'receiving', 'pending', new Date(expires * 1000)).catch(() => {})
           throw error
         }
       })
@@ -112,7 +135,7 @@ export function createSignedUploads ({ objects, store, dbFor, usage, emitter, up
       const { size, contentType: declaredType } = found.file
       if ((await objects.stat(key))?.size !== size) throw failure('stateConflict', { message: 'The bytes of the file are not there' })
       return await uploads.inPlace(tenant, async () => {
-        const intake = new Intake({ limit: { maxBytes: size, refusal: () => wrongSize(size) }, exact: size, hold: null, declaredType, judge: (contentType) => requireType(bucket, contentType) })
+        const intake = new Intake({ ...exactly(size), declaredType, judge: (contentType) => requireType(bucket, contentType) })
         const stored = await objects.get(key)
         if (stored === null) throw failure('notFound')
         try {
@@ -138,6 +161,11 @@ export function createSignedUploads ({ objects, store, dbFor, usage, emitter, up
       })
     }
   }
+}
+
+/** The options of an intake whose storage is booked. */
+function exactly (size: number) {
+  return { limit: { maxBytes: size, refusal: () => wrongSize(size) }, exact: size, hold: null }
 }
 
 function wrongSize (size: number): TenantryError {

@@ -1,9 +1,9 @@
 /** The SQL of files. */
 import type { Kysely, Selectable, Transaction } from 'kysely'
-import type { FilesTable } from '../../lib/database/files-table.js'
+import type { FilesTable, FileStatus } from '../../lib/database/files-table.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
-import type { StoredFile } from './types.js'
+import type { Entity, StoredFile } from './types.js'
 import { sql } from 'kysely'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { failure } from '../../lib/errors.js'
@@ -32,7 +32,7 @@ export interface NewRow {
 export interface Claimed {
   readonly tenant: string
   readonly id: string
-  readonly status: FilesTable['status']
+  readonly status: FileStatus
 }
 
 /** A removed row. */
@@ -47,6 +47,8 @@ export type FileStore = ReturnType<typeof createFileStore>
 
 export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>) {
   const table = 'tenantry.files'
+
+  const found = (tenant: string, id: string) => dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
 
   return {
     /** Adds a row of an upload that begins. Rejects with `tenantUnknown`. */
@@ -87,31 +89,34 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
         metadata: JSON.stringify(file.metadata),
         created_at: file.createdAt,
         expires_at: expiresAt
-      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving']).returning('id').executeTakeFirst()
+      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving'])
+        .returning('id').executeTakeFirst()
       return row !== undefined
     },
 
     /** A file that can be read. */
     async find (tenant: string, id: string): Promise<StoredFile | null> {
-      const row = await dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'ready').executeTakeFirst()
+      const row = await found(tenant, id).where('status', '=', 'ready').executeTakeFirst()
       return row === undefined ? null : fileOf(row)
     },
 
     /** A file in any state but `removed`. */
-    async findUpload (tenant: string, id: string): Promise<{ readonly file: StoredFile, readonly status: FilesTable['status'], readonly expiresAt: Date | null } | null> {
-      const row = await dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id).where('status', '<>', 'removed').executeTakeFirst()
-      return row === undefined ? null : { file: fileOf(row), status: row.status, expiresAt: row.expires_at }
+    async findUpload (tenant: string, id: string): Promise<{ readonly file: StoredFile, readonly status: FileStatus } | null> {
+      const row = await found(tenant, id).where('status', '<>', 'removed').executeTakeFirst()
+      return row === undefined ? null : { file: fileOf(row), status: row.status }
     },
 
     /** Moves an upload from one state to another; false if it was not in the first. */
-    async move (tenant: string, id: string, from: FilesTable['status'], to: FilesTable['status'], expiresAt: Date): Promise<boolean> {
-      const row = await dbFor(tenant).updateTable(table).set({ status: to, expires_at: expiresAt }).where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', from).returning('id').executeTakeFirst()
+    async move (tenant: string, id: string, from: FileStatus, to: FileStatus, expiresAt: Date): Promise<boolean> {
+      const row = await dbFor(tenant).updateTable(table).set({ status: to, expires_at: expiresAt })
+        .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', from).returning('id').executeTakeFirst()
       return row !== undefined
     },
 
     /** A page of the files of an entity in these buckets, the oldest first, and how many there are. */
-    async list (tenant: string, entity: { readonly type: string, readonly id: string }, buckets: readonly string[], { limit, offset }: Page): Promise<{ data: StoredFile[], total: number }> {
-      const all = dbFor(tenant).selectFrom(table).where('tenant_id', '=', tenant).where('entity_type', '=', entity.type).where('entity_id', '=', entity.id)
+    async list (tenant: string, entity: Entity, buckets: readonly string[], { limit, offset }: Page): Promise<{ data: StoredFile[], total: number }> {
+      const all = dbFor(tenant).selectFrom(table)
+        .where('tenant_id', '=', tenant).where('entity_type', '=', entity.type).where('entity_id', '=', entity.id)
         .where('status', '=', 'ready').where('bucket', 'in', [...buckets])
       const { total } = await all.select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
       const rows = total <= offset ? [] : await all.selectAll().orderBy('created_at').orderBy('id').limit(limit).offset(offset).execute()
@@ -122,10 +127,12 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
      * Takes the file from its readers; undefined if it is not in one of the states. The sweep deletes the object, if the
      * caller does not.
      */
-    async remove (writer: Writer, tenant: string, id: string, states: readonly FilesTable['status'][], at: Date): Promise<Removed | undefined> {
-      const row = await writer.selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id).where('status', 'in', [...states]).forUpdate().executeTakeFirst()
+    async remove (writer: Writer, tenant: string, id: string, states: readonly FileStatus[], at: Date): Promise<Removed | undefined> {
+      const row = await writer.selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
+        .where('status', 'in', [...states]).forUpdate().executeTakeFirst()
       if (row === undefined) return undefined
-      await writer.updateTable(table).set({ status: 'removed', counted: 0, expires_at: at }).where('tenant_id', '=', tenant).where('id', '=', id).execute()
+      await writer.updateTable(table).set({ status: 'removed', counted: 0, expires_at: at })
+        .where('tenant_id', '=', tenant).where('id', '=', id).execute()
       return { file: fileOf(row), counted: Number(row.counted), wasReady: row.status === 'ready' }
     },
 

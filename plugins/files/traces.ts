@@ -15,7 +15,9 @@ export async function writeDeleted (transaction: Writer, emitter: Emitter, file:
   await write(transaction, emitter, file, 'delete', actor ?? noActor, at)
 }
 
-async function write (transaction: Writer, emitter: Emitter, file: StoredFile, change: 'create' | 'delete', actor: Actor, at: Date): Promise<void> {
+async function write (
+  transaction: Writer, emitter: Emitter, file: StoredFile, change: 'create' | 'delete', actor: Actor, at: Date
+): Promise<void> {
   const { id, tenant, bucket, name, contentType, size } = file
   await writeAudit(transaction, { tenant, action: `file.${change}`, actor, target: id, details: { bucket, name, contentType, size }, at })
   await emitter?.emit(transaction, { tenant, type: `file.${change}d`, subject: `files:${id}`, data: shownFile(file), at })
@@ -23,6 +25,6 @@ async function write (transaction: Writer, emitter: Emitter, file: StoredFile, c
 
 /** A file as callers see it, without the path of its download. */
 export function shownFile (file: StoredFile) {
-  const { id, tenant, bucket, name, contentType, size, sha256, entityType, entityId, metadata, createdBy, createdAt } = file
-  return { id, bucket, key: `${tenant}/${id}`, name, contentType, size, sha256, entityType, entityId, metadata: { ...metadata }, createdBy, createdAt: createdAt.toISOString() }
+  const { tenant, metadata, createdAt, ...shown } = file
+  return { ...shown, key: `${tenant}/${file.id}`, metadata: { ...metadata }, createdAt: createdAt.toISOString() }
 }

@@ -35,6 +35,12 @@ export interface FileDetails {
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
 
+/** What files belong to, such as a row of a table. */
+export interface Entity {
+  readonly type: string
+  readonly id: string
+}
+
 /** Who uploads or deletes. */
 export interface Uploader {
   readonly sub: string
@@ -53,7 +59,7 @@ export interface Files {
   /** The bytes of a file, or those of the range; null if the tenant has no such file. */
   open (tenant: string, id: string, range?: ByteRange): Promise<Readable | null>
   /** The files of an entity, the oldest first. */
-  list (tenant: string, entity: { readonly type: string, readonly id: string }, page: Page): Promise<{ data: StoredFile[], total: number }>
+  list (tenant: string, entity: Entity, page: Page): Promise<{ data: StoredFile[], total: number }>
   /** false if the tenant has no such file. */
   remove (tenant: string, id: string, by: Uploader): Promise<boolean>
 }

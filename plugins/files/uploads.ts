@@ -105,7 +105,8 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, m
         createdAt: new Date(at),
         expiresAt: new Date(at + longestUpload)
       }))
-      const intake = new Intake({ limit, hold, declaredType, judge: (contentType) => { if (bucket !== null) requireType(bucket, contentType) } })
+      const judge = (contentType: string) => { if (bucket !== null) requireType(bucket, contentType) }
+      const intake = new Intake({ limit, hold, declaredType, judge })
       await transfer(bytes, intake, (stream) => objects.put(keyOf(tenant.id, id), stream, declaredType ?? ''))
       return { ...received, size: intake.size, sha256: intake.sha256, contentType: intake.contentType }
     } catch (error) {
@@ -115,16 +116,18 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, m
   }
 
   /** Makes the file readable. On failure nothing of it is left. */
-  async function finish (tenant: UploadTenant, received: Received, { bucket, name, entityType, entityId, metadata }: Described, by: Uploader): Promise<StoredFile> {
+  async function finish (tenant: UploadTenant, received: Received, { bucket, ...details }: Described, by: Uploader): Promise<StoredFile> {
     const { id, size, sha256, contentType, hold } = received
     try {
       const limit = limitOf(tenant.plan, bucket)
       if (size > limit.maxBytes) throw limit.refusal(size)
       requireType(bucket, contentType)
       const at = new Date(now())
-      const file: StoredFile = { id, tenant: tenant.id, bucket: bucket.name, name, contentType, size, sha256, entityType, entityId, metadata, createdBy: by.sub, createdAt: at }
+      const stored = { id, tenant: tenant.id, contentType, size, sha256, createdBy: by.sub, createdAt: at }
+      const file: StoredFile = { ...details, ...stored, bucket: bucket.name }
       await dbFor(tenant.id).transaction().execute(async (transaction) => {
-        if (!await store.complete(transaction, file, expiryOf(bucket, at))) throw failure('stateConflict', { message: 'The upload took longer than a day' })
+        const isOpen = await store.complete(transaction, file, expiryOf(bucket, at))
+        if (!isOpen) throw failure('stateConflict', { message: 'The upload took longer than a day' })
         await hold.settle(size, transaction)
         await writeCreated(transaction, emitter(), file, by)
       })
@@ -140,7 +143,8 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, m
   async function discard (tenant: string, { id, hold }: Pick<Received, 'id' | 'hold'>): Promise<void> {
     try {
       await hold.release()
-      const removed = await dbFor(tenant).transaction().execute((transaction) => store.remove(transaction, tenant, id, ['pending'], new Date(now())))
+      const at = new Date(now())
+      const removed = await dbFor(tenant).transaction().execute((transaction) => store.remove(transaction, tenant, id, ['pending'], at))
       if (removed === undefined) return
       await objects.delete(keyOf(tenant, id))
       await store.forget(tenant, id)
@@ -181,5 +185,6 @@ export function expiryOf ({ lifetimeMs }: Bucket, at: Date): Date | null {
 }
 
 export function requireType (bucket: Bucket, contentType: string): void {
-  if (!bucket.accepts(contentType)) throw failure('fileTypeRefused', { message: `The bucket "${bucket.name}" does not take files of the type ${contentType}` })
+  if (bucket.accepts(contentType)) return
+  throw failure('fileTypeRefused', { message: `The bucket "${bucket.name}" does not take files of the type ${contentType}` })
 }

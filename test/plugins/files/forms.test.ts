@@ -78,7 +78,7 @@ test('of several limits the smallest holds, and only that of the plan names an u
     return status === 201 ? status : { status, code, message, ...(upgrade !== undefined && { upgrade, allowed }) }
   }
   const tooLarge = { status: 413, code: 'TENANTRY_FILE_TOO_LARGE' }
-  t.same(await refusal(ada, file(Buffer.alloc(2 * MB + 1))), { ...tooLarge, message: 'The file is larger than 2097152 bytes, the limit' })
+  t.same(await refusal(ada, file(Buffer.alloc(2 * MB + 1))), { ...tooLarge, message: 'The file is larger than 2097152 bytes, the limit of this server' })
   const ofIcons = { ...tooLarge, message: 'The file is larger than 1048 bytes, the limit of the bucket "icons"' }
   t.same(await refusal(ada, bucket, file(Buffer.alloc(1049))), ofIcons)
   t.same(await refusal(ada, file(Buffer.alloc(1049)), bucket), ofIcons, 'a bucket after the file counts too')

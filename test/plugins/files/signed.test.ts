@@ -37,7 +37,7 @@ test('a signed URL opens one file for its time, on every instance, and nothing e
   ]
   for (const target of changed) refused(t, await stranger.ask(`GET ${target}`), 403, 'URL_SIGNATURE_INVALID', target.slice(-40))
   refused(t, await ada.ask(`GET ${changed[3]}`), 403, 'URL_SIGNATURE_INVALID', 'a token does not make up for it')
-  refused(t, await stranger.ask(`PUT /files/${String(first.body['id'])}/content?tenant=acme&${query}`, { body: 'x' }), 403, 'URL_SIGNATURE_INVALID', 'a download is no upload')
+  refused(t, await stranger.ask(`PUT /files/${String(first.body['id'])}/content?tenant=acme&size=1&${query}`, { body: 'x' }), 403, 'URL_SIGNATURE_INVALID', 'a download is no upload')
   for (const expiresIn of ['0', '604801', 'a', '-1']) refused(t, await ada.ask(`GET /files/signed-url/private/${String(first.body['key'])}?expiresIn=${expiresIn}`), 400, 'VALIDATION_FAILED')
   while (Date.now() < Number(expires) * 1000) await sleep(50)
   refused(t, await stranger.ask(`GET ${url}`), 403, 'URL_SIGNATURE_INVALID', 'it has expired')
@@ -60,6 +60,7 @@ test('bytes are sent to a signed URL, and the file is there once it is confirmed
   for (const body of ['hell', 'hello!', '']) refused(t, await stranger.ask(`PUT ${String(url)}`, { headers: json, body }), 400, 'BAD_REQUEST', `${body.length} bytes`)
   refused(t, await stranger.ask(`PUT ${String(url).replace('tenant=acme', 'tenant=globex')}`, { body: 'hello' }), 403, 'URL_SIGNATURE_INVALID')
   refused(t, await stranger.ask(`PUT ${String(url).replace(/.$/, '_')}`, { body: 'hello' }), 403, 'URL_SIGNATURE_INVALID')
+  refused(t, await stranger.ask(`PUT ${String(url).replace('size=5', 'size=6')}`, { body: 'hello!' }), 403, 'URL_SIGNATURE_INVALID', 'another size')
   t.same(await onDisk(folder), [])
   t.same((await stranger.ask(`PUT ${String(url)}`, { headers: json, body: 'hello' })).body, { success: true })
   refused(t, await stranger.ask(`PUT ${String(url)}`, { body: 'HELLO' }), 409, 'STATE_CONFLICT', 'an object never changes')
