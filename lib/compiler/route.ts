@@ -18,6 +18,7 @@ import { withheldBy } from './query/withheld.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
 import { unique } from './query/table-use.js'
 import { compileCopies } from './copies.js'
+import { compileLocation, type RecordLocation, type RowPaths } from './location.js'
 import { compileIntegrations, integrationKeys, type CompiledIntegration } from './integrations.js'
 import { secretKeysOf } from './reference.js'
 import { PartUses } from './secret-uses.js'
@@ -37,6 +38,8 @@ import { compileWebhook, type CompiledWebhook } from './webhook.js'
 export interface RouteContext extends RouteWorkflowContext {
   /** The document's `cache`: no route is cached where it is off; `ttl` in seconds for routes that name none. */
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
+  /** Of the routes of the document. Default: none, so that no route answers a `Location`. */
+  readonly rowPaths?: RowPaths
 }
 
 /** A route, ready to serve: at its path, or at any other of which `compiledParts` are the same. */
@@ -80,6 +83,8 @@ export interface CompiledRoute {
   readonly status: 200 | 201 | 202
   readonly transform: CompiledTransform | null
   readonly response: CompiledResponse | null
+  /** Where what it creates can be read, of a document with such a route; null for nearly all. */
+  readonly location: RecordLocation | null
   /** Checks of what templates would copy, by query and of the response, each before it is evaluated; null where none is needed. */
   readonly copies: { readonly queries: readonly (CopyCheck | null)[], readonly response: CopyCheck | null } | null
 }
@@ -168,6 +173,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     status: workflow?.async === true ? 202 : queries.length === 1 ? queries[0]!.status : 200,
     transform,
     response,
+    location: compileLocation(route, queries, response, context.rowPaths ?? noPaths),
     copies: copiesOf(route, response, answers)
   })
 }
@@ -236,6 +242,7 @@ function copiesOf ({ queries = [], firebaseQueries = [], response: configured }:
 }
 
 const none: ReadonlySet<string> = new Set()
+const noPaths: RowPaths = new Map()
 
 /** The keys of secrets that stand for settings, and for nothing else. */
 function optionalIn (references: readonly Reference[]): ReadonlySet<string> {

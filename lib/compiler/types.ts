@@ -140,6 +140,8 @@ export interface CompiledQuery {
   readonly input: JsonSchema | null
   /** An array as input is written too, and makes the answer `records`. */
   readonly bulk: boolean
+  /** The one column of the key of its table, and the member of its records that holds it; null where there is none. */
+  readonly rowKey: { readonly column: string, readonly member: string } | null
   /** Every name that `excludeFields` can mean here; null for documents, which may have any field. */
   readonly fields: ReadonlySet<string> | null
   /** Picks the SQL text that fits the request and binds its values; throws `tenantRequired`, `validationFailed` and `forbidden`. */

@@ -10,6 +10,7 @@ import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { WorkflowSet } from '../../lib/workflows/index.js'
 import { FaultList, formatFault } from '../../lib/config/faults.js'
+import { rowPathsOf } from '../../lib/compiler/location.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import { compileRoute, type CompiledRoute, type RouteContext } from '../../lib/compiler/route.js'
 import { createWorkflowSet, workflowsOf } from '../../lib/workflows/index.js'
@@ -33,7 +34,8 @@ export interface Generation {
 /** Compiles every route; a ConfigError holds the faults of all of them. */
 export function createGeneration (declared: ReadonlyArray<Pick<Entry<Route>, 'pointer' | 'value'>>, context: GenerationContext, engine: Engine, log: FastifyBaseLogger): Generation {
   const faults = new FaultList()
-  const { declaredWorkflows, ...routeContext } = context
+  const { declaredWorkflows, ...given } = context
+  const routeContext = { ...given, rowPaths: rowPathsOf(declared.map(({ value }) => value)) }
   const setOf = (catalogue: Catalogue, list: FaultList) => createWorkflowSet(workflowsOf(declaredWorkflows), { ...routeContext, catalogue, faults: list })
   const compile = ({ pointer, value }: Pick<Entry<Route>, 'pointer' | 'value'>, catalogue: Catalogue, list: FaultList, workflows: WorkflowSet) =>
     compileRoute(value, pointer, { ...routeContext, catalogue, faults: list, workflows })

@@ -18,7 +18,7 @@ import { createGeneration } from './generation.js'
 import { readinessOf } from './readiness.js'
 import { receiptsOf } from './receipts.js'
 import { requirePlugins } from './requirements.js'
-import { serveRoute, servingOf } from './serve.js'
+import { serveRoute, servingOf, type Serving } from './serve.js'
 import { keepSignedBodies } from './signed-body.js'
 
 export default definePlugin<ConfigRoutesOptions>({
@@ -64,8 +64,8 @@ export default definePlugin<ConfigRoutesOptions>({
     })
     requirePlugins(app, generation.routes.map(({ compiled }) => compiled))
 
-    const serving = servingOf(app, { dashboardPermission, overridableEnv, appUrl: setting(env, 'APP_URL'), receipts: receiptsOf(app) })
-    const mount = (group: FastifyInstance, declared: Route, route: CompiledRoute, index: number) => {
+    const receipts = receiptsOf(app)
+    const mount = (group: FastifyInstance, serving: Serving, declared: Route, route: CompiledRoute, index: number) => {
       group.route({
         method: route.method,
         url: declared.path,
@@ -87,10 +87,11 @@ export default definePlugin<ConfigRoutesOptions>({
       })
     }
     return async (group) => {
-      for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook === null) mount(group, declared, compiled, index)
+      const serving = servingOf(app, { dashboardPermission, overridableEnv, appUrl: setting(env, 'APP_URL'), receipts, prefix: group.prefix })
+      for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook === null) mount(group, serving, declared, compiled, index)
       await group.register(async (signed) => {
         keepSignedBodies(signed, () => true)
-        for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook !== null) mount(signed, declared, compiled, index)
+        for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook !== null) mount(signed, serving, declared, compiled, index)
       })
     }
   }

@@ -16,6 +16,8 @@ export interface Caller {
   readonly placeOf: PlaceOf
   /** The request holds an idempotency key. */
   readonly once?: Once | undefined
+  /** Hears of the one record that the route created, as JSON text, before anything is sent. */
+  readonly created?: ((record: string) => void) | undefined
 }
 
 /** The last call that ran. */

@@ -36,6 +36,8 @@ export async function once (idempotency: Idempotency, { key, encrypted }: { read
     await claim.answered(answerOf(reply, body))
     return body
   } catch (error) {
+    // That of a record whose transaction did not commit.
+    reply.removeHeader('location')
     await claim.failed()
     throw error
   }

@@ -52,7 +52,9 @@ async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: 
   const writes = (copies !== null || once !== undefined) && route.queries.some((query) => query.write)
   if (writes && !calls) {
     const body = await engine.transaction(options, async (session) => {
-      const body = bodyOf(route, await answerOf(route, scope, (bound) => textIn(session, bound)), scope)
+      const answer = await answerOf(route, scope, (bound) => textIn(session, bound))
+      const body = bodyOf(route, answer, scope)
+      told(answer, caller)
       if (once !== undefined) await once.answered(session, body)
       return body
     })
@@ -69,9 +71,15 @@ async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: 
     : await answerOf(route, scope, (bound) => engine.text(bound.statement, bound.values, options))
   const telling = written()
   if (telling instanceof Promise) await telling
-  if (!calls) return bodyOf(route, answer, scope)
-  const last = await runIntegrations(route, scope, caller)
-  return bodyOf(route, route.queries.length > 0 ? answer : { text: stringifyJson(last?.result ?? null), form: 'value' }, scope, last)
+  const last = calls ? await runIntegrations(route, scope, caller) : null
+  const answered = calls && route.queries.length === 0 ? { text: stringifyJson(last?.result ?? null), form: 'value' as const } : answer
+  const body = bodyOf(route, answered, scope, last)
+  told(answer, caller)
+  return body
+}
+
+function told ({ text, form }: Answered, { created }: Caller): void {
+  if (created !== undefined && form === 'record') created(text)
 }
 
 /** `last`: the call whose result is the answer where the route has no queries. */

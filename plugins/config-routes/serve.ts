@@ -17,6 +17,7 @@ import type { SecretValues } from '../secrets/service.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Receipts } from './receipts.js'
 import { takesIdempotencyKey } from '../../lib/compiler/idempotency.js'
+import { locationOf, type RecordLocation } from '../../lib/compiler/location.js'
 import { tagOfBody, withTag } from '../../lib/http/entity-tags.js'
 import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 import { traceOf } from '../../lib/trace-context.js'
@@ -48,6 +49,8 @@ export interface Serving extends SecretSource, WorkflowServing {
   readonly idempotency: Idempotency | null
   /** Verifies what other services send. */
   readonly inbound: Inbound
+  /** What stands before the paths of the document. */
+  readonly prefix: string
 }
 
 export interface ServingOptions {
@@ -56,10 +59,11 @@ export interface ServingOptions {
   /** The setting APP_URL: the address that callers see. Default: the one that a request names. */
   readonly appUrl: string | undefined
   readonly receipts: Receipts
+  readonly prefix: string
 }
 
 /** What the plugins of an app give to its routes. */
-export function servingOf (app: FastifyInstance, { dashboardPermission, overridableEnv = [], appUrl = '', receipts }: ServingOptions): Serving {
+export function servingOf (app: FastifyInstance, { dashboardPermission, overridableEnv = [], appUrl = '', receipts, prefix }: ServingOptions): Serving {
   const secrets = optional(app, 'secrets')()
   const warned = createWarned()
   return {
@@ -75,6 +79,7 @@ export function servingOf (app: FastifyInstance, { dashboardPermission, overrida
     webhooks: optional(app, 'webhooks')(),
     dashboardPermission,
     idempotency: optional(app, 'idempotency')(),
+    prefix,
     inbound: createInbound(app, { secrets, appUrl: appUrl.trim().replace(/\/+$/, ''), warned, receipts })
   }
 }
@@ -148,8 +153,18 @@ function limited (route: CompiledRoute, serving: Serving, request: FastifyReques
 function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin, held: Once | undefined): Promise<string> {
   const { engine, cache, loads, integrations } = serving
   if (route.workflow !== null) return answerOfWorkflow(route, route.workflow, serving, request, reply, scope, origin.placeOf)
-  if (route.cache === null || cache === null) return runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf, once: held })
+  if (route.cache === null || cache === null) {
+    const created = route.location === null ? undefined : locate(route.location, serving.prefix, reply)
+    return runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf, once: held, created })
+  }
   return cachedAnswer(route, route.cache, { engine, cache, loads, integrations }, request, reply, scope, origin)
+}
+
+function locate (location: RecordLocation, prefix: string, reply: FastifyReply): (record: string) => void {
+  return (record) => {
+    const path = locationOf(location, record)
+    if (path !== undefined) reply.header('location', prefix + path)
+  }
 }
 
 type Cached = Pick<Serving, 'engine' | 'loads' | 'integrations'> & { readonly cache: CacheStore }

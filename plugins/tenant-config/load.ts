@@ -9,6 +9,7 @@ import type { ConfigStore, SavedDocument } from './store.js'
 import { FaultList, pointerTo } from '../../lib/config/faults.js'
 import { ConfigError } from '../../lib/config/index.js'
 import { webhookRoutes } from '../../lib/config/webhook-routes.js'
+import { candidatesFor, rowPathsOf } from '../../lib/compiler/location.js'
 import { compileRoute } from '../../lib/compiler/route.js'
 import { failure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
@@ -42,12 +43,13 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
     const { routes: declared, rateLimit, ...rest } = readTenantDocument(document)
     const routes = [...declared.map((value, index) => ({ value, pointer: pointerTo('/routes', index) })), ...webhookRoutes(rest.webhooks)]
     const shared = sharedBy({ cache: rest.cache, workflows: rest.workflows, credentials: rest.credentials, customIntegrations: rest.customIntegrations })
+    const rowPaths = rowPathsOf(declared)
     const contextOf = memo((tables: Catalogue) => {
       const compiled = { ...context(rest, tables), faults: new FaultList() }
       return { ...compiled, workflows: createWorkflowSet(workflowsOf(rest.workflows), compiled) }
     })
     // Its faults were told when it was saved; one that appears now is that of the tables.
-    const compile = (route: Route, tables: Catalogue) => shared(route, tables, () => compileRoute(route, '', { ...contextOf(tables), faults: new FaultList() }))
+    const compile = (route: Route, tables: Catalogue) => shared(route, tables, () => compileRoute(route, '', { ...contextOf(tables), rowPaths, faults: new FaultList() }), candidatesFor(route, rowPaths))
     return await createTenantRoutes({
       tenant,
       version,

@@ -63,7 +63,7 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
 
   // The plugins that it takes from may be registered after this one.
   let serving: Serving
-  app.addHook('onReady', async () => { serving = servingOf(app, { dashboardPermission, appUrl, receipts }) })
+  app.addHook('onReady', async () => { serving = servingOf(app, { dashboardPermission, appUrl, receipts, prefix: app.prefix }) })
 
   await app.register(async (own) => {
     keepSignedBodies(own, ({ tenantRoute }) => tenantRoute?.declared.webhook !== undefined)

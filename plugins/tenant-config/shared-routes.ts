@@ -10,8 +10,11 @@ import { createHash } from 'node:crypto'
 import { compiledParts } from '../../lib/compiler/route-parts.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 
-/** Compiles the route, unless somebody has for the same tables; null where the tables do not fit. */
-export type CompileShared = (route: Route, tables: Catalogue, compile: () => CompiledRoute | null) => CompiledRoute | null
+/**
+ * Compiles the route, unless somebody has for the same tables; null where the tables do not fit.
+ * @param others what the route depends on of other routes of its document
+ */
+export type CompileShared = (route: Route, tables: Catalogue, compile: () => CompiledRoute | null, others?: readonly object[]) => CompiledRoute | null
 
 /** @param settings what else a compiled route depends on, by the document it stands in */
 export function createSharedRoutes (): (settings: unknown) => CompileShared {
@@ -22,10 +25,10 @@ export function createSharedRoutes (): (settings: unknown) => CompileShared {
 
   return (settings) => {
     const prefix = stringifyJson(settings ?? null)
-    return (route, tables, compile) => {
+    return (route, tables, compile, others = []) => {
       const of = byTables.get(tables) ?? new Map<string, WeakRef<CompiledRoute>>()
       byTables.set(tables, of)
-      const key = createHash('sha256').update(prefix).update(stringifyJson(compiledParts(route))).digest('base64')
+      const key = createHash('sha256').update(prefix).update(stringifyJson([compiledParts(route), others])).digest('base64')
       const known = of.get(key)?.deref()
       if (known !== undefined) return known
       const compiled = compile()

@@ -31,6 +31,7 @@ const maxIdLength = 512 // characters; PostgreSQL's index takes some 2,700 bytes
 /** The schema of a document: its id, and whatever fields it has. */
 const documentSchema: JsonSchema = Object.freeze({ type: 'object', properties: { id: { type: 'string' } }, required: ['id'], additionalProperties: true })
 
+const documentKey: CompiledQuery['rowKey'] = Object.freeze({ column: 'id', member: 'id' })
 const noPlaces: CompiledQuery['places'] = new Map()
 const nothing: CompiledQuery['writes'] = Object.freeze([])
 
@@ -110,6 +111,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     record: documentSchema,
     get input () { return documentInput(query, new Set(excluded), context).input },
     get bulk () { return documentInput(query, new Set(excluded), context).bulk },
+    rowKey: documentKey,
     fields: null,
     bind: data === undefined ? bindRead(operation, parts) : bindWrite(operation, parts, data, id)
   })

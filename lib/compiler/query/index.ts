@@ -11,6 +11,7 @@ import { compileInsert } from './insert-operation.js'
 import { tableInput } from './input-schema.js'
 import { checkMembers } from './operation.js'
 import { recordSchema } from './record-schema.js'
+import { keyColumns } from './row-key.js'
 import { compileSelect } from './select-operation.js'
 import { namesOf } from './selection.js'
 import { compileSubject } from './subject.js'
@@ -63,7 +64,14 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     get record () { return recordSchema(subject.reduced) },
     get input () { return tableInput(subject).input },
     get bulk () { return tableInput(subject).bulk },
+    get rowKey () { return rowKeyOf(subject) },
     get fields () { return namesOf(subject.full) },
     bind: operation.bind
   })
+}
+
+function rowKeyOf ({ table, full }: Subject): CompiledQuery['rowKey'] {
+  const [column, ...others] = keyColumns(table)
+  const field = others.length > 0 ? undefined : full.fields.find((each) => each.kind === 'column' && each.column.name === column)
+  return column === undefined || field === undefined ? null : { column, member: field.name }
 }

@@ -1,0 +1,118 @@
+/** The `Location` of a record that a route creates: the path by which another route of the document reads it. */
+import type { Route } from '../config/schema/route.js'
+import type { CompiledQuery, CompiledResponse } from './types.js'
+import * as jsonc from 'jsonc-parser'
+import { tenantColumn } from '../database/catalogue.js'
+import { isRecord } from '../plain-value.js'
+import { methodOf, pathParameters } from './route-parts.js'
+
+const maxScanned = 1_048_576 // characters of a record in which its key is looked for
+const maxKeyLength = 2048 // characters, as parameters of paths have
+
+/** A path with one parameter that reads one row by its key. */
+export interface RowPath {
+  readonly before: string
+  readonly after: string
+  /** The column that the parameter is compared with; null for the key, whatever its column. */
+  readonly column: string | null
+}
+
+/** By table (or `documents:` and the collection), in the order of the document, with those that need permissions last. */
+export type RowPaths = ReadonlyMap<string, readonly RowPath[]>
+
+/** Where the records of a route can be read. */
+export interface RecordLocation extends Pick<RowPath, 'before' | 'after'> {
+  /** The member of a record that holds its key. */
+  readonly member: string
+}
+
+/** The paths of the routes that read one row by its key, and nothing else. */
+export function rowPathsOf (routes: readonly Route[]): RowPaths {
+  const paths = new Map<string, RowPath[]>()
+  const isGuarded = ({ requiredPermissions = [] }: Route) => requiredPermissions.length > 0
+  for (const route of [...routes.filter((route) => !isGuarded(route)), ...routes.filter(isGuarded)]) {
+    const [name, ...others] = pathParameters(route.path)
+    const read = name === undefined || others.length > 0 ? undefined : readOf(route, name)
+    if (read === undefined) continue
+    const [before = '', after = ''] = route.path.split(`:${name}`)
+    paths.set(read.of, [...paths.get(read.of) ?? [], { before, after, column: read.column }])
+  }
+  return paths
+}
+
+/** The paths by which the record of a route may be read, the best first; none for a route that creates none. */
+export function candidatesFor (route: Route, paths: RowPaths): readonly RowPath[] {
+  const created = createdBy(route)
+  const found = created === undefined ? undefined : paths.get(created)
+  if (found === undefined) return []
+  const isBelow = ({ before, after }: RowPath) => before === `${route.path}/` && after === ''
+  return [...found.filter(isBelow), ...found.filter((path) => !isBelow(path))]
+}
+
+/** null where no path reads the record, or the response of the route does not show its key. */
+export function compileLocation (route: Route, [query, ...others]: readonly CompiledQuery[], response: CompiledResponse | null, paths: RowPaths): RecordLocation | null {
+  const candidates = candidatesFor(route, paths)
+  if (candidates.length === 0 || query === undefined || others.length > 0) return null
+  const { rowKey } = query
+  if (rowKey === null || !shows(response, rowKey.member)) return null
+  const path = candidates.find(({ column }) => column === null || column === rowKey.column)
+  return path === undefined ? null : Object.freeze({ before: path.before, after: path.after, member: rowKey.member })
+}
+
+/** The path of a record; undefined where the record does not hold its key, as for callers that it is excluded for. */
+export function locationOf ({ before, after, member }: RecordLocation, record: string): string | undefined {
+  const key = memberOf(record, member)
+  // Clients take dots for the folder and the one above it.
+  if (key === undefined || key === '' || key === '.' || key === '..' || key.length > maxKeyLength) return undefined
+  return before + encodeURIComponent(key) + after
+}
+
+function readOf ({ method, webhook, workflow, queries = [], firebaseQueries = [] }: Route, parameter: string): { of: string, column: string | null } | undefined {
+  if (methodOf({ method }) !== 'GET' || webhook !== undefined || workflow !== undefined || queries.length + firebaseQueries.length !== 1) return undefined
+  const isParameter = (value: unknown) => typeof value === 'string' && value.replace(/\s/g, '') === `{{params.${parameter}}}`
+  const [query] = queries
+  const [document] = firebaseQueries
+  if (document !== undefined) return document.operation === 'get' && isParameter(document.docId) ? { of: `documents:${document.collection}`, column: null } : undefined
+  if (query?.table === undefined || query.operation !== 'select') return undefined
+  // A query on a tenant-scoped table is one on rows of the tenant anyway.
+  const filters = (query.filters ?? []).filter((filter) => !('column' in filter) || filter.column !== tenantColumn)
+  if (query.id !== undefined) return isParameter(query.id) && filters.length === 0 ? { of: query.table, column: null } : undefined
+  const [filter] = filters
+  if (query.single !== true || filter === undefined || filters.length > 1 || !('column' in filter)) return undefined
+  return (filter.operator ?? 'eq') === 'eq' && isParameter(filter.value) ? { of: query.table, column: filter.column } : undefined
+}
+
+function createdBy ({ webhook, queries = [], firebaseQueries = [] }: Route): string | undefined {
+  const [query, ...others] = [...queries, ...firebaseQueries]
+  if (webhook !== undefined || query === undefined || others.length > 0) return undefined
+  if ('collection' in query) return query.operation === 'create' || query.operation === 'add' ? `documents:${query.collection}` : undefined
+  return query.operation === 'insert' && 'table' in query ? query.table : undefined
+}
+
+/** A mapping may leave the key out on purpose. */
+function shows (response: CompiledResponse | null, member: string): boolean {
+  if (response === null) return true
+  return response.kind === 'schema' && isRecord(response.schema['properties']) && Object.hasOwn(response.schema['properties'], member)
+}
+
+/** A text or a number that a record holds, with every digit; most records begin with their key, so that little is read. */
+function memberOf (record: string, name: string): string | undefined {
+  const text = record.length > maxScanned ? record.slice(0, maxScanned) : record
+  const scanner = jsonc.createScanner(text, true)
+  const next = () => {
+    scanner.scan()
+    return text.slice(scanner.getTokenOffset(), scanner.getTokenOffset() + scanner.getTokenLength())
+  }
+  let depth = 0
+  for (let token = next(); token !== ''; token = next()) {
+    if (token === '{' || token === '[') depth++
+    else if (token === '}' || token === ']') depth--
+    else if (depth === 1 && token.startsWith('"') && scanner.getTokenValue() === name && next() === ':') {
+      const isKey = /^["\d-]/.test(next())
+      const value = scanner.getTokenValue()
+      const end = next()
+      return isKey && (end === ',' || end === '}') ? value : undefined
+    }
+  }
+  return undefined
+}
