@@ -116,6 +116,7 @@ export const catalogue = {
   responsesBusy: entry('TENANTRY_RESPONSES_BUSY', 429, 'Too Many Requests', 'Too many large responses of this tenant are being made: try again'),
   responsesUnread: entry('TENANTRY_RESPONSES_UNREAD', 429, 'Too Many Requests', 'Too many bytes of earlier responses are unread: read them, then try again'),
   uploadsBusy: entry('TENANTRY_UPLOADS_BUSY', 429, 'Too Many Requests', 'Too many uploads of this tenant are running: wait until one has ended'),
+  transformsBusy: entry('TENANTRY_TRANSFORMS_BUSY', 429, 'Too Many Requests', 'Too many images of this tenant are being made: try again'),
   idempotencyFull: entry('TENANTRY_IDEMPOTENCY_FULL', 429, 'Too Many Requests', 'Too many idempotency keys are kept for this tenant: send the request without Idempotency-Key, or try again later'),
   queueFull: entry('TENANTRY_QUEUE_FULL', 429, 'Too Many Requests', 'Too many jobs of this tenant wait: try again later'),
   internal: entry('TENANTRY_INTERNAL', 500, 'Internal Server Error', 'An unexpected error occurred'),

@@ -4,7 +4,7 @@
  */
 import { FairGate } from './fair-gate.js'
 
-const maxWait = 2000 // ms for a place while all are taken
+const defaultWait = 2000 // ms for a place while all are taken
 
 export interface PlacesOptions {
   /** The platform itself is bound by `maxInAll` alone. */
@@ -12,8 +12,10 @@ export interface PlacesOptions {
   readonly maxInAll: number
   /** What is thrown where the tenant has that many under way. */
   readonly tooManyOfTenant: () => Error
-  /** What is thrown where no place became free in two seconds. */
+  /** What is thrown where no place became free in time. */
   readonly tooManyInAll: () => Error
+  /** Milliseconds to wait for a place. Default: 2,000. */
+  readonly maxWait?: number
 }
 
 export interface Places {
@@ -23,7 +25,7 @@ export interface Places {
   close (): void
 }
 
-export function createPlaces ({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll }: PlacesOptions): Places {
+export function createPlaces ({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: PlacesOptions): Places {
   const gate = new FairGate(maxInAll, maxWait)
   const under = new Map<string, number>()
 

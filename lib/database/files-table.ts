@@ -1,4 +1,4 @@
-/** The table of files in the `tenantry` schema, as kysely sees it: a part of the system tables. */
+/** The tables of files in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType } from 'kysely'
 
 /**
@@ -32,4 +32,17 @@ export interface FilesTable {
   created_at: ColumnType<Date, Date, Date>
   /** When the sweep removes it; null for never. */
   expires_at: ColumnType<Date | null, Date | null, Date | null>
+}
+
+/** An image that was made of a file. It may lack its object for a while, and then is made again. */
+export interface FileTransformsTable {
+  tenant_id: string
+  file_id: string
+  /** Of the parameters; the object is `<tenant_id>/<file_id>-<name>`. */
+  name: string
+  content_type: string
+  size: ColumnType<string, number, never>
+  /** In hexadecimal. */
+  sha256: string
+  created_at: ColumnType<Date, Date, never>
 }

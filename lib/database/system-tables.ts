@@ -1,7 +1,7 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
 import type { BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable } from './billing-tables.js'
-import type { FilesTable } from './files-table.js'
+import type { FilesTable, FileTransformsTable } from './files-table.js'
 import type { IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable } from './receipt-tables.js'
 import type { RequestStatsTable, RequestStatsWritersTable, UsageCountersTable, UsageGaugesTable, UsageInstancesTable, UsageRequestsTable, UsageReservationsTable } from './usage-tables.js'
 import type { WebhookDeliveriesTable, WebhookEventsTable, WebhookSecretsTable } from './webhook-tables.js'
@@ -339,6 +339,7 @@ export interface SystemTables {
   'tenantry.workflow_runs': WorkflowRunsTable
   'tenantry.workflow_steps': WorkflowStepsTable
   'tenantry.files': FilesTable
+  'tenantry.file_transforms': FileTransformsTable
 }
 
 /**

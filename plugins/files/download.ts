@@ -32,7 +32,8 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
   const schema = {
     tags: ['Files'],
     summary: 'The bytes of a file',
-    description: 'Files of public buckets, and signed URLs, need no token. The response has an `ETag`; single ranges are answered 206.',
+    description: 'Files of public buckets, and signed URLs, need no token. The response has an `ETag`; single ranges are answered 206. ' +
+      'With `width`, `height`, `fit`, `format` or `quality`, an image is sent in another size or format.',
     params: KeyParams,
     querystring: DownloadQuery
   }
@@ -48,7 +49,7 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
           206: { type: 'string', format: 'binary', description: 'The bytes of the range.' },
           304: { type: 'null', description: 'The caller has this version.' }
         },
-        errors: [404, 416, 503]
+        errors: [400, 404, 416, 429, 503]
       }
     },
     schema: { ...schema, response: errorResponses(400, 401, 403, 404, 416, 429, 500, 503) }
@@ -60,8 +61,10 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
 async function answer (request: Download, reply: FastifyReply, service: FilesService): Promise<FastifyReply> {
   const file = await permitted(request, service)
   const isPublic = service.buckets.find(file.bucket)?.isPublic === true
-  const isInline = request.query.inline === '1' && isInlineType(file.contentType)
-  const tag = `"${file.sha256}"`
+  const image = await service.transforms.of(file, request.query)
+  const { contentType, size, sha256 } = image ?? file
+  const isInline = request.query.inline === '1' && isInlineType(contentType)
+  const tag = `"${sha256}"`
   const common = {
     etag: tag,
     'cache-control': isPublic ? `public, max-age=${publicSeconds}` : 'private, no-cache',
@@ -70,20 +73,26 @@ async function answer (request: Download, reply: FastifyReply, service: FilesSer
     ...isPublic && { 'cross-origin-resource-policy': 'cross-origin' }
   }
   if (isKnownToCaller(request, tag)) return reply.headers(common).code(304).send()
-  const range = rangeOf(request, file.size, tag)
-  const bytes = request.method === 'HEAD' ? undefined : await service.bytesOf(file, range ?? undefined)
+  const range = rangeOf(request, size, tag)
+  const read = (part?: ByteRange) => image === null ? service.bytesOf(file, part) : image.bytes(part)
+  const bytes = request.method === 'HEAD' ? undefined : await read(range ?? undefined)
   if (bytes === null) throw failure('notFound')
-  const { start, end } = range ?? { start: 0, end: file.size - 1 }
+  const { start, end } = range ?? { start: 0, end: size - 1 }
   reply.code(range === null ? 200 : 206).headers({
     ...common,
-    'content-type': headerOf(file.contentType),
-    'content-disposition': disposition(file.name, isInline),
+    'content-type': headerOf(contentType),
+    'content-disposition': disposition(contentType === file.contentType ? file.name : renamed(file.name, contentType), isInline),
     'accept-ranges': 'bytes',
     'content-length': end - start + 1,
-    ...range !== null && { 'content-range': `bytes ${start}-${end}/${file.size}` }
+    ...range !== null && { 'content-range': `bytes ${start}-${end}/${size}` }
   })
   limitWriting(request, reply)
   return reply.send(bytes)
+}
+
+/** The name of an image of another type. */
+function renamed (name: string, contentType: string): string {
+  return `${name.replace(/\.[A-Za-z0-9]{1,5}$/, '')}.${contentType.slice('image/'.length)}`
 }
 
 /** Ends a download whose reader takes nothing. */

@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/audit.js'
 import type { FilesTable } from '../../lib/database/files-table.js'
 import type { Claimed } from './store.js'
+import type { Transforms } from './transforms.js'
 import type { UploadParts } from './uploads.js'
 import { keyOf } from './uploads.js'
 import { writeDeleted } from './traces.js'
@@ -12,7 +13,11 @@ const leaseMs = 300_000 // for which other servers leave claimed rows alone
 
 export type Removal = ReturnType<typeof createRemoval>
 
-export function createRemoval ({ objects, store, dbFor, usage, emitter, now, log }: Omit<UploadParts, 'plans' | 'maxBytes'>) {
+export interface RemovalParts extends Omit<UploadParts, 'plans' | 'maxBytes'> {
+  readonly transforms: Pick<Transforms, 'deleteObjects'>
+}
+
+export function createRemoval ({ objects, store, transforms, dbFor, usage, emitter, now, log }: RemovalParts) {
   /** false if the file is in none of the states. */
   async function remove (tenant: string, id: string, states: readonly FilesTable['status'][], actor: Actor | null): Promise<boolean> {
     const at = new Date(now())
@@ -28,8 +33,9 @@ export function createRemoval ({ objects, store, dbFor, usage, emitter, now, log
     return true
   }
 
-  /** Deletes the object and the row of a removed file. */
+  /** Deletes the objects and the row of a removed file. */
   async function purge (tenant: string, id: string): Promise<void> {
+    await transforms.deleteObjects(tenant, id)
     await objects.delete(keyOf(tenant, id))
     await store.forget(tenant, id)
   }

@@ -1,6 +1,7 @@
 /** Schemas of the endpoints of files. */
 import { Type } from 'typebox'
 import { longestSignatureSeconds } from '../../lib/config/schema/files.js'
+import { imageQuery } from '../../lib/files/images.js'
 import { pageQuery, ListOf } from '../../lib/http/page.js'
 import { named } from '../../lib/named-schema.js'
 import { maxEntityLength, maxMetadataLength, maxNameLength } from './input.js'
@@ -41,7 +42,8 @@ export const DownloadQuery = Type.Object({
     description: '`1`: a browser shows the file, if its type is safe. Default: `0`, it saves the file.'
   })),
   expires: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Of a signed URL.' })),
-  signature: Type.Optional(Type.String({ maxLength: 100, description: 'Of a signed URL.' }))
+  signature: Type.Optional(Type.String({ maxLength: 100, description: 'Of a signed URL.' })),
+  ...imageQuery
 }, closed)
 
 export const SignQuery = Type.Object({

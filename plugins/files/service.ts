@@ -11,6 +11,8 @@ import { failure } from '../../lib/errors.js'
 import { describe } from './input.js'
 import { createRemoval } from './removal.js'
 import { createSignedUploads } from './signed-uploads.js'
+import { createTransformStore } from './transform-store.js'
+import { createTransforms } from './transforms.js'
 import { createUploads, keyOf } from './uploads.js'
 
 export interface FilesParts extends UploadParts {
@@ -28,7 +30,8 @@ export type FilesService = ReturnType<typeof createFiles>
 export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...parts }: FilesParts) {
   const { objects, store, now } = parts
   const uploads = createUploads(parts)
-  const removal = createRemoval(parts)
+  const transforms = createTransforms({ ...parts, transforms: createTransformStore(parts.dbFor) })
+  const removal = createRemoval({ ...parts, transforms })
   const signed = createSignedUploads({ ...parts, uploads, removal, buckets, signer, seconds: signedUrlSeconds })
 
   const service: Files = {
@@ -61,6 +64,7 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...pa
     buckets,
     uploads,
     removal,
+    transforms,
     signed,
     /** The bytes of a file that was found. */
     bytesOf: ({ tenant, id }: StoredFile, range?: ByteRange): Promise<Readable | null> => objects.get(keyOf(tenant, id), range),
@@ -79,6 +83,9 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...pa
     /** The signature of a download is right and has not expired. */
     admitsDownload: (file: Pick<StoredFile, 'tenant' | 'bucket' | 'id'>, expires: number, signature: string): boolean =>
       signer !== null && expires * 1000 > now() && signer.verify({ method: 'GET', ...file, expires }, signature),
-    close: () => uploads.close()
+    close () {
+      uploads.close()
+      transforms.close()
+    }
   }
 }

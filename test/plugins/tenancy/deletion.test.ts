@@ -73,6 +73,7 @@ insert into tenantry_queue.job (name, data) values ('jobs', '{"tenant": "${tenan
 insert into tenantry.workflow_runs (tenant_id, id, definition, scope) values (${own}, '00000000-0000-0000-0000-000000000001', '{}', '{}');
 insert into tenantry.workflow_steps (tenant_id, run_id, step, status) values (${own}, '00000000-0000-0000-0000-000000000001', 's', 'running');
 insert into tenantry.files (tenant_id, id, status, bucket, name, content_type, size, counted, metadata, created_by, created_at) values (${own}, gen_random_uuid(), 'pending', 'private', 'f', 'text/plain', 1, 1, '{}', 'u', now());
+insert into tenantry.file_transforms select tenant_id, id, 'n', 'image/png', 1, repeat('0', 64), now() from tenantry.files where tenant_id = ${own};
 insert into tenantry.attempts values (${own}, 'password', 'x', array[now()], now());
 insert into tenantry.users (tenant_id, id, email, password_hash, role) values (${own}, gen_random_uuid(), 'a@example.com', '$argon2id$', 'user');
 insert into tenantry.user_mfa (tenant_id, user_id) values (${own}, 'u');

@@ -1,0 +1,84 @@
+/** The SQL of images that were made of files. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Writer } from './store.js'
+import { sql } from 'kysely'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
+
+const table = 'tenantry.file_transforms'
+const maxOfFile = 50
+
+/** An image that was made of a file. */
+export interface Transform {
+  readonly tenant: string
+  readonly file: string
+  /** Of its parameters. */
+  readonly name: string
+  readonly contentType: string
+  /** Bytes. */
+  readonly size: number
+  /** In hexadecimal. */
+  readonly sha256: string
+  readonly createdAt: Date
+}
+
+export type TransformStore = ReturnType<typeof createTransformStore>
+
+export function createTransformStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
+  return {
+    async find (tenant: string, file: string, name: string): Promise<Transform | null> {
+      const row = await dbFor(tenant).selectFrom(table).selectAll()
+        .where('tenant_id', '=', tenant).where('file_id', '=', file).where('name', '=', name).executeTakeFirst()
+      if (row === undefined) return null
+      return { tenant, file, name, contentType: row.content_type, size: Number(row.size), sha256: row.sha256, createdAt: row.created_at }
+    },
+
+    /**
+     * Adds the row, and its bytes to those of the file. false if the file is gone, has the transform, or with it would have
+     * more transforms or bytes of them than `maxBytes`.
+     */
+    async add (writer: Writer, transform: Transform, maxBytes: number): Promise<boolean> {
+      const { tenant, file, name, contentType, size, sha256, createdAt } = transform
+      if (!await holdTenant(writer, tenant, 'shared')) return false
+      // The deletion of the file comes before or after.
+      const found = await writer.selectFrom('tenantry.files').select('id')
+        .where('tenant_id', '=', tenant).where('id', '=', file).where('status', '=', 'ready').forUpdate().executeTakeFirst()
+      if (found === undefined) return false
+      const kept = await writer.selectFrom(table)
+        .select([sql<number>`count(*)::integer`.as('count'), sql<number>`coalesce(sum(size), 0)::float8`.as('bytes')])
+        .where('tenant_id', '=', tenant).where('file_id', '=', file).executeTakeFirstOrThrow()
+      if (kept.count >= maxOfFile || kept.bytes + size > maxBytes) return false
+      const row = await writer.insertInto(table)
+        .values({ tenant_id: tenant, file_id: file, name, content_type: contentType, size, sha256, created_at: createdAt })
+        .onConflict((conflict) => conflict.columns(['tenant_id', 'file_id', 'name']).doNothing()).returning('name').executeTakeFirst()
+      if (row === undefined) return false
+      await addBytes(writer, tenant, file, size)
+      return true
+    },
+
+    /** Deletes the row, and takes its bytes from those of the file; false if it is gone or another one. */
+    async drop (writer: Writer, { tenant, file, name, size, createdAt }: Transform): Promise<boolean> {
+      // In the order of `add`.
+      await writer.selectFrom('tenantry.files').select('id')
+        .where('tenant_id', '=', tenant).where('id', '=', file).forUpdate().execute()
+      const row = await writer.deleteFrom(table)
+        .where('tenant_id', '=', tenant).where('file_id', '=', file).where('name', '=', name).where('created_at', '=', createdAt)
+        .returning('name').executeTakeFirst()
+      return row !== undefined && await addBytes(writer, tenant, file, -size)
+    },
+
+    /** The names of all transforms of a file. */
+    async names (tenant: string, file: string): Promise<string[]> {
+      const rows = await dbFor(tenant).selectFrom(table).select('name')
+        .where('tenant_id', '=', tenant).where('file_id', '=', file).execute()
+      return rows.map(({ name }) => name)
+    }
+  }
+}
+
+/** false if the file is being removed: its bytes are free then. */
+async function addBytes (writer: Writer, tenant: string, file: string, bytes: number): Promise<boolean> {
+  const row = await writer.updateTable('tenantry.files').set({ counted: sql<number>`counted + ${bytes}` })
+    .where('tenant_id', '=', tenant).where('id', '=', file).where('status', '=', 'ready').returning('id').executeTakeFirst()
+  return row !== undefined
+}

@@ -1,0 +1,132 @@
+/**
+ * Images in other sizes and formats. They are made with the first request and kept as objects beside the file. The row
+ * comes before the object: a row that lost its process before the object came is made again.
+ */
+import type { Readable } from 'node:stream'
+import type { ByteRange } from '../../lib/files/store.js'
+import type { Transform, TransformStore } from './transform-store.js'
+import type { StoredFile } from './types.js'
+import type { UploadParts } from './uploads.js'
+import { hash } from 'node:crypto'
+import { Readable as Stream } from 'node:stream'
+import { failure, isFailure } from '../../lib/errors.js'
+import { imageTypes, transformImage, transformName, type ImageTransform } from '../../lib/files/images.js'
+import { createPlaces } from '../../lib/places.js'
+import { holdStorage } from './storage-hold.js'
+import { keyOf } from './uploads.js'
+
+const atOnce = 2 // in a process: the gate leaves one of them to other tenants
+const maxWaiting = 32 // of a tenant
+const maxWait = 10_000 // ms
+const retryAfter = 5 // s
+const putMs = 60_000 // after which a row without an object is one that lost its process
+const leastKept = 1_048_576 // bytes of transforms that a file may have, however small it is
+const keptPerByte = 2
+
+/** An image, and its bytes or a part of them. */
+export interface MadeImage extends Pick<Transform, 'contentType' | 'size' | 'sha256'> {
+  readonly bytes: (range?: ByteRange) => Promise<Readable | null>
+}
+
+export interface TransformsParts extends Pick<UploadParts, 'objects' | 'dbFor' | 'usage' | 'now' | 'log'> {
+  readonly transforms: TransformStore
+}
+
+export type Transforms = ReturnType<typeof createTransforms>
+
+export function createTransforms ({ objects, transforms, dbFor, usage, now, log }: TransformsParts) {
+  const busy = () => failure('transformsBusy', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+  const places = createPlaces({ maxOfTenant: maxWaiting, maxInAll: atOnce, maxWait, tooManyOfTenant: busy, tooManyInAll: busy })
+  /** By key of the object. */
+  const running = new Map<string, Promise<MadeImage>>()
+
+  async function findOrMake (file: StoredFile, name: string, parameters: ImageTransform): Promise<MadeImage> {
+    const { tenant, id } = file
+    const key = transformKey(tenant, id, name)
+    const kept = await transforms.find(tenant, id, name)
+    const isThere = kept !== null && await objects.stat(key) !== null
+    if (isThere) return { ...kept, bytes: (range) => objects.get(key, range) }
+    const { bytes, contentType } = await places.run(tenant, async () => {
+      const original = await objects.get(keyOf(tenant, id))
+      if (original === null) throw failure('notFound')
+      return await transformImage(original, parameters)
+    })
+    const made: Transform = { tenant, file: id, name, contentType, size: bytes.length, sha256: hash('sha256', bytes), createdAt: new Date(now()) }
+    // Another server may be about to store the object.
+    if (kept === null || now() - kept.createdAt.getTime() > putMs) {
+      await keep(file, made, key, bytes, kept).catch((err: unknown) => {
+        log.warn({ err, tenant, file: id }, 'an image could not be kept; it is made again with the next request')
+      })
+    }
+    const part = ({ start, end }: ByteRange) => bytes.subarray(start, end + 1)
+    return { ...made, bytes: async (range) => Stream.from([range === undefined ? bytes : part(range)]) }
+  }
+
+  /** Does nothing where there is no room. */
+  async function keep (file: StoredFile, made: Transform, key: string, bytes: Buffer, lost: Transform | null): Promise<void> {
+    const { tenant, id } = file
+    if (lost !== null) await drop(lost)
+    const hold = holdStorage(usage(), tenant, true, made.size)
+    try {
+      await hold.need(made.size)
+      const isNew = await dbFor(tenant).transaction().execute(async (transaction) => {
+        const isNew = await transforms.add(transaction, made, Math.max(leastKept, file.size * keptPerByte))
+        if (isNew) await hold.settle(made.size, transaction)
+        return isNew
+      })
+      if (!isNew) return await hold.release()
+    } catch (error) {
+      await hold.release()
+      if (isFailure(error, 'planLimit')) return
+      throw error
+    }
+    try {
+      await objects.put(key, Stream.from([bytes]), made.contentType)
+    } catch (error) {
+      await drop(made)
+      throw error
+    }
+    // The file may have been deleted meanwhile, with the objects that it had.
+    if (await transforms.find(tenant, id, made.name) === null) await objects.delete(key)
+  }
+
+  async function drop (transform: Transform): Promise<void> {
+    await dbFor(transform.tenant).transaction().execute(async (transaction) => {
+      if (await transforms.drop(transaction, transform)) await usage()?.free(transform.tenant, 'storage_bytes', transform.size, transaction)
+    })
+  }
+
+  return {
+    /**
+     * The image that the parameters ask for; null without any. Rejects with `badRequest` for a file that is no image, or one
+     * that is too large, and with `transformsBusy`.
+     */
+    async of (file: StoredFile, parameters: ImageTransform): Promise<MadeImage | null> {
+      const text = transformName(parameters)
+      if (text === null) return null
+      if (!imageTypes.has(file.contentType)) throw typeRefused(file.contentType)
+      const name = hash('sha256', text).slice(0, 32)
+      const key = transformKey(file.tenant, file.id, name)
+      let making = running.get(key)
+      if (making === undefined) {
+        making = findOrMake(file, name, parameters).finally(() => running.delete(key))
+        running.set(key, making)
+      }
+      return await making
+    },
+
+    /** Deletes the objects of all transforms of a file. */
+    async deleteObjects (tenant: string, id: string): Promise<void> {
+      for (const name of await transforms.names(tenant, id)) await objects.delete(transformKey(tenant, id, name))
+    },
+    close: () => places.close()
+  }
+}
+
+function typeRefused (contentType: string): Error {
+  return failure('badRequest', { message: `Files of the type ${contentType} cannot be transformed: only JPEG, PNG, WebP, AVIF and GIF images can` })
+}
+
+function transformKey (tenant: string, id: string, name: string): string {
+  return `${keyOf(tenant, id)}-${name}`
+}

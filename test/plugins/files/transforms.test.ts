@@ -1,0 +1,253 @@
+/** Images in other sizes and formats. */
+import type { FastifyInstance } from 'fastify'
+import type { StoredFile } from '../../../plugins/files/index.js'
+import sharp from 'sharp'
+import { sql } from 'kysely'
+import { test } from 'tap'
+import { postgresSection } from '../auth/app.js'
+import { eventually } from '../queue/app.js'
+import { listen, testServers } from '../../helpers/server.js'
+import { bearer } from '../../helpers/tokens.js'
+import { refused } from '../../http/caller.js'
+import { createLocalStore } from '../../../lib/files/local.js'
+import { createTransformStore } from '../../../plugins/files/transform-store.js'
+import { createTransforms, type Transforms } from '../../../plugins/files/transforms.js'
+import { file, MB, onDisk, open, plans, storage, userOf, type Opened, type User } from './app.js'
+
+const sample = (width: number, height: number, background = '#336699') => sharp({ create: { width, height, channels: 3, background } })
+const photo = async () => file(await sample(400, 200).png().toBuffer(), 'a photo.png', 'image/png')
+/** An image that no format makes small. */
+const noise = (side: number) => sharp({
+  create: { width: side, height: side, channels: 3, background: '#000', noise: { type: 'gaussian', mean: 128, sigma: 60 } }
+})
+
+async function uploaded (user: User, part = photo()): Promise<{ readonly id: string, readonly url: string, readonly size: number }> {
+  const { body } = await user.upload([await part])
+  return { id: String(body['id']), url: String(body['url']), size: Number(body['size']) }
+}
+
+test('images come in other sizes and formats, as downloads do', async (t) => {
+  const { as, folder } = await open(t)
+  const ada = as('acme')
+  const { url } = await uploaded(ada)
+  const original = await ada.ask(`GET ${url}`)
+  const cases = [
+    ['width=100', { width: 100, height: 50, format: 'png' }, 'a photo.png'],
+    ['height=100&format=jpeg&quality=50', { width: 200, height: 100, format: 'jpeg' }, 'a photo.jpeg'],
+    ['width=50&height=50', { width: 50, height: 50, format: 'png' }, 'a photo.png'],
+    ['width=50&height=50&fit=inside', { width: 50, height: 25, format: 'png' }, 'a photo.png'],
+    ['format=webp', { width: 400, height: 200, format: 'webp' }, 'a photo.webp'],
+    ['format=avif&width=40', { width: 40, height: 20, format: 'heif' }, 'a photo.avif']
+  ] as const
+  for (const [query, expected, name] of cases) {
+    const made = await ada.ask(`GET ${url}?${query}&inline=1`)
+    t.equal(made.status, 200, made.text.slice(0, 200))
+    t.match(await sharp(made.bytes).metadata(), expected, query)
+    t.equal(made.headers['content-type'], `image/${expected.format === 'heif' ? 'avif' : expected.format}`)
+    t.match(made.headers['content-disposition'], `inline; filename="${name}"`)
+    t.equal(made.headers['content-security-policy'], "sandbox; default-src 'none'")
+    t.not(made.headers['etag'], original.headers['etag'])
+    const again = await ada.ask(`GET ${url}?${query}&inline=1`)
+    t.same([again.bytes, again.headers['etag']], [made.bytes, made.headers['etag']], 'the same is sent again')
+  }
+  t.equal((await onDisk(folder)).length, 1 + cases.length)
+
+  const whole = await ada.ask(`GET ${url}?width=100`)
+  const etag = String(whole.headers['etag'])
+  t.equal((await ada.ask(`GET ${url}?width=100`, { headers: { 'if-none-match': etag } })).status, 304)
+  t.equal((await ada.ask(`GET ${url}?width=50&height=50`, { headers: { 'if-none-match': etag } })).status, 200)
+  for (const query of ['width=100', 'width=101']) {
+    const complete = query === 'width=100' ? whole : null
+    const part = await ada.ask(`GET ${url}?${query}`, { headers: { range: 'bytes=10-19' } })
+    const { bytes } = complete ?? await ada.ask(`GET ${url}?${query}`)
+    t.same([part.status, part.bytes, part.headers['content-range']], [206, bytes.subarray(10, 20), `bytes 10-19/${bytes.length}`])
+  }
+  refused(t, await ada.ask(`GET ${url}?width=100`, { headers: { range: 'bytes=1000000-' } }), 416, 'RANGE_INVALID')
+  const head = await ada.ask(`HEAD ${url}?width=100`)
+  t.same([head.status, head.headers['content-length'], head.headers['etag']], [200, String(whole.bytes.length), etag])
+})
+
+test('wrong parameters, other files and images that are too large are refused', async (t) => {
+  const { as, app, folder } = await open(t)
+  const ada = as('acme')
+  const { url } = await uploaded(ada)
+  const wrong = [
+    'width=0', 'width=4097', 'width=a', 'width=1.5', 'height=-1', 'fit=around', 'format=svg', 'format=gif', 'quality=0', 'quality=101',
+    'width=1&width=2', 'blur=5'
+  ]
+  for (const query of wrong) {
+    refused(t, await ada.ask(`GET ${url}?${query}`), 400, 'VALIDATION_FAILED', query)
+  }
+  const svg = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><image href="file:///etc/passwd"/></svg>'
+  const others = [
+    file(svg, 'a.svg', 'image/svg+xml'),
+    file('text'),
+    file('<html></html>', 'a.png', 'image/png'),
+    file(await sample(10_000, 6_000).png({ compressionLevel: 9 }).toBuffer(), 'bomb.png', 'image/png'),
+    file((await noise(100).jpeg().toBuffer()).subarray(0, 2000), 'cut.jpg', 'image/jpeg')
+  ]
+  for (const part of others) {
+    const other = await uploaded(ada, Promise.resolve(part))
+    refused(t, await ada.ask(`GET ${other.url}?width=10`), 400, 'BAD_REQUEST', part.filename)
+    t.equal((await ada.ask(`GET ${other.url}`)).status, 200, 'the file itself is sent')
+  }
+  t.equal((await onDisk(folder)).length, 1 + others.length)
+  t.equal((await storage(app, 'acme')).reserved, 0)
+})
+
+/** The service on the objects and the database of a server; `gate` holds up the reading of originals. */
+function serviceOf ({ app, folder }: Opened, gate: Promise<void>): { readonly transforms: Transforms, readonly reads: string[] } {
+  const objects = createLocalStore(folder)
+  const reads: string[] = []
+  const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
+  const transforms = createTransforms({
+    objects: {
+      ...objects,
+      async get (key, range) {
+        reads.push(key)
+        await gate
+        return await objects.get(key, range)
+      }
+    },
+    transforms: createTransformStore(dbFor),
+    dbFor,
+    usage: () => app.usage,
+    now: Date.now,
+    log: app.log
+  })
+  return { transforms, reads }
+}
+
+function closedGate (): { readonly gate: Promise<void>, readonly pass: () => void } {
+  let pass = () => {}
+  const gate = new Promise<void>((resolve) => { pass = resolve })
+  return { gate, pass: () => pass() }
+}
+
+async function fileOf (app: FastifyInstance, tenant: string, id: string): Promise<StoredFile> {
+  const found = await app.files.get(tenant, id)
+  if (found === null) throw new Error('no such file')
+  return found
+}
+
+test('equal requests make an image once, one at a time for each tenant, and wait within bounds', async (t) => {
+  const opened = await open(t)
+  const [ada, gus] = [opened.as('acme'), opened.as('globex')]
+  const [own, other] = [await uploaded(ada), await uploaded(gus)]
+  const { gate, pass } = closedGate()
+  const { transforms, reads } = serviceOf(opened, gate)
+  const mine = await fileOf(opened.app, 'acme', own.id)
+  const equal = Array.from({ length: 10 }, () => transforms.of(mine, { width: 100 }))
+  const waiting = Array.from({ length: 31 }, (_, index) => transforms.of(mine, { width: index + 1 }))
+  const theirs = transforms.of(await fileOf(opened.app, 'globex', other.id), { width: 100 })
+  await eventually(t, 'one of each tenant is made', async () => reads.length === 2)
+  t.same([...reads].sort(), [`acme/${own.id}`, `globex/${other.id}`])
+  await t.rejects(transforms.of(mine, { width: 99 }), { code: 'TENANTRY_TRANSFORMS_BUSY', statusCode: 429 })
+  t.equal(reads.length, 2)
+  pass()
+  const made = await Promise.all(equal)
+  await Promise.all([...waiting, theirs])
+  t.equal(new Set(made.map((image) => image?.sha256)).size, 1)
+  t.equal(reads.length, 33, 'one for each different image')
+  t.not(await transforms.of(mine, { width: 99 }), null, 'there is room again')
+})
+
+test('a file that is deleted while an image of it is made leaves nothing', async (t) => {
+  const opened = await open(t)
+  const ada = opened.as('acme')
+  const { id } = await uploaded(ada)
+  const { gate, pass } = closedGate()
+  const { transforms, reads } = serviceOf(opened, gate)
+  const making = transforms.of(await fileOf(opened.app, 'acme', id), { width: 100 })
+  await eventually(t, 'it is being made', async () => reads.length === 1)
+  await ada.ask(`DELETE /files/${id}`)
+  pass()
+  await t.rejects(making, { code: 'TENANTRY_NOT_FOUND' })
+  t.same([await onDisk(opened.folder), await storage(opened.app, 'acme')], [[], { booked: 0, reserved: 0, shown: 0 }])
+})
+
+test('a kept image counts as storage until its file is deleted', async (t) => {
+  const { as, app, folder } = await open(t)
+  const ada = as('acme')
+  const { id, url, size } = await uploaded(ada)
+  const answers = await Promise.all(Array.from({ length: 10 }, () => ada.ask(`GET ${url}?width=100`)))
+  for (const { bytes } of answers) t.same(bytes, answers[0]?.bytes)
+  const other = await ada.ask(`GET ${url}?width=50`)
+  const kept = size + (answers[0]?.bytes.length ?? 0) + other.bytes.length
+  t.same(await storage(app, 'acme'), { booked: kept, reserved: 0, shown: kept })
+  t.equal((await onDisk(folder)).length, 3)
+  t.equal((await ada.ask(`DELETE /files/${id}`)).status, 200)
+  t.same(await storage(app, 'acme'), { booked: 0, reserved: 0, shown: 0 })
+  t.same(await onDisk(folder), [])
+  refused(t, await ada.ask(`GET ${url}?width=50`), 404, 'NOT_FOUND')
+})
+
+test('two servers book an image once, and make one again whose object is lost', async (t) => {
+  const folder = t.testdir()
+  const document = { plans, files: { path: folder } }
+  const servers = await testServers(t, document, { engine: await postgresSection(t), tenants: [{ id: 'acme', plan: 'large' }] })
+  const users = await Promise.all(servers.map(async (app) => userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))))
+  const [one, two] = [users[0]!, users[1]!]
+  const { id, url, size } = await uploaded(one)
+  const [first, second] = await Promise.all([one.ask(`GET ${url}?width=100`), two.ask(`GET ${url}?width=100`)])
+  t.same(first.bytes, second.bytes)
+  const all = size + first.bytes.length
+  const app = servers[0]
+  await eventually(t, 'both have ended', async () => (await storage(app, 'acme')).reserved === 0)
+  t.equal((await storage(app, 'acme')).booked, all, 'it is booked once')
+  const objects = createLocalStore(folder)
+  const key = (await onDisk(folder)).map((path) => path.replace(/^.*(acme\/)/, '$1')).find((path) => path.includes(`${id}-`)) ?? ''
+  await objects.delete(key)
+  t.same((await two.ask(`GET ${url}?width=100`)).bytes, first.bytes, 'the other server may be storing it')
+  t.equal((await onDisk(folder)).length, 1)
+  await sql`update tenantry.file_transforms set created_at = created_at - interval '61 s'`.execute(app.db)
+  t.same((await two.ask(`GET ${url}?width=100`)).bytes, first.bytes)
+  t.equal((await onDisk(folder)).length, 2, 'it is stored again')
+  t.equal((await storage(app, 'acme')).booked, all)
+  await one.ask(`DELETE /files/${id}`)
+  t.same([await storage(app, 'acme'), await onDisk(folder)], [{ booked: 0, reserved: 0, shown: 0 }, []])
+})
+
+test('without room for it an image is sent and not kept', async (t) => {
+  const { as, app, folder } = await open(t)
+  const user = as('seven')
+  const { url, size } = await uploaded(user)
+  for (let left = 7 * MB - size; left > 0; left -= MB) t.equal((await user.upload([file(Buffer.alloc(Math.min(left, MB)))])).status, 201)
+  const before = await onDisk(folder)
+  const { status, bytes } = await user.ask(`GET ${url}?width=100`)
+  t.match([status, (await sharp(bytes).metadata()).width], [200, 100])
+  t.same([await onDisk(folder), await storage(app, 'seven')], [before, { booked: 7 * MB, reserved: 0, shown: 7 * MB }])
+})
+
+test('strangers cannot fill the storage of a tenant by the images of a public file', async (t) => {
+  const { as, app, folder, origin } = await open(t)
+  const ada = as('acme')
+  const { body } = await ada.upload([await photo(), { name: 'public', value: 'true' }])
+  const stranger = userOf(t, origin, {})
+  const url = String(body['url'])
+  const statuses = new Set<number>()
+  for (let width = 1; width <= 55; width++) statuses.add((await stranger.ask(`GET ${url}?width=${width}`)).status)
+  t.same([...statuses], [200])
+  t.equal((await onDisk(folder)).length, 51, 'fifty are kept')
+  const noisy = await noise(700).jpeg({ quality: 30 }).toBuffer()
+  const large = await ada.upload([file(noisy, 'noise.jpg', 'image/jpeg'), { name: 'public', value: 'true' }])
+  const made = await stranger.ask(`GET ${String(large.body['url'])}?format=png&width=1400`)
+  t.ok(made.bytes.length > Math.max(MB, 2 * Number(large.body['size'])), 'an image that is much larger than its file')
+  t.equal((await onDisk(folder)).length, 52, 'is not kept')
+  t.equal((await storage(app, 'acme')).reserved, 0)
+})
+
+test('who may not read a file gets no image of it, and a signed URL admits its images', async (t) => {
+  const { as, origin } = await open(t)
+  const ada = as('acme')
+  const { url } = await uploaded(ada)
+  const stranger = userOf(t, origin, {})
+  t.equal((await ada.ask(`GET ${url}?width=10`)).status, 200)
+  refused(t, await as('globex').ask(`GET ${url}?width=10`), 404, 'NOT_FOUND')
+  refused(t, await stranger.ask(`GET ${url}?width=10`), 401, 'TOKEN_MISSING')
+  const signed = await ada.ask(`GET ${url.replace('/download/', '/signed-url/')}`)
+  const made = await stranger.ask(`GET ${String(signed.body['url'])}&width=10`)
+  t.match([made.status, (await sharp(made.bytes).metadata()).width], [200, 10])
+  const wrong = String(signed.body['url']).replace(/signature=.{4}/, 'signature=AAAA')
+  refused(t, await stranger.ask(`GET ${wrong}&width=10`), 403, 'URL_SIGNATURE_INVALID')
+})
