@@ -166,7 +166,12 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, m
 
 /** Passes the bytes through the intake to the store; rejects with the first reason: of the intake, of the store, or of the source. */
 export async function transfer<T> (bytes: Readable, intake: Intake, put: (stream: Readable) => Promise<T>): Promise<T> {
-  const [source, stored] = await Promise.allSettled([pipeline(bytes, intake), put(intake)])
+  const storing = put(intake).catch((error: Error) => {
+    // A store that fails may have read nothing: the sender would wait.
+    intake.destroy(error)
+    throw error
+  })
+  const [source, stored] = await Promise.allSettled([pipeline(bytes, intake), storing])
   if (stored.status === 'fulfilled') return stored.value
   throw intake.refusal ?? (source.status === 'rejected' && !isPrematureClose(source.reason) ? source.reason : stored.reason)
 }

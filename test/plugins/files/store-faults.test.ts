@@ -1,0 +1,71 @@
+/** A store that is full or away: callers get an error of their own kind, and nothing is left. */
+import type { ObjectStore } from '../../../lib/files/store.js'
+import { test } from 'tap'
+import Fastify from 'fastify'
+import auth from '../../../plugins/auth/index.js'
+import database from '../../../plugins/database/index.js'
+import files from '../../../plugins/files/index.js'
+import tenancy from '../../../plugins/tenancy/index.js'
+import usage from '../../../plugins/usage/index.js'
+import { failure, type ErrorName } from '../../../lib/errors.js'
+import { createLocalStore } from '../../../lib/files/local.js'
+import { bearer, testSecret } from '../../helpers/tokens.js'
+import { refused } from '../../http/caller.js'
+import { file, onDisk, rows, storage, userOf } from './app.js'
+
+test('a store that fails before, during and after an upload', async (t) => {
+  const folder = t.testdir()
+  const disk = createLocalStore(folder)
+  let fault: { readonly when: keyof ObjectStore | 'during', readonly error: ErrorName } | null = null
+  const fail = (when: keyof ObjectStore | 'during') => { if (fault?.when === when) throw failure(fault.error) }
+  const store: ObjectStore = {
+    ...disk,
+    async put (key, bytes, type) {
+      fail('put')
+      const size = await disk.put(key, bytes, type)
+      try {
+        fail('during')
+      } catch (error) {
+        await disk.delete(key)
+        throw error
+      }
+      return size
+    },
+    async get (key, range) {
+      fail('get')
+      return await disk.get(key, range)
+    },
+    async delete (key) {
+      fail('delete')
+      await disk.delete(key)
+    }
+  }
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(database)
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await app.register(usage)
+  await app.register(files, { store })
+  await app.tenants.create({ id: 'acme', name: 'acme', plan: 'pro' })
+  const ada = userOf(t, await app.listen({ port: 0, host: '127.0.0.1' }), bearer({ sub: 'ada', tenant_id: 'acme' }))
+
+  for (const when of ['put', 'during'] as const) {
+    fault = { when, error: 'storageFull' }
+    refused(t, await ada.upload([file('x'.repeat(100_000))]), 507, 'STORAGE_FULL', when)
+    fault = { when, error: 'storageUnavailable' }
+    refused(t, await ada.upload([file('x'.repeat(100_000))]), 503, 'STORAGE_UNAVAILABLE', when)
+    t.same([await onDisk(folder), await rows(app), await storage(app, 'acme')], [[], {}, { booked: 0, reserved: 0, shown: 0 }])
+  }
+  fault = null
+  const { body: { id, url, key } } = await ada.upload([file('kept')])
+  fault = { when: 'get', error: 'storageUnavailable' }
+  const answer = await ada.ask(`GET ${String(url)}`)
+  refused(t, answer, 503, 'STORAGE_UNAVAILABLE')
+  t.match(answer.headers, { 'cache-control': 'no-store' })
+  t.notOk('etag' in answer.headers, 'no cache keeps the error as the file')
+  fault = { when: 'delete', error: 'storageUnavailable' }
+  t.equal((await ada.ask(`DELETE /files/${String(id)}`)).status, 200)
+  refused(t, await ada.ask(`GET ${String(url)}`), 404, 'NOT_FOUND', 'nobody can read it any more')
+  t.same([await onDisk(folder), await rows(app), await storage(app, 'acme')], [[key], { removed: 1 }, { booked: 0, reserved: 0, shown: 0 }], 'its object waits for the sweep')
+})
