@@ -3,6 +3,7 @@ import type { FastifyBodyParser, FastifyInstance } from 'fastify'
 import { isUtf8 } from 'node:buffer'
 import { failure } from '../errors.js'
 import { maxNumberLength } from '../json/exact-number.js'
+import { faultPlaceOf } from '../json/fault-place.js'
 import { mayHoldExact, NumberTooLongError, parseSent } from '../json/parse.js'
 import { jsonExcess } from '../json-bounds.js'
 import { turns } from '../pace.js'
@@ -36,7 +37,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
     }
     parse(request, text, (error, body) => {
       if (error === null) finish(text, body, done)
-      else done(failure('badRequest', { message: isJson(text) ? 'The body holds a key that is not accepted: "__proto__" or "constructor"' : 'The body is not valid JSON' }))
+      else done(failure('badRequest', { message: isJson(text) ? 'The body holds a key that is not accepted: "__proto__" or "constructor"' : notJson(text) }))
     })
   }
 
@@ -78,4 +79,9 @@ function isJson (text: string): boolean {
   } catch {
     return false
   }
+}
+
+function notJson (text: string): string {
+  const place = faultPlaceOf(text)
+  return place === null ? 'The body is not valid JSON' : `The body is not valid JSON: line ${place.line}, column ${place.column}`
 }

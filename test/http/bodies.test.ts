@@ -186,3 +186,14 @@ test('bad bodies', async (t) => {
     refused(t, await ask('POST /checked'), 400, 'VALIDATION_FAILED', 'no body at all')
   })
 })
+
+test('a body that is not JSON is refused with the place of its fault', async (t) => {
+  const app = await testServer(t, { routes: [{ path: '/echo', method: 'post', response: { body: '{{body}}' } }] })
+  const ask = caller(t, app)
+  for (const [raw, place] of [['{text:"x"}', 'line 1, column 2'], ['{\n  "a": tru\n}', 'line 2, column 8'], ['{"a":1', 'line 1, column 7']] as const) {
+    const answer = await ask('POST /echo', { raw })
+    refused(t, answer, 400, 'BAD_REQUEST')
+    t.equal(answer.body['message'], `The body is not valid JSON: ${place}`)
+  }
+  t.equal((await ask('POST /echo', { raw: '{"__proto__":{}}' })).body['message'], 'The body holds a key that is not accepted: "__proto__" or "constructor"')
+})
