@@ -76,6 +76,9 @@ insert into tenantry.files (tenant_id, id, status, bucket, name, content_type, s
 insert into tenantry.file_transforms select tenant_id, id, 'n', 'image/png', 1, repeat('0', 64), now() from tenantry.files where tenant_id = ${own};
 insert into tenantry.attempts values (${own}, 'password', 'x', array[now()], now());
 insert into tenantry.users (tenant_id, id, email, password_hash, role) values (${own}, gen_random_uuid(), 'a@example.com', '$argon2id$', 'user');
+insert into tenantry.refresh_tokens select tenant_id, gen_random_uuid(), id, '\\x00', '\\x00', '{}', now() from tenantry.users where tenant_id = ${own};
+insert into tenantry.user_links (tenant_id, kind, email, user_id, expires_at) values (${own}, 'reset', 'a@example.com', gen_random_uuid(), now());
+insert into tenantry.idempotency_keys values (${own}, '\\x00', gen_random_uuid(), 'running', false, false, '\\x00', null, null, now(), now());
 insert into tenantry.user_mfa (tenant_id, user_id) values (${own}, 'u');
 insert into tenantry.api_keys (tenant_id, name, hash, scopes, created_by) values (${own}, 'k', decode(md5(${own}), 'hex'), '{}', 'x');
 insert into tenantry.tenant_rbac values (${own}, true, null);
