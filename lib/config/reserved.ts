@@ -54,9 +54,6 @@ const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', '
   '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status', '/agent/workflow/cancel', '/agent/workflows',
   'system', 'webhooks', 'files'])
 
-/** Endpoints of a later version, in groups that this version serves. */
-const later: ReadonlySet<string> = new Set(['/files/resumable', '/files/resumable/:id'])
-
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {
   readonly path: string
@@ -69,7 +66,7 @@ export interface ReservedPath {
 
 export const reservedPaths: readonly ReservedPath[] = Array.from(new Set(Object.values(builtIn).flat()), (path) => {
   const plugins = Object.keys(builtIn).filter((plugin) => builtIn[plugin]?.includes(path))
-  return { path, plugins, served: !later.has(path) && (served.has(path) || plugins.some((plugin) => served.has(plugin))), segments: path.slice(1).split('/').map(segmentOf) }
+  return { path, plugins, served: served.has(path) || plugins.some((plugin) => served.has(plugin)), segments: path.slice(1).split('/').map(segmentOf) }
 })
 
 /** The names of all groups of built-in endpoints. */

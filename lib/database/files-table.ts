@@ -4,10 +4,11 @@ import type { ColumnType } from 'kysely'
 /**
  * - `pending`: its bytes are on their way, or may come by a signed upload
  * - `receiving`: a signed upload has begun, and no other one may
+ * - `resumable`: its bytes arrive in several requests, see `FilePartsTable`
  * - `ready`: it can be read
  * - `removed`: its object is to be deleted, then the row
  */
-export type FileStatus = 'pending' | 'receiving' | 'ready' | 'removed'
+export type FileStatus = 'pending' | 'receiving' | 'resumable' | 'ready' | 'removed'
 
 export interface FilesTable {
   tenant_id: string
@@ -45,4 +46,16 @@ export interface FileTransformsTable {
   /** In hexadecimal. */
   sha256: string
   created_at: ColumnType<Date, Date, never>
+}
+
+/** The bytes that one request of a resumable upload brought. */
+export interface FilePartsTable {
+  tenant_id: string
+  file_id: string
+  /** Of the object: `<tenant_id>/<file_id>-<id>`. */
+  id: string
+  /** Where its bytes begin in the file. */
+  start: ColumnType<string, number, number>
+  /** null until the object is there. */
+  size: ColumnType<string | null, null, number>
 }

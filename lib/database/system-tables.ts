@@ -1,7 +1,7 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
 import type { BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable } from './billing-tables.js'
-import type { FilesTable, FileTransformsTable } from './files-table.js'
+import type { FilePartsTable, FilesTable, FileTransformsTable } from './files-table.js'
 import type { IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable } from './receipt-tables.js'
 import type { RequestStatsTable, RequestStatsWritersTable, UsageCountersTable, UsageGaugesTable, UsageInstancesTable, UsageRequestsTable, UsageReservationsTable } from './usage-tables.js'
 import type { WebhookDeliveriesTable, WebhookEventsTable, WebhookSecretsTable } from './webhook-tables.js'
@@ -340,6 +340,7 @@ export interface SystemTables {
   'tenantry.workflow_steps': WorkflowStepsTable
   'tenantry.files': FilesTable
   'tenantry.file_transforms': FileTransformsTable
+  'tenantry.file_parts': FilePartsTable
 }
 
 /**
@@ -350,7 +351,7 @@ export interface SystemTables {
 export const tenantOwnedTables = [
   'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',
   'tenantry.webhook_receipts', 'tenantry.idempotency_keys', 'tenantry.usage_notices', 'tenantry.oauth_tokens',
-  'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs', 'tenantry.files',
+  'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs', 'tenantry.file_parts', 'tenantry.files',
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.user_links', 'tenantry.refresh_tokens', 'tenantry.users', 'tenantry.revocations', 'tenantry.secret_earlier_values', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
   'tenantry.request_stats',

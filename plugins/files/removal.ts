@@ -2,22 +2,24 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/audit.js'
 import type { FilesTable } from '../../lib/database/files-table.js'
+import type { FileParts } from './parts.js'
 import type { Claimed } from './store.js'
 import type { Transforms } from './transforms.js'
 import type { UploadParts } from './uploads.js'
-import { keyOf } from './uploads.js'
+import { keyOf } from './keys.js'
 import { writeDeleted } from './traces.js'
 
 const perSweep = 100 // rows that are claimed at a time
 const leaseMs = 300_000 // for which other servers leave claimed rows alone
 
-export type Removal = ReturnType<typeof createRemoval>
-
 export interface RemovalParts extends Omit<UploadParts, 'plans' | 'maxBytes'> {
+  readonly parts: Pick<FileParts, 'remove'>
   readonly transforms: Pick<Transforms, 'deleteObjects'>
 }
 
-export function createRemoval ({ objects, store, transforms, dbFor, usage, emitter, now, log }: RemovalParts) {
+export type Removal = ReturnType<typeof createRemoval>
+
+export function createRemoval ({ objects, store, parts, transforms, dbFor, usage, emitter, now, log }: RemovalParts) {
   /** false if the file is in none of the states. */
   async function remove (tenant: string, id: string, states: readonly FilesTable['status'][], actor: Actor | null): Promise<boolean> {
     const at = new Date(now())
@@ -36,6 +38,7 @@ export function createRemoval ({ objects, store, transforms, dbFor, usage, emitt
   /** Deletes the objects and the row of a removed file. */
   async function purge (tenant: string, id: string): Promise<void> {
     await transforms.deleteObjects(tenant, id)
+    await parts.remove(tenant, id)
     await objects.delete(keyOf(tenant, id))
     await store.forget(tenant, id)
   }

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import type { FilesService } from './service.js'
-import type { StoredFile, Uploader } from './types.js'
+import type { StoredFile } from './types.js'
 import multipart from '@fastify/multipart'
 import { failure } from '../../lib/errors.js'
 import { pageOf } from '../../lib/http/page.js'
@@ -20,7 +20,8 @@ import {
   Announcement, ContentQuery, EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUpload, SignedUrl, SignQuery, UploadForm
 } from './schemas.js'
 import { shownFile } from './traces.js'
-import type { UploadTenant } from './uploads.js'
+import { resumableRoutes } from './resumable-routes.js'
+import { uploaderOf, uploadTenantOf } from './uploader.js'
 
 const tags = ['Files']
 const config = { access: 'user' } as const
@@ -66,6 +67,8 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
       return reply.code(201).send(bodyOf(file))
     })
   })
+
+  await group.register(async (app) => resumableRoutes(app, service, slowMs))
 
   // It takes bodies of any type.
   await group.register(async (app) => {
@@ -189,15 +192,6 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
 async function holdsAll (request: FastifyRequest, permissions: readonly string[]): Promise<boolean> {
   for (const permission of permissions) if (!await holds(request, permission)) return false
   return true
-}
-
-function uploaderOf (request: FastifyRequest): Uploader {
-  return { sub: callerOf(request).sub, actor: actorOf(request) }
-}
-
-function uploadTenantOf (request: FastifyRequest): UploadTenant {
-  const id = tenantOf(request)
-  return { id, plan: request.tenant?.plan ?? '' }
 }
 
 /** Addresses of stores are absolute. */

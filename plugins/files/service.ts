@@ -9,11 +9,14 @@ import type { Entity, Files, StoredFile } from './types.js'
 import type { UploadParts } from './uploads.js'
 import { failure } from '../../lib/errors.js'
 import { describe } from './input.js'
+import { createFileParts } from './parts.js'
 import { createRemoval } from './removal.js'
+import { createResumable } from './resumable.js'
 import { createSignedUploads } from './signed-uploads.js'
 import { createTransformStore } from './transform-store.js'
 import { createTransforms } from './transforms.js'
-import { createUploads, keyOf } from './uploads.js'
+import { keyOf } from './keys.js'
+import { createUploads } from './uploads.js'
 
 export interface FilesParts extends UploadParts {
   readonly tenants: Pick<Tenants, 'get'>
@@ -31,7 +34,8 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...pa
   const { objects, store, now } = parts
   const uploads = createUploads(parts)
   const transforms = createTransforms({ ...parts, transforms: createTransformStore(parts.dbFor) })
-  const removal = createRemoval({ ...parts, transforms })
+  const fileParts = createFileParts(objects, parts.dbFor)
+  const removal = createRemoval({ ...parts, transforms, parts: fileParts })
   const signed = createSignedUploads({ ...parts, uploads, removal, buckets, signer, seconds: signedUrlSeconds })
 
   const service: Files = {
@@ -66,6 +70,7 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...pa
     removal,
     transforms,
     signed,
+    resumable: createResumable({ ...parts, uploads, removal, buckets, parts: fileParts }),
     /** The bytes of a file that was found. */
     bytesOf: ({ tenant, id }: StoredFile, range?: ByteRange): Promise<Readable | null> => objects.get(keyOf(tenant, id), range),
     listIn: (tenant: string, entity: Entity, inBuckets: readonly Bucket[], page: Page) =>

@@ -14,9 +14,9 @@ import { pipeline } from 'node:stream/promises'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { dayMs } from '../../lib/time.js'
 import { Intake } from './intake.js'
-import { holdStorage } from './storage-hold.js'
 import { writeCreated } from './traces.js'
-import { expiryOf, keyOf, requireType, transfer } from './uploads.js'
+import { keyOf } from './keys.js'
+import { expiryOf, requireType, transfer } from './uploads.js'
 
 const receivingMs = dayMs // for an upload that has begun
 
@@ -54,6 +54,7 @@ export interface SignedUploadParts extends UploadParts {
 
 export type SignedUploads = ReturnType<typeof createSignedUploads>
 
+<<<<<<< HEAD
 export function createSignedUploads (parts: SignedUploadParts) {
   const { objects, store, dbFor, usage, emitter, uploads, removal, buckets, signer, seconds, now } = parts
   return {
@@ -63,34 +64,19 @@ export function createSignedUploads (parts: SignedUploadParts) {
       const limit = uploads.limitOf(tenant.plan, bucket)
       if (size > limit.maxBytes) throw limit.refusal(size)
       requireType(bucket, contentType)
+=======
+export function createSignedUploads ({ objects, store, dbFor, emitter, uploads, removal, buckets, signer, seconds, now }: SignedUploadParts) {
+  return {
+    /** Announces a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`, `signingNotConfigured`. */
+    async announce (tenant: UploadTenant, described: Described, { contentType, size }: { readonly contentType: string, readonly size: number }, by: Uploader): Promise<Announced> {
+      const { bucket } = described
+>>>>>>> 2642452 (Resume uploads by the tus protocol)
       const id = randomUUID()
-      const at = now()
-      const expires = Math.floor(at / 1000) + seconds
+      const expires = Math.floor(now() / 1000) + seconds
       const remote = await objects.sign(keyOf(tenant.id, id), { method: 'PUT', seconds, contentType, size })
       if (remote === null && signer === null) throw failure('signingNotConfigured')
-      const hold = holdStorage(usage(), tenant.id, true, size)
-      try {
-        await hold.need(size)
-        await dbFor(tenant.id).transaction().execute(async (transaction) => {
-          await store.insert(transaction, {
-            ...details,
-            tenant: tenant.id,
-            id,
-            bucket: bucket.name,
-            contentType,
-            size,
-            counted: usage() === null ? 0 : size,
-            createdBy: by.sub,
-            createdAt: new Date(at),
-            expiresAt: new Date(expires * 1000)
-          })
-          await hold.settle(size, transaction)
-        })
-      } catch (error) {
-        await hold.release()
-        throw error
-      }
       const expiresAt = new Date(expires * 1000)
+      await uploads.announce(tenant, described, { id, contentType, size, expiresAt }, by)
       if (remote !== null) return { id, method: 'PUT', url: remote.url, headers: remote.headers, expiresAt }
       const signature = signer?.sign({ method: 'PUT', tenant: tenant.id, bucket: '', id, size, expires })
       const url = `/files/${id}/content?tenant=${tenant.id}&size=${size}&expires=${expires}&signature=${signature}`

@@ -15,6 +15,8 @@ type Row = Selectable<FilesTable>
 export interface NewRow {
   readonly tenant: string
   readonly id: string
+  /** Default: pending. */
+  readonly status?: 'pending' | 'resumable'
   readonly bucket: string
   readonly name: string
   readonly contentType: string
@@ -57,7 +59,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
       await writer.insertInto(table).values({
         tenant_id: row.tenant,
         id: row.id,
-        status: 'pending',
+        status: row.status ?? 'pending',
         bucket: row.bucket,
         name: row.name,
         content_type: row.contentType,
@@ -89,8 +91,12 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
         metadata: JSON.stringify(file.metadata),
         created_at: file.createdAt,
         expires_at: expiresAt
+<<<<<<< HEAD
       }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving'])
         .returning('id').executeTakeFirst()
+=======
+      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving', 'resumable']).returning('id').executeTakeFirst()
+>>>>>>> 2642452 (Resume uploads by the tus protocol)
       return row !== undefined
     },
 

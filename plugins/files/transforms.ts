@@ -13,7 +13,7 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { imageTypes, transformImage, transformName, type ImageTransform } from '../../lib/files/images.js'
 import { createPlaces } from '../../lib/places.js'
 import { holdStorage } from './storage-hold.js'
-import { keyOf } from './uploads.js'
+import { keyOf } from './keys.js'
 
 const atOnce = 2 // in a process: the gate leaves one of them to other tenants
 const maxWaiting = 32 // of a tenant

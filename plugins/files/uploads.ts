@@ -20,6 +20,7 @@ import { failure } from '../../lib/errors.js'
 import { createPlaces } from '../../lib/places.js'
 import { dayMs } from '../../lib/time.js'
 import { Intake } from './intake.js'
+import { keyOf } from './keys.js'
 import { sizeLimit } from './limits.js'
 import { holdStorage, type StorageHold } from './storage-hold.js'
 import { writeCreated } from './traces.js'
@@ -54,6 +55,16 @@ export interface Received {
   readonly sha256: string
   readonly contentType: string
   readonly hold: StorageHold
+}
+
+/** A file whose bytes come later. */
+export interface Announcement {
+  readonly id: string
+  readonly contentType: string
+  readonly size: number
+  /** Default: pending. */
+  readonly status?: 'pending' | 'resumable'
+  readonly expiresAt: Date
 }
 
 /** What is stored with the bytes. */
@@ -115,6 +126,37 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, m
     }
   }
 
+  /** Adds a file whose bytes come later, and books its storage from now on. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`. */
+  async function announce (tenant: UploadTenant, { bucket, ...details }: Described, announced: Announcement, by: Uploader): Promise<void> {
+    const { id, contentType, size, status = 'pending', expiresAt } = announced
+    const limit = limitOf(tenant.plan, bucket)
+    if (size > limit.maxBytes) throw limit.refusal(size)
+    requireType(bucket, contentType)
+    const hold = holdStorage(usage(), tenant.id, true, size)
+    try {
+      await hold.need(size)
+      await dbFor(tenant.id).transaction().execute(async (transaction) => {
+        await store.insert(transaction, {
+          ...details,
+          tenant: tenant.id,
+          id,
+          status,
+          bucket: bucket.name,
+          contentType,
+          size,
+          counted: usage() === null ? 0 : size,
+          createdBy: by.sub,
+          createdAt: new Date(now()),
+          expiresAt
+        })
+        await hold.settle(size, transaction)
+      })
+    } catch (error) {
+      await hold.release()
+      throw error
+    }
+  }
+
   /** Makes the file readable. On failure nothing of it is left. */
   async function finish (tenant: UploadTenant, received: Received, { bucket, ...details }: Described, by: Uploader): Promise<StoredFile> {
     const { id, size, sha256, contentType, hold } = received
@@ -155,6 +197,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, m
 
   return {
     limitOf,
+    announce,
     receive,
     finish,
     discard,
@@ -178,11 +221,6 @@ export async function transfer<T> (bytes: Readable, intake: Intake, put: (stream
 
 function isPrematureClose (error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE'
-}
-
-/** The key of the object of a file. */
-export function keyOf (tenant: string, id: string): string {
-  return `${tenant}/${id}`
 }
 
 export function expiryOf ({ lifetimeMs }: Bucket, at: Date): Date | null {

@@ -161,6 +161,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   const file = randomUUID()
   await transaction.insertInto('tenantry.files').values({ ...own, id: file, status: 'pending', bucket: 'private', name: 'f', content_type: 'text/plain', size: 1, counted: 1, sha256: null, entity_type: null, entity_id: null, metadata: '{}', created_by: 'u', created_at: new Date(), expires_at: null }).execute()
   await transaction.insertInto('tenantry.file_transforms').values({ ...own, file_id: file, name: 'n', content_type: 'image/png', size: 1, sha256: '0'.repeat(64), created_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.file_parts').values({ ...own, file_id: file, id: randomUUID(), start: 0, size: null }).execute()
   const instance = randomUUID()
   await transaction.insertInto('tenantry.usage_requests').values({ ...own, day: '2026-01-01', api_calls: 1, bandwidth_bytes: 1 }).execute()
   await transaction.insertInto('tenantry.usage_counters').values({ ...own, counter: 'storage_bytes', period: 'total', amount: 1 }).execute()

@@ -9,7 +9,7 @@ export const files: SystemMigration = {
     `create table tenantry.files (
   tenant_id text not null,
   id uuid not null,
-  status text not null check (status in ('pending', 'receiving', 'ready', 'removed')),
+  status text not null check (status in ('pending', 'receiving', 'resumable', 'ready', 'removed')),
   bucket text not null,
   name text not null,
   content_type text not null,

@@ -8,6 +8,7 @@ import { attempts } from './attempts.js'
 import { auditKeptUntil } from './audit-kept-until.js'
 import { auditLog } from './audit-log.js'
 import { billing } from './billing.js'
+import { fileParts } from './file-parts.js'
 import { fileTransforms } from './file-transforms.js'
 import { files } from './files.js'
 import { idempotencyKeys } from './idempotency-keys.js'
@@ -39,4 +40,4 @@ import { webhooks } from './webhooks.js'
 import { workflowStatusTokens } from './workflow-status-tokens.js'
 import { workflows } from './workflows.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses, secretEarlierValues, auditKeptUntil, workflowStatusTokens, listFilters, refreshTokens, usersEmailVerified, userLinks, files, idempotencyKeys, fileTransforms]
+export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses, secretEarlierValues, auditKeptUntil, workflowStatusTokens, listFilters, refreshTokens, usersEmailVerified, userLinks, files, idempotencyKeys, fileTransforms, fileParts]

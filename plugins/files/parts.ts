@@ -1,0 +1,75 @@
+/** The parts of resumable uploads: each request stores its bytes as an object, and a row says where they belong. */
+import type { Kysely } from 'kysely'
+import type { Readable } from 'node:stream'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { ObjectStore } from '../../lib/files/store.js'
+import { randomUUID } from 'node:crypto'
+import { PassThrough } from 'node:stream'
+import { failure, isFailure } from '../../lib/errors.js'
+import { keyOf } from './keys.js'
+
+export type FileParts = ReturnType<typeof createFileParts>
+
+export function createFileParts (objects: ObjectStore, dbFor: (tenant: string) => Kysely<SystemTables>) {
+  const table = 'tenantry.file_parts'
+  const objectOf = (tenant: string, file: string, id: string) => `${keyOf(tenant, file)}-${id}`
+  const rowsOf = (tenant: string, file: string) => dbFor(tenant).selectFrom(table).where('tenant_id', '=', tenant).where('file_id', '=', file)
+
+  async function drop (tenant: string, file: string, id: string): Promise<void> {
+    await objects.delete(objectOf(tenant, file, id))
+    await dbFor(tenant).deleteFrom(table).where('tenant_id', '=', tenant).where('file_id', '=', file).where('id', '=', id).execute()
+  }
+
+  return {
+    /** The number of bytes that have come. */
+    async size (tenant: string, file: string): Promise<number> {
+      const rows = await rowsOf(tenant, file).select('size').where('size', 'is not', null).execute()
+      return rows.reduce((sum, { size }) => sum + Number(size), 0)
+    },
+
+    /**
+     * Stores the bytes from `start` on; what came before a stream failed is kept. Resolves with their number. Rejects with
+     * `stateConflict` if another request brought the bytes of this place.
+     */
+    async add (tenant: string, file: string, start: number, bytes: Readable): Promise<number> {
+      const id = randomUUID()
+      // The row comes first, so that the object of a process that ends is found.
+      await dbFor(tenant).insertInto(table).values({ tenant_id: tenant, file_id: file, id, start, size: null }).execute()
+      try {
+        const size = await objects.put(objectOf(tenant, file, id), untilFailure(bytes), 'application/octet-stream')
+        if (size === 0) {
+          await drop(tenant, file, id)
+          return 0
+        }
+        await dbFor(tenant).updateTable(table).set({ size }).where('tenant_id', '=', tenant).where('file_id', '=', file).where('id', '=', id).execute()
+        return size
+      } catch (error) {
+        await drop(tenant, file, id).catch(() => {})
+        if (isFailure(error, 'conflict')) throw failure('stateConflict', { message: 'Another request brought these bytes: ask for the offset' })
+        throw error
+      }
+    },
+
+    /** All bytes, in order. */
+    async * bytes (tenant: string, file: string): AsyncGenerator<Buffer> {
+      const rows = await rowsOf(tenant, file).select('id').where('size', 'is not', null).orderBy('start').execute()
+      for (const { id } of rows) {
+        const part = await objects.get(objectOf(tenant, file, id))
+        if (part === null) throw failure('storageUnavailable', { cause: new Error('a part of an upload is missing') })
+        for await (const chunk of part) yield chunk
+      }
+    },
+
+    /** Deletes every part. */
+    async remove (tenant: string, file: string): Promise<void> {
+      for (const { id } of await rowsOf(tenant, file).select('id').execute()) await drop(tenant, file, id)
+    }
+  }
+}
+
+/** The bytes as a stream that ends where the source fails, so that they are kept. */
+function untilFailure (source: Readable): Readable {
+  const bytes = new PassThrough()
+  source.once('error', () => { bytes.end() }).once('close', () => { bytes.end() })
+  return source.pipe(bytes)
+}

@@ -1,0 +1,105 @@
+/** The endpoints of resumable uploads. Bodies, headers and statuses are those of the tus protocol. */
+import type { IncomingMessage } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Static } from 'typebox'
+import type { FilesService } from './service.js'
+import { PassThrough, Readable } from 'node:stream'
+import { Type } from 'typebox'
+import { requirePermissions } from '../auth/access.js'
+import { errorResponses } from '../conventions/index.js'
+import { reading } from './body.js'
+import { describe } from './input.js'
+import { newUpload, type ResumableCall } from './resumable.js'
+import { uploaderOf, uploadTenantOf } from './uploader.js'
+
+const tags = ['Files']
+const config = { access: 'user' } as const
+const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const None = Type.Null({ description: 'No body. The headers are those of the protocol.' })
+const refusals = [400, 401, 403, 404, 409, 412, 429, 500, 503] as const
+const exposed = 'Location, Tus-Resumable, Upload-Expires, Upload-Length, Upload-Metadata, Upload-Offset'
+const protocol = 'The tus protocol 1.0 with its extensions creation, creation-with-upload, termination and expiration.'
+
+type ById = { Params: Static<typeof Params> }
+
+/** @param slowMs  milliseconds over which a request must bring 1 KB a second */
+export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: FilesService, slowMs: number): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+
+  app.post('/files/resumable', {
+    config,
+    schema: { tags, summary: 'Announce a resumable upload', description: `${protocol} \`Upload-Metadata\` may have \`filename\` (required), \`filetype\`, \`entityType\`, \`entityId\`, \`public\` and \`bucket\`. An upload that is not complete after a day is removed.`, response: { 201: None, ...errorResponses(...refusals, 'planLimit', 408, 413, 415, 507) } }
+  }, (request, reply) => answer(request, reply, newUpload()))
+
+  app.head<ById>('/files/resumable/:id', {
+    config,
+    schema: { tags, summary: 'The offset of a resumable upload', params: Params, response: { 200: None, ...errorResponses(...refusals) } }
+  }, (request, reply) => answer(request, reply, request.params.id))
+
+  app.patch<ById>('/files/resumable/:id', {
+    config,
+    schema: { tags, summary: 'Send bytes of a resumable upload', description: 'The request that completes the upload makes the file readable: its id is that of the upload.', params: Params, response: { 204: None, ...errorResponses(...refusals, 408, 413, 415, 507) } }
+  }, (request, reply) => answer(request, reply, request.params.id))
+
+  app.delete<ById>('/files/resumable/:id', {
+    config,
+    schema: { tags, summary: 'End a resumable upload', params: Params, response: { 204: None, ...errorResponses(...refusals) } }
+  }, (request, reply) => answer(request, reply, request.params.id))
+
+  for (const url of ['/files/resumable', '/files/resumable/:id']) {
+    app.options(url, { config: { access: 'public' }, schema: { hide: true } }, (request, reply) => {
+      // A preflight of a page, whose origin the plugin cors has judged.
+      if (reply.hasHeader('access-control-allow-origin')) {
+        reply.header('access-control-allow-methods', 'DELETE, HEAD, PATCH, POST').header('access-control-allow-headers', request.headers['access-control-request-headers'] ?? '')
+      }
+      return reply.code(204).headers({ 'tus-resumable': '1.0.0', 'tus-version': '1.0.0', 'tus-extension': 'creation,creation-with-upload,termination,expiration' }).send()
+    })
+  }
+
+  async function answer (request: FastifyRequest, reply: FastifyReply, id: string): Promise<FastifyReply> {
+    reply.header('tus-resumable', '1.0.0')
+    const call: ResumableCall = {
+      tenant: uploadTenantOf(request),
+      by: uploaderOf(request),
+      id,
+      pathOf: (upload) => `${app.prefix}/files/resumable/${upload}`,
+      async describe ({ filename, bucket, entityType, entityId, ...rest }) {
+        const described = describe({
+          name: filename ?? undefined,
+          bucket: bucket ?? undefined,
+          entityType: entityType ?? undefined,
+          entityId: entityId ?? undefined,
+          public: rest['public'] === undefined || rest['public'] === null ? undefined : rest['public'] === 'true'
+        }, buckets)
+        await requirePermissions(request, described.bucket.permissions)
+        return described
+      }
+    }
+    const response = await reading(request.raw, slowMs, (slow) => Promise.race([resumable(webRequest(request, slow), call), slow]))
+    for (const [name, value] of response.headers) if (!name.startsWith('access-control-') && name !== 'content-length') reply.header(name, value)
+    const readable = reply.getHeader('access-control-expose-headers')
+    if (readable !== undefined) reply.header('access-control-expose-headers', `${String(readable)}, ${exposed}`)
+    return reply.code(response.status).send()
+  }
+}
+
+const withBody: ReadonlySet<string> = new Set(['PATCH', 'POST'])
+
+/** The request as the package of the protocol takes it. */
+function webRequest ({ raw, method, headers: given, url }: FastifyRequest, slow: Promise<never>): Request {
+  const headers = new Headers()
+  for (const [name, value] of Object.entries(given)) if (typeof value === 'string') headers.set(name, value)
+  const address = new URL(url, 'http://localhost')
+  if (!withBody.has(method)) return new Request(address, { method, headers })
+  return new Request(address, { method, headers, body: Readable.toWeb(bodyOf(raw, slow)), duplex: 'half' })
+}
+
+/** What came before the connection was lost is kept: the stream ends there. */
+function bodyOf (raw: IncomingMessage, slow: Promise<never>): Readable {
+  const bytes = new PassThrough()
+  raw.once('close', () => { bytes.end() })
+  bytes.on('error', () => {})
+  slow.catch((error: Error) => { bytes.destroy(error) })
+  return raw.pipe(bytes)
+}

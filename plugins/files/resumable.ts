@@ -1,0 +1,182 @@
+/**
+ * Uploads by the tus protocol 1.0 (https://tus.io/protocols/resumable-upload), on @tus/server: a file is announced with its
+ * size, its bytes come in one or several requests to any instance, and the last one makes it readable.
+ */
+import type { Readable } from 'node:stream'
+import type { Server } from '@tus/server'
+import type { FileParts } from './parts.js'
+import type { Removal } from './removal.js'
+import type { StoredFile, Uploader } from './types.js'
+import type { Described, UploadParts, Uploads, UploadTenant } from './uploads.js'
+import type { Buckets } from './buckets.js'
+import { randomUUID } from 'node:crypto'
+import { Readable as ReadableStream } from 'node:stream'
+import { failure, TenantryError, type ErrorName } from '../../lib/errors.js'
+import { dayMs } from '../../lib/time.js'
+import { Intake } from './intake.js'
+import { keyOf } from './keys.js'
+import { writeCreated } from './traces.js'
+import { expiryOf, requireType, transfer } from './uploads.js'
+
+/** Who sends a request, and to which upload. */
+export interface ResumableCall {
+  readonly tenant: UploadTenant
+  readonly by: Uploader
+  /** Of the upload. A new one for the request that announces it. */
+  readonly id: string
+  /** What the announcement says, checked; the caller may use the bucket. Rejects as `describe`. */
+  readonly describe: (metadata: Readonly<Record<string, string | null>>) => Promise<Described>
+  /** The path of an upload. */
+  readonly pathOf: (id: string) => string
+}
+
+export interface ResumableParts extends UploadParts {
+  readonly uploads: Uploads
+  readonly removal: Removal
+  readonly parts: FileParts
+  readonly buckets: Buckets
+}
+
+/** Answers a request of the protocol. Rejects with an error of the catalogue. */
+export type Resumable = (request: Request, call: ResumableCall) => Promise<Response>
+
+const lifeMs = dayMs // from the announcement on
+
+export function createResumable (parts: ResumableParts): Resumable {
+  const calls = new WeakMap<Request, ResumableCall>()
+  let server: Promise<Server> | undefined
+  return async (request, call) => {
+    // Most servers get no such request: the package is loaded with the first.
+    server ??= createServer(parts, calls)
+    calls.set(request, call)
+    const response = await (await server).handleWeb(request)
+    if (response.status < 400) return response
+    throw refusal(response.status, await response.text())
+  }
+}
+
+async function createServer ({ objects, store, dbFor, emitter, now, uploads, removal, parts, buckets }: ResumableParts, calls: WeakMap<Request, ResumableCall>): Promise<Server> {
+  const { DataStore, Server, Upload } = await import('@tus/server')
+
+  function callOf (request: object): ResumableCall {
+    const call = request instanceof Request ? calls.get(request) : undefined
+    if (call === undefined) throw new Error('the request has no caller')
+    return call
+  }
+
+  /** The upload of the caller. Uploads of other callers are unknown to it. */
+  async function find ({ tenant, id, by }: ResumableCall): Promise<{ readonly file: StoredFile, readonly isReady: boolean }> {
+    const found = await store.findUpload(tenant.id, id)
+    const isKnown = found !== null && found.file.createdBy === by.sub && (found.status === 'resumable' || found.status === 'ready')
+    if (!isKnown) throw failure('notFound', { message: 'There is no such upload, or it has expired' })
+    return { file: found.file, isReady: found.status === 'ready' }
+  }
+
+  /** Joins the parts, and makes the file readable. */
+  async function finish (call: ResumableCall): Promise<void> {
+    const { tenant: { id: tenant }, id, by } = call
+    const { file: announced, isReady } = await find(call)
+    if (isReady) return
+    const { size, contentType: declaredType } = announced
+    const bucket = buckets.get(announced.bucket, '/body/bucket')
+    const wrongSize = () => failure('stateConflict', { message: 'The bytes of the upload are not complete' })
+    const intake = new Intake({ limit: { maxBytes: size, refusal: wrongSize }, exact: size, hold: null, declaredType, judge: (contentType) => requireType(bucket, contentType) })
+    try {
+      await transfer(ReadableStream.from(parts.bytes(tenant, id), { objectMode: false }), intake, (stream) => objects.put(keyOf(tenant, id), stream, declaredType))
+    } catch (error) {
+      if (intake.refusal !== undefined) await removal.drop(tenant, id, ['resumable'])
+      throw error
+    }
+    const at = new Date(now())
+    const file = { ...announced, contentType: intake.contentType, sha256: intake.sha256, createdAt: at }
+    await dbFor(tenant).transaction().execute(async (transaction) => {
+      if (await store.complete(transaction, file, expiryOf(bucket, at))) await writeCreated(transaction, emitter(), file, by)
+    })
+    emitter()?.wake()
+    await parts.remove(tenant, id)
+  }
+
+  /** The store of @tus/server, which knows uploads by id alone: the id of a call is `<tenant>/<id>`. */
+  class Store extends DataStore {
+    override extensions = ['creation', 'creation-with-upload', 'termination', 'expiration']
+
+    override async create (upload: InstanceType<typeof Upload>): Promise<InstanceType<typeof Upload>> {
+      upload.creation_date = new Date(now()).toISOString()
+      return upload
+    }
+
+    override async write (bytes: Readable, key: string, offset: number): Promise<number> {
+      const [tenant, id] = splitKey(key)
+      return offset + await parts.add(tenant, id, offset, bytes)
+    }
+
+    override async getUpload (key: string): Promise<InstanceType<typeof Upload>> {
+      const [tenant, id] = splitKey(key)
+      const found = await store.findUpload(tenant, id)
+      if (found === null) throw failure('notFound', { message: 'There is no such upload, or it has expired' })
+      const { file: { name, contentType, size, createdAt }, status } = found
+      const offset = status === 'ready' ? size : await parts.size(tenant, id)
+      return new Upload({ id: key, size, offset, metadata: { filename: name, filetype: contentType }, creation_date: createdAt.toISOString() })
+    }
+
+    override async remove (key: string): Promise<void> {
+      const [tenant, id] = splitKey(key)
+      await removal.drop(tenant, id, ['resumable'])
+    }
+
+    override getExpiration (): number {
+      return lifeMs
+    }
+  }
+
+  return new Server({
+    path: '/files/resumable',
+    datastore: new Store(),
+    disableTerminationForFinishedUploads: true,
+    allowedOrigins: () => false,
+    namingFunction: (request) => keyOfCall(callOf(request)),
+    getFileIdFromRequest: (request) => keyOfCall(callOf(request)),
+    generateUrl: (request) => {
+      const { pathOf, id } = callOf(request)
+      return pathOf(id)
+    },
+    async onIncomingRequest (request) {
+      if (request.method !== 'POST') await find(callOf(request))
+    },
+    async onUploadCreate (request, { size = 0, metadata = {} }) {
+      const { tenant, by, id, describe } = callOf(request)
+      const contentType = metadata['filetype'] ?? 'application/octet-stream'
+      await uploads.announce(tenant, await describe(metadata), { id, contentType, size, status: 'resumable', expiresAt: new Date(now() + lifeMs) }, by)
+      return {}
+    },
+    async onUploadFinish (request) {
+      await finish(callOf(request))
+      return {}
+    },
+    onResponseError (_request, error) {
+      throw error instanceof TenantryError || !('status_code' in error) ? error : refusal(error.status_code, error.body)
+    }
+  })
+}
+
+/** A new id of an upload. */
+export function newUpload (): string {
+  return randomUUID()
+}
+
+const keyOfCall = ({ tenant, id }: ResumableCall) => keyOf(tenant.id, id)
+
+function splitKey (key: string): [tenant: string, id: string] {
+  const slash = key.indexOf('/')
+  return [key.slice(0, slash), key.slice(slash + 1)]
+}
+
+const names: Readonly<Record<number, ErrorName>> = {
+  403: 'forbidden', 404: 'notFound', 409: 'stateConflict', 410: 'notFound', 412: 'preconditionFailed', 413: 'fileTooLarge', 415: 'mediaTypeUnsupported'
+}
+
+/** A refusal of the protocol's package, in the form of every other error. */
+function refusal (status: number, text: string): TenantryError {
+  const name = names[status] ?? (status < 500 ? 'badRequest' : 'internal')
+  return name === 'internal' ? failure(name, { cause: new Error(text) }) : failure(name, { message: text.trim() })
+}
