@@ -23,7 +23,7 @@ import { createTenantOrigins, type TenantOrigins } from './tenant-origins.js'
 /** The document's section `cors`. */
 export type CorsOptions = Pick<Cors, 'origins'> & Partial<Cors>
 
-const exposed = ['etag', 'location', 'retry-after', 'x-cache', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'x-request-id']
+const exposed = ['etag', 'idempotency-replayed', 'location', 'retry-after', 'x-cache', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'x-request-id']
 const allMethods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
 
 export default definePlugin<CorsOptions>({

@@ -54,23 +54,11 @@ export interface SignedUploadParts extends UploadParts {
 
 export type SignedUploads = ReturnType<typeof createSignedUploads>
 
-<<<<<<< HEAD
 export function createSignedUploads (parts: SignedUploadParts) {
-  const { objects, store, dbFor, usage, emitter, uploads, removal, buckets, signer, seconds, now } = parts
+  const { objects, store, dbFor, emitter, uploads, removal, buckets, signer, seconds, now } = parts
   return {
     /** Announces a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`, `signingNotConfigured`. */
-    async announce (tenant: UploadTenant, { bucket, ...details }: Described, bytes: AnnouncedBytes, by: Uploader): Promise<Announced> {
-      const { contentType, size } = bytes
-      const limit = uploads.limitOf(tenant.plan, bucket)
-      if (size > limit.maxBytes) throw limit.refusal(size)
-      requireType(bucket, contentType)
-=======
-export function createSignedUploads ({ objects, store, dbFor, emitter, uploads, removal, buckets, signer, seconds, now }: SignedUploadParts) {
-  return {
-    /** Announces a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`, `signingNotConfigured`. */
-    async announce (tenant: UploadTenant, described: Described, { contentType, size }: { readonly contentType: string, readonly size: number }, by: Uploader): Promise<Announced> {
-      const { bucket } = described
->>>>>>> 2642452 (Resume uploads by the tus protocol)
+    async announce (tenant: UploadTenant, described: Described, { contentType, size }: AnnouncedBytes, by: Uploader): Promise<Announced> {
       const id = randomUUID()
       const expires = Math.floor(now() / 1000) + seconds
       const remote = await objects.sign(keyOf(tenant.id, id), { method: 'PUT', seconds, contentType, size })

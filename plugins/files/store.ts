@@ -91,12 +91,8 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
         metadata: JSON.stringify(file.metadata),
         created_at: file.createdAt,
         expires_at: expiresAt
-<<<<<<< HEAD
-      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving'])
+      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving', 'resumable'])
         .returning('id').executeTakeFirst()
-=======
-      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving', 'resumable']).returning('id').executeTakeFirst()
->>>>>>> 2642452 (Resume uploads by the tus protocol)
       return row !== undefined
     },
 

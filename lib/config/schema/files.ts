@@ -36,8 +36,8 @@ export const S3 = Section({
   endpoint: Type.Optional(Type.String({ pattern: '^https?://', expected: 'an address, `https://host`', description: "The address of the service. Default: Amazon's, for the region." })),
   region: Type.String({ minLength: 1, description: 'The region; `auto` for R2.' }),
   bucket: Type.String({ minLength: 1, description: 'A bucket that exists.' }),
-  accessKeyId: Type.String({ minLength: 1 }),
-  secretAccessKey: Type.String({ minLength: 1 }),
+  accessKeyId: Type.String({ minLength: 1, description: 'The id of the access key.' }),
+  secretAccessKey: Type.String({ minLength: 1, description: 'The access key: name a setting, as `{{env.S3_SECRET}}`.' }),
   forcePathStyle: Type.Optional(Type.Boolean({ description: 'The bucket is the first part of the path instead of a subdomain. Default: true with an `endpoint`.' }))
 }, { description: 'The S3 that keeps files, for every `storageProvider` but `local`.' })
 export type S3 = Static<typeof S3>

@@ -47,7 +47,17 @@ const complete = {
   embedded: { dbPath: '.data' },
   migrate: 'auto',
   tables: { notes: { columns: { id: { type: 'uuid', primaryKey: true, notNull: true, default: 'uuid()', references: 'a.b', unique: true } }, tenantScoped: true, softDelete: false, indexes: [['id']], unique: [['id']] } },
-  jwt: { secret, previousSecrets: [secret], expiresIn: 60, issuer: 'i', audience: ['a'], publicKey: 'p', privateKey: 'q', algorithm: 'HS256' },
+  cors: { origins: ['https://app.example.com'], credentials: true, maxAge: 60, exposedHeaders: ['x-own'] },
+  files: {
+    enabled: true,
+    path: 'files',
+    maxFileSizeMB: 1,
+    buckets: { reports: { public: false, types: ['image/*'], maxFileSizeMB: 1, permissions: ['reports:read'], lifetimeSeconds: 60 } },
+    signedUrlSeconds: 60
+  },
+  storageProvider: 's3',
+  s3: { endpoint: 'https://s3.example.com', region: 'auto', bucket: 'b', accessKeyId: 'k', secretAccessKey: 's', forcePathStyle: true },
+  jwt: { secret, previousSecrets: [secret], expiresIn: 60, maxLifetime: 60, issuer: 'i', audience: ['a'], publicKey: 'p', privateKey: 'q', algorithm: 'HS256' },
   routes: [
     {
       path: '/notes/:id',
