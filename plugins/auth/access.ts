@@ -82,11 +82,12 @@ export function requireCaller (request: CallerRequest, access: Access, permissio
  */
 export function requirePermissions (request: CallerRequest, permissions: readonly string[]): void | Promise<void> {
   if (permissions.length === 0) return
-  const own = callerOf(request).permissions
+  const caller = callerOf(request)
+  const own = caller.permissions
   // What the token itself gives need not be looked for among roles.
   if (own !== undefined && coversAll(ownSet(own), permissions)) return
   const held = holdings(request)
-  return held instanceof Promise ? held.then((set) => requireAll(set, permissions)) : requireAll(held, permissions)
+  return held instanceof Promise ? held.then((set) => requireAll(set, permissions, caller)) : requireAll(held, permissions, caller)
 }
 
 /** The caller holds the permission: by name, by `resource:*` or by `*`. At once where what its role gives is known. */
@@ -124,8 +125,12 @@ function withOwn (permissions: readonly string[], given: PermissionSet): Permiss
   return { has: (permission) => permissions.includes(permission) || given.has(permission), values: () => [...permissions, ...given.values()] }
 }
 
-function requireAll (held: PermissionSet, permissions: readonly string[]): void {
-  if (!coversAll(held, permissions)) throw insufficientPermissions()
+function requireAll (held: PermissionSet, permissions: readonly string[], caller: Claims): void {
+  const missing = permissions.filter((permission) => !covers(held, permission))
+  if (missing.length === 0) return
+  // Callers of no tenant learn nothing of the permissions of one.
+  if (caller.tenant_id === undefined) throw insufficientPermissions()
+  throw failure('forbidden', { extras: { details: missing.map((permission) => ({ path: '', message: `needs the permission "${permission}"`, keyword: 'permission' })) } })
 }
 
 function coversAll (held: PermissionSet, permissions: readonly string[]): boolean {

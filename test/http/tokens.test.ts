@@ -135,6 +135,12 @@ test('tokens', async (t) => {
     for (const role of ['Admin', 'ADMIN', 'admin ', 'administrator', 'root', '']) t.equal(await allowed({ role }), 403, role)
     const { body } = await ask('GET /writers', { token: signToken() })
     t.match(body, { error: 'Forbidden', message: 'Insufficient permissions' })
+    t.notOk('details' in body, 'a caller of no tenant is not told which')
+    const missing = (permission: string) => ({ path: '', message: `needs the permission "${permission}"`, keyword: 'permission' })
+    const told = async (claims: Parameters<typeof signToken>[0]) => (await ask('GET /writers', { token: signToken({ tenant_id: 'a', ...claims }) })).body.details
+    t.strictSame(await told({}), [missing('notes:read'), missing('notes:write')])
+    t.strictSame(await told({ permissions: ['notes:read'] }), [missing('notes:write')])
+    t.notOk('details' in (await ask('GET /writers')).body, 'no stranger is')
     for (const target of ['GET /migration', 'GET /migration/status', 'POST /migration/apply']) {
       refused(t, await ask(target), 401, 'TOKEN_MISSING', target)
       for (const claims of [{}, { role: 'admin', tenant_id: 'a' }, { permissions: ['*'] }]) refused(t, await ask(target, { token: signToken(claims) }), 403, 'FORBIDDEN', `${target} ${JSON.stringify(claims)}`)
