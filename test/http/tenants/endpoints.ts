@@ -4,7 +4,7 @@
  */
 export const endpoints = {
   public: [
-    'GET /health', 'GET /ui', 'GET /doc', 'GET /billing/plans', 'POST /auth/login', 'POST /auth/register', 'GET /files/download/{bucket}/{wildcard}', 'PUT /files/{fileId}/content'
+    'GET /health', 'GET /ui', 'GET /doc', 'GET /billing/plans', 'POST /auth/login', 'POST /auth/register', 'POST /auth/refresh', 'POST /auth/password/forgot', 'POST /auth/password/reset', 'POST /auth/email/verify', 'POST /auth/invite/accept', 'GET /files/download/{bucket}/{wildcard}', 'PUT /files/{fileId}/content'
   ],
   signed: [
     'POST /billing/webhook/payprov', 'POST /webhooks/billing/altprov'
@@ -15,14 +15,14 @@ export const endpoints = {
   user: [
     'GET /billing/subscription', 'GET /billing/usage', 'GET /usage/summary', 'GET /usage/history', 'GET /tenant/info', 'GET /tenant/rbac', 'GET /tenant/rbac/roles', 'GET /tenant/limits/resources',
     'GET /tenant/limits/resources/usage', 'POST /tenant/limits/resources/check', 'POST /mfa/setup', 'POST /mfa/verify', 'POST /mfa/enable', 'POST /mfa/disable', 'GET /mfa/status',
-    'GET /mfa/backup-codes', 'POST /mfa/backup-codes/verify', 'POST /auth/logout', 'POST /auth/logout-all', 'GET /agent/health', 'POST /agent/embeddings', 'POST /agent/embeddings/document',
+    'GET /mfa/backup-codes', 'POST /mfa/backup-codes/verify', 'POST /auth/logout', 'POST /auth/logout-all', 'GET /auth/me', 'POST /auth/password', 'POST /files/resumable', 'PATCH /files/resumable/{id}', 'DELETE /files/resumable/{id}', 'GET /agent/health', 'POST /agent/embeddings', 'POST /agent/embeddings/document',
     'POST /agent/embeddings/search', 'POST /agent/embeddings/batch', 'POST /llm/stream', 'GET /llm/models', 'GET /agent/mcp/tools', 'POST /agent/mcp/execute', 'GET /agent/workflow/status',
     'GET /agent/embeddings/documents', 'DELETE /agent/embeddings/document/{id}', 'GET /agent/mcp/servers', 'POST /agent/workflow/run', 'GET /agent/workflow/runs', 'POST /agent/workflow/cancel',
     'GET /agent/workflows', 'POST /agent/chat', 'POST /llm/chat', 'POST /files/upload', 'GET /files/{fileId}', 'GET /files/signed-url/{bucket}/{wildcard}', 'POST /files/presign', 'POST /files/{fileId}/confirm',
     'GET /files/entity/{entityType}/{entityId}', 'DELETE /files/{fileId}', 'GET /realtime'
   ],
   'tenant-admin': [
-    'POST /billing/upgrade', 'POST /billing/subscription/sync', 'GET /billing/tenant/products', 'POST /billing/tenant/products', 'POST /billing/tenant/checkout', 'GET /billing/tenant/customers',
+    'GET /users', 'GET /users/{id}', 'PATCH /users/{id}', 'DELETE /users/{id}', 'POST /users/invite', 'POST /billing/upgrade', 'POST /billing/subscription/sync', 'GET /billing/tenant/products', 'POST /billing/tenant/products', 'POST /billing/tenant/checkout', 'GET /billing/tenant/customers',
     'GET /billing/tenant/subscriptions', 'DELETE /billing/tenant/subscriptions/{id}', 'GET /billing/tenant/customers/{id}/state', 'GET /tenant/config', 'POST /tenant/config',
     'GET /tenant/config/versions', 'GET /tenant/secrets', 'POST /tenant/secrets', 'DELETE /tenant/secrets/{key}', 'POST /tenant/secrets/{key}/rotate', 'POST /tenant/secrets/rotate',
     'GET /tenant/secrets/audit', 'GET /tenant/api-keys', 'POST /tenant/api-keys', 'DELETE /tenant/api-keys/{id}', 'POST /tenant/api-keys/{id}/rotate', 'PUT /tenant/rbac', 'POST /tenant/rbac/roles',

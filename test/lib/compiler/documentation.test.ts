@@ -172,7 +172,8 @@ test('all of it is OpenAPI 3.1', async (t) => {
     replaced: new Set(),
     routes: routes.map((route) => ({ methods: [compile(route).method], url: route.path, config: { access: 'open', openapi: documented(route) }, schema: undefined })),
     schemas: {},
-    tenancy: true, idempotency: true
+    tenancy: true,
+    idempotency: true
   }).text)
   const { valid, errors } = await new Validator().validate(document)
   t.ok(valid, JSON.stringify(errors))
