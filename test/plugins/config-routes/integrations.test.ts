@@ -171,7 +171,7 @@ t.test('integrations of routes', async (t) => {
 
   await t.test('are documented', async (t) => {
     const { paths } = (await app.inject('/doc')).json()
-    t.match(Object.keys(paths['/chain'].post.responses), ['200', '400', '401', '403', '404', '413', '415', '429', '431', '500', '502', '503', '504'])
+    t.match(Object.keys(paths['/chain'].post.responses), ['200', '400', '401', '403', '404', '409', '413', '415', '429', '431', '500', '502', '503', '504'])
   })
 
   t.notMatch(lines.join(''), /sk_platform_a_key|sk_acme_a_key|own key of acme/)
