@@ -8,7 +8,6 @@ import { Success } from '../../lib/http/schemas.js'
 import { callerOf } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { readLinkToken, type LinkToken } from '../mail/links.js'
-import { LoginSession, sendSession } from '../sessions/login-response.js'
 import { isReachable, namedTenant, type NamedTenant } from '../tenancy/named-tenant.js'
 import { LinkPassword, LinkTokenText } from '../users/link-body.js'
 import { Email, Password } from '../users/user.js'
@@ -87,13 +86,14 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
       tags,
       security: [{ bearer: [] }],
       summary: 'Change the password of this user',
-      description: 'All sessions of the user end, that of this token too. The answer is a new one.',
+      description: 'All other sessions of the user end.',
       body: ChangeBody,
-      response: { 200: LoginSession, ...errorResponses(...refusals, 401, 404) }
+      response: { 200: Success, ...errorResponses(...refusals, 401, 404) }
     }
-  }, async (request, reply) => {
+  }, async (request) => {
     const claims = callerOf(request)
-    return sendSession(reply, await service.change(claims, request.body, { userId: claims.sub, address: request.ip }))
+    await service.change(claims, request.body, { userId: claims.sub, address: request.ip })
+    return { success: true }
   })
 }
 

@@ -7,7 +7,6 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Tries } from '../login/tries.js'
 import type { Mail } from '../mail/index.js'
 import type { LinkToken } from '../mail/links.js'
-import type { LoggedIn } from '../sessions/login-response.js'
 import type { Sessions } from '../sessions/index.js'
 import type { NamedTenant } from '../tenancy/named-tenant.js'
 import type { Users } from '../users/index.js'
@@ -23,15 +22,15 @@ export interface PasswordService {
   forgot (named: NamedTenant, email: string, actor: Actor): Promise<void>
   /** Throws `validationFailed`, and `linkInvalid` for a link that is not valid, whatever the reason. */
   reset (token: LinkToken, password: string, actor: Actor): Promise<void>
-  /** Another password for a user who knows the present one: a new session, and the end of all others. Throws `credentialsInvalid`, `tooManyAttempts`, `validationFailed`. */
-  change (claims: Claims, passwords: { readonly currentPassword: string, readonly password: string }, actor: Actor & { readonly address: string }): Promise<LoggedIn>
+  /** Another password for a user who knows the present one: all other sessions end. Throws `credentialsInvalid`, `tooManyAttempts`, `validationFailed`. */
+  change (claims: Claims, passwords: { readonly currentPassword: string, readonly password: string }, actor: Actor & { readonly address: string }): Promise<void>
   /** Throws `linkInvalid`. */
   verify (token: LinkToken, actor: Actor): Promise<void>
 }
 
 export interface PasswordParts {
   readonly users: Pick<Users, 'find' | 'authenticate' | 'hashPassword' | 'setPassword' | 'setVerified'>
-  readonly sessions: Pick<Sessions, 'begin' | 'changeUsers'>
+  readonly sessions: Pick<Sessions, 'changeUsers'>
   readonly mail: Mail
   readonly attemptsOf: (tenant: string) => Attempts
   readonly tries: Tries
@@ -76,7 +75,8 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       }).catch(withoutTenant)
     },
 
-    async change ({ sub, tenant_id: tenant = '', amr }, { currentPassword, password }, actor) {
+    async change (claims, { currentPassword, password }, actor) {
+      const { sub, tenant_id: tenant = '' } = claims
       const known = await users.find(tenant, sub)
       if (known === null) throw failure('forbidden', { message: 'This user has no password here: change it where the user logs in' })
       const { email, id } = known
@@ -94,11 +94,10 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       await sessions.changeUsers(tenant, async (writer, end) => {
         // Another request may have changed it meanwhile, for example with the link of a mail.
         if (!await users.setPassword(writer, user, hash, user)) throw wrongPassword()
-        await end(id, 'sessions')
+        await end(id, 'sessions', claims)
         await links.removeTo(writer, tenant, id)
         await writeAudit(writer, audit('success'))
       })
-      return { ...await sessions.begin(user, Array.isArray(amr) ? amr.map(String) : ['pwd']), user }
     },
 
     async verify (token, actor) {

@@ -8,7 +8,7 @@ import type { Owners } from './owner.js'
 import type { ReadRevocations, RevocationStore } from './store.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
 import { createLoadCache } from '../../lib/load-cache.js'
-import { isAfter, sessionMark, sessionOf, subjectOf } from './sequence.js'
+import { isAfter, keptMark, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
 const maxWeight = 67_108_864 // bytes, about, of all lists that are remembered
 const [bytesPerTenant, bytesPerToken, bytesPerEnd] = [400, 120, 300] // measured
@@ -45,15 +45,14 @@ export function createRevocations ({ maxTenants, store, owners, now }: Revocatio
   })
 
   function judge ({ tokens, ends }: OwnedList, claims: Claims, id: () => string): boolean {
-    if (tokens.size > 0) {
-      if (tokens.has(id())) return true
-      const session = sessionOf(claims)
-      if (session !== null && tokens.has(sessionMark(claims.sub, session, 'base64url'))) return true
-    }
+    const session = tokens.size > 0 ? sessionOf(claims) : null
+    if (tokens.size > 0 && tokens.has(id())) return true
+    if (session !== null && tokens.has(sessionMark(claims.sub, session, 'base64url'))) return true
     if (ends.size === 0) return false
     const time = now()
     const sequence = sequenceIn(ends.get(subjectOf(claims.sub, 'base64')), time) ?? sequenceIn(ends.get(''), time)
-    return sequence !== null && !isAfter(claims, sequence, time)
+    if (sequence === null || isAfter(claims, sequence, time)) return false
+    return session === null || !tokens.has(keptMark(claims.sub, session, sequence, 'base64url'))
   }
 
   return {

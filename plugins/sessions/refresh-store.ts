@@ -69,9 +69,10 @@ export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: st
       return numDeletedRows > 0n
     },
 
-    /** Ends all sessions of the user. */
-    async endAll (writer: Writer, tenant: string, userId: string): Promise<void> {
-      await writer.deleteFrom('tenantry.refresh_tokens').where('tenant_id', '=', tenant).where('user_id', '=', userId).execute()
+    /** Ends all sessions of the user, or all but one. */
+    async endAll (writer: Writer, tenant: string, userId: string, kept: string | null = null): Promise<void> {
+      await writer.deleteFrom('tenantry.refresh_tokens').where('tenant_id', '=', tenant).where('user_id', '=', userId)
+        .$if(kept !== null, (query) => query.where('id', '<>', kept)).execute()
     },
 
     /** Removes sessions that have ended; false where another server does so now. */

@@ -43,6 +43,13 @@ export function sessionMark (sub: string, session: string, form: 'base64url' | '
   return hash('sha256', `session ${session} ${subjectOf(sub, 'base64')}`, form)
 }
 
+/** The mark of a session that goes on when all others of the user end, at the sequence that begins then. */
+export function keptMark (sub: string, session: string, sequence: number, form: 'base64url'): string
+export function keptMark (sub: string, session: string, sequence: number, form: 'buffer'): Buffer
+export function keptMark (sub: string, session: string, sequence: number, form: 'base64url' | 'buffer'): string | Buffer {
+  return hash('sha256', `kept ${session} ${sequence} ${subjectOf(sub, 'base64')}`, form)
+}
+
 /** What a user is known by in the table and in memory, of one length whatever the `sub` is. As UTF-8 halves of characters would all be one. */
 export function subjectOf (sub: string, form: 'base64'): string
 export function subjectOf (sub: string, form: 'buffer'): Buffer

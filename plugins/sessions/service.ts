@@ -15,7 +15,7 @@ import { failure } from '../../lib/errors.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { partialLifetime } from '../auth/partial.js'
 import { createRefreshToken, hashOf, readRefreshToken, textOf, type RefreshToken } from './refresh-token.js'
-import { isAfter, isUuid, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf } from './sequence.js'
+import { isAfter, isUuid, keptMark, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
 export const maxTokens = 50 // of one user that end one by one; with one more all that the user has end
 export const maxRows = 20_000 // of one owner; with one more all that the owner's users have end
@@ -42,8 +42,11 @@ export interface BegunSession {
   readonly refreshToken: string
 }
 
-/** Ends all that a user has: `tokens` without the sessions, so that refresh tokens give new ones, or `sessions` with both. */
-export type EndUser = (userId: string, end: 'tokens' | 'sessions') => Promise<void>
+/**
+ * Ends all that a user has: `tokens` without the sessions, so that refresh tokens give new ones, or `sessions` with both.
+ * The session of the claims `kept` goes on.
+ */
+export type EndUser = (userId: string, end: 'tokens' | 'sessions', kept?: Claims) => Promise<void>
 
 /** What `app.sessions` is. */
 export interface Sessions {
@@ -152,8 +155,8 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     return { ...signed(claims, sequence, refreshToken.session), refreshToken: textOf(refreshToken) }
   }
 
-  async function endSessions (writer: Transaction<SystemTables>, tenant: string, userId: string): Promise<void> {
-    if (isUuid(userId)) await refreshTokens.endAll(writer, tenant, userId)
+  async function endSessions (writer: Transaction<SystemTables>, tenant: string, userId: string, kept: string | null = null): Promise<void> {
+    if (isUuid(userId)) await refreshTokens.endAll(writer, tenant, userId, kept)
   }
 
   /** The session that a newest refresh token belongs to; null where it is none. One that was used before ends the session. */
@@ -206,11 +209,14 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
 
     changeUsers: (tenant, work) => events.change({ topic: 'users', tenant }, async (writer) => {
       if (!await store.lock(writer, tenant, tenant)) throw failure('tenantUnknown')
-      return await work(writer, async (userId, end) => {
+      return await work(writer, async (userId, end, kept) => {
         const at = new Date(now())
+        const until = lifeOf(at)
         const subject = subjectOf(userId, 'buffer')
-        await store.end(writer, tenant, { subject, at, until: lifeOf(at) })
-        if (end === 'sessions') await endSessions(writer, tenant, userId)
+        const session = kept === undefined ? null : sessionOf(kept)
+        const sequence = (await store.end(writer, tenant, { subject, at, until })).getTime()
+        if (session !== null) await store.endToken(writer, tenant, { subject, token: keptMark(userId, session, sequence, 'buffer'), issued: null, until })
+        if (end === 'sessions') await endSessions(writer, tenant, userId, session)
         await bound(writer, tenant, tenant, subject, at, noActor, userId)
       })
     }),

@@ -1,5 +1,5 @@
 /**
- * The SQL of tokens that were ended before their time. A row ends one token, or with an empty `token` all that a user had
+ * The SQL of tokens that were ended before their time. A row ends one token or session, keeps one session at an end of all, or with an empty `token` all that a user had
  * until then, or with an empty `subject` besides all that the owner's users had. The column `tenant_id` says whose list a row is in: see `Owners`.
  */
 import type { Kysely, Transaction } from 'kysely'
@@ -84,9 +84,9 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
         .where('tenant_id', '=', owner).where('subject', '=', subject).where('token', '=', token).executeTakeFirst() !== undefined
     },
 
-    /** One row in the place of those of the user, or of the whole list. Its time is later than that of any end before it, whatever the clocks say. */
-    async end (writer: Writer, owner: string, { subject, at, until }: End): Promise<void> {
-      await sql`with gone as (
+    /** One row in the place of those of the user, or of the whole list. Its time is later than that of any end before it, whatever the clocks say. Resolves with that time. */
+    async end (writer: Writer, owner: string, { subject, at, until }: End): Promise<Date> {
+      const { rows: [row] } = await sql<{ ended: Date }>`with gone as (
           delete from tenantry.revocations where tenant_id = ${owner} and (subject = ${subject} or ${subject}::bytea = '') and not (subject = ${subject} and token = '')
           returning revoked_before, expires_at
         ), before as (
@@ -95,7 +95,9 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
         )
         insert into tenantry.revocations (tenant_id, subject, token, revoked_before, expires_at)
         select ${owner}, ${subject}, '', greatest(${at}::timestamptz, max(revoked_before) + interval '1 millisecond'), greatest(${until}::timestamptz, max(expires_at)) from before
-        on conflict (tenant_id, subject, token) do update set revoked_before = excluded.revoked_before, expires_at = excluded.expires_at`.execute(writer)
+        on conflict (tenant_id, subject, token) do update set revoked_before = excluded.revoked_before, expires_at = excluded.expires_at
+        returning revoked_before as ended`.execute(writer)
+      return row?.ended ?? at
     },
 
     /** The tokens of the user that were ended one by one and can be alive at the time, and all rows of the owner. */

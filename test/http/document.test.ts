@@ -66,7 +66,6 @@ test('every fault is told at once, with its pointer and the nearest name', async
 test('what is not in this version yet is refused with that reason', async (t) => {
   const planned: Record<string, unknown> = {
     agent: { enabled: true },
-    storage: {},
     firebase: {}
   }
   const faults = faultsOf({ routes: [], ...planned })

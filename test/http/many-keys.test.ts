@@ -9,8 +9,9 @@ const members = (count: number) => JSON.stringify(Object.fromEntries(Array.from(
 
 test('JSON with very many keys is refused before it is parsed', async (t) => {
   const { connectionString } = await postgresDatabase(t)
+  const [few, many] = [members(3), members(300_000)]
   const upstream = await remote(t, ({ path }, response) => {
-    response.writeHead(200, { 'content-type': 'application/json' }).end(members(path === '/few' ? 3 : 300_000))
+    response.writeHead(200, { 'content-type': 'application/json' }).end(path === '/few' ? few : many)
   })
   const columns = Object.fromEntries(Array.from({ length: 19 }, (_, index) => [`column_${index}`, { type: 'text' as const }]))
   const app = await testServer(t, {

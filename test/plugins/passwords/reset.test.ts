@@ -135,7 +135,7 @@ test('a thousand resets of one address at a time on two servers send three mails
   await addUser(here.app, 'acme', email)
   const answers = await Promise.all(Array.from({ length: 1000 }, (_, index) => (index % 2 === 0 ? here : there).forgot('acme', email, `198.51.100.${index % 250}`)))
   // A slow machine may refuse some of so many at a time.
-  t.same(answers.filter(({ status, body }) => status !== 202 && body['code'] !== 'TENANTRY_DATABASE_BUSY').map(({ text }) => text), [])
+  t.same(answers.filter(({ status, body }) => status !== 202 && !/^TENANTRY_DATABASE_(BUSY|UNAVAILABLE)$/.test(String(body['code']))).map(({ text }) => text), [])
   await here.settled()
   t.equal(here.mails.length + there.mails.length, 3)
 })
@@ -184,18 +184,19 @@ test('a user changes its password, which ends its other sessions', (t) => forEac
   t.equal(await me(opened, other), 200, 'nothing has changed')
 
   const changed = await change({})
-  t.match(changed, { status: 200, body: { token: String, refreshToken: String, user: { email, role: 'editor', tenantId: 'acme' } } })
-  t.equal(await me(opened, changed), 200, 'the answer is a session')
-  for (const session of [own, other]) {
-    t.equal(await me(opened, session), 401)
-    refused(t, await ask('POST /auth/refresh', { body: { refreshToken: session.body['refreshToken'] } }), 401, 'TOKEN_INVALID')
-  }
+  t.match(changed, { status: 200, body: { success: true } })
+  t.equal(await me(opened, own), 200, 'the session that changes it goes on')
+  const refreshed = await ask('POST /auth/refresh', { body: { refreshToken: own.body['refreshToken'] } })
+  t.equal(refreshed.status, 200)
+  t.equal(await me(opened, refreshed), 200)
+  t.equal(await me(opened, other), 401, 'all others end')
+  refused(t, await ask('POST /auth/refresh', { body: { refreshToken: other.body['refreshToken'] } }), 401, 'TOKEN_INVALID')
   refused(t, await reset(opened, link), 400, 'LINK_INVALID', 'a link that was sent before')
   refused(t, await logIn('acme', email), 401, 'CREDENTIALS_INVALID')
   t.equal((await logIn('acme', email, next)).status, 200)
 
-  for (let tries = 0; tries < 5; tries++) refused(t, await change({ currentPassword: wrong }, changed.body['token']), 401, 'CREDENTIALS_INVALID')
-  refused(t, await change({ currentPassword: next }, changed.body['token']), 429, 'TOO_MANY_ATTEMPTS', 'the limit of logins, with the right password too')
+  for (let tries = 0; tries < 5; tries++) refused(t, await change({ currentPassword: wrong }, refreshed.body['token']), 401, 'CREDENTIALS_INVALID')
+  refused(t, await change({ currentPassword: next }, refreshed.body['token']), 429, 'TOO_MANY_ATTEMPTS', 'the limit of logins, with the right password too')
 }))
 
 test('a password that was reset is not changed by a request that knows the old one', async (t) => {
