@@ -45,7 +45,7 @@ const systemTables = [
   'tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events', 'tenantry.billing_unclaimed',
   'tenantry.workflow_runs', 'tenantry.workflow_steps', 'tenantry.oauth_tokens',
   'tenantry.webhook_events', 'tenantry.webhook_deliveries', 'tenantry.webhook_secrets', 'tenantry.webhook_receipts', 'tenantry.idempotency_keys', 'tenantry.usage_notices',
-  'tenantry.usage_requests', 'tenantry.refresh_tokens', 'tenantry.user_links', 'tenantry.files', 'tenantry.file_parts'
+  'tenantry.usage_requests', 'tenantry.refresh_tokens', 'tenantry.user_links', 'tenantry.files', 'tenantry.file_transforms', 'tenantry.file_parts'
 ]
 
 test('an empty database gets the server\'s tables and the declared ones; twice is a no-op', (t) => forEachEngine(t, async (t, database) => {
