@@ -92,7 +92,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
   })
 
   group.post<{ Body: Static<typeof Announcement> }>('/files/presign', {
-    config,
+    config: { ...config, idempotency: 'encrypted' },
     schema: {
       tags,
       summary: 'Announce a file, and get a URL for its bytes',

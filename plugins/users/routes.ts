@@ -85,7 +85,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
   })
 
   app.post<{ Body: Static<typeof Invitation> }>('/users/invite', {
-    config,
+    config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
       summary: 'Invite a user by mail',
