@@ -77,7 +77,7 @@ test('the platform lists origins', async (t) => {
   await t.test('errors can be read, and the headers that clients need', async (t) => {
     const readable = (headers: Readonly<Record<string, unknown>>) => t.match(headers, {
       'access-control-allow-origin': app,
-      'access-control-expose-headers': 'etag, location, retry-after, x-cache, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id, X-Total',
+      'access-control-expose-headers': 'etag, idempotency-replayed, location, retry-after, x-cache, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id, X-Total',
       vary: /origin/i
     })
     const headers = { origin: app }

@@ -228,7 +228,7 @@ test('the whole server: an address may only ask so often, whatever it asks; regi
   t.match((await ask('POST /auth/register', { tenant: 'nobody' })).body, { message: 'Registration is closed' }, 'nothing is told of tenants')
   const answers: Answer[] = []
   for (const tenant of ['acme', 'nobody']) answers.push(await ask('POST /auth/login', { tenant, body: { email, password } }))
-  const [headers, others] = answers.map(({ status, headers: { date: _date, 'x-ratelimit-remaining': _remaining, 'x-ratelimit-reset': _reset, ...headers } }) => ({ status, ...headers }))
+  const [headers, others] = answers.map(({ status, headers: { date: _date, 'x-request-id': _id, 'x-ratelimit-remaining': _remaining, 'x-ratelimit-reset': _reset, ...headers } }) => ({ status, ...headers }))
   t.same(headers, others, 'no header tells whether there is a tenant')
   t.match(headers, { status: 401, 'x-ratelimit-limit': '60' })
   // What the caller says of its address counts for nothing: server.trustProxy is false.

@@ -47,7 +47,7 @@ test("a document's plans", async (t) => {
     t.strictSame(app.plans.tiers, ['free', 'pro', 'gold', 'team', 'scale', 'enterprise'])
     t.match(body['plans'], [{ limits: { tenantConfig: { maxSecrets: 2 } } }, {}, { name: 'Gold', price: { monthly: 50, yearly: 0, currency: 'EUR' }, limits: { ai: { llmTokensPerMonth: -1 } } }])
     t.equal((await caller(t, app, { token: 'no.token.at-all' })('GET /billing/plans')).status, 200)
-    refused(t, await caller(t, app)('POST /billing/plans', { body: {} }), 404, 'NOT_FOUND')
+    refused(t, await caller(t, app)('POST /billing/plans', { body: {} }), 405, 'METHOD_NOT_ALLOWED')
   })
 
   await t.test('are those that a tenant may have, and no others', async (t) => {

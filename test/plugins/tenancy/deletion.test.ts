@@ -74,6 +74,7 @@ insert into tenantry.workflow_runs (tenant_id, id, definition, scope) values (${
 insert into tenantry.workflow_steps (tenant_id, run_id, step, status) values (${own}, '00000000-0000-0000-0000-000000000001', 's', 'running');
 insert into tenantry.files (tenant_id, id, status, bucket, name, content_type, size, counted, metadata, created_by, created_at) values (${own}, gen_random_uuid(), 'pending', 'private', 'f', 'text/plain', 1, 1, '{}', 'u', now());
 insert into tenantry.file_transforms select tenant_id, id, 'n', 'image/png', 1, repeat('0', 64), now() from tenantry.files where tenant_id = ${own};
+insert into tenantry.file_parts select tenant_id, id, gen_random_uuid(), 0, 1 from tenantry.files where tenant_id = ${own};
 insert into tenantry.attempts values (${own}, 'password', 'x', array[now()], now());
 insert into tenantry.users (tenant_id, id, email, password_hash, role) values (${own}, gen_random_uuid(), 'a@example.com', '$argon2id$', 'user');
 insert into tenantry.refresh_tokens select tenant_id, gen_random_uuid(), id, '\\x00', '\\x00', '{}', now() from tenantry.users where tenant_id = ${own};

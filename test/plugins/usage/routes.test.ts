@@ -22,7 +22,7 @@ test('the summary, the history and the report, of each tenant its own', async (t
   await (await app.usage.reserve('acme', 'llm_tokens', 2)).settle(3)
   await (await app.usage.reserve('acme', 'storage_bytes', MB)).settle(1.5 * MB)
   await app.usage.reserve('acme', 'storage_bytes', MB)
-  t.same((await acme('GET /usage/summary')).body, { tenant_id: 'acme', period: '2028-02', api_calls: 2, llm_tokens: 3, storage_bytes: 1.5 * MB, bandwidth_bytes: first.text.length + second.text.length })
+  t.same((await acme('GET /usage/summary')).body, { tenant_id: 'acme', period: '2028-02', api_calls: 2, llm_tokens: 3, storage_bytes: 2.5 * MB, bandwidth_bytes: first.text.length + second.text.length }, 'with what is reserved')
   t.match((await globex('GET /usage/summary')).body, { tenant_id: 'globex', ...nothing })
 
   clock.forward(86_400_000)
@@ -37,7 +37,7 @@ test('the summary, the history and the report, of each tenant its own', async (t
   t.match((await globex('GET /usage/history?period=2028-02')).body, { history: [...february, day('2028-02-28', 1), day('2028-02-29')] })
   t.same((await acme('GET /usage/history?period=2028-04')).body, { history: [] }, 'a month to come')
   t.equal(Object((await acme('GET /usage/history?period=2027-02')).body).history.length, 28)
-  t.match((await acme('GET /usage/summary')).body, { period: '2028-03', llm_tokens: 1, storage_bytes: 1.5 * MB }, 'what is stored is no matter of months')
+  t.match((await acme('GET /usage/summary')).body, { period: '2028-03', llm_tokens: 1, storage_bytes: 2.5 * MB }, 'what is stored is no matter of months')
   clock.forward(-86_400_000)
   t.match((await acme('GET /usage/history')).body, { history: { length: 29 } }, 'by a clock that was set back')
 
@@ -50,7 +50,7 @@ test('the summary, the history and the report, of each tenant its own', async (t
     plan: 'seven',
     usage: {
       websocket: { connections: { current: 1, limit: 7, percentage: 14.29 }, entitiesWatched: { current: 0, limit: 7, percentage: 0 }, rooms: { current: 2, limit: 7, percentage: 28.57 } },
-      fileStorage: { storage: { current: 1.5 * MB, limit: 7 * MB, percentage: 21.43, currentFormatted: '1.5 MB', limitFormatted: '7 MB' } },
+      fileStorage: { storage: { current: 2.5 * MB, limit: 7 * MB, percentage: 35.71, currentFormatted: '2.5 MB', limitFormatted: '7 MB' } },
       tenantConfig: { secrets: { current: 1, limit: 7, percentage: 14.29 } }
     }
   })
@@ -58,7 +58,7 @@ test('the summary, the history and the report, of each tenant its own', async (t
   await app.tenants.update('acme', { plan: 'none' })
   t.match((await acme('GET /billing/usage')).body, { plan: 'none', usage: { websocket: { connections: { current: 1, limit: 0, percentage: 100 }, entitiesWatched: { current: 0, limit: 0, percentage: 0 } }, fileStorage: { storage: { limit: 0, percentage: 100, limitFormatted: '0 B' } } } })
   await app.tenants.update('acme', { plan: 'free' })
-  t.match((await acme('GET /billing/usage')).body, { usage: { fileStorage: { storage: { limit: 200 * MB, percentage: 0.75, limitFormatted: '200 MB' } } } })
+  t.match((await acme('GET /billing/usage')).body, { usage: { fileStorage: { storage: { limit: 200 * MB, percentage: 1.25, limitFormatted: '200 MB' } } } })
 })
 
 test('who may not ask, and what cannot be asked', async (t) => {
