@@ -59,10 +59,10 @@ async function ask (origin: string, { path, ...request }: BenchRequest): Promise
   }
 }
 
-/** The texts of a 400's details are the validators' own. */
+/** The texts of a 400's details are the validators' own, and so is the place of a fault in JSON. */
 function errorOf (body: unknown): unknown {
   const { error, message, code, requestId } = Object(body)
-  return { error, message, code, hasRequestId: typeof requestId === 'string' }
+  return { error, message: String(message).replace(/: line \d+, column \d+$/, ''), code, hasRequestId: typeof requestId === 'string' }
 }
 
 function comparable (value: unknown, isNew: boolean): unknown {
