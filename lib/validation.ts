@@ -107,12 +107,18 @@ function exactUrlValidator (schema: object, check: PartValidator): PartValidator
   if (names.length === 0) return check
   return (value) => {
     const given: Readonly<Record<string, unknown>> = Object(value)
-    const exact = names.filter((name) => Object.hasOwn(given, name) && [given[name]].flat().some(isExactText)).map((name) => [name, given[name]] as const)
+    // Most values are short: nothing is allocated for them.
+    let exact: [name: string, texts: unknown][] | null = null
+    for (const name of names) if (hasExactText(given[name])) (exact ??= []).push([name, given[name]])
     const errors = check(value)
-    if (errors !== null || exact.length === 0) return errors
+    if (errors !== null || exact === null) return errors
     for (const [name, texts] of exact) Reflect.set(given, name, exactOf(given[name], texts))
     return errorsIn(schema, value)
   }
+}
+
+function hasExactText (value: unknown): boolean {
+  return Array.isArray(value) ? value.some(isExactText) : isExactText(value)
 }
 
 function isExactText (text: unknown): boolean {
