@@ -33,13 +33,13 @@ export function answerSchema ({ queries, integrations, transform, response }: An
 /** Adds a fault for each member that the response schema requires and that no response has: the documentation would promise it. */
 export function checkPromises ({ queries, transform, response }: Omit<AnswerParts, 'integrations'>, pointer: string, faults: FaultList): void {
   if (queries.length === 0 || response?.kind !== 'schema') return
-  const told = new Set<string>()
+  const reported = new Set<string>()
   for (const { kind, schema } of formsOf(queries).map((form) => computed(form, transform))) {
     const isWhole = !isList(kind) || Object.hasOwn(propertiesOf(response.schema), 'data')
     const { data } = propertiesOf(schema)
     comparePromises(response.schema, isWhole ? schema : data, pointer, (at, name, known) => {
-      if (told.has(at)) return
-      told.add(at)
+      if (reported.has(at)) return
+      reported.add(at)
       if (known.includes(name)) faults.add(at, `"${name}" is not among the \`properties\`, so that the response leaves it out`)
       else faults.add(at, `the response has no member "${name}"`, nearest(name, known))
     })

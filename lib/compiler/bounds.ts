@@ -71,7 +71,7 @@ export function checkStepBounds (steps: readonly Step[], pointer: string, faults
   return faults.faults.length === before
 }
 
-/** At most this many faults of one route are told: finding what each name was meant to be takes its time. */
+/** At most this many faults of one route are reported: suggestions of names take time. */
 const maxFaults = 50
 
 /** Compiles with a list of its own that ends the work when it is full; null then. Its faults are in the other list in the end. */
@@ -130,7 +130,7 @@ function allFilters (filter: Filter): Filter[] {
   return 'not' in filter ? [filter, ...allFilters(filter.not)] : [filter]
 }
 
-/** How many members a `select` has, how many of one record at most show the same column, and its embeds. Text that is no `select` is told when it is compiled. */
+/** How many members a `select` has, how many of one record at most show the same column, and its embeds. Text that is no `select` is a fault when it is compiled. */
 function countsOf (select: string | undefined): { items: number, same: number, embeds: number } {
   const counts = { items: 0, same: 0, embeds: 0 }
   const count = (items: readonly SelectItem[]): void => {

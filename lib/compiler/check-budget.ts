@@ -1,4 +1,4 @@
-/** How much the check of one request to a tenant's route may cost: whoever wrote its rules, or calls it, may mean harm. */
+/** The budget of the check of one request to a tenant's route. Rules and callers may be hostile. */
 import { invalidInput } from '../validation-detail.js'
 
 const maxSteps = 1_100_000 // some 50 ms: a step is one character on one state of a pattern, which may take a million

@@ -6,6 +6,7 @@ import type { Env } from '../config/environment.js'
 import type { FaultList } from '../config/faults.js'
 import type { Route } from '../config/schema/route.js'
 import type { Workflow } from '../config/schema/workflow.js'
+import type { FileRules } from '../files/rules.js'
 import type { ConnectorSet } from '../connectors/types.js'
 import type { StepKinds } from '../workflows/types.js'
 import type { TemplateContext } from './reference.js'
@@ -21,9 +22,11 @@ import { compileRequest } from './request.js'
 import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
-import { pathParameters, resultKey, sourcesOf } from './route-parts.js'
+import { compileFiles } from './files.js'
+import { fileNamesOf, pathParameters, resultKey, sourcesOf } from './route-parts.js'
 import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
+import { compileRouteMessage } from './realtime.js'
 import { compileWebhook } from './webhook.js'
 import { answerValues, checkRouteWorkflow } from './workflow.js'
 
@@ -35,8 +38,12 @@ export interface RouteCheck {
   readonly workflows?: readonly string[]
   /** Kinds of steps that other parts run. Default: any. */
   readonly stepKinds?: StepKinds
+  /** Whether the document has realtime. Default: it is not judged. */
+  readonly messages?: boolean
   /** What integrations can call. Default: they are not judged. */
   readonly connectors?: ConnectorSet | undefined
+  /** null where the document turns files off. Default: they are not judged. */
+  readonly fileRules?: FileRules | null | undefined
 }
 
 /** What compiles a query but has no say in its texts. */
@@ -48,17 +55,19 @@ const without: Pick<QueryContext, 'catalogue' | 'pagination' | 'sharedTables' | 
 }
 
 /** Adds the faults that compileRoute would find whatever the tables are. */
-export function checkRouteTexts (route: Route, pointer: string, { faults: told, env, workflows, stepKinds, connectors }: RouteCheck): void {
+export function checkRouteTexts (route: Route, pointer: string, { faults: told, env, workflows, stepKinds, connectors, fileRules, messages }: RouteCheck): void {
   const faults = faultsOfRoute(pointer, told)
   const params = pathParameters(route.path)
-  const context = { faults, env, sources: sourcesOf(route), params: new Set(params), rules: route.request, bounded: false }
+  const context = { faults, env, sources: sourcesOf(route), params: new Set(params), files: fileNamesOf(route), rules: route.request, bounded: false }
+  compileFiles(route, pointer, fileRules, faults)
   const queries = checkQueries(route, pointer, context)
   const { integrations = [] } = route
   const values = { ...context, results: new Set([...queries, ...integrationKeys(integrations, queries)]) }
   if (connectors !== undefined) compileIntegrations(integrations, `${pointer}/integrations`, queries, connectors, context)
-  compileRequest(route.request, `${pointer}/request`, faults, { params, paginated: false, hardDelete: false })
+  compileRequest(route.request, `${pointer}/request`, faults, { params, paginated: false, hardDelete: false, form: route.multipart === true })
   checkRouteRules(route, pointer, faults)
   checkRouteWorkflow(route, pointer, { ...without, faults, env, stepKinds, connectors }, values, workflows)
+  compileRouteMessage(route, pointer, values, messages)
   const answers = answerValues(values, route, null)
   if (route.transform !== undefined) compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.size > 1, names: null })
   if (route.response !== undefined) compileResponse(route.response, `${pointer}/response`, answers)

@@ -29,7 +29,7 @@ const perByte = { request: 33, results: 9 } as const
 /**
  * Throws `answerTooLarge` where the part would copy more than 16 MB (`maxAnswerBytes`) for this request.
  *
- * @param resultsLength characters of JSON that the results, and those of steps, in the scope had; Infinity where nobody knows
+ * @param resultsLength characters of JSON that the results, and those of steps, in the scope had; Infinity if it is unknown
  */
 export type CopyCheck = (scope: Scope, resultsLength: number) => void
 
@@ -40,7 +40,7 @@ interface Copied {
   times: number
 }
 
-/** Compiles the check of a part of a route; null where no request can make it copy much. Faults are told elsewhere. */
+/** Compiles the check of a part of a route; null where no request can make it copy much. Faults are reported elsewhere. */
 export function compileCopies (part: unknown, context: TemplateContext): CopyCheck | null {
   const copied = new Map<string, Copied>()
   collect(part, copied, { ...context, faults: new FaultList() })

@@ -4,6 +4,9 @@ import type { ErrorName } from '../errors.js'
 import type { AnswerParts } from './answer-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from './types.js'
 import type { CompiledWebhook } from './webhook.js'
+import type { CompiledRoute } from './route.js'
+import { formSchema, type CompiledFile } from './files.js'
+import { honoursIfMatch } from './precondition.js'
 import { takesIdempotencyKey } from './idempotency.js'
 import { schemaName } from '../named-schema.js'
 import { isRecord } from '../plain-value.js'
@@ -23,6 +26,8 @@ export interface RouteDocumentation {
   readonly headers?: JsonSchema
   /** That of `request`; without one, what the writes of the route take. */
   readonly body?: JsonSchema
+  /** Media types of the body. Default: JSON. */
+  readonly consumes?: readonly string[]
   /** Schemas of the successful answers by status. */
   readonly response: Readonly<Record<number, JsonSchema>>
   /** The errors that the route can answer: statuses, and names of the catalogue where the body says more. */
@@ -31,45 +36,64 @@ export interface RouteDocumentation {
   readonly cached?: true
   /** It takes the header Idempotency-Key. */
   readonly takesIdempotencyKey?: true
+  /** Its 201 has the header Location. */
+  readonly location?: true
+  /** It honours the header If-Match. */
+  readonly honoursIfMatch?: true
 }
 
 /** The parts of a compiled route that its documentation is derived from. */
 export interface DocumentedParts extends AnswerParts {
   readonly method: Method
   readonly requireAuth: boolean
+  readonly authProvider: string
+  readonly publicTenant: boolean
   readonly permissions: readonly string[]
   readonly resourceLimit: object | null
   readonly cache: object | null
+  readonly location: object | null
   readonly request: CompiledRequest
+  readonly files: readonly CompiledFile[] | null
   readonly readsQuery: readonly string[]
   readonly readsHeaders: readonly string[]
   readonly status: 200 | 201 | 202
   readonly workflow: CompiledRouteWorkflow | null
   readonly webhook: CompiledWebhook | null
+  readonly realtime: CompiledRoute['realtime']
   readonly writes: readonly object[]
 }
 
 const received: JsonSchema = { type: 'object', properties: { received: { const: true } }, required: ['received'] }
 
-export function documentRoute (route: Route, parts: DocumentedParts): RouteDocumentation {
+/** @param read the `GET` route on its path */
+export function documentRoute (route: Route, parts: DocumentedParts, read?: CompiledRoute): RouteDocumentation {
+  const hasVersion = read !== undefined && honoursIfMatch(parts, read)
   const { params } = parts.request
   const query = withRead(parts.request.query, parts.readsQuery)
   const headers = withRead(undefined, parts.readsHeaders.filter((name) => !describedElsewhere.has(name.toLowerCase())))
   const body = bodySchema(parts)
   return Object.freeze({
     summary: route.description ?? `${parts.method} ${route.path}`,
-    ...(route.description !== undefined && { description: route.description }),
+    ...describe(route),
     tags: route.tags ?? [groupOf(route.path)],
     declared: true,
     ...(params !== undefined && { params }),
     ...(query !== undefined && { querystring: query }),
     ...(headers !== undefined && { headers }),
     ...(body !== undefined && { body }),
+    ...(parts.files !== null && { consumes: ['multipart/form-data'] }),
     response: answersOf(route, parts),
-    errors: errorsOf(parts),
+    errors: [...errorsOf(parts), ...hasVersion ? [412] : []],
     ...(parts.cache !== null && { cached: true }),
-    ...(takesIdempotencyKey(parts) && { takesIdempotencyKey: true })
+    ...(takesIdempotencyKey(parts) && { takesIdempotencyKey: true }),
+    ...(parts.location !== null && { location: true }),
+    ...(hasVersion && { honoursIfMatch: true })
   })
+}
+
+function describe ({ description, realtime }: Route): Pick<RouteDocumentation, 'description'> {
+  const parts = [...description === undefined ? [] : [description], ...realtime === undefined ? [] : [`Sends a message to the members of the room \`${realtime.room}\`.`]]
+  return parts.length === 0 ? {} : { description: parts.join('\n\n') }
 }
 
 /** The first segment of the path that is no parameter. */
@@ -100,7 +124,8 @@ function answersOf (route: Route, parts: DocumentedParts): Readonly<Record<numbe
   return { [status]: { description: 'Success', ...answer }, 200: { description: 'The delivery was handled before', ...received } }
 }
 
-function bodySchema ({ method, request, queries }: DocumentedParts): JsonSchema | undefined {
+function bodySchema ({ method, request, queries, files }: DocumentedParts): JsonSchema | undefined {
+  if (files !== null) return formSchema(request.body, files)
   if (request.body !== undefined || !takesBody(method)) return request.body
   const inputs = queries.flatMap(({ input }) => input === null ? [] : [input])
   return inputs.length > 1 ? { allOf: inputs } : inputs[0]
@@ -110,7 +135,7 @@ function takesBody (method: Method): boolean {
   return method !== 'GET'
 }
 
-function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries, integrations, workflow, webhook }: DocumentedParts): Array<number | ErrorName> {
+function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries, integrations, workflow, webhook, files }: DocumentedParts): Array<number | ErrorName> {
   // 503: every route waits for a pending migration, and none serves while the server stops.
   const statuses = new Set([400, 401, 429, 500, 503])
   if (takesBody(method)) statuses.add(413).add(415)
@@ -125,5 +150,9 @@ function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries, i
   // A run draws on the caller's limits, and ends as its last step did.
   if (workflow !== null) statuses.add(402).add(404).add(409).add(413)
   if (workflow !== null && !workflow.async) statuses.add(502).add(504)
-  return [...statuses].sort((left, right) => left - right).map((status) => status === 402 ? 'resourceLimit' : status)
+  // The storage of the plan, an upload that is too slow, and a store that is full.
+  if (files !== null) statuses.add(402).add(403).add(408).add(507)
+  // Where both may refuse, their bodies have only in common what every error has.
+  const payment = files === null ? 'resourceLimit' : resourceLimit === null && workflow === null ? 'planLimit' : 402
+  return [...statuses].sort((left, right) => left - right).map((status) => status === 402 ? payment : status)
 }

@@ -1,6 +1,6 @@
 /**
  * The text of an expression as a document holds it, made into CEL: templates become variables, `===` becomes `==`.
- * Positions in the CEL text can be told in those of the document.
+ * Positions in the CEL text become positions in the document.
  */
 import { parseTemplateAt, TemplateSyntaxError, type TemplateNode } from './template-parser.js'
 

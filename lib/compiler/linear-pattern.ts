@@ -90,7 +90,7 @@ export function recentPatterns (): number {
   return recent.size
 }
 
-/** About how large the compiled program is, told from the text alone: compiling the largest takes seconds. */
+/** About how large the compiled program is, from the text alone: the largest takes seconds to compile. */
 function weightOf (pattern: string): number {
   const groups = [0] // the weight of each group that is open
   let last = 0 // the weight of what a repeat would repeat

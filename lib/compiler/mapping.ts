@@ -14,7 +14,7 @@ type Piece = string | ((scope: Scope) => string | undefined)
  * evaluated, with null for nothing at all.
  */
 export function compileMapping (value: unknown, context: TemplateContext): (scope: Scope) => string {
-  // The value was checked as a whole already; faults are not told twice.
+  // The value was checked as a whole already; faults are not reported twice.
   const piece = compilePiece(value, { ...context, faults: new FaultList() })
   if (typeof piece === 'string') return () => piece
   return (scope) => piece(scope) ?? 'null'

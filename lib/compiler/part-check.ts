@@ -24,7 +24,7 @@ export type PartChecker = (value: unknown, budget: CheckBudget) => readonly Erro
 /** The patterns of the schemas, as their fields write them. */
 export type Patterns = ReadonlyMap<string, LinearPattern>
 
-/** Makes the check of a body, or of an array of bodies: a large one is told its first error. */
+/** Makes the check of a body, or of an array of bodies: for a large one the first error is reported. */
 export function bodyChecker (schema: JsonSchema, patterns: Patterns): PartChecker {
   return checker(schema, { patterns, coerces: false, most: (value) => isSmall(value) ? maxErrors : 1 })
 }

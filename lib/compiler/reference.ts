@@ -7,7 +7,7 @@ import type { PartUses } from './secret-uses.js'
 import type { Reference, Scope, TemplateSource } from './types.js'
 import { randomUUID } from 'node:crypto'
 import { nearest } from '../config/faults.js'
-import { templateSources } from './types.js'
+import { fileMembers, templateSources } from './types.js'
 
 /** What a value is compiled against. */
 export interface TemplateContext {
@@ -22,6 +22,8 @@ export interface TemplateContext {
   readonly params?: ReadonlySet<string>
   /** The names of the results of earlier queries; without it any name is accepted. */
   readonly results?: ReadonlySet<string>
+  /** The files of the route's form; without it any name is accepted. */
+  readonly files?: ReadonlySet<string>
   /** The steps of a workflow that have ended where the value stands; without it any name is accepted. */
   readonly steps?: ReadonlySet<string>
   /** The settings that `{{env.NAME}}` may name; without it, any. */
@@ -155,6 +157,7 @@ function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid' | 'secret'>)
     case 'auth': return (scope) => scope.auth
     case 'tenant': return (scope) => scope.tenant
     case 'results': return (scope) => scope.results
+    case 'files': return (scope) => scope.files
     case 'steps': return (scope) => scope.steps
     case 'input': return (scope) => scope.input
     case 'payload': return (scope) => scope.payload
@@ -165,14 +168,14 @@ function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid' | 'secret'>)
   }
 }
 
-function checkMember ({ source, path }: Reference, text: string, pointer: string, { faults, params, results, steps, envNames }: TemplateContext): boolean {
+function checkMember ({ source, path }: Reference, text: string, pointer: string, { faults, params, results, files, steps, envNames }: TemplateContext): boolean {
   const first = path[0] === undefined ? undefined : String(path[0])
   if (source === 'env' && path.length !== 1) {
     faults.add(pointer, `\`${text}\`: an environment setting is written \`env.NAME\``)
     return false
   }
   if (source === 'env' && envNames !== undefined && !envNames.has(String(first))) {
-    // Nothing is told of whether it is set.
+    // The message does not say whether it is set.
     faults.add(pointer, `\`${text}\`: a tenant's document may read a setting only if the platform lists it in \`tenancy.env\``, nearest(String(first), envNames))
     return false
   }
@@ -187,6 +190,14 @@ function checkMember ({ source, path }: Reference, text: string, pointer: string
   }
   if (source === 'results' && results !== undefined && !results.has(first)) {
     faults.add(pointer, `\`${text}\`: no query before this one makes a result "${first}"`, nearest(first, results))
+    return false
+  }
+  if (source === 'files' && files !== undefined && !files.has(first)) {
+    faults.add(pointer, `\`${text}\`: the form has no file "${first}"`, nearest(first, files))
+    return false
+  }
+  if (source === 'files' && path[1] !== undefined && !fileMembers.includes(String(path[1]))) {
+    faults.add(pointer, `\`${text}\`: a file has no \`${String(path[1])}\`; it has ${fileMembers.join(', ')}`, nearest(String(path[1]), fileMembers))
     return false
   }
   if (source === 'steps' && steps !== undefined && !steps.has(first)) {

@@ -95,7 +95,7 @@ function patternSchema (pattern: string, longest: number | undefined, pointer: s
 }
 
 function linearSchema (pattern: string, longest: number | undefined, pointer: string, context: FieldContext): JsonSchema {
-  // Whoever writes hundreds of patterns is told once, and none of the rest is compiled.
+  // Hundreds of patterns are one fault, and none of the rest is compiled.
   if (context.patternWeight > maxPatternWeight) return {}
   const check = checkPattern(pattern, longest)
   if (check.fault !== null) {

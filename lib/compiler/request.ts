@@ -26,6 +26,8 @@ export interface RequestRoute {
   readonly ofTenant?: boolean
   /** An array is accepted as the body, each of its items by the rules of the body. Default: true. */
   readonly bulk?: boolean
+  /** The body is a form, whose fields are texts. Default: false. */
+  readonly form?: boolean
 }
 
 const maxInteger = 2_147_483_647 // of `limit` and `offset`: what PostgreSQL's integer holds
@@ -44,11 +46,15 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
   const query = querySchema(rules?.query, `${pointer}/query`, context, open, route)
   const body = rules?.body === undefined ? undefined : objectSchema(rules.body, open, `${pointer}/body`, context, 0)
   // A schema with a fault in it may be none: the document is refused anyway.
-  const checks = faults.faults.length > before ? [] : [partCheck(params, 'params', context), partCheck(query, 'query', context), bodyCheck(body, route.bulk !== false, context)]
+  const isForm = route.form === true
+  const isRight = faults.faults.length === before
+  const inBody = isForm ? null : bodyCheck(body, route.bulk !== false, context)
+  const checks = isRight ? [partCheck(params, 'params', context), partCheck(query, 'query', context), inBody] : []
   return Object.freeze({
     ...(params !== undefined && { params }),
     ...(query !== undefined && { query }),
-    ...(body !== undefined && { body: route.bulk === true ? { anyOf: [body, { type: 'array', items: body }] } : body }),
+    ...(isForm && isRight && { validateForm: validateForm(formCheck(body, context)) }),
+    ...(body !== undefined && { body: !isForm && route.bulk === true ? { anyOf: [body, { type: 'array', items: body }] } : body }),
     validate: validateAll(checks.filter((check) => check !== null))
   })
 }
@@ -67,6 +73,13 @@ function validateAll (checks: readonly Check[]): CompiledRequest['validate'] {
       if (found !== null) details = [...details ?? [], ...found]
     }
     if (details !== undefined) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
+  }
+}
+
+function validateForm (check: ((body: unknown, budget: CheckBudget) => readonly ErrorDetail[] | null) | null): NonNullable<CompiledRequest['validateForm']> {
+  return (body) => {
+    const details = check?.(body, new CheckBudget()) ?? null
+    if (details !== null) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
   }
 }
 
@@ -147,6 +160,17 @@ function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, p
     validate ??= validatorOf(schema)
     return detailsOf(validate(body, budget), 'body')
   }
+}
+
+/** The fields of a form are texts as those of a query string are, and its repeated fields are arrays. */
+function formCheck (schema: JsonSchema | undefined, { ofTenant, patterns }: FieldContext): ((body: unknown, budget: CheckBudget) => readonly ErrorDetail[] | null) | null {
+  if (schema === undefined) return null
+  if (ofTenant) {
+    const check = urlChecker(schema, patterns)
+    return (body, budget) => detailsOf(check(body, budget), 'body')
+  }
+  const validate = lazyValidator(schema, 'query')
+  return (body) => detailsOf(validate(body), 'body')
 }
 
 function detailsOf (errors: readonly ErrorObject[] | null, part: RequestPart): ErrorDetail[] | null {

@@ -24,7 +24,7 @@ export interface CacheContext {
 
 /**
  * Compiles a route's `cache`; null where nothing is kept: it has none, the route or the document turns it off, or
- * faults were added. What is turned off is checked too, so that nobody finds its faults by turning it on.
+ * faults were added. Members that are turned off are checked too, so that turning them on finds no new faults.
  */
 export function compileCache (route: Route, references: readonly Reference[], pointer: string, { cache: document, pagination }: CacheContext, context: TemplateContext): CompiledCache | null {
   const { cache } = route

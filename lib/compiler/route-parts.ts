@@ -7,9 +7,17 @@ export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>
 
 const webhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([...routeSources, 'payload'])
 
-/** Those of this route: what another service sends is its `payload` as well. */
-export function sourcesOf (route: Pick<Route, 'webhook'>): ReadonlySet<TemplateSource> {
-  return route.webhook === undefined ? routeSources : webhookSources
+const formSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([...routeSources, 'files'])
+
+/** Those of this route: what another service sends is its `payload` as well, and a form may have files. */
+export function sourcesOf ({ webhook, multipart }: Pick<Route, 'webhook' | 'multipart'>): ReadonlySet<TemplateSource> {
+  if (webhook !== undefined) return webhookSources
+  return multipart === true ? formSources : routeSources
+}
+
+/** The names of the files of the route's form. */
+export function fileNamesOf ({ request }: Pick<Route, 'request'>): ReadonlySet<string> {
+  return new Set(Object.keys(request?.files ?? {}))
 }
 
 /** The names of the `:name` parameters of a path, in order. */
@@ -23,7 +31,7 @@ export function pathParameters (path: string): string[] {
  */
 export function compiledParts (route: Route): object {
   if (route.cache !== undefined || route.webhook !== undefined) return route
-  return { ...route, path: pathParameters(route.path), description: undefined, tags: undefined }
+  return { ...route, path: pathParameters(route.path), description: undefined, tags: undefined, mcp: undefined }
 }
 
 /** The name of a query's result: its alias, or else its table or collection. */

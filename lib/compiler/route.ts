@@ -11,6 +11,7 @@ import type { CompiledCache } from './route-cache.js'
 import type { CompiledResourceLimit } from './resource-limit.js'
 import type { CompiledTransform } from './transform.js'
 import type { CopyCheck } from './copies.js'
+import { compileFiles, type CompiledFile } from './files.js'
 import { nearest, pointerTo } from '../config/faults.js'
 import { isRecord } from '../plain-value.js'
 import { faultsOfRoute } from '../config/webhook-routes.js'
@@ -26,18 +27,21 @@ import { compileRequest } from './request.js'
 import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
-import { methodOf, pathParameters, resultKey, sourcesOf } from './route-parts.js'
+import { fileNamesOf, methodOf, pathParameters, resultKey, sourcesOf } from './route-parts.js'
 import { checkBounds, withBoundedFaults } from './bounds.js'
 import { checkPromises } from './answer-schema.js'
 import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
 import { answerValues, compileRouteWorkflow, type CompiledRouteWorkflow, readableBy, type RouteWorkflowContext, workflowReferences } from './workflow.js'
+import { compileRouteMessage, type CompiledRouteMessage } from './realtime.js'
 import { compileWebhook, type CompiledWebhook } from './webhook.js'
 
 /** What a route is compiled against. */
 export interface RouteContext extends RouteWorkflowContext {
   /** The document's `cache`: no route is cached where it is off; `ttl` in seconds for routes that name none. */
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
+  /** Whether routes can send messages to rooms. Default: it is not judged. */
+  readonly messages?: boolean | undefined
   /** Of the routes of the document. Default: none, so that no route answers a `Location`. */
   readonly rowPaths?: RowPaths
 }
@@ -57,10 +61,14 @@ export interface CompiledRoute {
   /** Another service calls the route, and signs its requests; null for all other callers. */
   readonly webhook: CompiledWebhook | null
   readonly request: CompiledRequest
+  /** The files of its form, which its body then is; null for a body of JSON. */
+  readonly files: readonly CompiledFile[] | null
   readonly cache: CompiledCache | null
   readonly queries: readonly CompiledQuery[]
   /** Calls to other services, run in order once what the queries wrote is committed. */
   readonly integrations: readonly CompiledIntegration[]
+  /** The message to a room that it sends in the end; null for nearly all. */
+  readonly realtime: CompiledRouteMessage | null
   /** What the route runs in place of queries; null for nearly all. */
   readonly workflow: CompiledRouteWorkflow | null
   /** The keys of the secrets that the route can read, each once: they are in the scope before a query is bound. */
@@ -89,7 +97,7 @@ export interface CompiledRoute {
   readonly copies: { readonly queries: readonly (CopyCheck | null)[], readonly response: CopyCheck | null } | null
 }
 
-/** Compiles a route; null when faults were added to the context's list. Of a tenant's route the first 50 are told. */
+/** Compiles a route; null when faults were added to the context's list. The first 50 faults of a tenant's route are reported. */
 export function compileRoute (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
   const placed = faultsOfRoute(pointer, context.faults)
   if (context.origin === 'platform') return compileParts(route, pointer, { ...context, faults: placed })
@@ -102,6 +110,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const before = faults.faults.length
   checkRouteRules(route, pointer, faults)
   const params = pathParameters(route.path)
+  const files = compileFiles(route, pointer, context.fileRules, faults)
   const ofPart = context.secretUses?.of(pointer)
   const uses = new PartUses(ofPart)
   const queries = compileQueries(route, pointer, context, params, uses)
@@ -113,6 +122,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     env: context.env,
     envNames: context.envNames,
     params: new Set(params),
+    files: fileNamesOf(route),
     rules: route.request,
     results: new Set([...queryKeys, ...integrationKeys(route.integrations ?? [], queryKeys)]),
     bounded: context.origin === 'tenant',
@@ -124,16 +134,19 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     paginated: hasOneQuery(route) && queries.some((query) => query.answer === 'page'),
     hardDelete: route.softDelete?.allowHardDelete === true,
     ofTenant: context.origin === 'tenant',
-    bulk: takesArrays(route)
+    bulk: takesArrays(route),
+    form: files !== null
   })
   const answers = answerValues(values, route, started)
   const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.length > 1, names: namesOf(queries) })
   const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, answers)
   const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, queryKeys, context.connectors, { ...values, overridableEnv: context.overridableEnv ?? none })
+  const realtime = compileRouteMessage(route, pointer, values, context.messages)
   if (started === null && faults.faults.length === before) checkPromises({ queries, transform, response }, `${pointer}/response`, faults)
   const references = [
     ...queries.flatMap((query) => query.references),
     ...integrations.flatMap((integration) => integration.references),
+    ...realtime?.references ?? [],
     ...transform?.references ?? [],
     ...response?.kind === 'mapping' ? response.value.references : []
   ]
@@ -157,9 +170,11 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     resourceLimit,
     webhook,
     request,
+    files,
     cache,
     queries: Object.freeze(queries),
     integrations: Object.freeze(integrations),
+    realtime,
     workflow,
     secrets: Object.freeze([...new Set([...secretKeysOf(references), ...uses.keys])]),
     optionalSecrets: optionalIn(references),
@@ -202,6 +217,7 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     envNames: context.envNames,
     overridableEnv: context.overridableEnv ?? none,
     params: new Set(params),
+    files: fileNamesOf(route),
     rules: route.request,
     uses
   }
@@ -216,6 +232,7 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     excludeFields: route.excludeFields ?? [],
     softDelete: route.softDelete,
     sharedTables: context.sharedTables,
+    deletesFiles: context.fileRules?.deletedWithRows === true,
     origin: context.origin
   })
   const take = (key: string | undefined, query: CompiledQuery | null, at: string) => {

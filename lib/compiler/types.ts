@@ -36,6 +36,8 @@ export interface Scope {
   readonly results: Record<string, unknown>
   /** The caller bypasses field exclusion: role `admin`, or a tenant's own dashboard (SPEC, "Behaviour of route configuration" 2). */
   readonly fullAccess: boolean
+  /** The files of the form, by part, as JSON. Default: none. */
+  readonly files?: Readonly<Record<string, unknown>> | undefined
   /** What a workflow was given. */
   readonly input?: unknown
   /** The steps of a workflow that have ended, by id: their `result`, and their `error` where they failed. */
@@ -51,8 +53,13 @@ export interface Scope {
 }
 
 /** Where a template's value comes from (SPEC "Template references", DESIGN 4). */
-export const templateSources = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'steps', 'input', 'payload', 'credentials', 'now', 'uuid'] as const
+export const templateSources = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'files', 'steps', 'input', 'payload', 'credentials', 'now', 'uuid'] as const
 export type TemplateSource = typeof templateSources[number]
+
+/** What templates read of a file: `{{files.avatar.id}}`. */
+export const fileMembers: readonly string[] = [
+  'id', 'bucket', 'key', 'name', 'contentType', 'size', 'sha256', 'public', 'entityType', 'entityId', 'metadata', 'createdBy', 'createdAt', 'url'
+]
 
 /** One path that a template or expression reads: `{{auth.tenant_id}}` is `{ source: 'auth', path: ['tenant_id'] }`. */
 export interface Reference {
@@ -99,7 +106,7 @@ export type AnswerForm = 'wrapped' | 'value' | 'record'
 /** A table (or a collection of documents) that a query reads or writes. */
 export interface TableUse {
   readonly table: string
-  /** Only the rows of the request's tenant; false for those that belong to nobody. */
+  /** Only the rows of the request's tenant; false for rows without a tenant. */
   readonly scoped: boolean
 }
 
@@ -161,6 +168,8 @@ export interface CompiledRequest {
    * with `details: [{path, message, keyword}]`, the path a JSON Pointer such as `/body/title`.
    */
   readonly validate: (request: { params: unknown, query: unknown, body: unknown }) => void
+  /** The body is a form, which `validate` does not check: checks its fields, coercing texts in place. */
+  readonly validateForm?: (body: Record<string, unknown>) => void
 }
 
 /** How a route's result becomes its body. */

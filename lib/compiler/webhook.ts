@@ -17,7 +17,7 @@ export interface CompiledWebhook {
   readonly secret: CompiledValue
   /** The tenant's secret that `secret` is made of; null where it is made of none. */
   readonly key: string | null
-  /** What came of it is not told to the sender. */
+  /** The sender does not see the result. */
   readonly acknowledges: boolean
 }
 

@@ -101,7 +101,7 @@ export function checkWorkflowRules (route: Route, pointer: string, faults: Fault
   if (workflow.async === true) {
     for (const member of ['response', 'transform'] as const) if (route[member] !== undefined) faults.add(`${pointer}/${member}`, 'the answer of an asynchronous workflow comes before its result')
   } else if (workflow.webhookOnComplete !== undefined) {
-    faults.add(`${at}/webhookOnComplete`, 'a workflow that is not `async` ends with its answer: there is nobody else to tell')
+    faults.add(`${at}/webhookOnComplete`, 'needs `async: true`: without it the answer of the route is the end of the workflow')
   }
 }
 
@@ -111,7 +111,7 @@ export function workflowAnswerSchema ({ async }: CompiledRouteWorkflow, response
   if (response !== null && describesAnswer(response.schema)) return response.schema
   const id = { type: 'string', description: 'The run.' }
   return async
-    ? { type: 'object', properties: { workflowId: id, status: { const: 'queued' }, statusUrl: { type: 'string', description: 'Where its status is told.' } }, required: ['workflowId', 'status', 'statusUrl'] }
+    ? { type: 'object', properties: { workflowId: id, status: { const: 'queued' }, statusUrl: { type: 'string', description: 'The URL of its status.' } }, required: ['workflowId', 'status', 'statusUrl'] }
     : { type: 'object', properties: { workflowId: id, status: { const: 'completed' }, result: response?.schema ?? { description: 'That of its last step.' } }, required: ['workflowId', 'status', 'result'] }
 }
 
@@ -142,8 +142,8 @@ function definitionOf ({ id, steps = [], webhookOnComplete }: RouteWorkflow): Wo
   return { ...id !== undefined && { id }, named: false, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
 }
 
-function surroundingsOf ({ sources, params, rules }: TemplateContext): Surroundings {
-  return { sources, params, rules }
+function surroundingsOf ({ sources, params, files, rules }: TemplateContext): Surroundings {
+  return { sources, params, files, rules }
 }
 
 /** The workflow of the document that `ref` names, with the route's callback where it has one. */

@@ -24,6 +24,8 @@ export interface QueryContext extends TemplateContext {
   readonly sharedTables: ReadonlySet<string>
   /** What the route writes from secrets. Default: nothing. */
   readonly withheld?: Withheld
+  /** A row that is deleted takes its files with it. Default: false. */
+  readonly deletesFiles?: boolean
   /** Whose document the query stands in. */
   readonly origin: 'platform' | 'tenant'
 }

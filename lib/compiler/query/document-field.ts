@@ -65,7 +65,7 @@ function conditionOf (operator: Operator, field: (alias: string, text?: boolean)
       case 'lt':
       case 'lte': {
         const value = placeholders.add(bind, 'jsonb')
-        // JSON of different types has an order too, which nobody means.
+        // PostgreSQL orders JSON values of different types too, which is not meant here.
         return `(jsonb_typeof(${left}) = jsonb_typeof(${value}) and ${left} ${symbols[operator]} ${value})`
       }
       case 'like':

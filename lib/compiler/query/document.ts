@@ -11,6 +11,7 @@ import { boundedColumn, boundedRowText, boundedText } from './answer-size.js'
 import { compileDocumentData, type DocumentData } from './document-data.js'
 import { compileFieldComparison, fieldOf } from './document-field.js'
 import { compileWrite, documentEvents } from './entity-events.js'
+import { markDocumentFiles } from './row-files.js'
 import { type CompiledFilters, compileConditions, writeConditions } from './filter.js'
 import { noScope } from '../no-scope.js'
 import { columnOf } from './identifiers.js'
@@ -60,6 +61,8 @@ interface Parts {
   readonly excluded: readonly string[]
   /** Left out for every caller: what the route writes from secrets. */
   readonly withheld: readonly string[]
+  /** A document that is deleted takes its files with it. */
+  readonly deletesFiles: boolean
   readonly filters: CompiledFilters
   readonly order: (alias: string) => string
   readonly page: Page
@@ -87,6 +90,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     id: id?.bind,
     excluded: [...excluded, ...withheld],
     withheld,
+    deletesFiles: context.deletesFiles === true,
     filters: compileConditions(query.filters ?? [], pointerTo(pointer, 'filters'), context, (filter, at) => compileFieldComparison(filter, at, context)),
     order: compileOrder(query.order, pointerTo(pointer, 'order'), context),
     page: compilePage(query, pointer, context)
@@ -215,9 +219,11 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
 function compileDelete (parts: Parts): ReturnType<typeof compileWrite> {
   return compileWrite(parts.origin, parts.filters.switches, (placeholders, on, events) => {
     const remove = `delete from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
-    return events
-      ? `with w as (${remove} returning ${eventColumns(parts, placeholders)})${documentEvents(parts.collection, 'deleted', placeholders)} select '{"success":true}' from w limit 1`
-      : `${remove} returning '{"success":true}'`
+    if (!events && !parts.deletesFiles) return `${remove} returning '{"success":true}'`
+    const columns = events ? eventColumns(parts, placeholders) : 'd.tenant_id, d.id'
+    const eventText = events ? documentEvents(parts.collection, 'deleted', placeholders) : ''
+    const files = parts.deletesFiles ? markDocumentFiles(placeholders.add(parts.collection, 'text'), placeholders) : ''
+    return `with w as (${remove} returning ${columns})${eventText}${files} select '{"success":true}' from w limit 1`
   })
 }
 
@@ -279,9 +285,9 @@ function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<
 /** A document that no transaction has locked or changed is new. */
 const setKind = (row: string): string => `case when ${row}.made then 'entity.created' else 'entity.updated' end`
 
-/** Makes a write answer the one document that it wrote. `kind`: false tells nobody of it. */
+/** Makes a write answer the document that it wrote. `kind`: false sends no event. */
 function answerRow (write: string, parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, kind: Parameters<typeof documentEvents>[1] | false): string {
   const record = recordOf(parts, 'd', placeholders, on)
-  const told = kind === false ? '' : `, ${eventColumns(parts, placeholders)}${kind === setKind ? ', (d.xmax = 0) as made' : ''}`
-  return `with w as (${write} returning ${record}::text as t${told})${kind === false ? '' : documentEvents(parts.collection, kind, placeholders)} select ${boundedColumn('w.t')} from w`
+  const eventText = kind === false ? '' : `, ${eventColumns(parts, placeholders)}${kind === setKind ? ', (d.xmax = 0) as made' : ''}`
+  return `with w as (${write} returning ${record}::text as t${eventText})${kind === false ? '' : documentEvents(parts.collection, kind, placeholders)} select ${boundedColumn('w.t')} from w`
 }

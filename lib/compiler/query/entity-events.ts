@@ -20,8 +20,8 @@ export type EntityEvent = 'created' | 'updated' | 'deleted'
 export type EventWriter = (placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean) => string
 
 /**
- * As compileVariants, of a write: where nobody hears of it the statement is the same as ever, and picked as fast. The one
- * with events is written when it is needed first.
+ * As compileVariants, of a write. Without listeners the statement has no events, and is picked as fast. The variant with
+ * events is compiled when it is first needed.
  */
 export function compileWrite (origin: QueryContext['origin'], switches: readonly Switch[], write: EventWriter): (scope: Scope, input: Input) => Bound {
   const silent = compileVariants(origin, switches, (placeholders, on) => write(placeholders, on, false))
@@ -55,7 +55,7 @@ export function tableEvents (table: Table, withheld: Withheld | undefined, kind:
   const all = { table, fields: [...table.columns.values()].map((column) => ({ kind: 'column' as const, name: column.name, column })) }
   const { fields } = withheld === undefined ? all : withoutWithheld(all, withheld)
   const kept = new Set(fields.map(({ name }) => name))
-  // A key that comes from a secret tells nobody which row it is.
+  // A key that comes from a secret stays out of the event.
   const keys = keyColumns(table).every((name) => kept.has(name)) ? keyColumns(table) : []
   const columns = fields.map(({ name }) => columnOf(row, name)).join(', ')
   const id = keys.length === 0

@@ -22,7 +22,7 @@ export interface CompiledFilters {
 
 type Compile = (filter: ComparisonFilter, pointer: string) => Comparison | undefined
 
-/** More groups within each other than this are no filter that somebody meant. */
+/** The greatest depth of nested groups. */
 const maxDepth = 16
 
 /** Compiles the filters of a table query. */

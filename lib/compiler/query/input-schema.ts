@@ -87,7 +87,7 @@ function isRequired ({ name, notNull, hasDefault }: Column, { table, creates, fi
 
 /** The places of the body that a configured value reads: the schema where the value is one of them as it is, else anything. */
 function bodySchemas (value: unknown, schema: JsonSchema, required: boolean, context: TemplateContext): JsonSchema[] {
-  // The value was checked as a whole already; faults are not told twice.
+  // The value was checked as a whole already; faults are not reported twice.
   const { references } = compileValue(value, '', { ...context, faults: new FaultList() })
   const exact = typeof value === 'string' && /^\{\{\s*body(?:\.[\w-]+)*\s*\}\}$/.test(value)
   return references.filter(({ source }) => source === 'body').map(({ path }) => within(path, exact ? schema : {}, exact && required))

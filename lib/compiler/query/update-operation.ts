@@ -69,7 +69,7 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
   const variants = compileWrite(context.origin, soft && allowHard ? [...filters.switches, isSoft] : filters.switches, (placeholders, on, events) => {
     const isHard = soft && allowHard && !on.has(isSoft)
     const parts = { written: { table, catalogue: context.catalogue }, filters, ...events && { events: { withheld: context.withheld } } }
-    return writeDelete(parts, { soft: soft && !isHard, withDeleted: isHard, unique }, placeholders, on)
+    return writeDelete(parts, { soft: soft && !isHard, withFiles: context.deletesFiles === true, withDeleted: isHard, unique }, placeholders, on)
   })
   return {
     answer: 'deletion',

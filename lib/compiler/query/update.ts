@@ -6,6 +6,7 @@ import type { WriteInput } from './write-input.js'
 import type { Form, Written } from './write.js'
 import type { Withheld } from './context.js'
 import { tableEvents } from './entity-events.js'
+import { markFiles } from './row-files.js'
 import { writeConditions } from './filter.js'
 import { tenantKeys } from './foreign-keys.js'
 import { quote, tableName } from './identifiers.js'
@@ -42,13 +43,15 @@ export type DeleteParts = Pick<UpdateParts, 'filters' | 'events'> & { readonly w
 export interface DeleteForm {
   /** Marks the rows as deleted. */
   readonly soft: boolean
+  /** Its files go with a row that is removed. */
+  readonly withFiles: boolean
   /** Removes soft-deleted rows too. */
   readonly withDeleted: boolean
   readonly unique: boolean
 }
 
 /** Writes the statement that removes the rows, or marks them as deleted. */
-export function writeDelete (parts: DeleteParts, { soft, withDeleted, unique }: DeleteForm, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+export function writeDelete (parts: DeleteParts, { soft, withFiles, withDeleted, unique }: DeleteForm, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const { table, catalogue } = parts.written
   const alias = placeholders.alias()
   const condition = where(conditionsOf(parts, alias, placeholders, on, withDeleted))
@@ -56,7 +59,9 @@ export function writeDelete (parts: DeleteParts, { soft, withDeleted, unique }: 
   const [write, answer] = soft
     ? [`update ${name} ${alias} set ${table.columns.get('deleted')?.generated === true ? '' : '"deleted" = true, '}"deleted_at" = now()${condition}`, '{"success":true,"softDeleted":true}']
     : [`delete from ${name} ${alias}${condition}`, '{"success":true}']
-  if (parts.events !== undefined) return `with w as (${write} returning ${alias}.*)${tableEvents(table, parts.events.withheld, 'deleted', placeholders)} select '${answer}' from w limit 1`
+  const files = withFiles && !soft ? markFiles(table, placeholders) : ''
+  if (parts.events !== undefined) return `with w as (${write} returning ${alias}.*)${tableEvents(table, parts.events.withheld, 'deleted', placeholders)}${files} select '${answer}' from w limit 1`
+  if (files !== '') return `with w as (${write} returning ${alias}.*)${files} select '${answer}' from w limit 1`
   return unique ? `${write} returning '${answer}'` : `with w as (${write} returning 1) select '${answer}' from w limit 1`
 }
 

@@ -18,7 +18,7 @@ export const nothingWithheld: Withheld = Object.freeze({ columns: new Map(), fie
 /** The columns and fields that the queries of one route take, wholly or in part, from a secret. */
 export function withheldBy ({ queries = [], firebaseQueries = [] }: { readonly queries?: readonly Query[], readonly firebaseQueries?: readonly DocumentQuery[] }, catalogue: Catalogue, context: TemplateContext): Withheld {
   if (!mayReadSecrets([queries, firebaseQueries], context)) return nothingWithheld
-  // Faults are told when the queries are compiled.
+  // Faults are reported when the queries are compiled.
   const within: TemplateContext = { ...context, faults: new FaultList() }
   const isSecret = (value: unknown): boolean => compileValue(value, '', within).references.some(({ source }) => source === 'secret')
   const columns = new Map<string, Set<string>>()

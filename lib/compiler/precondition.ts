@@ -1,0 +1,51 @@
+/** Which declared writes honour the header If-Match, and how their transaction is isolated. */
+import type { Route } from '../config/schema/route.js'
+import type { Isolation } from '../database/engine.js'
+import type { Precondition } from '../http/entity-tags.js'
+import type { CompiledRoute } from './route.js'
+import { methodOf } from './route-parts.js'
+
+type Access = Pick<CompiledRoute, 'method' | 'requireAuth' | 'authProvider' | 'publicTenant' | 'webhook' | 'workflow'>
+type WriteParts = Access & { readonly writes: readonly unknown[], readonly readsHeaders: readonly string[] }
+type ReadParts = Access & { readonly writes: readonly unknown[], readonly integrations: readonly unknown[] }
+
+const ifMatchHeader = 'if-match'
+
+/** `GET` routes by their paths: those that show the versions of what other routes on the path change. */
+export function readsByPath<Of> (routes: Iterable<Of>, declared: (route: Of) => Route): ReadonlyMap<string, Of> {
+  const reads = new Map<string, Of>()
+  for (const route of routes) if (methodOf(declared(route)) === 'GET') reads.set(declared(route).path, route)
+  return reads
+}
+
+/** The header decides whether a request on this route does anything. Signed webhooks and routes that read the header themselves are left alone. */
+export function heedsIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledRoute, 'method' | 'webhook' | 'readsHeaders'>): boolean {
+  return method !== 'GET' && webhook === null && !readsHeaders.some((name) => name.toLowerCase() === ifMatchHeader)
+}
+
+/**
+ * The write compares `If-Match` with the version that this `GET` route on its path shows. The route must be readable in a
+ * transaction, so without calls to other services, and by every caller of the write that has its permissions.
+ */
+export function honoursIfMatch (write: WriteParts, read: ReadParts): boolean {
+  return heedsIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 && isPlainRead(read) && isReadableBy(write, read)
+}
+
+function isPlainRead ({ method, webhook, workflow, writes, integrations }: ReadParts): boolean {
+  return method === 'GET' && webhook === null && workflow === null && writes.length === 0 && integrations.length === 0
+}
+
+function isReadableBy (write: Access, read: Access): boolean {
+  return read.authProvider === write.authProvider && (write.requireAuth || (!read.requireAuth && (read.publicTenant || !write.publicTenant)))
+}
+
+/**
+ * What keeps two writers of one version apart. A write that changes the row of a record meets other writers at that row, and
+ * writers of other rows meet none. A write that only adds rows, or changes a list, needs the database to compare what was read.
+ */
+export function isolationOf (match: Precondition, write: Pick<CompiledRoute, 'queries'>, read: Pick<CompiledRoute, 'queries'>): Isolation | undefined {
+  const changes = write.queries.filter((query) => query.write && query.status === 200)
+  // Such a write fails by itself where the row is gone.
+  if (match === '*' && changes.some(({ missing }) => missing === 'notFound')) return undefined
+  return changes.length > 0 && read.queries.every(({ answer }) => answer === 'record') ? 'repeatable read' : 'serializable'
+}

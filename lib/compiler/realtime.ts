@@ -1,0 +1,49 @@
+/** The message that a route sends to a room, compiled. */
+import type { Route } from '../config/schema/route.js'
+import type { TemplateContext } from './reference.js'
+import type { Reference, Scope } from './types.js'
+import { isRoomName } from '../realtime/rooms.js'
+import { compileCopies } from './copies.js'
+import { methodOf } from './route-parts.js'
+import { compileTemplate, compileValue, toText } from './template.js'
+import { hasTemplate } from './template-parser.js'
+
+/** What a route sends for one request. */
+export interface RouteMessage {
+  readonly room: string
+  readonly event?: string
+  readonly data: unknown
+}
+
+export interface CompiledRouteMessage {
+  readonly make: (scope: Scope) => RouteMessage
+  readonly references: readonly Reference[]
+}
+
+/**
+ * Compiles a route's `realtime`; null where it has none.
+ *
+ * @param canSend  whether the document has realtime; undefined: it is not judged
+ */
+export function compileRouteMessage (route: Route, pointer: string, context: TemplateContext, canSend: boolean | undefined): CompiledRouteMessage | null {
+  const { realtime } = route
+  if (realtime === undefined) return null
+  const { faults } = context
+  const at = `${pointer}/realtime`
+  if (methodOf(route) === 'GET') faults.add(at, 'a `get` route sends no message: use another method')
+  if (route.workflow !== undefined) faults.add(at, 'the route runs a workflow: send the message in a step of the type `realtime`')
+  if (canSend === false) faults.add(at, 'the document turns realtime off')
+  if (!hasTemplate(realtime.room) && !isRoomName(realtime.room)) faults.add(`${at}/room`, 'is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -')
+  const templates: TemplateContext = { ...context, secretsRefusedIn: 'a message of a room, which its members read' }
+  const room = compileTemplate(realtime.room, `${at}/room`, templates)
+  const event = realtime.event === undefined ? null : compileTemplate(realtime.event, `${at}/event`, templates)
+  const data = compileValue(realtime.data, `${at}/data`, templates)
+  const copies = compileCopies(realtime, templates)
+  return Object.freeze({
+    make (scope: Scope) {
+      copies?.(scope, Infinity)
+      return { room: toText(room.evaluate(scope)), ...event !== null && { event: toText(event.evaluate(scope)) }, data: data.evaluate(scope) ?? null }
+    },
+    references: Object.freeze([...room.references, ...event?.references ?? [], ...data.references])
+  })
+}

@@ -1,0 +1,81 @@
+/** The input of a tool: the parameters of a route's path and query string side by side, and its body as `body`. */
+import type { JsonSchema } from './types.js'
+import { bodyMember } from '../config/meaning/tools.js'
+import { isRecord } from '../plain-value.js'
+
+/** What the documentation of a route says of its requests and responses. */
+export interface ToolDocumentation {
+  readonly params?: unknown
+  readonly querystring?: unknown
+  readonly body?: unknown
+  /** Schemas by status. */
+  readonly response?: unknown
+}
+
+export interface ToolShape {
+  readonly inputSchema: JsonSchema
+  /** Of the successful response, if the route has one. */
+  readonly outputSchema?: JsonSchema
+  /** Members of the input that go into the query string. */
+  readonly query: ReadonlySet<string>
+  readonly takesBody: boolean
+}
+
+/** Models take no other names of members. */
+const memberName = /^[A-Za-z0-9_.-]{1,64}$/
+
+/** @param params the parameters of the path */
+export function toolShape (params: readonly string[], { params: paramsSchema, querystring, body, response }: ToolDocumentation): ToolShape {
+  const ofPath = propertiesOf(paramsSchema)
+  // A name that the path has too stands for the parameter of the path.
+  const query = Object.entries(propertiesOf(querystring)).filter(([name]) => memberName.test(name) && name !== bodyMember && !params.includes(name))
+  const names = new Set(query.map(([name]) => name))
+  const takesBody = isRecord(body)
+  const required = [...params, ...requiredOf(querystring).filter((name) => names.has(name)), ...takesBody && needsBody(body) ? [bodyMember] : []]
+  const success = successOf(response)
+  return Object.freeze({
+    inputSchema: plain({
+      type: 'object',
+      properties: {
+        ...Object.fromEntries(params.map((name) => [name, ofPath[name] ?? { type: 'string' }])),
+        ...Object.fromEntries(query),
+        ...takesBody && { [bodyMember]: body }
+      },
+      ...required.length > 0 && { required },
+      additionalProperties: false
+    }),
+    ...success !== undefined && { outputSchema: plain(success) },
+    query: names,
+    takesBody
+  })
+}
+
+/** As JSON has it, without what the schemas of this process carry besides. */
+function plain (schema: JsonSchema): JsonSchema {
+  const copy: unknown = JSON.parse(JSON.stringify(schema))
+  return isRecord(copy) ? copy : {}
+}
+
+function successOf (response: unknown): JsonSchema | undefined {
+  if (!isRecord(response)) return undefined
+  const [, schema] = Object.entries(response).find(([status]) => status.startsWith('2')) ?? []
+  return isRecord(schema) ? schema : undefined
+}
+
+/** A body is required if one of its fields is. */
+function needsBody (body: JsonSchema): boolean {
+  if (requiredOf(body).length > 0) return true
+  return ['anyOf', 'allOf'].some((member) => {
+    const parts = body[member]
+    return Array.isArray(parts) && parts.some((part) => isRecord(part) && requiredOf(part).length > 0)
+  })
+}
+
+function propertiesOf (schema: unknown): JsonSchema {
+  return isRecord(schema) && isRecord(schema['properties']) ? schema['properties'] : {}
+}
+
+function requiredOf (schema: unknown): readonly string[] {
+  const required = isRecord(schema) ? schema['required'] : undefined
+  return Array.isArray(required) ? required.filter((name) => typeof name === 'string') : []
+}
