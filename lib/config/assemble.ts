@@ -5,11 +5,14 @@ import type { Env } from './environment.js'
 import type { FaultList } from './faults.js'
 import type { Entry, Sections } from './sections.js'
 import { checkNamedWorkflow, checkRouteTexts } from '../compiler/check.js'
+import { fileRulesOf } from '../files/rules.js'
+import { storageStep } from '../files/storage-step.js'
 import { platformWebhookSources } from '../compiler/outbound-webhook.js'
 import { compileConnectors, unknownConnectors } from '../connectors/index.js'
 import { databaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
 import { webhookRoutes } from './webhook-routes.js'
+import { agentOf, vectorTableOf } from './meaning/agent.js'
 import { canSign, checkAuth } from './meaning/auth.js'
 import { checkAuthProviders } from './meaning/auth-providers.js'
 import { billingOf, checkPayprovAddress } from './meaning/billing.js'
@@ -17,8 +20,10 @@ import { checkCache } from './meaning/cache.js'
 import { checkCors } from './meaning/cors.js'
 import { checkEgress } from './meaning/egress.js'
 import { checkFiles, checkStorage } from './meaning/files.js'
+import { checkRealtime } from './meaning/realtime.js'
 import { checkJwt } from './meaning/jwt.js'
 import { checkMail } from './meaning/mail.js'
+import { checkMcp } from './meaning/mcp.js'
 import { checkMfa } from './meaning/mfa.js'
 import { checkPlans } from './meaning/plans.js'
 import { checkEndpoints, withDefaultRule } from './meaning/rate-limit.js'
@@ -26,10 +31,15 @@ import { checkRbac, roleTablesOf } from './meaning/rbac.js'
 import { checkRedisUrl } from './meaning/redis.js'
 import { checkLimits, checkRoutes } from './meaning/routes.js'
 import { checkTables } from './meaning/tables.js'
+import { checkChatTools } from './meaning/tools.js'
 import { checkTenancy } from './meaning/tenancy.js'
 import { checkWorkflows } from './meaning/workflows.js'
 import { checkWebhooks } from './meaning/webhooks.js'
+import { realtimeStep } from '../workflows/realtime-step.js'
+import { embeddingsStep } from '../workflows/embeddings-step.js'
+import { llmStep } from '../workflows/llm-step.js'
 import { builtInGroups } from './reserved.js'
+import { Agent } from './schema/agent.js'
 import { Analytics } from './schema/analytics.js'
 import { Auth } from './schema/auth.js'
 import { AuthProviders } from './schema/auth-providers.js'
@@ -39,7 +49,9 @@ import { Credentials } from './schema/credentials.js'
 import { CustomIntegrations } from './schema/custom-integrations.js'
 import { Egress } from './schema/egress.js'
 import { Files, S3, StorageProvider } from './schema/files.js'
+import { Realtime } from './schema/realtime.js'
 import { Jwt } from './schema/jwt.js'
+import { Mcp } from './schema/mcp.js'
 import { Mfa } from './schema/mfa.js'
 import { Pagination } from './schema/pagination.js'
 import { Plans } from './schema/plans.js'
@@ -88,15 +100,32 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const routes = [...declared, ...webhookRoutes(webhooks ?? [])]
   checkLimits(routes, off, faults)
   checkRoutes(routes, embedded ? { faults, jwt: true, off: builtInGroups } : { faults, jwt: sections.has('jwt'), providers: sections.names('authProviders'), off })
+  const agent = sections.get('agent', Agent)
+  const agentSettings = agent && agentOf(agent, { env, off }, faults)
+  // A route that does not read well may be the tool that a name means.
+  if (declared.length === sections.size('routes')) checkChatTools(agent?.chat?.tools ?? [], declared, agent?.mcpServers?.map(({ name }) => name) ?? [], faults)
   const workflows = sections.entries('workflows', Workflow)
   checkWorkflows(workflows, faults)
   const connectors = connectorsOf(sections, env, faults)
   if (auth !== undefined && !embedded) checkMail(auth, { env, connectors }, faults)
+  const files = sections.get('files', Files)
   // What an app of its own runs is not known here.
-  const stepKinds = embedded ? {} : { stepKinds: {} }
+  const fileRules = embedded || files === undefined ? undefined : fileRulesOf(files, off.has('files'))
+  const realtime = sections.get('realtime', Realtime)
+  const realtimeOn = realtime?.enabled !== false && !off.has('realtime')
+  const stepKinds = embedded
+    ? {}
+    : {
+        stepKinds: {
+          ...fileRules !== null && { storage: storageStep },
+          ...realtimeOn && { realtime: realtimeStep },
+          ...agentSettings?.llm !== undefined && { llm: llmStep },
+          ...agentSettings?.embedding !== undefined && { embeddings: embeddingsStep }
+        }
+      }
   for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, connectors, ...stepKinds })
   const ids = sections.size('workflows') === workflows.length ? { workflows: workflows.map(({ value }) => value.id) } : {}
-  for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env, connectors, ...ids, ...stepKinds })
+  for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env, connectors, fileRules, ...!embedded && { messages: realtimeOn }, ...ids, ...stepKinds })
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
   if (cache !== undefined) checkCache(cache, faults)
@@ -119,8 +148,10 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const rbac = sections.get('rbac', Rbac)
   if (rbac !== undefined) checkRbac(rbac, faults)
   const egress = egressOf(sections, faults)
-  const files = sections.get('files', Files)
   if (files !== undefined) checkFiles(files, faults)
+  const mcp = sections.get('mcp', Mcp)
+  if (mcp !== undefined) checkMcp(mcp, faults)
+  if (realtime !== undefined) checkRealtime(realtime, faults)
   const storageProvider = sections.get('storageProvider', StorageProvider)
   const s3 = sections.get('s3', S3)
   if (storageProvider !== undefined && files?.enabled !== false) checkStorage(storageProvider, sections.has('s3'), faults)
@@ -130,11 +161,12 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (webhooks !== undefined) checkWebhooks(webhooks, { faults, env, sources: platformWebhookSources }, { origin: 'platform', sent: !off.has('webhooks') })
   const migrate = sections.get('migrate', Root.properties.migrate)
   const name = sections.get('name', Root.properties.name)
-  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !egress || !files || !storageProvider || !queue || !webhooks) return undefined
+  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !egress || !files || !realtime || !storageProvider || !queue || !webhooks) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
+  const vectorTable = agentSettings && vectorTableOf(agentSettings)
   const config = {
     ...name !== undefined && { name },
-    database: { ...database, ...roleTables !== undefined && { roleTables } },
+    database: { ...database, ...roleTables !== undefined && { roleTables }, ...vectorTable !== undefined && { vectorTable } },
     migrate: migrateOf(migrate, provider, env),
     tables: Object.fromEntries(tables.map(({ name, value }) => [name, value])),
     ...jwt !== undefined && { jwt },
@@ -153,11 +185,14 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     rbac,
     egress,
     files: filled(files, 'buckets', 'signedUrlSeconds'),
+    realtime: filled(realtime, 'tables'),
     storageProvider,
     ...s3 !== undefined && { s3 },
     queue: filled(queue, 'workers', 'maxWaitingPerTenant'),
     workflows: workflows.map(({ value }) => value),
     webhooks,
+    ...agentSettings !== undefined && { agent: agentSettings },
+    ...mcp !== undefined && { mcp },
     ...credentials !== undefined && { credentials },
     ...customIntegrations !== undefined && { customIntegrations },
     ...billing !== undefined && { billing },

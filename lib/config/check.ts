@@ -16,7 +16,7 @@ export interface CheckOptions {
   readonly env?: Env | undefined
   /** The routes go into an app that has its own tokens and endpoints: neither is asked of the document. Default: false. */
   readonly embedded?: boolean | undefined
-  /** Of the command: what else is checked, so that its faults are told with all others. */
+  /** Further checks of the command. Their faults are reported with all others. */
   readonly further?: FurtherCheck | undefined
 }
 
@@ -66,7 +66,7 @@ export function environmentOf (config: Config): Env {
   return checked.get(config)?.env ?? process.env
 }
 
-/** What its document, as it is written, is told from others by. */
+/** Identifies the document as it is written. */
 export function versionOf (config: Config): string {
   return checked.get(config)?.version ?? versionOfDocument(config)
 }

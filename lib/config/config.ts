@@ -1,5 +1,7 @@
 /** A document after the check: defaults filled in, aliases resolved, settings in place of templates, frozen. */
+import type { VectorTable } from '../database/document-tables.js'
 import type { RoleTables } from '../database/role-tables.js'
+import type { AgentSettings } from './meaning/agent.js'
 import type { BillingSettings } from './meaning/billing.js'
 import type { Analytics } from './schema/analytics.js'
 import type { CompleteAuthProvider } from './meaning/auth-providers.js'
@@ -13,6 +15,7 @@ import type { Egress } from './schema/egress.js'
 import type { Files, S3, StorageProvider } from './schema/files.js'
 import type { Filled } from './schema/annotations.js'
 import type { Jwt } from './schema/jwt.js'
+import type { Mcp } from './schema/mcp.js'
 import type { Mfa } from './schema/mfa.js'
 import type { Pagination } from './schema/pagination.js'
 import type { Plans } from './schema/plans.js'
@@ -20,6 +23,7 @@ import type { Plugins } from './schema/plugins.js'
 import type { Queue } from './schema/queue.js'
 import type { RateLimit } from './schema/rate-limit.js'
 import type { Rbac } from './schema/rbac.js'
+import type { Realtime } from './schema/realtime.js'
 import type { Route } from './schema/route.js'
 import type { Server } from './schema/server.js'
 import type { Tables } from './schema/table.js'
@@ -36,6 +40,8 @@ export interface DatabaseConfig {
   readonly embedded?: Embedded
   /** The tables of the platform's roles, where `rbac` is in force. */
   readonly roleTables?: RoleTables
+  /** The table of vectors, where `agent.embedding` keeps them in pgvector. */
+  readonly vectorTable?: VectorTable
 }
 
 export interface Config {
@@ -62,11 +68,16 @@ export interface Config {
   readonly mfa: Mfa
   readonly egress: Egress
   readonly files: Filled<Files, 'buckets' | 'signedUrlSeconds'>
+  readonly realtime: Filled<Realtime, 'tables'>
   readonly storageProvider: StorageProvider
   readonly s3?: S3
   readonly queue: Queue
   readonly workflows: Workflows
   readonly webhooks: Webhooks
+  /** Language models; absent where they are off. */
+  readonly agent?: AgentSettings
+  /** The MCP server; absent where there is none. */
+  readonly mcp?: Mcp
   /** Those of the built-in connectors, with their templates. */
   readonly credentials?: Credentials
   readonly customIntegrations?: CustomIntegrations

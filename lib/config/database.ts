@@ -44,7 +44,7 @@ export function databaseOf (sections: Sections, provider: Provider, faults: Faul
 
 const addressMissing = 'missing: expected the address of the database, here or as the setting DATABASE_URL'
 
-/** `auto` outside production; the embedded engine, which nobody else migrates, always. */
+/** `auto` outside production, and always for the embedded engine, which no other program can migrate. */
 export function migrateOf (named: 'auto' | 'manual' | undefined, provider: Provider, env: Env): 'auto' | 'manual' {
   return named ?? (provider !== 'embedded' && setting(env, 'NODE_ENV') === 'production' ? 'manual' : 'auto')
 }

@@ -15,6 +15,28 @@ export async function withDotEnv (folder: string, env: Env): Promise<Env> {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return env
     throw unreadable(file, error)
   }
+  const line = unreadableLine(text)
+  if (line !== null) throw unreadable(file, `line ${line} is no setting: expected NAME=value, or a comment that starts with #`)
   const settings = Object.entries(env).filter(([, value]) => value !== undefined)
   return Object.freeze({ ...parseEnv(text), ...Object.fromEntries(settings) })
+}
+
+const blank = /[ \t\r]*(?:#[^\n]*)?(?:\n|$)/y
+/** A value in quotation marks may have several lines. */
+const entry = /[ \t]*(?:export[ \t]+)?[\w.-]+[ \t]*=[ \t]*(?:"(?:\\.|[^"\\])*"|'[^']*'|`[^`]*`)?[^\n]*(?:\n|$)/y
+
+/** The number of the first line that is neither a setting nor blank nor a comment; null without one. */
+function unreadableLine (text: string): number | null {
+  let position = 0
+  while (position < text.length) {
+    const next = endOf(blank, text, position) ?? endOf(entry, text, position)
+    if (next === null) return text.slice(0, position).split('\n').length
+    position = next
+  }
+  return null
+}
+
+function endOf (pattern: RegExp, text: string, position: number): number | null {
+  pattern.lastIndex = position
+  return pattern.test(text) ? pattern.lastIndex : null
 }

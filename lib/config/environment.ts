@@ -53,9 +53,18 @@ function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, fau
     if (last !== undefined && last !== null && last !== '') return last
   }
   if (last === undefined && lastName !== undefined) {
-    faults.add(pointer, `the setting ${lastName} is not set: set it in the environment, or give a default as in \`{{env.${lastName} || 'default'}}\``)
+    faults.add(pointer, `the setting ${lastName} is not set: ${howToSet(lastName)}`)
   }
   return last
+}
+
+/** A default in the document would be a secret that everybody reads. */
+const secret = /SECRET|KEY|PASSWORD|TOKEN/
+
+function howToSet (name: string): string {
+  if (name === 'JWT_SECRET') return 'put `JWT_SECRET=` and the output of `openssl rand -base64 48` into .env, beside the document'
+  if (secret.test(name)) return 'set it in the environment, or in .env beside the document'
+  return `set it in the environment, or give a default as in \`{{env.${name} || 'default'}}\``
 }
 
 /** Braces in the text, if any, open no template. */

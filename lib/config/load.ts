@@ -3,8 +3,10 @@ import type { Config } from './config.js'
 import type { Env } from './environment.js'
 import type { ConfigInput } from './schema/root.js'
 import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { dirname, extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { isRecord } from '../plain-value.js'
 import { checkConfig, type CheckOptions } from './check.js'
 import { withDotEnv } from './dot-env.js'
 import { parseJson } from './json.js'
@@ -22,7 +24,7 @@ export function defineConfig (document: ConfigInput): ConfigInput {
 
 /**
  * Loads and checks a document: JSON (`.json`, `.jsonc`; comments and trailing commas are allowed) or a module (`.js`,
- * `.mjs`, `.cjs`, and `.ts`, `.mts` where Node runs TypeScript) whose default export is the document. Settings of a `.env`
+ * `.mjs`, `.cjs`, `.ts`, `.mts`; Node.js before 22.18 needs the package tsx for the last two) whose default export is the document. Settings of a `.env`
  * beside it count where the environment does not have them. Throws a ConfigError as checkConfig does.
  */
 export async function loadConfig (source: string, { env }: LoadOptions = {}): Promise<Config> {
@@ -34,6 +36,26 @@ export async function loadAndCheck (source: string, { env = process.env, ...opti
   const file = resolve(source)
   const document = await readDocument(file, source)
   return checkConfig(document, { ...options, env: await withDotEnv(dirname(file), env) })
+}
+
+/** Node.js 22.18 and later read TypeScript. An older one needs the package tsx, installed beside the document. */
+async function importModule (file: string): Promise<Readonly<Record<string, unknown>>> {
+  const url = pathToFileURL(file)
+  try {
+    return await import(url.href)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION')) throw error
+    let loader: string
+    try {
+      loader = createRequire(file).resolve('tsx')
+    } catch (cause) {
+      throw new Error(`Node.js ${process.version} does not read TypeScript: run "npm i -D tsx", or use Node.js 22.18 or later`, { cause })
+    }
+    // From now on this process reads TypeScript. Node keeps the failed import under its URL.
+    await import(pathToFileURL(loader).href)
+    url.searchParams.set('by', 'tsx')
+    return await import(url.href)
+  }
 }
 
 async function readDocument (file: string, source: string): Promise<unknown> {
@@ -58,14 +80,16 @@ async function readText (file: string, source: string): Promise<string> {
 }
 
 async function importDefault (file: string, source: string): Promise<unknown> {
-  // A missing file is told apart from a missing import inside of it.
+  // A missing file is another fault than a missing import in it.
   await readText(file, source)
   let module: Readonly<Record<string, unknown>>
   try {
-    module = await import(pathToFileURL(file).href)
+    module = await importModule(file)
   } catch (error) {
     throw unreadable(source, `the module cannot be loaded: ${error instanceof Error ? error.message : String(error)}`)
   }
   if (module.default === undefined) throw unreadable(source, 'the module has no default export: expected `export default defineConfig({ ... })`')
-  return module.default
+  // A module in a folder without "type": "module" is compiled to CommonJS.
+  const { default: document } = module
+  return isRecord(document) && document['__esModule'] === true ? document['default'] : document
 }

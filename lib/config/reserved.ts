@@ -1,7 +1,4 @@
-/**
- * The paths of built-in endpoints, those of later versions too: a document that is accepted today must not lose a route
- * to the next version.
- */
+/** The paths of built-in endpoints, which no route of a document has. */
 import type { Segment } from './path.js'
 
 /** By the plugin (DESIGN 2) that a document turns off to have the path for itself; either of them, where two have it. */
@@ -12,7 +9,7 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   admin: ['/admin/entities/:table', '/admin/entities/:table/:id', '/admin/entities/:table/:id/restore'],
   agent: [
     '/agent/health', '/agent/chat', '/agent/embeddings', '/agent/embeddings/document', '/agent/embeddings/document/:id',
-    '/agent/embeddings/documents', '/agent/embeddings/search', '/agent/embeddings/batch', '/agent/embeddings/batch/:id',
+    '/agent/embeddings/documents', '/agent/embeddings/search', '/agent/embeddings/batch', '/agent/embeddings/batch/:id', '/agent/embeddings/reindex',
     '/agent/conversations', '/agent/conversations/:id', '/mcp', '/.well-known/oauth-protected-resource/mcp', '/agent/mcp/servers', '/agent/mcp/tools',
     '/agent/mcp/execute', '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status',
     '/agent/workflow/cancel', '/agent/workflows', '/llm/stream', '/llm/chat', '/llm/models'
@@ -27,12 +24,12 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   integrations: ['/integrations/:type/:action'],
   login: [
     '/auth/login', '/auth/register', '/auth/logout', '/auth/logout-all', '/auth/mfa/verify', '/auth/refresh', '/auth/password',
-    '/auth/password/forgot', '/auth/password/reset', '/auth/email/verify', '/auth/me'
+    '/auth/password/forgot', '/auth/password/reset', '/auth/email/verify', '/auth/email/resend', '/auth/me'
   ],
   mfa: ['/mfa/setup', '/mfa/verify', '/mfa/enable', '/mfa/disable', '/mfa/status', '/mfa/backup-codes', '/mfa/backup-codes/verify', '/auth/mfa/verify'],
   publish: ['/publish/init', '/publish/verify', '/publish/entity'],
   rbac: ['/rbac/roles', '/rbac/roles/:id', '/rbac/permissions', '/rbac/permissions/:id', '/rbac/assign', '/rbac/unassign', '/rbac/users/:id/roles', '/rbac/users/:id/permissions'],
-  realtime: ['/realtime', '/realtime/events'],
+  realtime: ['/realtime', '/realtime/events', '/doc/realtime'],
   'resource-limits': ['/tenant/limits/resources', '/tenant/limits/resources/usage', '/tenant/limits/resources/check', '/tenant/limits/resources/track'],
   secrets: ['/tenant/secrets', '/tenant/secrets/audit', '/tenant/secrets/rotate', '/tenant/secrets/:key', '/tenant/secrets/:key/rotate'],
   system: [
@@ -48,25 +45,17 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   webhooks: ['/webhooks/deliveries', '/webhooks/deliveries/:id/redeliver', '/webhooks/secret']
 }
 
-/** Groups that this version serves, and endpoints of groups that it does not serve whole. */
-const served: ReadonlySet<string> = new Set(['health', 'openapi', 'migration', 'tenancy', 'tenant-config', 'secrets', 'api-keys', 'tenant-billing', 'tenant-rbac', 'billing', 'usage', 'resource-limits', 'integrations', 'analytics', 'audit', 'login', 'users', 'mfa', 'rbac', 'admin', 'publish',
-  // Of `agent`:
-  '/agent/workflow', '/agent/workflow/run', '/agent/workflow/runs', '/agent/workflow/status', '/agent/workflow/cancel', '/agent/workflows',
-  'system', 'webhooks', 'files'])
-
 /** A path that a built-in endpoint has. */
 export interface ReservedPath {
   readonly path: string
   /** The groups that it belongs to. */
   readonly plugins: readonly string[]
-  /** This version serves it. */
-  readonly served: boolean
   readonly segments: readonly Segment[]
 }
 
 export const reservedPaths: readonly ReservedPath[] = Array.from(new Set(Object.values(builtIn).flat()), (path) => {
   const plugins = Object.keys(builtIn).filter((plugin) => builtIn[plugin]?.includes(path))
-  return { path, plugins, served: served.has(path) || plugins.some((plugin) => served.has(plugin)), segments: path.slice(1).split('/').map(segmentOf) }
+  return { path, plugins, segments: path.slice(1).split('/').map(segmentOf) }
 })
 
 /** The names of all groups of built-in endpoints. */

@@ -10,7 +10,7 @@ export function webhookRoutes (webhooks: readonly Webhook[]): Entry<Route>[] {
   return webhooks.flatMap((webhook, index) => 'url' in webhook ? [] : [{ name: webhook.name, pointer: pointerTo('/webhooks', index), value: routeOf(webhook) }])
 }
 
-/** The list to which a route's faults are told: one of `webhooks` has its members in other places than a route. */
+/** The list for the faults of a route. A webhook has its members in other places than a route. */
 export function faultsOfRoute (pointer: string, faults: FaultList): FaultList {
   return pointer.startsWith('/webhooks/') ? new WebhookFaults(faults) : faults
 }
@@ -37,17 +37,17 @@ function routeOf ({ name, path, actions, workflow, provider, secret, header, alg
 }
 
 class WebhookFaults extends FaultList {
-  readonly #told: FaultList
+  readonly #faults: FaultList
 
-  constructor (told: FaultList) {
+  constructor (faults: FaultList) {
     super()
-    this.#told = told
+    this.#faults = faults
   }
 
   override take (faults: readonly Fault[]): void {
     const placed = faults.map((fault) => ({ ...fault, pointer: placeOf(fault.pointer) }))
     super.take(placed)
-    this.#told.take(placed)
+    this.#faults.take(placed)
   }
 }
 

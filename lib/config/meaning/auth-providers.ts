@@ -1,4 +1,4 @@
-/** What schemas cannot say of identity providers: where their keys may be, and that their tokens can be told apart. */
+/** Checks of identity providers that schemas cannot make: the places of their keys, and distinct issuers. */
 import type { FaultList } from '../faults.js'
 import type { AuthProvider, AuthProviders, SignatureAlgorithm } from '../schema/auth-providers.js'
 import { pointerTo } from '../faults.js'
@@ -49,7 +49,7 @@ export function checkAuthProviders (providers: AuthProviders, ownIssuer: string 
     }
     if (issuer === undefined || jwksUri === undefined || audience === undefined) continue
     const other = issuers.get(issuer)
-    if (other !== undefined) faults.add(`${at}/issuer`, `is that of ${other} too: tokens are told apart by their issuer`)
+    if (other !== undefined) faults.add(`${at}/issuer`, `is that of ${other} too: the issuer of a token must name one provider`)
     issuers.set(issuer, other ?? `"${name}"`)
     complete[name] = {
       issuer,
@@ -70,7 +70,7 @@ function withProject (name: string, provider: AuthProvider, at: string, faults: 
   return { issuer: `https://securetoken.google.com/${projectId}`, jwksUri: firebaseKeys, audience: projectId, ...provider }
 }
 
-/** Whoever can change the answer on its way could sign any token. */
+/** An attacker who changes the answer on its way could sign any token. */
 function checkAddress (text: string, at: string, faults: FaultList): void {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || !(url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)))) {

@@ -162,7 +162,7 @@ function judge (settings: BillingSettings, tiers: readonly string[], names: Name
 
 interface Judging {
   readonly tiers: readonly string[]
-  /** What is sold under each id, of both providers: a subscription is told by it. */
+  /** What is sold under each id of both providers. The id of a subscription says which it is. */
   readonly sold: Map<string, string>
   readonly faults: FaultList
 }
@@ -187,7 +187,7 @@ function judgeAccount (provider: ProviderName, account: ProviderAccount, name: (
       tell(faults, place, `"${key}" is none of what there is to sell: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`, nearest(key, known))
     }
     if (!isProviderId(id)) tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxId} characters of A-Z a-z 0-9 _ -`)
-    else if (sold.has(id)) tell(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: a subscription could not be told from another one`)
+    else if (sold.has(id)) tell(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: subscriptions of both would look the same`)
     else sold.set(id, `"${key}" of ${place}`)
   }
 }

@@ -5,7 +5,8 @@ import { pointerTo } from '../faults.js'
 
 const bucketName = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
-export function checkFiles ({ buckets = {} }: Files, faults: FaultList): void {
+export function checkFiles ({ buckets = {}, scan }: Files, faults: FaultList): void {
+  if (scan !== undefined && Number(scan.clamd.split(':').at(-1)) > 65_535) faults.add('/files/scan/clamd', 'has no such port: expected 1 to 65535')
   for (const [name, bucket] of Object.entries(buckets)) {
     const pointer = pointerTo('/files/buckets', name)
     if (!bucketName.test(name)) faults.add(pointer, 'is no name of a bucket: expected 1 to 63 of a-z 0-9 _ -, the first a letter or a digit')

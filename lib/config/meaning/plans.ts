@@ -1,4 +1,4 @@
-/** What schemas cannot say of plans: that their tiers can be told apart, and that their limits agree with each other. */
+/** Checks of plans that schemas cannot make: distinct tiers, and limits that agree with each other. */
 import type { FaultList } from '../faults.js'
 import type { Plans } from '../schema/plans.js'
 import { builtInPlans, createPlans, unlimited } from '../../plans.js'

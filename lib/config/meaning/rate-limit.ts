@@ -17,7 +17,7 @@ export function withDefaultRule<Section extends { default?: Partial<DefaultRateL
 
 /** `off` are the plugins that the document turns off. */
 export function checkEndpoints ({ perEndpoint = {} }: RateLimit, routes: readonly Entry<Route>[], off: ReadonlySet<string>, faults: FaultList): void {
-  const paths = reservedPaths.filter((reserved) => reserved.served && !isTurnedOff(reserved, off)).map(({ path }) => path)
+  const paths = reservedPaths.filter((reserved) => !isTurnedOff(reserved, off)).map(({ path }) => path)
   const names = routes.flatMap(({ value: { method, path } }) => [path, `${method.toUpperCase()} ${path}`])
   const known = new Set([...paths, ...paths.flatMap((path) => methods.map((method) => `${method} ${path}`)), ...names])
   for (const key of Object.keys(perEndpoint)) {

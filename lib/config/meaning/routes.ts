@@ -6,6 +6,7 @@ import { nearest } from '../faults.js'
 import { parsePath, shapeOf, type Segment } from '../path.js'
 import { isTurnedOff, reservedBy } from '../reserved.js'
 import { Plugins } from '../schema/plugins.js'
+import { checkTools } from './tools.js'
 
 export interface RoutesContext {
   readonly faults: FaultList
@@ -25,6 +26,7 @@ export function checkRoutes (routes: readonly Entry<Route>[], context: RoutesCon
     checkSoftDelete(route, pointer, context.faults)
     checkAccess(route, pointer, context)
   }
+  checkTools(routes, context.faults)
 }
 
 /** `off` are the plugins that the document itself turns off. */
@@ -52,16 +54,15 @@ function checkPath (route: Route, pointer: string, seen: Map<string, string>, { 
 function checkReserved (segments: readonly Segment[], at: string, faults: FaultList, off: ReadonlySet<string>): void {
   const reserved = reservedBy(segments)
   if (reserved === undefined || isTurnedOff(reserved, off)) return
-  const { path, plugins, served } = reserved
-  const whose = served ? `the built-in endpoint ${path}` : `${path}, an endpoint of a later version`
+  const { path, plugins } = reserved
   const ways = plugins.filter((plugin) => Object.hasOwn(Plugins.properties, plugin)).map((plugin) => `\`plugins: { "${plugin}": false }\``)
   const how = ways.length === 0 ? '' : `, or turn those endpoints off: ${ways.join(' or ')}`
-  faults.add(at, `the path is that of ${whose}: choose another one${how}`)
+  faults.add(at, `the path is that of the built-in endpoint ${path}: choose another one${how}`)
 }
 
 function checkWork (route: Route, pointer: string, faults: FaultList): void {
-  if (route.queries === undefined && route.firebaseQueries === undefined && route.integrations === undefined && route.workflow === undefined && route.response === undefined) {
-    faults.add(pointer, 'the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow` or `response`')
+  if (route.queries === undefined && route.firebaseQueries === undefined && route.integrations === undefined && route.workflow === undefined && route.realtime === undefined && route.response === undefined) {
+    faults.add(pointer, 'the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow`, `realtime` or `response`')
   }
   for (const [index, query] of (route.queries ?? []).entries()) {
     if (isBlank(query.table)) faults.add(`${pointer}/queries/${index}/table`, 'missing: expected the table that the query is on')

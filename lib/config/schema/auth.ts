@@ -25,7 +25,7 @@ export const Mail = Section({
 export type Mail = Static<typeof Mail>
 
 export const Auth = Section({
-  registration: Type.Optional(Type.Enum(['open', 'closed'], { default: 'closed', description: '`open`: whoever names a tenant may become a user of it with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: nobody registers; `tenantry user create` makes users.' })),
+  registration: Type.Optional(Type.Enum(['open', 'closed'], { default: 'closed', description: '`open`: anyone who knows the id of a tenant may become a user of it with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: users cannot register; `tenantry user create` makes them.' })),
   refreshDays: Type.Optional(Type.Integer({ minimum: 1, maximum: maxRefreshDays, default: defaultRefreshDays, unit: 'days', description: 'How long a refresh token lives. Each use gives a new one, which lives as long again.' })),
   mail: Type.Optional(Mail),
   links: Type.Optional(Section({

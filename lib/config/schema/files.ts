@@ -1,17 +1,19 @@
 /** Files: their limits, buckets and stores. */
 import { Type, type Static } from 'typebox'
-import { MapOf, Planned, Section } from './annotations.js'
+import { MapOf, Section } from './annotations.js'
 
 export const longestSignatureSeconds = 604_800 // a week, as S3 has it
 
 const size = (description: string) => Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 5_242_880, unit: 'MB', description }))
 
+const types = (description: string) => Type.Optional(Type.Array(Type.String({
+  pattern: '^[a-z]+/(?:\\*|[a-z0-9][a-z0-9.+_-]{0,126})$',
+  expected: 'a media type in small letters, such as `image/png` or `image/*`'
+}), { minItems: 1, maxItems: 100, description }))
+
 export const Bucket = Section({
   public: Type.Optional(Type.Boolean({ description: 'Anyone may download its files, without a token. Default: false.' })),
-  types: Type.Optional(Type.Array(Type.String({
-    pattern: '^[a-z]+/(?:\\*|[a-z0-9][a-z0-9.+_-]{0,126})$',
-    expected: 'a media type in small letters, such as `image/png` or `image/*`'
-  }), { minItems: 1, maxItems: 100, description: 'The media types that it takes; other files are answered 415. Default: all.' })),
+  types: types('The media types that it takes; other files are answered 415. Default: all.'),
   maxFileSizeMB: size('The largest file. Default: `files.maxFileSizeMB`.'),
   permissions: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: 20, description: 'The permissions that a caller must hold, all of them, to upload and to download. Downloads from a public bucket need none.' })),
   lifetimeSeconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 3_153_600_000, unit: 's', description: 'After this time a file is deleted. Default: never.' }))
@@ -24,10 +26,24 @@ export const Files = Section({
   maxFileSizeMB: size('The largest file, for all tenants; 1 MB is 1,048,576 bytes. Default: what the plan of the tenant allows.'),
   buckets: Type.Optional(MapOf(Bucket, { default: {}, description: 'Buckets by name. `public` and `private` always exist; here they can be given rules.' })),
   signedUrlSeconds: Type.Optional(Type.Integer({ minimum: 1, maximum: longestSignatureSeconds, default: 3600, unit: 's', description: 'How long a signed URL holds where the request does not say.' })),
-  onEntityDelete: Planned(Type.Enum(['delete', 'keep'], { description: 'What becomes of the files of a row that is deleted.' }), 'the deletion of files with their rows; files are kept'),
-  scan: Planned(Section({ clamd: Type.String({ description: 'The address of clamd, `host:port`.' }) }, { description: 'A scanner for viruses.' }), 'scanning files')
+  onEntityDelete: Type.Optional(Type.Enum(['delete', 'keep'], { default: 'keep', description: 'What becomes of the files of a row that is deleted: those whose `entityType` is its table and whose `entityId` is its key. A soft delete keeps them.' })),
+  scan: Type.Optional(Section({
+    clamd: Type.String({
+      pattern: '^(?:[A-Za-z0-9._-]{1,253}|\\[[0-9A-Fa-f:.]{2,45}\\]):(?:[1-9][0-9]{0,4})$',
+      expected: 'an address, `host:port`',
+      description: 'The address of clamd, `host:port`.'
+    })
+  }, { description: 'A scanner for viruses: only administrators can read a file until the scanner found it clean. Default: none.' }))
 }, { default: {}, description: 'Files.' })
 export type Files = Static<typeof Files>
+
+/** A file of a route's form. */
+export const RouteFile = Section({
+  maxSizeMB: size('The largest file; of the limits of route, bucket, `files` and plan the smallest holds. Default: the others alone.'),
+  types: types('The media types that it may have, found by its content; other files are answered 415. Default: those of its bucket.'),
+  required: Type.Optional(Type.Boolean({ description: 'A form without it is answered 400. Default: false.' })),
+  bucket: Type.Optional(Type.String({ minLength: 1, maxLength: 63, description: 'The bucket that keeps it. Default: `private`.' }))
+}, { description: 'A file that the form may hold, once.' })
 
 export const StorageProvider = Type.Enum(['local', 's3', 'supabase', 'r2', 'both'], { default: 'local', description: 'Where files are kept: `local` is the disk, `s3` a bucket of S3 or of a service that speaks it, such as `supabase` and `r2`, `both` the disk and a copy in S3.' })
 export type StorageProvider = Static<typeof StorageProvider>

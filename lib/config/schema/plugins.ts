@@ -8,11 +8,6 @@ const Group = <Properties extends Record<string, TSchema>>(endpoints: string, op
   Type.Literal(false), Section(options)
 ], { description: `${endpoints} \`false\` turns them off. Default: on.` }))
 
-/** Endpoints of a later version: their paths are reserved until the document turns them off. */
-const PlannedGroup = (endpoints: string) => Type.Optional(Type.Union([
-  Type.Literal(false), Type.Unsafe<never>({ ...Section({}), planned: 'these endpoints' })
-], { description: `${endpoints} Not in this version; \`false\` frees the paths.` }))
-
 export const Plugins = Section({
   health: Group('`GET /health`.', {}),
   login: Group('Users with passwords: the endpoints under `/auth`, which are there where `jwt` has a key to sign with.', {}),
@@ -28,7 +23,7 @@ export const Plugins = Section({
   'tenant-config': Group('`/tenant/config`, and the routes that tenants save with it.', {}),
   'tenant-rbac': Group('`/tenant/rbac`, and the roles that tenants define with it.', {}),
   admin: Group('`/admin/entities`.', {}),
-  agent: Group('`/agent/workflow` and `/agent/workflows` (asynchronous workflows run without them too); and the rest of `/agent` and `/llm`, which are not in this version.', {}),
+  agent: Group('`/agent/workflow` and `/agent/workflows` (asynchronous workflows run without them too); `/llm`, which is there where `agent` is; the rest of `/agent`; and `/mcp`, which is there where `mcp` is.', {}),
   analytics: Group('`/analytics`, which is there where `analytics.enabled` is true.', {}),
   audit: Group('`GET /audit`.', auditOptions),
   billing: Group('`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.', {}),
@@ -37,7 +32,7 @@ export const Plugins = Section({
   mfa: Group('`/mfa` and `POST /auth/mfa/verify`, which are there where `jwt` is.', {}),
   publish: Group('`/publish`.', {}),
   rbac: Group('`/rbac`, which is there where `rbac.enabled` is true, and what the roles of the platform give.', {}),
-  realtime: PlannedGroup('`/realtime`.'),
+  realtime: Group('`/realtime` and `GET /doc/realtime`, which are there unless `realtime.enabled` is false.', {}),
   'resource-limits': Group('`/tenant/limits`, and the limits of users that tenants set with it.', {}),
   system: Group('`/system/info`, `/metrics`, `/cache` and `/queue`.', systemOptions),
   'tenant-billing': Group('`/billing/tenant`, which is there where `secrets` is on.', {}),

@@ -12,15 +12,17 @@ import { DatabaseProvider, Embedded, Postgres } from './database.js'
 import { Egress } from './egress.js'
 import { Files, S3, StorageProvider } from './files.js'
 import { Jwt } from './jwt.js'
+import { Mcp } from './mcp.js'
 import { Mfa } from './mfa.js'
 import { Pagination } from './pagination.js'
-import { Agent } from './planned/agent.js'
+import { Agent } from './agent.js'
 import { Firebase } from './planned/operation.js'
 import { Plans } from './plans.js'
 import { Plugins } from './plugins.js'
 import { Queue } from './queue.js'
 import { RateLimit } from './rate-limit.js'
 import { Rbac } from './rbac.js'
+import { Realtime } from './realtime.js'
 import { Route } from './route.js'
 import { Server } from './server.js'
 import { Tables } from './table.js'
@@ -60,9 +62,11 @@ export const Root = Section({
   workflows: Type.Optional(Workflows),
   webhooks: Type.Optional(Webhooks),
   queue: Type.Optional(Queue),
-  agent: Agent,
+  agent: Type.Optional(Agent),
+  mcp: Type.Optional(Mcp),
   analytics: Type.Optional(Analytics),
   files: Type.Optional(Files),
+  realtime: Type.Optional(Realtime),
   storageProvider: Type.Optional(StorageProvider),
   s3: Type.Optional(S3)
 }, { description: 'A tenantry document: the endpoints of an API and what they need.' })

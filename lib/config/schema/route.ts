@@ -1,8 +1,9 @@
 /** A declared route (SPEC "Route configuration", DESIGN 3 and 4). */
 import { Type, type Static } from 'typebox'
-import { RouteMultipart } from './planned/operation.js'
+import { RouteFile } from './files.js'
 import { DocumentQuery, Query } from './query.js'
 import { Integrations } from './integration.js'
+import { RouteRealtime } from './route-realtime.js'
 import { RouteRateLimit } from './rate-limit.js'
 import { RouteResourceLimit } from './resource-limit.js'
 import { RouteWebhook } from './route-webhook.js'
@@ -35,6 +36,7 @@ export const RequestRules = Type.Object({
   body: FieldMap('body'),
   params: FieldMap('path parameters'),
   query: FieldMap('query string'),
+  files: Type.Optional(Type.Record(Type.String(), RouteFile, { description: 'The files of the form, by the names of their parts, 10 at most; templates read them as `{{files.avatar.id}}`. Only with `multipart`.' })),
   additionalFields: Type.Optional(Type.Boolean({ description: 'Admit fields that are not declared. Default: false.' }))
 }, { additionalProperties: false, description: 'What a request may hold. Default: anything, of which a write takes the columns of its table and refuses the rest.' })
 export type RequestRules = Static<typeof RequestRules>
@@ -55,6 +57,13 @@ export const Transform = Type.Object({
   }, { additionalProperties: false }), { description: 'The same in the form of steps, run in order.' }))
 }, { additionalProperties: false, description: 'Adds computed fields to the answer.' })
 export type Transform = Static<typeof Transform>
+
+export const RouteTool = Type.Object({
+  name: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', text: 'literal', description: 'The name of the tool. Default: made of method and path, `get_notes_by_id` for `GET /notes/:id`.' })),
+  description: Type.Optional(Type.String({ minLength: 1, maxLength: 2000, text: 'literal', description: 'What the tool does, for the model. Default: that of the route.' })),
+  readOnly: Type.Optional(Type.Boolean({ description: 'A hint for clients: the tool changes nothing. Default: true for a `get`.' })),
+  resource: Type.Optional(Type.Boolean({ default: false, description: 'Of a `get`: MCP clients can read it as a resource too, `tenantry:///notes/{id}` for `/notes/:id`.' }))
+}, { additionalProperties: false, description: 'The name, description and hints of the tool.' })
 
 export const Route = Type.Object({
   path: Type.String({ pattern: '^/', description: 'The path; `:name` is a parameter.' }),
@@ -79,8 +88,10 @@ export const Route = Type.Object({
   transform: Type.Optional(Transform),
   integrations: Type.Optional(Integrations),
   workflow: Type.Optional(RouteWorkflow),
-  multipart: RouteMultipart,
+  realtime: Type.Optional(RouteRealtime),
+  multipart: Type.Optional(Type.Boolean({ description: 'The body is a form, `multipart/form-data`, with the files of `request.files`; its other fields are the body, whose texts become the types that `request.body` declares. Default: false.' })),
   webhook: Type.Optional(RouteWebhook),
-  resourceLimit: Type.Optional(RouteResourceLimit)
+  resourceLimit: Type.Optional(RouteResourceLimit),
+  mcp: Type.Optional(Type.Union([Type.Literal(true), RouteTool], { description: 'The route is a tool, which language models call with the rights of their caller. Default: it is none.' }))
 }, { additionalProperties: false, description: 'An endpoint.' })
 export type Route = Static<typeof Route>

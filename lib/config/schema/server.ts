@@ -5,7 +5,7 @@ import { Section } from './annotations.js'
 export const Server = Section({
   bodyLimit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_073_741_824, default: 1_048_576, unit: 'bytes', description: 'The largest request body; a larger one is answered 413.' })),
   maxUnsentBytes: Type.Optional(Type.Integer({ minimum: 1_048_576, maximum: 1_073_741_824, default: 67_108_864, unit: 'bytes', description: 'Bytes of large responses that wait in memory for their readers, for each tenant, and for each address of callers without a tenant. A quarter of it for each connection, four times as much for all. Beyond it a further large response is refused with 429.' })),
-  stopDelayMs: Type.Optional(Type.Integer({ minimum: 0, maximum: 300_000, default: 0, unit: 'ms', description: 'How long a server that is told to stop (SIGTERM) still serves, while `/health` answers 503 and each answer ends its connection: longer than a proxy takes to notice. 0 where the proxy sends what is refused to another server.' })),
+  stopDelayMs: Type.Optional(Type.Integer({ minimum: 0, maximum: 300_000, default: 0, unit: 'ms', description: 'How long a server still serves after SIGTERM, while `/health` answers 503 and each answer ends its connection: longer than a proxy takes to notice. 0 where the proxy sends what is refused to another server.' })),
   trustProxy: Type.Optional(Type.Union([
     Type.Boolean(),
     Type.Integer({ minimum: 1, maximum: 100 }),

@@ -22,7 +22,7 @@ export const Retry = Section({
 export const Step = Type.Cyclic({
   Step: Section({
     id: StepId('The name in `{{steps.<id>.result}}`; two steps of a workflow never share one.'),
-    type: Type.Optional(Type.Enum(['integration', 'llm', 'database', 'storage', 'embeddings', 'switch'], { description: 'What the step does; a step with `parallel` has none.' })),
+    type: Type.Optional(Type.Enum(['integration', 'llm', 'database', 'storage', 'embeddings', 'realtime', 'switch'], { description: 'What the step does; a step with `parallel` has none.' })),
     condition: Expression('An expression; where it is not true the step is skipped, and its result is null.'),
     retry: Type.Optional(Retry),
     onError: Type.Optional(Type.Enum(['fail', 'continue'], { description: 'What a step that failed means for the workflow; with `continue` its result is null, and `{{steps.<id>.error}}` says why. Default: `fail`.' })),
@@ -37,7 +37,9 @@ export const Step = Type.Cyclic({
     operation: Type.Optional(Type.String({ maxLength: 64, description: 'Of `database`: `select`, `insert`, `update`, `upsert` or `delete`; of `storage` and `embeddings`: what is done.' })),
     table: Type.Optional(Type.String({ maxLength: 200, description: 'Of `database`, like those that follow: an application table or view.' })),
     filters: Type.Optional(Type.Array(Filter, { maxItems: 100, description: 'Which rows, combined with AND.' })),
-    data: Values('The values to write, by column. Of `storage` and `embeddings`: what is written.'),
+    data: Values('The values to write, by column. Of `storage` and `embeddings`: what is written; of `realtime`: what the members get.'),
+    room: Type.Optional(Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'Of `realtime`: the room that gets the message.' })),
+    event: Type.Optional(Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'Of `realtime`: the name of the event. Default: none.' })),
     select: Type.Optional(Type.String({ description: 'Columns and embedded tables of the result. Default: `*`.' })),
     single: Type.Optional(Type.Boolean({ description: 'The result is one record; none fails the step with 404. Default: false.' })),
     order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1, maxItems: 20 })], { description: 'The order of a list; the primary key is always the last key.' })),
@@ -60,7 +62,7 @@ export const Callback = Type.Union([
     url: Address('The address.'),
     secret: Type.Optional(Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: "The signing secret. Default: the tenant's generated one." }))
   })
-], { description: 'Where the end of an asynchronous run is told, by a signed POST.' })
+], { description: 'The URL that gets a signed POST at the end of an asynchronous run.' })
 export type Callback = Static<typeof Callback>
 
 const Steps = Type.Array(Step, { minItems: 1, maxItems: maxSteps, description: 'Run in order; at most 100, those within `parallel` included.' })

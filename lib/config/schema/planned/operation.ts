@@ -1,4 +1,4 @@
-/** Members of later versions: Firestore, and files in routes. */
+/** A member of a later version: Firestore. */
 import { Type } from 'typebox'
 import { Planned, Section } from '../annotations.js'
 
@@ -8,5 +8,3 @@ export const Firebase = Planned(Section({
   privateKey: Type.Optional(Type.String()),
   databaseId: Type.Optional(Type.String())
 }, { description: 'Firestore, for `firebaseQueries`.' }), 'Firestore; `firebaseQueries` keep their documents in the SQL database')
-
-export const RouteMultipart = Planned(Type.Boolean({ description: 'The route accepts files.' }), 'files')

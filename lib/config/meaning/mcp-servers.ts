@@ -1,0 +1,22 @@
+/** What schemas cannot say of `agent.mcpServers`: each is a program, or an address. */
+import type { FaultList } from '../faults.js'
+import type { McpServer } from '../schema/agent.js'
+
+export function checkMcpServers (servers: readonly McpServer[], faults: FaultList): void {
+  for (const [index, { name, command, args, env, shared, url, headers }] of servers.entries()) {
+    const at = `/agent/mcpServers/${index}`
+    if (servers.findIndex((server) => server.name === name) < index) faults.add(`${at}/name`, 'given twice')
+    if ((command === undefined) === (url === undefined)) faults.add(at, 'expected either `command`, for a program that is started, or `url`')
+    for (const [member, value] of Object.entries({ args, env, shared: shared || undefined })) {
+      if (value !== undefined && command === undefined && url !== undefined) faults.add(`${at}/${member}`, 'belongs to `command`, and this server has a `url`')
+    }
+    if (headers !== undefined && url === undefined) faults.add(`${at}/headers`, 'belongs to `url`, and this server has a `command`')
+    if (url !== undefined && !isAddress(url)) faults.add(`${at}/url`, 'expected an address, `https://host/mcp`, without user and password')
+  }
+}
+
+function isAddress (text: string): boolean {
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return false
+  const { username, password, hash } = new URL(text)
+  return username === '' && password === '' && hash === ''
+}
