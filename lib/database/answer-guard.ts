@@ -1,6 +1,6 @@
 /**
- * pg reads what the database sends in a listener of the socket's `data`, where an exception is nobody's: it would end the
- * process. One can be thrown there, as by an answer above 512 MB, which is more than a string can hold.
+ * pg reads answers in a listener of the socket's `data`. An exception thrown there would end the process, and some answers
+ * throw: one above 512 MB is longer than a string can be.
  */
 import type { EventEmitter } from 'node:events'
 

@@ -22,7 +22,7 @@ export interface BillingSubscriptionsTable {
   provider: string
   /** The provider's id. */
   id: string
-  /** By the provider's clock; null where only payments told of it, and nothing else is known. */
+  /** By the provider's clock; null if only payments are known. */
   as_of: OptionalTime
   customer_id: string | null
   product_ids: Generated<string[]>
@@ -38,7 +38,7 @@ export interface BillingSubscriptionsTable {
   past_due_since: OptionalTime
   payment_method: string | null
   payment_method_as_of: OptionalTime
-  /** Several states of one moment were told. */
+  /** Several states of one moment were received. */
   unsure: Generated<boolean>
   /** The time of the last event about it that did not tell its state; null where none came since the provider was asked. */
   asked_at: OptionalTime
@@ -59,7 +59,7 @@ export interface BillingUnclaimedTable {
   id: string
   /** In the order of arrival. */
   place: Generated<string>
-  /** Whom the event names; null where it names nobody. */
+  /** The tenant that the event names; null if it names none. */
   tenant: string | null
   subscription_id: string | null
   customer_id: string | null

@@ -10,7 +10,7 @@ import { takeLock } from './embedded-lock.js'
 import { preparedData, savePreparedData } from './embedded-prepared.js'
 import { unpack } from './tar.js'
 
-/** One session serves everything in turn, so waiting is ordinary; beyond this the caller is told that the database is busy. */
+/** One session serves everything in turn, so waiting is ordinary; beyond this the answer is that the database is busy. */
 const acquireTimeoutMs = 5000
 const statementTimeoutMs = 30_000 // PGlite knows the setting and does not act on it
 

@@ -1,8 +1,10 @@
 /** The engine above both kinds of connections. */
+import type { WatchedTables } from './migrations/change-triggers.js'
 import type { Catalogue } from './catalogue.js'
 import { tenantSetting, type Connections } from './connections.js'
+import type { VectorTable } from './document-tables.js'
 import type { RoleTables } from './role-tables.js'
-import type { Engine, EngineLog, EngineStatus, Session, SessionOptions, Statement } from './engine.js'
+import type { Engine, EngineLog, EngineStatus, Isolation, Session, SessionOptions, Statement } from './engine.js'
 import type { SystemTables } from './system-tables.js'
 import { Kysely } from 'kysely'
 import { isFailure } from '../errors.js'
@@ -21,7 +23,7 @@ import { createPoolAccess } from './pool-access.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
 
 const maxRetries = 3 // of a serialization failure or a deadlock
-const closingMs = 500 // that running statements have to finish when the engine closes; by then nobody waits for them
+const closingMs = 500 // that running statements have to finish when the engine closes; no request waits for them by then
 const patienceFactor = 2 // times the longest statement of a request: what holds a lock for longer is no request
 const refreshPauseMs = 1000 // between refreshes that failing statements ask for
 
@@ -34,8 +36,10 @@ export interface PoolEngineOptions {
   readonly schema: string
   readonly wanted: ReadonlyMap<string, WantedTable>
   readonly roleTables: RoleTables | null
+  readonly vectorTable: VectorTable | null
+  readonly watched?: WatchedTables | undefined
   readonly log?: EngineLog | undefined
-  /** Told about connections that broke while idle, and refreshes that failed. */
+  /** Called for connections that broke while idle, and for refreshes that failed. */
   readonly warn: (error: unknown, message: string) => void
 }
 
@@ -56,7 +60,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const refresh = together<void, Catalogue>(read)
 
   pool.on('error', (error) => options.warn(error, 'a database connection broke while it was idle'))
-  // A connection that breaks while a transaction holds it reports to whoever uses it next; an unheard event would end the process.
+  // The next statement fails if a connection breaks during a transaction. Without a listener the event would end the process.
   pool.on('connect', (client) => client.on('error', () => {}))
 
   /** The error for the caller; a statement that the tables no longer fit starts a refresh. */
@@ -103,7 +107,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     })
   }
 
-  async function transaction<T> (tenantId: string | null | undefined, work: (session: Session) => Promise<T>, within = settings): Promise<T> {
+  async function transaction<T> (tenantId: string | null | undefined, work: (session: Session) => Promise<T>, within = settings, isolation?: Isolation): Promise<T> {
     for (let attempts = 0; ; attempts++) {
       const client = await connected(tenantId)
       if (within.silenceMs === undefined) access.keep(client)
@@ -111,7 +115,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       const session = new TransactionSession(client, within, preludes(tenantId), (error) => {
         fault ??= error
         return fail(error)
-      })
+      }, isolation)
       try {
         const result = await work(session)
         await session.commit()
@@ -164,7 +168,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   }
 
   const patienceMs = patienceFactor * settings.statementTimeoutMs
-  const planOptions: ApplyOptions = { patienceMs, concurrent: connections.migrations !== undefined, schema: options.schema, wanted: options.wanted, roleTables: options.roleTables, rowLevelSecurity: settings.rowLevelSecurity }
+  const planOptions: ApplyOptions = { patienceMs, concurrent: connections.migrations !== undefined, schema: options.schema, wanted: options.wanted, roleTables: options.roleTables, vectorTable: options.vectorTable, watched: options.watched, rowLevelSecurity: settings.rowLevelSecurity }
   // A plan asks whether large tables have rows, which may take longer than a request may.
   const ownTransaction = <T>(work: (session: Session) => Promise<T>) => transaction(undefined, work, { ...settings, silenceMs: undefined })
   const plan = ({ policies = true }: { policies?: boolean } = {}) => ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
@@ -200,6 +204,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     folder: connections.folder,
     rowLevelSecurity: settings.rowLevelSecurity,
     roleTables: options.roleTables,
+    vectorTable: options.vectorTable,
     kysely,
     kyselyFor,
     events,
@@ -211,7 +216,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       return () => { listeners.delete(listener) }
     },
     text,
-    transaction: ({ tenantId }, work) => transaction(tenantId, work),
+    transaction: ({ tenantId, isolation }, work) => transaction(tenantId, work, settings, isolation),
     migration: {
       plan,
       async apply (actor, onProgress) {

@@ -7,6 +7,7 @@ import type { Catalogue } from './catalogue.js'
 import type { Events } from './events.js'
 import type { MigrationProgress } from './migrations/progress.js'
 import type { MigrationPlan } from './migrations/migration.js'
+import type { VectorTable } from './document-tables.js'
 import type { RoleTables } from './role-tables.js'
 import type { SystemTables } from './system-tables.js'
 
@@ -35,6 +36,13 @@ export interface Session {
 export interface SessionOptions {
   /** The tenant of the request; null for the platform. */
   readonly tenantId: string | null
+}
+
+export type Isolation = 'repeatable read' | 'serializable'
+
+export interface TransactionOptions extends SessionOptions {
+  /** Default: read committed. */
+  readonly isolation?: Isolation | undefined
 }
 
 /** What of a logger the engine uses. */
@@ -76,6 +84,8 @@ export interface Engine {
   readonly rowLevelSecurity: boolean
   /** The tables of the platform's roles; null where the document has none. */
   readonly roleTables: RoleTables | null
+  /** The table of vectors in pgvector; null where the document has none. */
+  readonly vectorTable: VectorTable | null
   /** Typed access to the system tables; what `app.db` is. */
   readonly kysely: Kysely<SystemTables>
   /**
@@ -105,7 +115,7 @@ export interface Engine {
    * failure or a deadlock the work runs again, up to three times more: it must do nothing that cannot be done twice. It
    * must use its session only: another statement of the engine may wait for the connection that the work has.
    */
-  transaction<T> (options: SessionOptions, work: (session: Session) => Promise<T>): Promise<T>
+  transaction<T> (options: TransactionOptions, work: (session: Session) => Promise<T>): Promise<T>
   readonly migration: Migration
   /** The names of migrations, system and declared tables alike, that routes wait for; policies count with `rowLevelSecurity`. */
   pendingMigrations (): Promise<string[]>

@@ -14,9 +14,9 @@ export function createEventListeners (warn: (error: unknown, message: string) =>
 
   const failed = (error: unknown): void => warn(error, 'a listener for changes failed')
 
-  function call<Told> ({ listener }: Listener<Told>, told: Told): void {
+  function call<Value> ({ listener }: Listener<Value>, value: Value): void {
     try {
-      const result: unknown = listener(told)
+      const result: unknown = listener(value)
       // What its type forbids, an async function, is accepted by the compiler all the same.
       if (result instanceof Promise) result.catch(failed)
     } catch (error) {
@@ -37,11 +37,11 @@ export function createEventListeners (warn: (error: unknown, message: string) =>
 }
 
 /** An entry of its own for each call, so that a function that listens twice ends twice. */
-interface Listener<Told> {
-  readonly listener: (told: Told) => void
+interface Listener<Value> {
+  readonly listener: (value: Value) => void
 }
 
-function add<Told> (entries: Set<Listener<Told>>, listener: (told: Told) => void): () => void {
+function add<Value> (entries: Set<Listener<Value>>, listener: (value: Value) => void): () => void {
   const entry = { listener }
   entries.add(entry)
   return () => { entries.delete(entry) }

@@ -50,7 +50,7 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions): 
 
   function hear (payload: string): void {
     const notice = decodeNotice(payload)
-    // What this server changed it told itself, when it was committed.
+    // This server has heard of its own changes when they were committed.
     if (notice === null || (notice.from === server && !unsure.delete(notice.number))) return
     listeners.tell(notice)
   }

@@ -3,7 +3,7 @@ import type { Transaction } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 
 /** What of a tenant changed; `users`: some of their tokens and API keys ended; `cache`: its answers are cleared, and those of all where the tenant is empty. */
-export const topics = ['tenant', 'config', 'secrets', 'roles', 'api-keys', 'limits', 'sessions', 'users', 'rbac', 'queue', 'webhooks', 'workflows', 'cache'] as const
+export const topics = ['tenant', 'config', 'secrets', 'roles', 'api-keys', 'limits', 'sessions', 'users', 'rbac', 'queue', 'webhooks', 'workflows', 'cache', 'realtime'] as const
 export type Topic = typeof topics[number]
 
 export interface Notice {
@@ -13,10 +13,10 @@ export interface Notice {
 
 export interface Events {
   /**
-   * Runs the work in one transaction. When it is committed every server hears of the change: this one before the
-   * promise resolves, so that whoever wrote reads what it wrote, the others within a second. Work that rejects is rolled
-   * back and told to nobody. It runs once; it must use its transaction only, which waits for a connection in the turn of
-   * the tenant, or where the topic is `tenant` as the server's own.
+   * Runs the work in one transaction. After the commit every server gets a notice of the change: this one before the
+   * promise resolves, so that the writer reads its own write, the others within a second. If the work rejects, the
+   * transaction is rolled back and no notice is sent. The work runs once and must use its transaction only. The transaction
+   * waits for a connection in the turn of the tenant; with the topic `tenant`, in the turn of the server itself.
    */
   change<T> (notice: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T>
   /** Calls back for each change of the topic with its tenant; returns the function that ends it. */

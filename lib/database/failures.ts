@@ -9,7 +9,7 @@ import { tenantSetting } from './connections.js'
 /** Seconds after which a caller may try again; the database is looked for at once, so the shortest that HTTP can say. */
 const retryAfter = { 'retry-after': '1' }
 
-/** Constraints of the application's tables: what an error names by its constraint, told by its columns. */
+/** Constraints of the application's tables: errors name the constraint, answers name its columns. */
 export interface ConstraintReader {
   columnsOf (table: string, constraint: string): readonly string[] | undefined
 }
@@ -27,7 +27,7 @@ export class ColumnsError extends TenantryError {
   readonly #entry: CatalogueEntry
   readonly #columns: readonly BrokenColumn[]
 
-  /** `places`: where the caller gave the columns, as JSON Pointers; the others are told by their names. */
+  /** `places`: where the caller gave the columns, as JSON Pointers; the others have their names. */
   constructor (entry: CatalogueEntry, table: string, columns: readonly BrokenColumn[], cause: unknown, places?: ReadonlyMap<string, string>) {
     const details = columns.map(({ column, message, keyword }) => ({ path: places?.get(column) ?? `/${column}`, message, keyword }))
     super(entry, { cause, ...details.length > 0 && { extras: { details } } })
@@ -77,7 +77,7 @@ export function translate (error: unknown, constraints: ConstraintReader): unkno
   return isLost(error) ? databaseUnavailable(error) : error
 }
 
-/** Nobody could be found to do it in time. */
+/** No connection was free in time. */
 export function databaseBusy (cause?: unknown): TenantryError {
   return failure('databaseBusy', { headers: retryAfter, cause })
 }

@@ -5,10 +5,11 @@ import type { ColumnType } from 'kysely'
  * - `pending`: its bytes are on their way, or may come by a signed upload
  * - `receiving`: a signed upload has begun, and no other one may
  * - `resumable`: its bytes arrive in several requests, see `FilePartsTable`
+ * - `quarantined`: a scanner must find it clean before it can be read
  * - `ready`: it can be read
  * - `removed`: its object is to be deleted, then the row
  */
-export type FileStatus = 'pending' | 'receiving' | 'resumable' | 'ready' | 'removed'
+export type FileStatus = 'pending' | 'receiving' | 'resumable' | 'quarantined' | 'ready' | 'removed'
 
 export interface FilesTable {
   tenant_id: string
@@ -33,6 +34,14 @@ export interface FilesTable {
   created_at: ColumnType<Date, Date, Date>
   /** When the sweep removes it; null for never. */
   expires_at: ColumnType<Date | null, Date | null, Date | null>
+  /** When the next scan is due, or the running one is taken for lost; null if none is. */
+  scan_at: ColumnType<Date | null, never, Date | null>
+  /** Of a file that stays in quarantine. */
+  scan_result: ColumnType<'infected' | 'tooLarge' | null, never, 'infected' | 'tooLarge'>
+  /** The name that the scanner has for the malware. */
+  scan_signature: ColumnType<string | null, never, string>
+  /** The step of a workflow that made it, `<run id>:<step id>`; null for all others. */
+  origin: ColumnType<string | null, never, string | null>
 }
 
 /** An image that was made of a file. It may lack its object for a while, and then is made again. */

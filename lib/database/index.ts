@@ -2,8 +2,10 @@
 import type { Engine, EngineLog } from './engine.js'
 import type { Settable } from '../config/schema/annotations.js'
 import type { Embedded } from '../config/schema/database.js'
+import type { VectorTable } from './document-tables.js'
 import type { RoleTables } from './role-tables.js'
 import type { Connections } from './connections.js'
+import type { WatchedTables } from './migrations/change-triggers.js'
 import { connectEmbedded } from './embedded.js'
 import { connectPostgres, type PostgresOptions } from './postgres.js'
 import { wantedTables, type DeclaredTables } from './declared-tables.js'
@@ -21,6 +23,10 @@ export interface EngineOptions {
   readonly tables?: DeclaredTables | undefined
   /** The tables of the platform's roles, for the plugin rbac. Default: there are none. */
   readonly roleTables?: RoleTables | undefined
+  /** The table of vectors in pgvector, for the plugin embeddings. Default: there is none. */
+  readonly vectorTable?: VectorTable | undefined
+  /** The tables whose changes are recorded, for the plugin realtime. Default: none. */
+  readonly watched?: WatchedTables | undefined
   /** `auto` applies what is lacking at start; `manual` leaves it to `tenantry migrate` and `POST /migration/apply`. Default: `auto` for the embedded engine, else `manual`. */
   readonly migrate?: 'auto' | 'manual' | undefined
   readonly log?: EngineLog | undefined
@@ -43,6 +49,8 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
     schema,
     wanted: wantedTables(tables),
     roleTables: options.roleTables ?? null,
+    vectorTable: options.vectorTable ?? null,
+    watched: options.watched,
     log,
     warn: (err, message) => log?.warn({ err }, message)
   })
@@ -89,7 +97,7 @@ async function report (engine: Engine, log: EngineLog | undefined): Promise<void
   if (migrations.length > 0) log?.warn({ migrations }, 'the database is not migrated: run "tenantry migrate"')
 }
 
-/** Policies that the role bypasses would keep nobody apart, and nothing would show it. */
+/** A role that bypasses policies would see the rows of all tenants, and no statement would fail. */
 async function refuseBypass (engine: Engine): Promise<void> {
   const [role] = await engine.transaction({ tenantId: null }, (session) => session.rows<{ name: string, bypasses: boolean }>({
     text: 'select rolname as name, rolsuper or rolbypassrls as bypasses from pg_roles where rolname = current_user'

@@ -6,7 +6,7 @@ import { isLostSetting } from './failures.js'
 import { runRows, stepOf, type Preludes } from './session.js'
 
 export interface DialectOptions {
-  /** A connection that nobody else has. */
+  /** A connection for exclusive use. */
   readonly acquire: () => Promise<PoolClient>
   readonly release: (client: PoolClient, broken: boolean) => void
   readonly settings: SessionSettings

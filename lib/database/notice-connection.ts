@@ -10,7 +10,7 @@ export interface NoticeConnectionOptions extends Omit<NoticeSessionOptions, 'onH
 }
 
 export interface NoticeConnection {
-  /** Resolves when notices arrive, or when it was tried once: whoever starts does not wait for a database to come back. */
+  /** Resolves when notices arrive, or after one failed attempt: a start does not wait for the database to come back. */
   open (): Promise<void>
   close (): Promise<void>
 }

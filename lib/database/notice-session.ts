@@ -76,8 +76,8 @@ export class NoticeSession {
   }
 
   /**
-   * Whether a notice that is sent as writes send theirs arrives here, and ends the connection where it does not: behind a
-   * pooler of transactions a session listens that is somebody else's a moment later. False where it could not be sent.
+   * Sends a notice as writes do, and resolves with true when it arrives. If it does not arrive, the connection is ended:
+   * a pooler of transactions gave the listening session to another client. Resolves with false if it could not be sent.
    */
   async confirm (): Promise<boolean> {
     const { notify, ownChannel, onHeard, times } = this.options

@@ -1,4 +1,4 @@
-/** Notices as they travel between servers. Whoever may connect to the database could send one: what arrives is checked. */
+/** Notices as they travel between servers. Any client of the database can send one, so each is checked. */
 import { isTenantId } from '../tenant-id.js'
 import { topics, type Notice, type Topic } from './events.js'
 

@@ -8,13 +8,13 @@ const outagePauseMs = 1000 // before a database that is lost or busy is asked ag
 const faultPauseMs = 5000 // and one that is not migrated, say
 
 export interface PollerParts {
-  /** Does what there is to do; resolves with the milliseconds for which there may be nothing more. */
+  /** Does what there is to do; resolves with the milliseconds until the next look. With `Infinity` it waits until it is woken. */
   readonly look: () => Promise<number>
   /** Ends it. */
   readonly signal: AbortSignal
   readonly log: EngineLog
   /** What the log says when looks begin to fail, and when one succeeds again. */
-  readonly told: { readonly failed: string, readonly again: string }
+  readonly messages: { readonly failed: string, readonly again: string }
 }
 
 export interface Poller {
@@ -27,7 +27,7 @@ export interface Poller {
   ended (): Promise<void>
 }
 
-export function createPoller ({ look, signal, log, told }: PollerParts): Poller {
+export function createPoller ({ look, signal, log, messages }: PollerParts): Poller {
   let running: Promise<void> = Promise.resolve()
   let woken = false
   let wakeUp = () => {}
@@ -43,7 +43,7 @@ export function createPoller ({ look, signal, log, told }: PollerParts): Poller 
       woken = false
       try {
         const pause = await look()
-        if (warned) log.info({}, told.again)
+        if (warned) log.info({}, messages.again)
         warned = false
         if (!woken && pause > 0) await idle(pause)
       } catch (error) {
@@ -56,7 +56,7 @@ export function createPoller ({ look, signal, log, told }: PollerParts): Poller 
   /** Until it is woken, or the time is over. */
   async function idle (ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms).unref()
+      const timer = Number.isFinite(ms) ? setTimeout(resolve, ms).unref() : undefined
       wakeUp = () => {
         clearTimeout(timer)
         resolve()
@@ -66,10 +66,10 @@ export function createPoller ({ look, signal, log, told }: PollerParts): Poller 
   }
 
   function failed (error: unknown): void {
-    // Whoever asks for more than the database can do at a time is told by what it asks for.
+    // A busy database is reported by the request that met it.
     if (warned || isFailure(error, 'databaseBusy')) return
     warned = true
-    log.warn({ err: error }, told.failed)
+    log.warn({ err: error }, messages.failed)
   }
 
   signal.addEventListener('abort', wake)

@@ -79,8 +79,8 @@ class Room {
     }
     if (text.length > maxLength) return 'unnamed'
     if (held === undefined && !this.#comesBack(name)) return 'unnamed'
-    // The server may have it in doubt, with another text, or from whoever had the session before behind a pooler; closing
-    // what is not there is no error.
+    // The session may have the name with another text, for example from an earlier client of a pooler. Closing a name that
+    // does not exist is no error.
     close(name)
     this.#drop(name)
     this.#makeRoom(text.length, close)

@@ -11,7 +11,7 @@ export interface WebhookReceiptsTable {
   path: string
   /** What the sender calls the delivery, or a hash of what was signed. */
   id: string
-  /** Whoever handles it. */
+  /** The process that handles it. */
   holder: string
   /** When others take it over from the holder; null once it was handled. */
   held_until: ColumnType<Date | null, Date | null, Date | null>
@@ -41,7 +41,7 @@ export interface IdempotencyKeysTable {
   expires_at: Timestamp
 }
 
-/** A limit that a tenant has reached, and has been told of. */
+/** A limit that a tenant has reached, with a notice that was sent. */
 export interface UsageNoticesTable {
   tenant_id: string
   metric: string

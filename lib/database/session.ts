@@ -1,7 +1,7 @@
 /** Statements on one connection. */
 import type { ClientBase } from 'pg'
 import type { Parameter } from './encode.js'
-import type { Session, Statement } from './engine.js'
+import type { Isolation, Session, Statement } from './engine.js'
 import { noTenant, setTransaction, tenantSetting, type SessionSettings } from './connections.js'
 import { encodeValues } from './encode.js'
 import { RowsExchange, TextExchange, type RowsResult, type Step } from './exchange.js'
@@ -56,11 +56,11 @@ export class TransactionSession implements Session {
   private prelude: readonly Step[]
   private ended = false
 
-  constructor (client: ClientBase, settings: SessionSettings, prelude: readonly Step[], translate: (error: unknown) => unknown) {
+  constructor (client: ClientBase, settings: SessionSettings, prelude: readonly Step[], translate: (error: unknown) => unknown, isolation?: Isolation) {
     this.client = client
     this.settings = settings
     this.translate = translate
-    this.prelude = [{ text: 'begin', values: [] }, ...prelude]
+    this.prelude = [{ text: isolation === undefined ? 'begin' : `begin isolation level ${isolation}`, values: [] }, ...prelude]
   }
 
   async text (statement: Statement, values: readonly unknown[]): Promise<string | null> {
@@ -71,7 +71,7 @@ export class TransactionSession implements Session {
   async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
     const steps = this.steps(statement, values)
     const { rows } = await runRows(this.client, steps, this.settings.silenceMs).catch((error: unknown) => { throw this.translate(error) })
-    // What a statement answers is known to who wrote it and to nobody else.
+    // Only the author of the statement knows the type of its rows.
     return rows as Row[]
   }
 

@@ -11,7 +11,7 @@ export const maxSweptRows = 10_000
 /** Removes up to `maxSweptRows` rows and tells how many it found. */
 export type SweepPart = (transaction: Kysely<SystemTables>) => Promise<number>
 
-/** The part that removes the rows of a table for which the condition holds; those that somebody else is changing wait for the next sweep. */
+/** Removes the rows of a table that match the condition. Rows that are locked wait for the next sweep. */
 export function removal (table: keyof SystemTables, condition: ReturnType<typeof sql>): SweepPart {
   const rows = sql.table(table)
   return async (transaction) => {
@@ -39,7 +39,7 @@ export async function sweep (db: Kysely<SystemTables>, name: string, parts: read
 /**
  * Runs the work every hour, on the servers of one database at different times; returns the end of it, which waits for work that runs.
  *
- * @param onError told what the work rejected with; it is tried again an hour later
+ * @param onError called with the error of the work, which is tried again an hour later
  */
 export function everyHour (work: () => Promise<unknown>, onError: (error: unknown) => void): () => Promise<void> {
   let running: Promise<unknown> = Promise.resolve()

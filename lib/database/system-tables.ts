@@ -1,9 +1,13 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
 import type { BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable } from './billing-tables.js'
+import type { AgentBatchDocumentsTable, AgentBatchesTable, AgentChunksTable, AgentDocumentsTable, AgentStaleVectorsTable } from './document-tables.js'
+import type { ConversationMessagesTable, ConversationsTable } from './conversation-tables.js'
 import type { FilePartsTable, FilesTable, FileTransformsTable } from './files-table.js'
+import type { RealtimeChangesTable, RealtimeHeadsTable, RealtimeInstancesTable, RealtimeMembersTable, RealtimeMessagesTable } from './realtime-tables.js'
 import type { IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable } from './receipt-tables.js'
 import type { RequestStatsTable, RequestStatsWritersTable, UsageCountersTable, UsageGaugesTable, UsageInstancesTable, UsageRequestsTable, UsageReservationsTable } from './usage-tables.js'
+import type { RefreshTokensTable, RevocationsTable, UserLinksTable, UserMfaTable, UsersTable } from './user-tables.js'
 import type { WebhookDeliveriesTable, WebhookEventsTable, WebhookSecretsTable } from './webhook-tables.js'
 import type { WorkflowRunsTable, WorkflowStepsTable } from './workflow-tables.js'
 
@@ -138,70 +142,6 @@ export interface AttemptsTable {
   ends_at: ColumnType<Date, Date, Date>
 }
 
-export interface UsersTable {
-  /** Empty for the platform. */
-  tenant_id: string
-  /** The `sub`. */
-  id: string
-  /** In lower case. */
-  email: string
-  /** argon2id, in the form of PHC strings. */
-  password_hash: string
-  role: string
-  status: Generated<'active' | 'disabled'>
-  /** When the user proved to receive mail at the address. */
-  email_verified_at: ColumnType<Date | null, Date | null | undefined, Date | null>
-  created_at: Timestamp
-  updated_at: Timestamp
-}
-
-/** Tokens that were ended before their time. */
-export interface RevocationsTable {
-  /** Empty for the platform. */
-  tenant_id: string
-  /** SHA-256 of the `sub`; empty for all users of the tenant. */
-  subject: Buffer
-  /** SHA-256 of what was signed; empty for all tokens of the user. */
-  token: Buffer
-  /** Of all tokens: when they were ended, and their session sequence. Of one: when it was issued, where that is in the future. */
-  revoked_before: ColumnType<Date | null, Date | null | undefined, Date | null>
-  expires_at: ColumnType<Date, Date, Date>
-}
-
-/** One-time links in mails. */
-export interface UserLinksTable {
-  /** Empty for the platform. */
-  tenant_id: string
-  kind: 'reset' | 'verify' | 'invite'
-  /** In lower case. */
-  email: string
-  /** Of an invitation: the id of the user to come. */
-  user_id: string
-  /** Of an invitation. */
-  role: string | null
-  /** Of an invitation: the `sub` of its author. */
-  invited_by: string | null
-  /** SHA-256 of the token; null until the mail is sent. */
-  token: Buffer | null
-  expires_at: ColumnType<Date, Date, Date>
-}
-
-/** Sessions that refresh tokens prolong. */
-export interface RefreshTokensTable {
-  /** Empty for the platform. */
-  tenant_id: string
-  /** The claim `session_id` of the session's tokens. */
-  id: string
-  user_id: string
-  /** SHA-256 of the part that all refresh tokens of the session share. */
-  secret: Buffer
-  /** SHA-256 of the part that only the newest one has. */
-  token: Buffer
-  /** How the user logged in (RFC 8176). */
-  amr: string[]
-  expires_at: ColumnType<Date, Date, Date>
-}
-
 export interface ApiKeysTable {
   id: Generated<string>
   tenant_id: string
@@ -258,27 +198,6 @@ export interface ResourceUsageTable extends PeriodColumns {
   ends_at: ColumnType<Date, Date, Date>
 }
 
-/** Second factors of users. */
-export interface UserMfaTable {
-  /** Empty for the platform's users. */
-  tenant_id: string
-  user_id: string
-  /** Encrypted, see lib/secrets, in base64; null until it is enabled. */
-  secret: string | null
-  /** The number of the secret among those that the user has had; 0 without one. */
-  version: Generated<number>
-  enabled: Generated<boolean>
-  /** SHA-256 of each that was not used, in hexadecimal. */
-  backup_codes: Generated<string[]>
-  /** That of a setup which is not enabled yet, likewise encrypted. */
-  pending_secret: string | null
-  pending_version: Generated<number>
-  /** The time step of the code that was used last (RFC 6238). */
-  last_step: ColumnType<string, number | undefined, number>
-  created_at: Timestamp
-  updated_at: Timestamp
-}
-
 /** Background jobs, as pg-boss has them. */
 export interface QueueJobTable {
   id: Generated<string>
@@ -301,6 +220,11 @@ export interface SystemTables {
   'tenantry.migrations': MigrationsTable
   'tenantry.documents': DocumentsTable
   'tenantry.tenants': TenantsTable
+  'tenantry.realtime_changes': RealtimeChangesTable
+  'tenantry.realtime_heads': RealtimeHeadsTable
+  'tenantry.realtime_instances': RealtimeInstancesTable
+  'tenantry.realtime_members': RealtimeMembersTable
+  'tenantry.realtime_messages': RealtimeMessagesTable
   'tenantry.deleted_tenants': DeletedTenantsTable
   'tenantry.tenant_configs': TenantConfigsTable
   'tenantry.secrets': SecretsTable
@@ -341,20 +265,11 @@ export interface SystemTables {
   'tenantry.files': FilesTable
   'tenantry.file_transforms': FileTransformsTable
   'tenantry.file_parts': FilePartsTable
+  'tenantry.agent_documents': AgentDocumentsTable
+  'tenantry.agent_chunks': AgentChunksTable
+  'tenantry.agent_stale_vectors': AgentStaleVectorsTable
+  'tenantry.agent_batches': AgentBatchesTable
+  'tenantry.agent_batch_documents': AgentBatchDocumentsTable
+  'tenantry.conversations': ConversationsTable
+  'tenantry.conversation_messages': ConversationMessagesTable
 }
-
-/**
- * The system tables that hold the rows of tenants, in the order in which the deletion of a tenant empties them. The entries of the audit log
- * are archived instead. The list has every table with a column `tenant_id`, except those whose names come from the document
- * (role-tables.ts), which are emptied last. A test compares the list with the database.
- */
-export const tenantOwnedTables = [
-  'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',
-  'tenantry.webhook_receipts', 'tenantry.idempotency_keys', 'tenantry.usage_notices', 'tenantry.oauth_tokens',
-  'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs', 'tenantry.file_parts', 'tenantry.file_transforms', 'tenantry.files',
-  'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.user_links', 'tenantry.refresh_tokens', 'tenantry.users', 'tenantry.revocations', 'tenantry.secret_earlier_values', 'tenantry.secrets', 'tenantry.api_keys',
-  'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',
-  'tenantry.request_stats',
-  'tenantry.usage_reservations', 'tenantry.usage_requests', 'tenantry.usage_counters', 'tenantry.usage_gauges',
-  'tenantry.billing_events', 'tenantry.billing_subscriptions', 'tenantry.billing_tenants'
-] as const satisfies readonly (keyof SystemTables)[]

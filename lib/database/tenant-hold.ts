@@ -6,7 +6,7 @@ import type { SystemTables } from './system-tables.js'
  * Holds the tenant until the transaction ends; false where there is none, or it is being deleted. The platform, the empty
  * tenant, always is there.
  *
- * @param how `shared`: beside others who hold it so; `alone`: whoever holds it alone writes what it owns one after the other
+ * @param how `shared`: other shared holds are possible; `alone`: no other hold is, so that writes happen one after the other
  */
 export async function holdTenant (transaction: Kysely<SystemTables>, tenant: string, how: 'shared' | 'alone'): Promise<boolean> {
   if (tenant === '') return true

@@ -16,7 +16,7 @@ export interface WorkflowRunsTable {
   /** Empty for the platform's own. */
   tenant_id: string
   id: string
-  /** The `sub` of who started it; null for nobody, a webhook say. */
+  /** The `sub` of the caller who started it; null without a caller, for example for a webhook. */
   user_id: string | null
   /** The id of the workflow; null for one that has none. */
   workflow: string | null
@@ -48,4 +48,6 @@ export interface WorkflowStepsTable {
   error: OptionalError
   started_at: Timestamp
   finished_at: OptionalTime
+  /** When it made a call that may have been charged; null if none is known. */
+  sent_at: OptionalTime
 }

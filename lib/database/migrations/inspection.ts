@@ -4,6 +4,7 @@ import type { Session } from '../engine.js'
 import { outdatedSql, type Security } from './policies.js'
 import { readCatalogue } from '../catalogue-reader.js'
 import { literal } from '../sql.js'
+import { changeTriggerSql } from './change-triggers.js'
 import { fillingMark } from './fill.js'
 import { partitionsSql, type PartitionTree } from './partitions.js'
 
@@ -26,6 +27,8 @@ export interface TableState extends Security {
   readonly unvalidated: readonly string[]
   /** Columns whose rows do not all have their values yet (fill.ts). */
   readonly filling: readonly string[]
+  /** The comment on the trigger that records its changes; null where it has none. */
+  readonly changeTrigger: string | null
   /** null where the table has no partitions. */
   readonly partitions: PartitionTree | null
 }
@@ -63,6 +66,7 @@ select c.relname as name, c.relrowsecurity as enabled, c.relforcerowsecurity as 
     where i.indrelid = c.oid and i.indisunique and i.indisvalid and not exists (select from pg_constraint k where k.conindid = i.indexrelid)) as "looseKeys",
   (select coalesce(json_agg(k.conname), '[]') from pg_constraint k where k.conrelid = c.oid and not k.convalidated) as unvalidated,
   (select coalesce(json_agg(a.attname), '[]') from pg_attribute a where a.attrelid = c.oid and col_description(c.oid, a.attnum) = ${literal(fillingMark)}) as filling,
+  ${changeTriggerSql} as "changeTrigger",
   ${partitionsSql.trim()}
 from pg_class c
 where c.relnamespace = (select oid from pg_namespace where nspname = $1) and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition`

@@ -1,16 +1,19 @@
 /** What a database lacks: the migrations that are to be applied, in order. */
 import type { Session } from '../engine.js'
 import type { WantedTable } from '../declared-tables.js'
+import type { VectorTable } from '../document-tables.js'
 import type { RoleTables } from '../role-tables.js'
 import type { MigrationPlan, PlannedMigration } from './migration.js'
 import type { SystemMigration } from './system/system-migration.js'
 import { identifier, literal } from '../sql.js'
 import { appliedMigrations, inspect, type AppliedMigration, type Inspection, type TableState } from './inspection.js'
+import { isWatchable, triggerStatements, type WatchedTables } from './change-triggers.js'
 import { disableStatements, noSecurity, policyStatements, renewStatements } from './policies.js'
 import { change, make, stepSql, together, type MigrationStep } from './steps.js'
 import { madeBy, systemSteps } from './system-steps.js'
 import { systemMigrations } from './system/index.js'
 import { isOfRoleTables, roleTableMigrations } from './system/role-tables.js'
+import { isOfVectorTables, vectorTableMigrations } from './system/vector-tables.js'
 import { difference, needsRows, type Reference } from './tables.js'
 
 export interface PlanOptions {
@@ -18,6 +21,10 @@ export interface PlanOptions {
   readonly wanted: ReadonlyMap<string, WantedTable>
   /** The tables of the platform's roles; null where the document has none. */
   readonly roleTables: RoleTables | null
+  /** The table of vectors in pgvector; null where the document has none. */
+  readonly vectorTable: VectorTable | null
+  /** The tables whose changes are recorded. Default: none. */
+  readonly watched?: WatchedTables | undefined
   readonly rowLevelSecurity: boolean
   /** Other sessions read and write existing tables while migrations run. */
   readonly concurrent: boolean
@@ -43,6 +50,7 @@ export async function planMigration (session: Session, options: PlanOptions): Pr
   const drafts = [
     ...systemDrafts(inspection.applied, options),
     ...await declaredDraft(session, inspection, options, warnings),
+    ...triggerDraft(inspection, options, warnings),
     ...options.policies === false ? insecureDraft(inspection, options) : policyDraft(inspection, options, warnings)
   ]
   return {
@@ -121,13 +129,17 @@ function refuseNewer (applied: readonly AppliedMigration[]): void {
   const known = new Set(systemMigrations.map(({ description }) => description))
   const unknown = finished(applied).find((migration) => {
     const description = descriptionOf(migration)
-    return migration.kind === 'system' && !known.has(normalized(description)) && !isOfRoleTables(description)
+    return migration.kind === 'system' && !known.has(normalized(description)) && !isOfRoleTables(description) && !isOfVectorTables(description)
   })
   if (unknown !== undefined) throw new Error(`the database is newer than this version of tenantry, which does not know its migration ${unknown.name}: update tenantry`)
 }
 
-function wantedSystemMigrations ({ roleTables }: PlanOptions): readonly SystemMigration[] {
-  return roleTables === null ? systemMigrations : [...systemMigrations, ...roleTableMigrations(roleTables)]
+function wantedSystemMigrations ({ roleTables, vectorTable, concurrent }: PlanOptions): readonly SystemMigration[] {
+  return [
+    ...systemMigrations,
+    ...roleTables === null ? [] : roleTableMigrations(roleTables),
+    ...vectorTable === null ? [] : vectorTableMigrations(vectorTable, concurrent)
+  ]
 }
 
 function systemDrafts (applied: readonly AppliedMigration[], options: PlanOptions): Draft[] {
@@ -222,6 +234,28 @@ function policyDraft ({ catalogue, states, tenantOwned }: Inspection, options: P
     steps.push(...change(quoted, outdated))
   }
   return tables.length === 0 ? [] : [draftOf(describe('isolate', tables), tables, steps, options.rowLevelSecurity, options)]
+}
+
+/** Triggers on watched tables. Routes do not wait for them: a watch is refused until they are there. */
+function triggerDraft ({ catalogue, states }: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
+  const { schema, wanted, watched = {} } = options
+  const tables: string[] = []
+  const steps: MigrationStep[] = []
+  for (const [name, { trigger = false }] of Object.entries(watched)) {
+    const table = catalogue.tables.get(name) ?? wanted.get(name)
+    const state = states.get(name)
+    if (table === undefined || !isWatchable(table)) continue
+    const quoted = `${identifier(schema)}.${identifier(name)}`
+    const lacking = triggerStatements(quoted, table, trigger, state?.changeTrigger ?? null)
+    if (lacking.length === 0) continue
+    if (state?.owned === false) {
+      warnings.push(`${name} has no trigger that records its changes, and this role does not own it: its owner must apply ${lacking.join('; ')}`)
+      continue
+    }
+    tables.push(name)
+    steps.push(...change(quoted, lacking))
+  }
+  return tables.length === 0 ? [] : [draftOf(describe('record_changes_of', tables), tables, steps, false, options)]
 }
 
 /** The opposite, for development: policies stay and are out of force. */

@@ -1,4 +1,4 @@
-/** SQL for somebody to look through and run: tables and columns as a migration would add them, in one transaction. */
+/** SQL for review: the tables and columns that a migration would add, in one transaction. */
 import type { ColumnDefinition, TableDefinition } from '../../config/schema/table.js'
 import type { Table } from '../catalogue.js'
 import { wantedTables, type WantedTable } from '../declared-tables.js'

@@ -1,4 +1,4 @@
-/** What payment providers say of tenants: their subscriptions, and the events that told of them. */
+/** The subscriptions of tenants at payment providers, and the events of these providers. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

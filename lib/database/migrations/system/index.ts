@@ -3,12 +3,16 @@
  * it is applied, since the document's tables have migrations in the same order; `description` is what tells it apart.
  */
 import type { SystemMigration } from './system-migration.js'
+import { agentDocuments } from './agent-documents.js'
 import { apiKeys } from './api-keys.js'
 import { attempts } from './attempts.js'
 import { auditKeptUntil } from './audit-kept-until.js'
 import { auditLog } from './audit-log.js'
 import { billing } from './billing.js'
+import { conversations } from './conversations.js'
+import { fileOrigins } from './file-origins.js'
 import { fileParts } from './file-parts.js'
+import { fileScans } from './file-scans.js'
 import { fileTransforms } from './file-transforms.js'
 import { files } from './files.js'
 import { idempotencyKeys } from './idempotency-keys.js'
@@ -17,6 +21,7 @@ import { oauthTokens } from './oauth-tokens.js'
 import { queue } from './queue.js'
 import { queueLists } from './queue-lists.js'
 import { queueLosses } from './queue-losses.js'
+import { realtime } from './realtime.js'
 import { refreshTokens } from './refresh-tokens.js'
 import { requestStats } from './request-stats.js'
 import { resourceLimits } from './resource-limits.js'
@@ -38,6 +43,14 @@ import { webhookReceipts } from './webhook-receipts.js'
 import { webhookSources } from './webhook-sources.js'
 import { webhooks } from './webhooks.js'
 import { workflowStatusTokens } from './workflow-status-tokens.js'
+import { workflowStepCalls } from './workflow-step-calls.js'
 import { workflows } from './workflows.js'
 
-export const systemMigrations: readonly SystemMigration[] = [systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts, users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens, usageRequests, webhookSources, queueLosses, secretEarlierValues, auditKeptUntil, workflowStatusTokens, listFilters, refreshTokens, usersEmailVerified, userLinks, files, idempotencyKeys, fileTransforms, fileParts]
+/** In the order of their numbers. New ones are added at the end. */
+export const systemMigrations: readonly SystemMigration[] = [
+  systemTables, tenants, tenantConfigs, secrets, apiKeys, tenantRbac, resourceLimits, requestStats, usage, auditLog, attempts,
+  users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens,
+  usageRequests, webhookSources, queueLosses, secretEarlierValues, auditKeptUntil, workflowStatusTokens, listFilters,
+  refreshTokens, usersEmailVerified, userLinks, files, idempotencyKeys, fileTransforms, fileParts, fileScans, agentDocuments,
+  fileOrigins, conversations, realtime, workflowStepCalls
+]

@@ -1,4 +1,4 @@
-/** Limits that tenants have reached, so that each is told once in a period. */
+/** Limits that tenants have reached. Each sends one event in a period. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

@@ -16,7 +16,7 @@ export const usageRequests: SystemMigration = {
   bandwidth_bytes bigint not null,
   primary key (tenant_id, day)
 ) with (fillfactor = 70)`,
-    // The figures are every tenant's: a script that somebody runs by hand would see none of them.
+    // The figures belong to all tenants. Policies would hide them from a script that is run by hand.
     "set local app.tenant_id = '*'",
     `with moved as (delete from tenantry.usage_counters where counter in ('api_calls', 'bandwidth_bytes') returning *)
   insert into ${table} select tenant_id, period, coalesce(max(amount) filter (where counter = 'api_calls'), 0), coalesce(max(amount) filter (where counter = 'bandwidth_bytes'), 0)

@@ -22,7 +22,7 @@ export const userMfa: SystemMigration = {
   primary key (tenant_id, user_id),
   check (not enabled or secret is not null)
 )`,
-    // For the sweep, which removes setups that nobody finished.
+    // For the sweep, which removes unfinished setups.
     'create index on tenantry.user_mfa (updated_at) where not enabled',
     ...policies ? policyStatements('tenantry.user_mfa', 'text', noSecurity) : []
   ]

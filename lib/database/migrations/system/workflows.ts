@@ -8,7 +8,7 @@ export const workflows: SystemMigration = {
   description: 'workflows',
   tables,
   statements: ({ policies }) => [
-    // The empty tenant is the platform. What was declared and what was given are texts: they are read as they were written, and by nobody in SQL.
+    // The empty tenant is the platform. Declarations and inputs are texts, which keep their exact form: SQL never reads them.
     `create table tenantry.workflow_runs (
   tenant_id text not null,
   id uuid not null,

@@ -1,0 +1,33 @@
+/** The tables of conversations in the `tenantry` schema, as kysely sees them: a part of the system tables. */
+import type { ColumnType } from 'kysely'
+
+export interface ConversationsTable {
+  tenant_id: string
+  id: string
+  /** The `sub` of the user that the conversation belongs to. */
+  user_id: string
+  /** The user is a user of the platform, and none of the tenant. */
+  platform: boolean
+  title: string
+  /** That of the last message. */
+  last_position: number
+  /** Messages that are kept. */
+  messages: number
+  /** Bytes of them. */
+  bytes: number
+  created_at: ColumnType<Date, Date, never>
+  updated_at: ColumnType<Date, Date, Date>
+}
+
+export interface ConversationMessagesTable {
+  tenant_id: string
+  conversation_id: string
+  position: number
+  role: 'user' | 'assistant'
+  content: string
+  /** Chunks of documents that the answer had at hand; null for none. */
+  citations: ColumnType<ReadonlyArray<{ id: string, chunk: number, score: number }> | null, string | null, never>
+  /** Of the content. */
+  bytes: number
+  created_at: ColumnType<Date, Date, never>
+}

@@ -1,0 +1,47 @@
+/** The triggers that record changes of watched tables, in the transaction of the write. */
+import type { Table } from '../catalogue.js'
+import { tenantColumn } from '../catalogue.js'
+import { tenantSetting } from '../connections.js'
+import { identifier, literal } from '../sql.js'
+
+/** The watched tables, by name: whether writes of other programs are recorded too. */
+export type WatchedTables = Readonly<Record<string, { readonly trigger?: true | undefined }>>
+
+/** Bytes of JSON that a change keeps of a row; of a larger one it keeps the short columns. */
+export const maxChangeBytes = 262_144
+
+export const recordFunction = 'tenantry.record_change'
+const triggerName = 'tenantry_changes'
+
+/** SQL for a row `c` of `pg_class`: the comment on its trigger, which says how it was made; null without one. */
+export const changeTriggerSql = `(select coalesce(obj_description(g.oid, 'pg_trigger'), '') from pg_trigger g where g.tgrelid = c.oid and g.tgname = ${literal(triggerName)})`
+
+/** Columns by which a change names its row. */
+export function changeKeys ({ primaryKey }: Pick<Table, 'primaryKey'>): readonly string[] {
+  const own = primaryKey.filter((name) => name !== tenantColumn)
+  return own.length > 0 ? own : primaryKey
+}
+
+/** A table can be watched where it has a tenant and a key. */
+export function isWatchable ({ tenantScoped, view, primaryKey }: Table): boolean {
+  return tenantScoped && !view && primaryKey.length > 0
+}
+
+/**
+ * The statements that give the table its trigger; none where it has it.
+ *
+ * @param quoted    the table, with its schema
+ * @param existing  the comment on its trigger; null without one
+ */
+export function triggerStatements (quoted: string, table: Pick<Table, 'primaryKey'>, always: boolean, existing: string | null): string[] {
+  const keys = changeKeys(table)
+  const made = `${always ? 'all writes' : 'writes of this server'} by ${keys.map(identifier).join(', ')}`
+  if (existing === made) return []
+  // A session of this server always has the setting.
+  const when = always ? '' : ` when (coalesce(current_setting(${literal(tenantSetting)}, true), '') <> '')`
+  return [
+    ...existing === null ? [] : [`drop trigger ${identifier(triggerName)} on ${quoted}`],
+    `create trigger ${identifier(triggerName)} after insert or update or delete on ${quoted} for each row${when} execute function ${recordFunction}(${keys.map(literal).join(', ')})`,
+    `comment on trigger ${identifier(triggerName)} on ${quoted} is ${literal(made)}`
+  ]
+}

@@ -1,0 +1,71 @@
+/**
+ * Documents for search: what they are, and the text of their chunks. Their vectors are in a table of their own
+ * (vector-tables.ts), or in another store.
+ */
+import type { SystemMigration } from './system-migration.js'
+import { noSecurity, policyStatements } from '../policies.js'
+
+const tables = ['tenantry.agent_documents', 'tenantry.agent_chunks', 'tenantry.agent_stale_vectors', 'tenantry.agent_batches', 'tenantry.agent_batch_documents']
+
+export const agentDocuments: SystemMigration = {
+  description: 'agent_documents',
+  tables,
+  statements: ({ policies }) => [
+    `create table tenantry.agent_documents (
+  tenant_id text not null,
+  id text not null,
+  version uuid not null,
+  content_type text not null,
+  metadata jsonb not null,
+  chunks integer not null,
+  model text not null,
+  dimensions integer not null,
+  store text not null,
+  created_at timestamptz not null,
+  primary key (tenant_id, id)
+)`,
+    'create index on tenantry.agent_documents (tenant_id, created_at, id)',
+    // For the start, and for documents that another model embedded.
+    'create index on tenantry.agent_documents (model, dimensions, store)',
+    // The lexeme of the tenant makes an index of words one of tenants and words without the extension btree_gin. The parser
+    // of texts makes no lexeme that begins with a space.
+    `create table tenantry.agent_chunks (
+  tenant_id text not null,
+  document_id text not null,
+  position integer not null,
+  content text not null,
+  terms tsvector not null generated always as (array_to_tsvector(array[' ' || tenant_id]) || to_tsvector('simple', content)) stored,
+  primary key (tenant_id, document_id, position),
+  foreign key (tenant_id, document_id) references tenantry.agent_documents (tenant_id, id) on delete cascade
+)`,
+    'create index on tenantry.agent_chunks using gin (terms)',
+    `create table tenantry.agent_stale_vectors (
+  tenant_id text not null,
+  document_id text not null,
+  version uuid not null,
+  due_at timestamptz not null,
+  primary key (tenant_id, document_id, version)
+)`,
+    `create table tenantry.agent_batches (
+  tenant_id text not null,
+  id uuid not null,
+  status text not null check (status in ('queued', 'running', 'completed')),
+  total integer not null,
+  actor jsonb not null,
+  created_at timestamptz not null,
+  finished_at timestamptz,
+  primary key (tenant_id, id)
+)`,
+    `create table tenantry.agent_batch_documents (
+  tenant_id text not null,
+  batch_id uuid not null,
+  position integer not null,
+  input jsonb,
+  status text not null check (status in ('waiting', 'done', 'failed')),
+  error text,
+  primary key (tenant_id, batch_id, position),
+  foreign key (tenant_id, batch_id) references tenantry.agent_batches (tenant_id, id) on delete cascade
+)`,
+    ...policies ? tables.flatMap((table) => policyStatements(table, 'text', noSecurity)) : []
+  ]
+}

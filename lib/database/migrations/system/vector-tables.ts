@@ -1,0 +1,75 @@
+/**
+ * Vectors of chunks, in PostgreSQL's extension vector (pgvector). The configuration gives the dimensions, so each number of
+ * dimensions has a table and migrations of its own: another number adds a table beside the others, and a server knows the
+ * migrations of configurations that are not its own.
+ */
+import type { SystemMigration } from './system-migration.js'
+import { vectorTableName, type VectorTable } from '../../document-tables.js'
+import { noSecurity, policyStatements } from '../policies.js'
+
+const named = /^agent_vectors_(?:index_)?\d+$/
+
+/** The migration is one of these, of any configuration. */
+export function isOfVectorTables (description: string): boolean {
+  return named.test(description)
+}
+
+/** @param indexed  with an index of nearest neighbours: the embedded engine takes 20 ms to add a row to one */
+export function vectorTableMigrations ({ dimensions }: VectorTable, indexed: boolean): SystemMigration[] {
+  return indexed ? [tableMigration(dimensions), indexMigration(dimensions)] : [tableMigration(dimensions)]
+}
+
+/** The messages are for the operator: they are also those of the script that `tenantry migrate --print` writes. */
+const extension = `do $$
+declare
+  found text;
+begin
+  if not exists (select from pg_extension where extname = 'vector') then
+    if not exists (select from pg_available_extensions where name = 'vector') then
+      raise exception using errcode = 'feature_not_supported', message = 'agent.embedding keeps vectors in PostgreSQL, whose server lacks the extension vector: install pgvector 0.8 or later (Debian: postgresql-<version>-pgvector), or name another agent.vectorStore';
+    end if;
+    begin
+      create extension vector;
+    exception when insufficient_privilege then
+      raise exception using errcode = 'insufficient_privilege', message = 'this role may not create the extension vector: run "create extension vector" in this database as a superuser, then migrate again';
+    end;
+  end if;
+  select extversion into found from pg_extension where extname = 'vector';
+  if string_to_array(regexp_replace(found, '[^0-9.].*', ''), '.')::int[] < array[0, 8] then
+    raise exception using errcode = 'feature_not_supported', message = 'the extension vector is ' || found || ': install pgvector 0.8 or later, run "alter extension vector update", then migrate again';
+  end if;
+  if to_regtype('vector') is null then
+    raise exception using errcode = 'undefined_object', message = 'the extension vector is in a schema that search_path lacks: add that schema to search_path of this role';
+  end if;
+end $$`
+
+function tableMigration (dimensions: number): SystemMigration {
+  const table = vectorTableName(dimensions)
+  return {
+    description: `agent_vectors_${dimensions}`,
+    tables: [table],
+    statements: ({ policies }) => [
+      extension,
+      `create table ${table} (
+  tenant_id text not null,
+  document_id text not null,
+  position integer not null,
+  model text not null,
+  embedding vector(${dimensions}) not null,
+  primary key (tenant_id, document_id, position),
+  foreign key (tenant_id, document_id, position) references tenantry.agent_chunks (tenant_id, document_id, position) on delete cascade
+)`,
+      ...policies ? policyStatements(table, 'text', noSecurity) : []
+    ]
+  }
+}
+
+/** One index for all tenants: searches of a tenant with few rows do not use it (lib/vectors/pgvector.ts). */
+function indexMigration (dimensions: number): SystemMigration {
+  const table = vectorTableName(dimensions)
+  return {
+    description: `agent_vectors_index_${dimensions}`,
+    tables: [],
+    statements: () => [`create index agent_vectors_${dimensions}_embedding_idx on ${table} using hnsw (embedding vector_cosine_ops)`]
+  }
+}

@@ -1,0 +1,58 @@
+/** kysely on the transaction of a session, so that stores of system tables write within the transaction of a route. */
+import type { SystemTables } from './system-tables.js'
+import type { Session } from './engine.js'
+import {
+  Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler,
+  type CompiledQuery, type DatabaseConnection, type Driver, type QueryResult, type Transaction
+} from 'kysely'
+
+/** Runs the work with the session's transaction, which the work neither commits nor rolls back. */
+export async function withinSession<T> (session: Session, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T> {
+  const db = new Kysely<SystemTables>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new SessionDriver(session),
+      createIntrospector: (kysely) => new PostgresIntrospector(kysely),
+      createQueryCompiler: () => new PostgresQueryCompiler()
+    }
+  })
+  return await db.transaction().execute(work)
+}
+
+/** The session has begun its transaction, and ends it. */
+class SessionDriver implements Driver {
+  readonly #connection: DatabaseConnection
+
+  constructor (session: Session) {
+    this.#connection = new SessionConnection(session)
+  }
+
+  async acquireConnection (): Promise<DatabaseConnection> {
+    return this.#connection
+  }
+
+  async releaseConnection (): Promise<void> {}
+  async beginTransaction (): Promise<void> {}
+  async commitTransaction (): Promise<void> {}
+  async rollbackTransaction (): Promise<void> {}
+  async init (): Promise<void> {}
+  async destroy (): Promise<void> {}
+}
+
+class SessionConnection implements DatabaseConnection {
+  readonly #session: Session
+
+  constructor (session: Session) {
+    this.#session = session
+  }
+
+  async executeQuery<Row> ({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
+    const rows = await this.#session.rows({ text: sql }, parameters)
+    // The type of the rows is kysely's, which wrote the statement.
+    return { rows: rows as Row[] }
+  }
+
+  async * streamQuery<Row> (): AsyncIterableIterator<QueryResult<Row>> {
+    throw new Error('rows of a session are not streamed')
+  }
+}

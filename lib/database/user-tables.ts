@@ -1,0 +1,89 @@
+/** The tables of users and their sessions in the `tenantry` schema, as kysely sees them: a part of the system tables. */
+import type { ColumnType, Generated } from 'kysely'
+
+type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
+
+export interface UsersTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  /** The `sub`. */
+  id: string
+  /** In lower case. */
+  email: string
+  /** argon2id, in the form of PHC strings. */
+  password_hash: string
+  role: string
+  status: Generated<'active' | 'disabled'>
+  /** When the user proved to receive mail at the address. */
+  email_verified_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+  created_at: Timestamp
+  updated_at: Timestamp
+}
+
+/** Tokens that were ended before their time. */
+export interface RevocationsTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  /** SHA-256 of the `sub`; empty for all users of the tenant. */
+  subject: Buffer
+  /** SHA-256 of what was signed; empty for all tokens of the user. */
+  token: Buffer
+  /** Of all tokens: when they were ended, and their session sequence. Of one: when it was issued, where that is in the future. */
+  revoked_before: ColumnType<Date | null, Date | null | undefined, Date | null>
+  expires_at: ColumnType<Date, Date, Date>
+}
+
+/** One-time links in mails. */
+export interface UserLinksTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  kind: 'reset' | 'verify' | 'invite'
+  /** In lower case. */
+  email: string
+  /** Of an invitation: the id of the user to come. */
+  user_id: string
+  /** Of an invitation. */
+  role: string | null
+  /** Of an invitation: the `sub` of its author. */
+  invited_by: string | null
+  /** SHA-256 of the token; null until the mail is sent. */
+  token: Buffer | null
+  expires_at: ColumnType<Date, Date, Date>
+}
+
+/** Sessions that refresh tokens prolong. */
+export interface RefreshTokensTable {
+  /** Empty for the platform. */
+  tenant_id: string
+  /** The claim `session_id` of the session's tokens. */
+  id: string
+  user_id: string
+  /** SHA-256 of the part that all refresh tokens of the session share. */
+  secret: Buffer
+  /** SHA-256 of the part that only the newest one has. */
+  token: Buffer
+  /** How the user logged in (RFC 8176). */
+  amr: string[]
+  expires_at: ColumnType<Date, Date, Date>
+}
+
+/** Second factors of users. */
+export interface UserMfaTable {
+  /** Empty for the platform's users. */
+  tenant_id: string
+  user_id: string
+  /** Encrypted, see lib/secrets, in base64; null until it is enabled. */
+  secret: string | null
+  /** The number of the secret among those that the user has had; 0 without one. */
+  version: Generated<number>
+  enabled: Generated<boolean>
+  /** SHA-256 of each that was not used, in hexadecimal. */
+  backup_codes: Generated<string[]>
+  /** That of a setup which is not enabled yet, likewise encrypted. */
+  pending_secret: string | null
+  pending_version: Generated<number>
+  /** The time step of the code that was used last (RFC 6238). */
+  last_step: ColumnType<string, number | undefined, number>
+  created_at: Timestamp
+  updated_at: Timestamp
+}
