@@ -1,0 +1,45 @@
+/** Opens the store of vectors that the configuration names. */
+import type { Engine } from '../database/engine.js'
+import type { VectorSpace, VectorStore } from './types.js'
+import { createPgvectorIndex } from './pgvector.js'
+import { openQdrantIndex } from './qdrant.js'
+import { createDocumentRecords } from './records.js'
+import { createVectorStore } from './store.js'
+
+/** The document's `agent.vectorStore`. */
+export interface VectorStoreSection {
+  readonly provider: 'pgvector' | 'qdrant'
+  /** Required for `qdrant`. */
+  readonly url?: string | undefined
+  readonly apiKey?: string | undefined
+  readonly collection?: string | undefined
+}
+
+export interface OpenStoreOptions {
+  readonly engine: Engine
+  readonly section: VectorStoreSection
+  readonly space: VectorSpace
+  readonly warn: (error: unknown, message: string) => void
+  /** Chunks of a tenant that pgvector searches exactly. Default: 2,000. */
+  readonly exactUpTo?: number | undefined
+  /** Milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+export async function openVectorStore ({ engine, section, space, warn, exactUpTo, now = Date.now }: OpenStoreOptions): Promise<VectorStore> {
+  const dbFor = (tenant: string) => engine.kyselyFor(tenant)
+  const index = section.provider === 'qdrant'
+    ? await openQdrantIndex({ ...section, url: requireUrl(section), space })
+    : createPgvectorIndex({ space: tableSpace(engine, space), dbFor, exactUpTo })
+  return createVectorStore({ index, records: createDocumentRecords(engine.kysely, dbFor, space, index.name), warn, now })
+}
+
+function requireUrl ({ url }: VectorStoreSection): string {
+  if (url === undefined) throw new Error('agent.vectorStore.url is missing: give it the address of Qdrant, such as http://localhost:6333')
+  return url
+}
+
+function tableSpace ({ vectorTable }: Engine, space: VectorSpace): VectorSpace {
+  if (vectorTable?.dimensions === space.dimensions) return space
+  throw new Error(`embeddings needs the table of its vectors: register the plugin "tenantry/plugins/database" with the option \`vectorTable: { dimensions: ${space.dimensions} }\``)
+}

@@ -1,0 +1,108 @@
+/** Documents in SQL with an index of vectors. */
+import type { DocumentRecords } from './records.js'
+import type { VectorIndex, VectorStore } from './types.js'
+import { randomUUID } from 'node:crypto'
+
+const uploadMs = 600_000 // in which vectors of a version are written and the version becomes current
+const perSweep = 100
+const spare = 50 // vectors of versions that were current, which an external index may find beside those that are
+
+export interface StoreParts {
+  readonly records: DocumentRecords
+  readonly index: VectorIndex
+  /** Called with a failure of what can be done later. */
+  readonly warn: (error: unknown, message: string) => void
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
+
+export function createVectorStore ({ records, index, warn, now }: StoreParts): VectorStore {
+  const { dbFor } = records
+
+  /** The sweep tries again. */
+  async function discard (tenant: string, id: string, version: string): Promise<void> {
+    try {
+      await index.discard(tenant, id, version)
+      await records.unmark(dbFor(tenant), tenant, version, id)
+    } catch (error) {
+      warn(error, 'vectors of an old version of a document could not be deleted; the sweep tries again')
+    }
+  }
+
+  return {
+    name: index.name,
+
+    async put (tenant, input, { also, version: only } = {}) {
+      const document = { ...input, version: randomUUID() }
+      const { id, version } = document
+      if (index.external) {
+        // Whatever becomes of this process, the sweep finds these vectors if no document gets them.
+        await records.mark(dbFor(tenant), tenant, id, version, new Date(now() + uploadMs))
+        await index.write(tenant, document, null)
+      }
+      const at = new Date(now())
+      const replaced = await dbFor(tenant).transaction().execute(async (transaction) => {
+        const replaced = await records.write(transaction, tenant, document, at, only)
+        if (replaced === null) return null
+        if (index.external) {
+          // The sweep may have taken the vectors of an upload that took too long.
+          if (!await records.unmark(transaction, tenant, version, id)) throw new Error('the vectors of a document were written too slowly')
+          if (replaced.version !== null) await records.mark(transaction, tenant, id, replaced.version, at)
+        } else {
+          await index.write(tenant, document, transaction)
+        }
+        await also?.(transaction, replaced.version === null)
+        return replaced
+      })
+      const old = replaced === null ? version : replaced.version
+      if (index.external && old !== null) await discard(tenant, id, old)
+      if (replaced === null) return 'changed'
+      return replaced.version === null ? 'new' : 'replaced'
+    },
+
+    async remove (tenant, id, also) {
+      const version = await dbFor(tenant).transaction().execute(async (transaction) => {
+        const version = await records.remove(transaction, tenant, id)
+        if (version === null) return null
+        if (index.external) await records.mark(transaction, tenant, id, version, new Date(now()))
+        await also?.(transaction, false)
+        return version
+      })
+      if (version !== null && index.external) await discard(tenant, id, version)
+      return version !== null
+    },
+
+    list: records.list,
+    read: records.read,
+
+    async byVector (tenant, embedding, query) {
+      const nearest = await index.nearest(tenant, embedding, index.external ? { ...query, limit: query.limit + spare } : query)
+      return (await records.found(tenant, nearest)).slice(0, query.limit)
+    },
+
+    byText: records.byText,
+    stale: records.stale,
+    removeAll: (tenant) => index.removeAll(tenant),
+
+    async sweep () {
+      if (!index.external) return
+      for (let count = perSweep; count === perSweep;) {
+        const marked = await records.marked(new Date(now()), perSweep)
+        count = marked.length
+        for (const { tenant, id, version } of marked) {
+          // First the mark: an upload that is late then finds that its vectors are gone.
+          if (!await records.unmark(dbFor(tenant), tenant, version, id)) continue
+          try {
+            await index.discard(tenant, id, version)
+          } catch (error) {
+            await records.mark(dbFor(tenant), tenant, id, version, new Date(now()))
+            throw error
+          }
+        }
+      }
+    },
+
+    check: () => index.check(),
+    close: () => index.close()
+  }
+}
