@@ -1,0 +1,106 @@
+/**
+ * The text of PDF files, by pdfjs-dist (an optional peer). It runs in a thread of its own with bounds of memory and time: a
+ * hostile file ends the thread, and neither holds nor ends the process.
+ */
+import { Worker } from 'node:worker_threads'
+import { failure } from '../errors.js'
+
+export const maxPdfBytes = 20_971_520
+const timeoutMs = 30_000
+const heapMB = 256
+/** Bytes of large buffers that the thread makes in all, which are not part of its heap. */
+const bufferMB = 256
+const largeBytes = 65_536
+const maxPages = 2000
+
+/** What the thread runs. It is a text, since a bundle has no file for it; the modules are resolved by this process. */
+const program = `
+const { parentPort, workerData } = require('node:worker_threads')
+let left = workerData.bufferBytes
+globalThis.Uint8Array = new Proxy(Uint8Array, {
+  construct (target, args, called) {
+    const size = typeof args[0] === 'number' ? args[0] : 0
+    if (size >= workerData.largeBytes && (left -= size) < 0) throw new RangeError('too many bytes')
+    return Reflect.construct(target, args, called)
+  }
+})
+async function read () {
+  const { getDocument, GlobalWorkerOptions, VerbosityLevel } = await import(workerData.module)
+  GlobalWorkerOptions.workerSrc = workerData.worker
+  const task = getDocument({
+    data: workerData.bytes, cMapUrl: workerData.maps, cMapPacked: true, verbosity: VerbosityLevel.ERRORS,
+    isEvalSupported: false, useSystemFonts: false, disableFontFace: true, useWasm: false, enableXfa: false
+  })
+  const file = await task.promise
+  if (file.numPages > workerData.maxPages) return { excess: 'pages' }
+  let text = ''
+  for (let number = 1; number <= file.numPages; number++) {
+    const page = await file.getPage(number)
+    const { items } = await page.getTextContent()
+    for (const item of items) {
+      text += item.str + (item.hasEOL ? '\\n' : '')
+      if (text.length > workerData.maxLength) return { excess: 'text' }
+    }
+    text += '\\n\\n'
+    page.cleanup()
+  }
+  return { text }
+}
+read().then((result) => parentPort.postMessage(result), (error) => parentPort.postMessage({ error: String(error) }))
+`
+
+/** Which bound was exceeded, or the text. */
+interface Outcome {
+  readonly text?: string
+  readonly excess?: 'pages' | 'text'
+  readonly error?: string
+}
+
+/** Throws an error that names the package if it is missing. */
+export function pdfModules (resolve = (name: string): string => import.meta.resolve(name)): { readonly module: string, readonly worker: string, readonly maps: string } {
+  try {
+    const module = resolve('pdfjs-dist/legacy/build/pdf.mjs')
+    return { module, worker: new URL('pdf.worker.mjs', module).href, maps: new URL('../../cmaps/', module).pathname }
+  } catch (cause) {
+    throw failure('documentUnreadable', { message: 'PDF files are not read here: the operator must install the package "pdfjs-dist@~5.6.205"', cause })
+  }
+}
+
+/** Rejects with `documentUnreadable` for a file that is no PDF, or exceeds a bound. @param maxLength  characters of the text */
+export async function pdfText (bytes: Uint8Array<ArrayBuffer>, maxLength: number, signal: AbortSignal, timeout = timeoutMs): Promise<string> {
+  const modules = pdfModules()
+  signal.throwIfAborted()
+  const worker = new Worker(program, {
+    eval: true,
+    workerData: { ...modules, bytes, maxPages, maxLength, largeBytes, bufferBytes: bufferMB * 1_048_576 },
+    transferList: [bytes.buffer],
+    resourceLimits: { maxOldGenerationSizeMb: heapMB, maxYoungGenerationSizeMb: 32, stackSizeMb: 4 },
+    env: {},
+    execArgv: [],
+    stdin: false,
+    stdout: true,
+    stderr: true
+  })
+  worker.stdout.resume()
+  worker.stderr.resume()
+  let timer: NodeJS.Timeout | undefined
+  let abort = (): void => {}
+  try {
+    const { text, excess, error } = await new Promise<Outcome>((resolve, reject) => {
+      worker.once('message', resolve)
+      worker.once('error', (cause) => resolve({ error: String(cause) }))
+      worker.once('exit', () => resolve({ error: 'the thread ended' }))
+      timer = setTimeout(() => resolve({ error: 'it takes too long' }), timeout)
+      abort = () => reject(signal.reason)
+      signal.addEventListener('abort', abort, { once: true })
+    })
+    if (excess === 'text') throw failure('documentUnreadable', { message: `The PDF has more than ${maxLength.toLocaleString('en')} characters of text: split it` })
+    if (excess === 'pages') throw failure('documentUnreadable', { message: `The PDF has more than ${maxPages.toLocaleString('en')} pages: split it` })
+    if (text === undefined) throw failure('documentUnreadable', { message: 'The PDF cannot be read: it is damaged, encrypted, or needs too much time or memory', cause: new Error(error) })
+    return text
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', abort)
+    await worker.terminate()
+  }
+}
