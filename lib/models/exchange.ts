@@ -1,0 +1,137 @@
+/**
+ * Requests to providers, whose addresses the platform's document fixes. Each is bounded in bytes of its answer, in time, and
+ * in time without a byte; it ends at once when it is aborted.
+ */
+import type { Readable } from 'node:stream'
+import { failure } from '../errors.js'
+import { connectionFailure, statusFailure, type KeyOwner } from './failures.js'
+
+const connectMs = 5000
+const keepMs = 30_000 // an idle connection
+
+export interface ExchangeOptions {
+  readonly owner: KeyOwner
+  /** Bytes of the answer. */
+  readonly maxBytes: number
+  /** Milliseconds for the whole exchange. */
+  readonly totalMs: number
+  /** Milliseconds without a byte. Default: no bound but `totalMs`. */
+  readonly idleMs?: number | undefined
+  /** Ends the exchange with its reason. */
+  readonly signal: AbortSignal
+}
+
+export interface Exchange {
+  /** For the SDK of a provider. */
+  readonly fetch: typeof globalThis.fetch
+  /** How far the request came: `answered` with a status of 200 to 299. */
+  readonly state: 'new' | 'sent' | 'answered'
+  /** Why the request failed, whatever the SDK made of it; null if it did not. */
+  readonly error: unknown
+  /** Ends what is left of the exchange. Call it always. */
+  end (): void
+}
+
+export interface Connections {
+  open (options: ExchangeOptions): Exchange
+  close (): Promise<void>
+}
+
+export function createConnections (): Connections {
+  // Loaded with the first call.
+  let agent: Promise<import('undici').Agent> | undefined
+  const agentOf = () => (agent ??= import('undici').then(({ Agent }) => new Agent({
+    connect: { timeout: connectMs }, keepAliveTimeout: keepMs, keepAliveMaxTimeout: keepMs, headersTimeout: 0, bodyTimeout: 0
+  })))
+
+  return {
+    open: (options) => openExchange(agentOf, options),
+    async close () {
+      await (await agent)?.destroy()
+    }
+  }
+}
+
+function openExchange (agentOf: () => Promise<import('undici').Agent>, { owner, maxBytes, totalMs, idleMs, signal }: ExchangeOptions): Exchange {
+  const ending = new AbortController()
+  let state: Exchange['state'] = 'new'
+  let error: unknown = null
+  let isOver = false
+  const abort = (reason: unknown) => {
+    if (isOver) return
+    error ??= reason
+    ending.abort(reason)
+  }
+  const left = () => abort(signal.reason)
+  const total = setTimeout(() => abort(failure('providerTimeout')), totalMs)
+  const idle = idleMs === undefined ? null : setTimeout(() => abort(failure('providerTimeout')), idleMs)
+  signal.addEventListener('abort', left, { once: true })
+  if (signal.aborted) left()
+
+  const refuse = (reason: unknown): never => {
+    error ??= reason
+    throw error
+  }
+
+  async function send (input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+    const url = new URL(input instanceof Request ? input.url : input)
+    const dispatcher = await agentOf()
+    ending.signal.throwIfAborted()
+    state = 'sent'
+    const { statusCode, headers, body } = await dispatcher.request({
+      origin: url.origin,
+      path: `${url.pathname}${url.search}`,
+      method: 'POST',
+      headers: { ...Object.fromEntries(new Headers(init.headers)), 'accept-encoding': 'identity' },
+      body: typeof init.body === 'string' ? init.body : null,
+      signal: ending.signal
+    })
+    idle?.refresh()
+    if (statusCode < 200 || statusCode > 299) {
+      body.on('error', () => {}).destroy()
+      const retryAfter = headers['retry-after']
+      return refuse(statusFailure(statusCode, typeof retryAfter === 'string' ? retryAfter : undefined, owner))
+    }
+    state = 'answered'
+    return new Response(bounded(body), { status: 200, headers: { 'content-type': String(headers['content-type'] ?? '') } })
+  }
+
+  /** Read as fast as the SDK takes it. */
+  function bounded (body: Readable): ReadableStream<Uint8Array> {
+    const chunks: AsyncIterator<unknown> = body[Symbol.asyncIterator]()
+    let bytes = 0
+    return new ReadableStream({
+      async pull (controller) {
+        try {
+          const { done, value } = await chunks.next()
+          if (done === true) return controller.close()
+          if (!(value instanceof Uint8Array)) throw new TypeError('the body of an answer is not of bytes')
+          idle?.refresh()
+          bytes += value.length
+          if (bytes > maxBytes) abort(failure('providerFailed', { message: 'The answer of the provider is too large' }))
+          ending.signal.throwIfAborted()
+          controller.enqueue(value)
+        } catch (cause) {
+          error ??= connectionFailure(cause)
+          controller.error(error)
+        }
+      },
+      cancel () {
+        body.on('error', () => {}).destroy()
+      }
+    })
+  }
+
+  return {
+    fetch: (input, init) => send(input, init).catch((cause: unknown) => refuse(cause === error ? error : connectionFailure(cause))),
+    get state () { return state },
+    get error () { return error },
+    end () {
+      clearTimeout(total)
+      if (idle !== null) clearTimeout(idle)
+      signal.removeEventListener('abort', left)
+      isOver = true
+      if (!ending.signal.aborted) ending.abort(new Error('the exchange is over'))
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** What callers learn of a provider's failure. No error holds text of the provider: it may repeat the key or the prompt. */
+import { failure, TenantryError } from '../errors.js'
+
+const defaultRetryAfter = 5 // s
+const maxRetryAfter = 3600 // s
+
+/** Errors of calls that were charged. */
+const charged = new WeakSet<Error>()
+
+/** The tenant was charged for the call that failed. */
+export function markCharged (error: unknown): void {
+  if (error instanceof Error) charged.add(error)
+}
+
+/** Another try of the call would be charged again. */
+export function isCharged (error: unknown): boolean {
+  return error instanceof Error && charged.has(error)
+}
+
+/** Whose key a call uses. */
+export type KeyOwner = 'tenant' | 'platform'
+
+/** The error for a response of the provider with a status outside 200 to 299. */
+export function statusFailure (status: number, retryAfter: string | undefined, owner: KeyOwner, now = Date.now()): TenantryError {
+  switch (status) {
+    case 401: case 402: case 403:
+      if (owner === 'tenant') return failure('providerKeyRefused')
+      return failure('providerFailed', { message: "The provider refuses the server's key: its operator must renew the key" })
+    case 404:
+      return failure('providerFailed', { message: 'The provider does not know the model: the operator of the server must change its document' })
+    case 400: case 413: case 422:
+      return failure('providerFailed', { message: 'The provider refuses the request: a message, an image, a parameter or `responseFormat` is not one that the model takes' })
+    case 429: case 529: {
+      const seconds = secondsOf(retryAfter, now)
+      return failure('providerBusy', { extras: { retryAfter: seconds }, headers: { 'retry-after': String(seconds) } })
+    }
+    case 408: return failure('providerTimeout')
+    default: return failure('providerFailed')
+  }
+}
+
+/** Seconds, 1 to 3,600, of a `Retry-After` header in either form. */
+function secondsOf (text: string | undefined, now: number): number {
+  if (text === undefined) return defaultRetryAfter
+  const seconds = /^\d{1,9}(?:\.\d+)?$/.test(text) ? Number(text) : text.endsWith(' GMT') ? (Date.parse(text) - now) / 1000 : NaN
+  return Number.isFinite(seconds) ? Math.min(maxRetryAfter, Math.max(1, Math.ceil(seconds))) : defaultRetryAfter
+}
+
+/** The error for a connection that failed. Only the code of the error is kept: its members may hold bytes of the response. */
+export function connectionFailure (error: unknown): TenantryError {
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown'
+  return failure(code === 'UND_ERR_CONNECT_TIMEOUT' ? 'providerTimeout' : 'providerFailed', { cause: new Error(`the connection to the provider failed: ${code}`) })
+}
+
+/** The error for an answer that the SDK cannot read. */
+export function unreadable (error: unknown): TenantryError {
+  if (error instanceof TenantryError) return error
+  const name = error instanceof Error ? error.name : typeof error
+  return failure('providerFailed', { message: 'The answer of the provider cannot be read', cause: new Error(`the answer of the provider cannot be read: ${name.slice(0, 100)}`) })
+}

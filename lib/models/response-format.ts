@@ -1,0 +1,133 @@
+/**
+ * JSON Schemas that callers choose for answers. They are bounded, so that neither compiling one nor checking an answer
+ * takes long: references are written out, and keywords whose cost grows faster than the answer are refused.
+ */
+import { Ajv, type ValidateFunction } from 'ajv'
+import formats from 'ajv-formats'
+import { LRUCache } from 'lru-cache'
+import { failure, type TenantryError } from '../errors.js'
+import { parseBounded } from '../json-bounds.js'
+import { isRecord } from '../plain-value.js'
+
+const maxLength = 32_768 // characters of a schema
+const maxNodes = 1000 // objects and arrays of a schema whose references are written out
+const maxKept = 200 // compiled schemas
+const maxErrorLength = 300 // characters
+
+export interface ResponseFormat {
+  /** Without references. */
+  readonly schema: Readonly<Record<string, unknown>>
+  /** The value of an answer. Throws `providerFailed` for an answer that is no JSON or does not match. */
+  parse (answer: string): unknown
+}
+
+const refusedKeywords: ReadonlySet<string> = new Set(['$id', 'id', '$async', '$anchor', '$dynamicRef', '$dynamicAnchor', '$recursiveRef', 'pattern', 'patternProperties', 'uniqueItems'])
+/** Their values are data, not schemas. */
+const dataKeywords: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples'])
+/** Their members have names that the caller chooses. */
+const mapKeywords: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions', 'dependentSchemas', 'dependentRequired', 'dependencies'])
+
+const known = new LRUCache<string, ResponseFormat>({ max: maxKept })
+const meta = new Ajv({ strict: false })
+
+/** Throws `badRequest` for a schema that cannot be used. */
+export function compileResponseFormat (given: Readonly<Record<string, unknown>>): ResponseFormat {
+  const text = JSON.stringify(given)
+  if (text.length > maxLength) throw refused(`it has more than ${maxLength} characters`)
+  const found = known.get(text)
+  if (found !== undefined) return found
+  const schema = new Expansion(given).whole()
+  const made = { schema, parse: parser(compile(schema)) }
+  known.set(text, made)
+  return made
+}
+
+function compile (schema: Record<string, unknown>): ValidateFunction {
+  if (schema['type'] !== 'object') throw refused('its `type` must be `object`')
+  if (meta.validateSchema(schema) !== true) throw refused(meta.errorsText(meta.errors, { dataVar: 'schema' }))
+  try {
+    // An instance keeps parts of every schema that it compiled.
+    const ajv = new Ajv({ meta: false, validateSchema: false, strict: true, strictTypes: false, strictTuples: false, strictRequired: false, allowUnionTypes: true, ownProperties: true, inlineRefs: false })
+    formats.default(ajv, { mode: 'fast', formats: ['email', 'uuid', 'date-time', 'date', 'time', 'uri', 'ipv4', 'ipv6', 'hostname'] })
+    return ajv.compile(schema)
+  } catch (error) {
+    throw refused(error instanceof Error ? error.message : 'it cannot be compiled')
+  }
+}
+
+function parser (validate: ValidateFunction): ResponseFormat['parse'] {
+  return (answer) => {
+    let value: unknown
+    try {
+      value = parseBounded(answer)
+    } catch {
+      throw failure('providerFailed', { message: 'The answer of the model is not the JSON that `responseFormat` asks for' })
+    }
+    if (validate(value)) return value
+    const path = validate.errors?.[0]?.instancePath ?? ''
+    throw failure('providerFailed', { message: `The answer of the model does not match \`responseFormat\`${path === '' ? '' : ` at ${path.slice(0, maxErrorLength)}`}` })
+  }
+}
+
+/** Writes references out, and counts. */
+class Expansion {
+  readonly #root: Readonly<Record<string, unknown>>
+  readonly #open = new Set<string>()
+  #nodes = 0
+
+  constructor (root: Readonly<Record<string, unknown>>) {
+    this.#root = root
+  }
+
+  whole (): Record<string, unknown> {
+    const { $schema, $defs, definitions, ...rest } = this.#root
+    return this.#members(rest)
+  }
+
+  #schema (value: unknown): unknown {
+    if (Array.isArray(value)) {
+      this.#count()
+      return value.map((item: unknown) => this.#schema(item))
+    }
+    if (!isRecord(value)) return value
+    const { $ref: reference, ...rest } = value
+    if (reference === undefined) return this.#members(value)
+    if (typeof reference !== 'string' || Object.keys(rest).some((name) => name !== 'description' && name !== 'title')) throw refused('a `$ref` stands alone')
+    if (this.#open.has(reference)) throw refused(`\`${reference.slice(0, 100)}\` refers to itself, which is not possible here`)
+    this.#open.add(reference)
+    const expanded = this.#schema(this.#find(reference))
+    this.#open.delete(reference)
+    return isRecord(expanded) ? { ...expanded, ...rest } : expanded
+  }
+
+  #members (schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
+    this.#count()
+    return Object.fromEntries(Object.entries(schema).map(([name, value]) => {
+      if (refusedKeywords.has(name)) throw refused(`the keyword \`${name}\` is not known here`)
+      if (dataKeywords.has(name) || (name === 'required' && Array.isArray(value))) return [name, value]
+      return [name, mapKeywords.has(name) ? this.#map(value) : this.#schema(value)]
+    }))
+  }
+
+  #map (value: unknown): unknown {
+    if (!isRecord(value)) return value
+    this.#count()
+    return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, this.#schema(member)]))
+  }
+
+  #find (reference: string): unknown {
+    const [, map = '', name = ''] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(reference) ?? []
+    const definitions = this.#root[map]
+    if (!isRecord(definitions) || !Object.hasOwn(definitions, name)) throw refused(`\`${reference.slice(0, 100)}\` is no definition of it: expected \`#/$defs/name\``)
+    return definitions[name]
+  }
+
+  #count (): void {
+    this.#nodes++
+    if (this.#nodes > maxNodes) throw refused(`it has more than ${maxNodes} objects and arrays, references written out`)
+  }
+}
+
+function refused (message: string): TenantryError {
+  return failure('badRequest', { message: `\`responseFormat\` is no JSON Schema that can be used: ${message.slice(0, maxErrorLength)}` })
+}

@@ -1,0 +1,114 @@
+/** One call of a chat model: the parts of its answer as they arrive. */
+import type { LanguageModelV3, LanguageModelV3CallOptions, LanguageModelV3Prompt, LanguageModelV3StreamPart, LanguageModelV3Usage, SharedV3ProviderMetadata } from '@ai-sdk/provider'
+import type { Tokens } from './prices.js'
+import { failure } from '../errors.js'
+import { countTokens } from './tokens.js'
+
+type AssistantParts = Extract<LanguageModelV3Prompt[number], { role: 'assistant' }>['content']
+
+export interface ToolCall {
+  readonly id: string
+  readonly name: string
+  /** JSON text, as the model wrote it. */
+  readonly input: string
+}
+
+/** What was received of an answer, at any time. */
+export class Received {
+  text = ''
+  #toolInput = ''
+  readonly calls: ToolCall[] = []
+  finishReason: string | null = null
+  /** As the provider counts; null where it does not say. */
+  usage: Partial<Tokens> = {}
+  /** The answer as it is sent back with the results of its tools. */
+  readonly parts: AssistantParts = []
+
+  /** Tokens of all that was received, by our own count. */
+  get tokens (): number {
+    return this.parts.reduce((sum, part) => sum + ('text' in part ? countTokens(part.text) : 0), countTokens(this.#toolInput))
+  }
+
+  add (part: LanguageModelV3StreamPart): void {
+    switch (part.type) {
+      case 'text-delta':
+        this.text += part.delta
+        this.#extend('text', part.delta, part.providerMetadata)
+        break
+      case 'reasoning-start':
+        this.parts.push({ type: 'reasoning', text: '', ...options(part.providerMetadata) })
+        break
+      case 'reasoning-end':
+        this.#extend('reasoning', '', part.providerMetadata)
+        break
+      case 'reasoning-delta':
+        this.#extend('reasoning', part.delta, part.providerMetadata)
+        break
+      case 'text-end':
+        this.#extend('text', '', part.providerMetadata)
+        break
+      case 'tool-input-delta':
+        this.#toolInput += part.delta
+        break
+      case 'tool-call':
+        this.calls.push({ id: part.toolCallId, name: part.toolName, input: part.input })
+        this.parts.push({ type: 'tool-call', toolCallId: part.toolCallId, toolName: part.toolName, input: parsedInput(part.input) ?? {}, ...options(part.providerMetadata) })
+        break
+      case 'finish':
+        this.usage = tokensOf(part.usage)
+        // A stream that was cut off ends without the provider's reason.
+        this.finishReason = part.finishReason.unified === 'other' && part.finishReason.raw === undefined ? null : part.finishReason.unified
+        break
+      case 'error': throw failure('providerFailed', { message: 'The provider ended its answer with an error' })
+    }
+  }
+
+  #extend (type: 'text' | 'reasoning', text: string, metadata: SharedV3ProviderMetadata | undefined): void {
+    const last = this.parts.at(-1)
+    if (last?.type === type) {
+      last.text += text
+      if (metadata !== undefined) last.providerOptions = { ...last.providerOptions, ...metadata }
+    } else if (text !== '' || type === 'reasoning') this.parts.push({ type, text, ...options(metadata) })
+  }
+}
+
+function options (metadata: SharedV3ProviderMetadata | undefined) {
+  return metadata === undefined ? {} : { providerOptions: metadata }
+}
+
+/** undefined for text that is no JSON. */
+export function parsedInput (text: string): unknown {
+  if (text.trim() === '') return {}
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function tokensOf ({ inputTokens, outputTokens }: LanguageModelV3Usage): Partial<Tokens> {
+  const [input, output] = [inputTokens.total, outputTokens.total]
+  return { ...isCount(input) && { input }, ...isCount(output) && { output } }
+}
+
+/** Servers without a count send 0. No model has answers of the upper bound. */
+function isCount (value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 && value <= 1_000_000_000
+}
+
+/** Resolves when the provider has begun to answer. */
+export async function startRound (model: LanguageModelV3, call: LanguageModelV3CallOptions): Promise<ReadableStreamDefaultReader<LanguageModelV3StreamPart>> {
+  const { stream } = await model.doStream(call)
+  return stream.getReader()
+}
+
+/** Yields the text as it arrives, and fills `received`. Throws `providerFailed` for an answer that has no end. */
+export async function * readRound (reader: ReadableStreamDefaultReader<LanguageModelV3StreamPart>, received: Received): AsyncGenerator<string, void, undefined> {
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) break
+    received.add(value)
+    if (value.type === 'text-delta' && value.delta !== '') yield value.delta
+  }
+  if (received.finishReason === null || received.finishReason === 'error') throw failure('providerFailed', { message: 'The answer of the provider was cut off' })
+}
