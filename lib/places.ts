@@ -21,7 +21,7 @@ export interface PlacesOptions {
 export interface Places {
   /** Runs the work in a place of the tenant. `tenant`: empty for the platform. */
   run<T> (tenant: string, work: () => Promise<T>): Promise<T>
-  /** Whoever waits for a place is refused. */
+  /** Callers that wait for a place are refused. */
   close (): void
 }
 

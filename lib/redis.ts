@@ -27,7 +27,7 @@ export interface RedisConnection {
    * work sends its commands and waits for nothing else.
    *
    * `memory` names what the Redis of this connection holds: a restart and a failover make it another one, whatever
-   * data they brought back, so that what was kept before can be told apart.
+   * data they brought back, so that data of before can be recognized.
    */
   run<Value> (work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
   /**

@@ -4,7 +4,7 @@ import { FairGate, type Party } from './fair-gate.js'
 export interface TurnsOptions {
   /** Pieces of work at once. */
   readonly max: number
-  /** Pieces that wait, of all tenants; the first of a tenant always may, so that others keep nobody from a turn. */
+  /** Pieces that wait, of all tenants. The first of a tenant may always wait, so that other tenants cannot block it. */
   readonly maxWaiting: number
   /** Pieces of one tenant that wait. */
   readonly maxWaitingOfTenant: number

@@ -1,0 +1,104 @@
+/** From a recorded change to what one watch sees of it. */
+import type { ChangeAction } from '../config/schema/realtime.js'
+import type { Table } from '../database/catalogue.js'
+import { changeKeys } from '../database/migrations/change-triggers.js'
+import { parseJson } from '../json/parse.js'
+import { stringifyJson } from '../json/stringify.js'
+import { isRecord } from '../plain-value.js'
+
+/** A change as the database has it. */
+export interface StoredChange {
+  readonly position: number
+  readonly table: string
+  readonly kind: 'I' | 'U' | 'D'
+  /** JSON texts. */
+  readonly key: string
+  readonly record: string
+  readonly before: string | null
+  readonly cut: boolean
+}
+
+type Row = Readonly<Record<string, unknown>>
+
+/** A column and the JSON text that it must have. */
+export interface Condition {
+  readonly column: string
+  readonly text: string
+}
+
+/** The rules of a table that the document lists, and its columns. */
+export interface WatchedTable {
+  readonly table: Table
+  readonly excluded: ReadonlySet<string>
+  /** null: all actions. */
+  readonly actions: ReadonlySet<ChangeAction> | null
+}
+
+/** A change that several watches may see: each part is made once. */
+export class Change {
+  readonly position: number
+  readonly #stored: StoredChange
+  readonly #watched: WatchedTable
+  readonly #row: Row
+  readonly #earlier: Row
+  readonly #tails = new Map<ChangeAction, string>()
+
+  constructor (stored: StoredChange, watched: WatchedTable) {
+    this.position = stored.position
+    this.#stored = stored
+    this.#watched = watched
+    this.#row = rowOf(stored.record)
+    this.#earlier = stored.before === null ? this.#row : { ...this.#row, ...rowOf(stored.before) }
+  }
+
+  /** What happened to the rows that meet the conditions; null for nothing. */
+  actionFor (conditions: readonly Condition[]): ChangeAction | null {
+    const { kind } = this.#stored
+    const is = kind !== 'D' && this.#isVisible(this.#row) && meets(this.#row, conditions)
+    const was = kind !== 'I' && this.#isVisible(this.#earlier) && meets(this.#earlier, conditions)
+    const action = is ? (kind === 'I' ? 'created' : 'updated') : was ? (kind === 'D' || !this.#isVisible(this.#row) ? 'deleted' : 'left') : null
+    const { actions } = this.#watched
+    return action !== null && (actions === null || actions.has(action)) ? action : null
+  }
+
+  /** The message for a watch of this id, as JSON. */
+  messageFor (watch: string, action: ChangeAction): string {
+    let tail = this.#tails.get(action)
+    if (tail === undefined) this.#tails.set(action, tail = this.#tailOf(action))
+    return `{"type":"change","watch":"${watch}",${tail}`
+  }
+
+  #tailOf (action: ChangeAction): string {
+    const { key, cut, position, table, record } = this.#stored
+    const hasRecord = action === 'created' || action === 'updated'
+    const text = hasRecord ? this.#watched.excluded.size === 0 ? record : this.#withoutExcluded() : 'null'
+    const truncated = hasRecord && cut ? '"truncated":true,' : ''
+    return `"table":${JSON.stringify(table)},"action":"${action}","id":${idOf(key, this.#watched.table)},"record":${text},${truncated}"position":${position}}`
+  }
+
+  #withoutExcluded (): string {
+    const { excluded } = this.#watched
+    return stringifyJson(Object.fromEntries(Object.entries(this.#row).filter(([name]) => !excluded.has(name))))
+  }
+
+  #isVisible (row: Row): boolean {
+    return !this.#watched.table.softDelete || row['deleted'] !== true
+  }
+}
+
+function meets (row: Row, conditions: readonly Condition[]): boolean {
+  for (const { column, text } of conditions) {
+    if (stringifyJson(row[column] ?? null) !== text) return false
+  }
+  return true
+}
+
+function idOf (key: string, table: Table): string {
+  const [only, ...others] = changeKeys(table)
+  return only !== undefined && others.length === 0 ? stringifyJson(rowOf(key)[only] ?? null) : key
+}
+
+function rowOf (text: string): Row {
+  const row = parseJson(text)
+  return isRecord(row) ? row : {}
+}

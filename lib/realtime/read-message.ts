@@ -1,0 +1,45 @@
+/** Reads a message of a client. */
+import type { ClientMessage, Ref } from './messages.js'
+import { failure, type TenantryError } from '../errors.js'
+import { jsonExcess } from '../json-bounds.js'
+import { parseSent } from '../json/parse.js'
+import { isRecord } from '../plain-value.js'
+import { lazyValidator, validationError, type PartValidator } from '../validation.js'
+import { clientMessages, maxRefLength } from './messages.js'
+
+/** A message, or the error that its sender gets. */
+export type Read = { readonly message: ClientMessage } | { readonly error: TenantryError, readonly ref: Ref | undefined }
+
+const validators: ReadonlyMap<string, PartValidator> = new Map(Object.entries(clientMessages).map(([type, schema]) => [type, lazyValidator(schema, 'body')]))
+const types = [...validators.keys()]
+
+export function readMessage (text: string): Read {
+  const excess = jsonExcess(text)
+  if (excess !== null) return refuse(`The JSON of the message ${excess}`)
+  let value: unknown
+  try {
+    value = parseSent(text)
+  } catch {
+    return refuse('The message is not JSON')
+  }
+  if (!isRecord(value)) return refuse('The message is not an object')
+  const ref = refOf(value['ref'])
+  const validate = validators.get(String(value['type']))
+  if (validate === undefined) return refuse(`The message has no known type: expected one of ${types.join(', ')}`, ref)
+  const errors = validate(value)
+  if (errors !== null) return { error: validationError(errors, 'body'), ref }
+  return isMessage(value) ? { message: value } : refuse('The message cannot be read', ref)
+}
+
+function refuse (message: string, ref?: Ref): Read {
+  return { error: failure('badRequest', { message }), ref }
+}
+
+function refOf (value: unknown): Ref | undefined {
+  return (typeof value === 'string' && value.length <= maxRefLength) || Number.isSafeInteger(value) ? value as Ref : undefined
+}
+
+/** Its schema has checked it. */
+function isMessage (value: unknown): value is ClientMessage {
+  return isRecord(value) && types.includes(String(value['type']))
+}
