@@ -1,52 +1,99 @@
-/** A scan of bytes by clamd, which streams them over TCP (clamd(8), "INSTREAM"). */
+/** Scans of bytes by clamd, which gets them over TCP (clamd(8), "INSTREAM"). */
 import type { Readable } from 'node:stream'
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 
-const silence = 30_000 // ms without an answer or a byte taken
+const connectTime = 5_000 // ms
+const silence = 180_000 // ms without an answer: clamd takes up to 120 s for a scan
+const keepAlive = 5_000 // ms after which a silent connection is probed, so that a lost one is known before that
 const maxReply = 1_024 // bytes
 
-export type Verdict = { readonly clean: true } | { readonly clean: false, readonly signature: string }
+export interface ScannerAddress {
+  readonly host: string
+  readonly port: number
+}
 
-/** Rejects if the scanner cannot be reached, or gives no verdict. The stream is read to its end, or destroyed. */
-export async function scan ({ host, port }: { readonly host: string, readonly port: number }, bytes: Readable): Promise<Verdict> {
-  const socket = connect({ host, port })
-  socket.setTimeout(silence, () => socket.destroy(new Error('the scanner does not answer')))
-  const reply = readReply(socket)
-  // It may answer and close before it has all bytes: the answer counts, and the error of the write does not.
-  reply.catch(() => {})
+/** `tooLarge`: the scanner takes fewer bytes (its setting StreamMaxLength). */
+export type Verdict = { readonly status: 'clean' | 'tooLarge' } | { readonly status: 'infected', readonly signature: string }
+
+/** The scanner cannot be reached, or ended the connection without an answer. */
+export class ScannerUnavailable extends Error {}
+
+/** Rejects with `ScannerUnavailable`, with the error of the bytes, or where the scanner gives no verdict. The stream is destroyed. */
+export async function scan (address: ScannerAddress, bytes: Readable, signal?: AbortSignal): Promise<Verdict> {
   try {
-    await once(socket, 'connect')
-    socket.write('zINSTREAM\0')
-    for await (const chunk of bytes) {
-      const length = Buffer.alloc(4)
-      length.writeUInt32BE(chunk.length)
-      socket.write(length)
-      if (!socket.write(chunk)) await Promise.race([once(socket, 'drain'), reply])
-      if (socket.destroyed || socket.readableEnded) break
-    }
-    if (socket.writable) socket.write(Buffer.alloc(4))
-    return verdictOf(await reply)
-  } catch (error) {
-    return verdictOf(await reply.catch(() => { throw error }))
+    return verdictOf(await ask(address, 'INSTREAM', silence, bytes, signal))
   } finally {
     bytes.destroy()
+  }
+}
+
+/** Resolves if the scanner answers in time. */
+export async function ping (address: ScannerAddress, timeoutMs: number): Promise<void> {
+  const reply = await ask(address, 'PING', timeoutMs)
+  if (reply !== 'PONG') throw new ScannerUnavailable(`the scanner answered "${reply}" to PING`)
+}
+
+async function ask ({ host, port }: ScannerAddress, command: string, silenceMs: number, bytes?: Readable, signal?: AbortSignal): Promise<string> {
+  const socket = connect({ host, port, keepAlive: true, keepAliveInitialDelay: keepAlive })
+  const reply = readReply(socket)
+  // The scanner may answer and close before it has all bytes: the answer counts, and the error of the write does not.
+  reply.catch(() => {})
+  const end = () => socket.destroy(new Error('the scan was ended'))
+  signal?.addEventListener('abort', end, { once: true })
+  try {
+    socket.setTimeout(Math.min(connectTime, silenceMs), () => socket.destroy(new Error('the scanner does not answer')))
+    await once(socket, 'connect')
+    socket.setTimeout(silenceMs)
+    socket.write(`z${command}\0`)
+    if (bytes !== undefined) await send(socket, bytes, reply)
+    return await reply
+  } catch (error) {
+    if (bytes?.errored === error) throw error
+    return await reply.catch((cause: unknown) => { throw new ScannerUnavailable('the scanner cannot be reached', { cause }) })
+  } finally {
+    signal?.removeEventListener('abort', end)
     socket.destroy()
   }
 }
 
-async function readReply (socket: AsyncIterable<Buffer>): Promise<string> {
-  let text = ''
-  for await (const chunk of socket) {
-    text += chunk.toString('latin1')
-    if (text.includes('\0') || text.length > maxReply) break
+async function send (socket: Socket, bytes: Readable, reply: Promise<string>): Promise<void> {
+  for await (const chunk of bytes) {
+    // An answer that has come is read before a write finds the connection closed, which destroys it.
+    await turn()
+    if (!socket.writable || socket.readableEnded) return
+    const length = Buffer.alloc(4)
+    length.writeUInt32BE(chunk.length)
+    socket.cork()
+    socket.write(length)
+    const isTaken = socket.write(chunk)
+    socket.uncork()
+    if (!isTaken) await Promise.race([once(socket, 'drain'), reply])
   }
-  return text.replace(/\0[^]*$/, '').trim()
+  if (socket.writable) socket.write(Buffer.alloc(4))
+}
+
+/** Whatever ends the connection after the answer. */
+function readReply (socket: Socket): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = ''
+    const end = () => {
+      if (text === '') reject(new Error('the scanner closed the connection without an answer'))
+      else resolve(text.replace(/\0[^]*$/, '').trim())
+    }
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1')
+      if (text.includes('\0') || text.length > maxReply) end()
+    })
+    socket.once('error', reject).once('end', end).once('close', end)
+  })
 }
 
 function verdictOf (reply: string): Verdict {
-  if (reply === 'stream: OK') return { clean: true }
+  if (reply === 'stream: OK') return { status: 'clean' }
+  if (reply.startsWith('INSTREAM size limit exceeded')) return { status: 'tooLarge' }
   const signature = /^stream: (.+) FOUND$/.exec(reply)?.[1]
-  if (signature !== undefined) return { clean: false, signature }
-  throw new Error(reply === '' ? 'the scanner closed the connection without an answer' : `the scanner answered "${reply}"`)
+  if (signature !== undefined) return { status: 'infected', signature }
+  throw new Error(`the scanner answered "${reply}"`)
 }

@@ -10,20 +10,31 @@ import { access, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:f
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { failure } from '../errors.js'
-import { dayMs } from '../time.js'
+import { dayMs, hourMs } from '../time.js'
 import { checkKey } from './store.js'
 
 const incoming = '.incoming' // no tenant's id begins with a point
 const pageSize = 1000
+const buffered = 524_288 // bytes of an upload that wait for the disk: more come in while some are written
 
 /** `folder` is made if it does not exist. Several processes may use it. */
 export function createLocalStore (folder: string): ObjectStore {
   const pathOf = (key: string) => join(folder, checkKey(key))
+  let cleaned = -Infinity
+
+  /** Now and then, with an upload: a server may run for long after another one was killed. */
+  function clean (): void {
+    if (performance.now() - cleaned < hourMs) return
+    cleaned = performance.now()
+    // The next upload after an hour tries again.
+    removeLeftovers(join(folder, incoming)).catch(() => {})
+  }
 
   /** Makes the file of the key from a file that `write` makes. Resolves with its size. */
   async function place (key: string, write: (path: string) => Promise<void>): Promise<number> {
     const path = pathOf(key)
     const beside = join(folder, incoming, randomUUID())
+    clean()
     try {
       await onDisk(mkdir(dirname(beside), { recursive: true }))
       await write(beside)
@@ -85,7 +96,6 @@ export function createLocalStore (folder: string): ObjectStore {
     async check () {
       await onDisk(mkdir(join(folder, incoming), { recursive: true }))
       await onDisk(access(folder, constants.R_OK | constants.W_OK | constants.X_OK))
-      await removeLeftovers(join(folder, incoming))
     },
 
     close: () => Promise.resolve()
@@ -94,7 +104,7 @@ export function createLocalStore (folder: string): ObjectStore {
 
 /** Rejects with the error of the stream that failed first: pipeline passes it on to the other one. */
 async function writeAll (path: string, bytes: Readable, sourceError: () => unknown): Promise<void> {
-  const file = createWriteStream(path, { flags: 'wx' })
+  const file = createWriteStream(path, { flags: 'wx', highWaterMark: buffered })
   let diskError: unknown
   file.once('error', (error) => {
     if (sourceError() === undefined) diskError = error

@@ -1,9 +1,12 @@
 /** The store of files that the document names. */
-import type { FastifyBaseLogger } from 'fastify'
 import type { ObjectStore } from './store.js'
-import { createMirroredStore } from './both.js'
+import { createMirroredStore, type MirroredStore } from './both.js'
 import { createLocalStore } from './local.js'
 import { createS3Store, type S3Options } from './s3.js'
+
+export interface StoreLog {
+  warn (details: object, text: string): void
+}
 
 /** `supabase` and `r2` are services that speak S3. `both`: the local disk and S3. */
 export type StorageProvider = 'local' | 's3' | 'supabase' | 'r2' | 'both'
@@ -17,14 +20,20 @@ export interface FileStoreOptions {
   readonly s3?: S3Options | undefined
 }
 
+/** The folder of a document that names none. */
+export const defaultFolder = './files'
+
+/** `restore` if it is two stores. */
+export type RepairableStore = ObjectStore & Partial<Pick<MirroredStore, 'restore'>>
+
 /** Rejects if the store cannot be used. */
-export async function openFileStore ({ provider = 'local', path, s3 }: FileStoreOptions, log: Pick<FastifyBaseLogger, 'warn'>): Promise<ObjectStore> {
+export async function openFileStore ({ provider = 'local', path, s3 }: FileStoreOptions, log: StoreLog): Promise<RepairableStore> {
   const store = await createStore(provider, path, s3, log)
   await store.check()
   return store
 }
 
-async function createStore (provider: StorageProvider, path: string, s3: S3Options | undefined, log: Pick<FastifyBaseLogger, 'warn'>): Promise<ObjectStore> {
+async function createStore (provider: StorageProvider, path: string, s3: S3Options | undefined, log: StoreLog): Promise<RepairableStore> {
   if (provider === 'local') return createLocalStore(path)
   if (s3 === undefined) throw new Error(`storageProvider "${provider}" needs the section "s3"`)
   const remote = await createS3Store(s3)

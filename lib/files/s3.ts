@@ -47,16 +47,26 @@ export async function createS3Store ({ endpoint, region, bucket, accessKeyId, se
   return {
     async put (key, bytes, contentType) {
       let size = 0
+      let sourceError: unknown
+      let isSuspended = false
       async function * counted () {
-        for await (const chunk of bytes) {
-          if (!(chunk instanceof Uint8Array)) throw new TypeError('the stream of a file must be of bytes')
-          size += chunk.length
-          yield chunk
+        try {
+          for await (const chunk of bytes) {
+            if (!(chunk instanceof Uint8Array)) throw new TypeError('the stream of a file must be of bytes')
+            size += chunk.length
+            isSuspended = true
+            yield chunk
+            isSuspended = false
+          }
+        } catch (error) {
+          // An upload that fails throws its own error into the suspended generator.
+          if (!isSuspended) sourceError = error
+          throw error
         }
       }
       const params = { ...at(key), Body: Readable.from(counted(), { objectMode: false }), ContentType: contentType }
-      let sourceError: unknown
-      bytes.once('error', (error) => { sourceError = error })
+      // The iteration reports errors of the source. An upload that fails ends the source with an error that is not of the source.
+      bytes.on('error', () => {})
       try {
         await new Upload({ client, params, partSize, queueSize: 1, leavePartsOnError: false }).done()
       } catch (error) {

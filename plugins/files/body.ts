@@ -36,7 +36,7 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
       bytes = 0
     }, spanMs)
   })
-  // It may come while nobody waits for it.
+  // It may reject when no promise waits for it any more.
   slow.catch(() => {})
   try {
     return await work(slow)

@@ -1,5 +1,6 @@
 /** The buckets of a document: who may use them, and which files they take. */
 import type { Bucket as Declared } from '../../lib/config/schema/files.js'
+import { admitsType } from '../../lib/files/media-types.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { bytesPerMB } from '../../lib/plans.js'
 
@@ -44,12 +45,6 @@ function bucketOf (name: string, { public: isPublic = false, permissions = [], t
     permissions,
     maxBytes: maxFileSizeMB === undefined ? null : Math.floor(maxFileSizeMB * bytesPerMB),
     lifetimeMs: lifetimeSeconds === undefined ? null : lifetimeSeconds * 1000,
-    accepts: (contentType) => types === undefined || types.some((type) => matches(type, contentType))
+    accepts: (contentType) => admitsType(types, contentType)
   }
-}
-
-/** Only uploaders say that a file is SVG, and it may hold scripts: `image/*` does not admit it. */
-function matches (type: string, contentType: string): boolean {
-  if (type === contentType) return true
-  return type.endsWith('/*') && contentType.startsWith(type.slice(0, -1)) && contentType !== 'image/svg+xml'
 }

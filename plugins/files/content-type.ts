@@ -48,7 +48,7 @@ function essenceOf (type: string): string {
   return mediaType.test(essence) ? essence : ''
 }
 
-function isText (type: string): boolean {
+export function isText (type: string): boolean {
   return type.startsWith('text/') || textTypes.has(type)
 }
 

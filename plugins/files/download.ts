@@ -7,7 +7,7 @@ import type { ByteRange } from '../../lib/files/store.js'
 import { Socket } from 'node:net'
 import { failure } from '../../lib/errors.js'
 import { isKnownToCaller } from '../../lib/http/entity-tags.js'
-import { requirePermissions, tokenMissing } from '../auth/access.js'
+import { isPlatformAdmin, requirePermissions, tokenMissing } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { requireActive } from '../tenancy/tenant.js'
 import { headerOf, isInlineType } from './content-type.js'
@@ -49,10 +49,10 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
           206: { type: 'string', format: 'binary', description: 'The bytes of the range.' },
           304: { type: 'null', description: 'The caller has this version.' }
         },
-        errors: [400, 404, 416, 429, 503]
+        errors: [400, 404, 409, 416, 429, 503]
       }
     },
-    schema: { ...schema, response: errorResponses(400, 401, 403, 404, 416, 429, 500, 503) }
+    schema: { ...schema, response: errorResponses(400, 401, 403, 404, 409, 416, 429, 500, 503) }
   } as const
   app.get<Route>('/files/download/:bucket/*', { ...options, exposeHeadRoute: false }, (request, reply) => answer(request, reply, service))
   app.head<Route>('/files/download/:bucket/*', options, (request, reply) => answer(request, reply, service))
@@ -60,10 +60,11 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
 
 async function answer (request: Download, reply: FastifyReply, service: FilesService): Promise<FastifyReply> {
   const file = await permitted(request, service)
-  const isPublic = service.buckets.find(file.bucket)?.isPublic === true
+  const isQuarantined = file.scan !== undefined
+  const isPublic = !isQuarantined && service.buckets.find(file.bucket)?.isPublic === true
   const image = await service.transforms.of(file, request.query)
   const { contentType, size, sha256 } = image ?? file
-  const isInline = request.query.inline === '1' && isInlineType(contentType)
+  const isInline = !isQuarantined && request.query.inline === '1' && isInlineType(contentType)
   const tag = `"${sha256}"`
   const common = {
     etag: tag,
@@ -110,6 +111,7 @@ async function permitted (request: Download, service: FilesService): Promise<Sto
   const bucket = service.buckets.find(name)
   if (bucket === undefined) throw failure('notFound')
   const { expires, signature } = request.query
+  const isAdmin = mayReadQuarantined(request, tenant)
   if (expires !== undefined || signature !== undefined) {
     if (!service.admitsDownload({ tenant, bucket: name, id }, expires ?? 0, signature ?? '')) throw failure('urlSignatureInvalid')
   } else if (!bucket.isPublic) {
@@ -123,9 +125,14 @@ async function permitted (request: Download, service: FilesService): Promise<Sto
     requireActive(owner)
     request.tenant = owner
   }
-  const file = await service.get(tenant, id)
+  const file = await (isAdmin ? service.findStored(tenant, id) : service.get(tenant, id))
   if (file === null || file.bucket !== name) throw failure('notFound')
   return file
+}
+
+/** An administrator of the tenant or of the platform. */
+function mayReadQuarantined ({ auth, tenant: own }: Download, tenant: string): boolean {
+  return auth?.role === 'admin' && (own?.id === tenant || isPlatformAdmin(auth))
 }
 
 const singleRange = /^bytes=(\d*)-(\d*)$/

@@ -8,20 +8,11 @@ import { failure, TenantryError } from '../../lib/errors.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { requirePermissions } from '../auth/access.js'
 import { watchForm } from './body.js'
+import { formLimits } from './form-limits.js'
 import { describe, type Said } from './input.js'
 
-/** Of the whole form. Sizes of files are bounded as they arrive. */
-export const formLimits = {
-  fieldNameSize: 100, // bytes
-  fieldSize: 32_768, // bytes
-  fields: 8,
-  files: 2,
-  parts: 10,
-  headerPairs: 20,
-  fileSize: Number.MAX_SAFE_INTEGER
-}
-
 const fieldNames = ['entityType', 'entityId', 'public', 'bucket', 'metadata'] as const
+const expected = `one file, and the fields ${fieldNames.join(', ')}`
 type Fields = Partial<Record<typeof fieldNames[number], string>>
 
 /**
@@ -38,7 +29,7 @@ export async function receiveForm (
   let received: Received | null = null
   try {
     const parts = request.parts()
-    for (let part = await nextOf(parts, slow); part !== null; part = await nextOf(parts, slow)) {
+    for (let part = await nextOf(parts, slow, expected); part !== null; part = await nextOf(parts, slow, expected)) {
       if (part.type === 'field') {
         take(fields, part)
         continue
@@ -49,15 +40,18 @@ export async function receiveForm (
       name = part.filename
       // Fields that come later may name another one.
       const isKnown = fields.bucket !== undefined || fields.public !== undefined
+      const { entityType: type, entityId } = fields
+      const entity = type === undefined || entityId === undefined ? null : { type, id: entityId }
+      if (entity !== null) describe({ ...saidIn({ entityType: type, entityId }), name }, buckets)
       const { bucket } = isKnown ? describe({ ...saidIn(fields), name, entityType: undefined, entityId: undefined }, buckets) : { bucket: null }
       if (bucket !== null) await requirePermissions(request, bucket.permissions)
       const { file } = part
       let broken: unknown
       file.once('error', (error) => { broken = error })
       slow.catch((error: Error) => { file.destroy(error) })
-      const incoming = { bytes: file, expected: fileSize(), declaredType: part.mimetype, bucket, by }
+      const incoming = { bytes: file, expected: fileSize(), declaredType: part.mimetype, bucket, entity, by }
       received = await uploads.receive(tenant, incoming).catch((error: unknown) => {
-        throw broken === undefined ? error : unreadable(error)
+        throw broken === undefined ? error : unreadable(error, expected)
       })
     }
     if (received === null) throw invalidInput('/body/file', 'is required: send the file in the field "file"', 'required')
@@ -72,22 +66,28 @@ export async function receiveForm (
   }
 }
 
-async function nextOf (parts: AsyncIterator<Multipart>, slow: Promise<never>): Promise<Multipart | null> {
+/**
+ * The next part of a form; null at its end. Throws `badRequest` for a form that cannot be read.
+ *
+ * @param slow  rejects where the form comes too slowly
+ * @param expected  what the form may have, for the message
+ */
+export async function nextOf (parts: AsyncIterator<Multipart>, slow: Promise<never>, expected: string): Promise<Multipart | null> {
   try {
     const { done, value } = await Promise.race([parts.next(), slow])
     return done === true ? null : value
   } catch (error) {
-    throw unreadable(error)
+    throw unreadable(error, expected)
   }
 }
 
 const tooMany: ReadonlySet<unknown> = new Set(['FST_PARTS_LIMIT', 'FST_FILES_LIMIT', 'FST_FIELDS_LIMIT'])
 
-function unreadable (error: unknown): unknown {
+export function unreadable (error: unknown, expected: string): unknown {
   if (error instanceof TenantryError) return error
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   const message = tooMany.has(code)
-    ? `The form has too many parts: expected one file, and the fields ${fieldNames.join(', ')}`
+    ? `The form has too many parts: expected ${expected}`
     : 'The form cannot be read: expected multipart/form-data with a boundary, whole and well-formed'
   return failure('badRequest', { message, cause: error })
 }

@@ -13,7 +13,8 @@ import type { ObjectStore } from '../../lib/files/store.js'
 import type { Files } from './types.js'
 import { Files as FilesSchema, S3, StorageProvider, type Files as FilesSection } from '../../lib/config/schema/files.js'
 import { createLocalStore } from '../../lib/files/local.js'
-import { openFileStore } from '../../lib/files/open.js'
+import { defaultFolder, openFileStore } from '../../lib/files/open.js'
+import { fileRulesOf } from '../../lib/files/rules.js'
 import { bytesPerMB } from '../../lib/plans.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
@@ -21,7 +22,10 @@ import { callback, membersOf, record, section, text, whole } from '../../lib/plu
 import { openKeys } from '../../lib/secrets/open-keys.js'
 import { plansOf } from '../plans/plans-of.js'
 import { createBuckets } from './buckets.js'
+import { createQuarantine, scannerAddress } from './quarantine.js'
 import { fileRoutes } from './routes.js'
+import { createRouteFiles } from './route-files.js'
+import { createScanStore } from './scan-store.js'
 import { createFiles } from './service.js'
 import { createSigner, type Signer } from './signature.js'
 import { createFileStore } from './store.js'
@@ -43,11 +47,14 @@ export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'> {
   readonly store?: ObjectStore | undefined
   /** Milliseconds over which an upload must bring 1 KB a second, 100 to 600,000. Default: 30,000. */
   readonly slowMs?: number | undefined
+  /** Fastify's prefix of the endpoints. Default: none. */
+  readonly prefix?: string | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
 }
 
-const defaultPath = './files'
+const everyMs = 60_000 // between two sweeps
+const soonMs = 5000 // where files go with their rows
 
 export default definePlugin<FilesOptions>({
   name: 'files',
@@ -63,48 +70,60 @@ export default definePlugin<FilesOptions>({
     masterKey: text,
     previousKeys: text,
     slowMs: whole(100, 600_000),
+    prefix: text,
     now: callback
   },
   async setup (app, options) {
-    const { enabled = true, path, maxFileSizeMB, buckets = {}, signedUrlSeconds = 3600, slowMs = 30_000, now = Date.now } = options
+    const { enabled = true, path, maxFileSizeMB, buckets = {}, signedUrlSeconds = 3600, onEntityDelete, scan, slowMs = 30_000, prefix = '', now = Date.now } = options
     if (!enabled) return undefined
     const { storageProvider = 'local', s3, store } = options
     const { db, engine, log, tenants } = app
     const dbFor = (tenant: string) => engine.kyselyFor(tenant)
     const objects = store ?? await openStore(app, storageProvider, path, s3)
+    const emitter = optional(app, 'webhooks')
+    const quarantine = scan === undefined
+      ? null
+      : createQuarantine({ scanner: scannerAddress(scan.clamd), scans: createScanStore(db, dbFor), objects, dbFor, emitter, now, log })
     const service = createFiles({
       objects,
-      store: createFileStore(db, dbFor),
+      store: createFileStore(db, dbFor, quarantine !== null),
+      quarantine,
       dbFor,
       plans: plansOf(app),
       usage: optional(app, 'usage'),
-      emitter: optional(app, 'webhooks'),
+      emitter,
       tenants,
       buckets: createBuckets(buckets),
       maxBytes: maxFileSizeMB === undefined ? null : Math.floor(maxFileSizeMB * bytesPerMB),
       signer: await openSigner(app, options),
       signedUrlSeconds,
+      prefix: app.prefix + prefix,
       now,
       log
     })
-    const { put, get, open, list, remove } = service
-    app.decorate('files', { put, get, open, list, remove })
+    const { put, get, open, list, remove, checkScanner, permissions } = service
+    app.decorate('files', { put, get, open, list, remove, checkScanner, permissions })
+    const rules = fileRulesOf({ buckets, onEntityDelete }, false)
+    if (rules === null) throw new Error('files are on, and have no rules')
+    app.decorate('routeFiles', createRouteFiles(service, rules, slowMs))
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))
-    sweepRegularly(app, () => service.removal.sweep())
+    sweepRegularly(app, rules.deletedWithRows ? soonMs : everyMs, () => service.removal.sweep())
+    app.addHook('onReady', async () => { quarantine?.begin() })
     app.addHook('onClose', async () => {
       service.close()
+      await quarantine?.close()
       await objects.close()
     })
     return async (group) => { await fileRoutes(group, service, slowMs) }
   }
 })
 
-/** The folder that nobody named is made with the first upload, since many servers have none. */
+/** The default folder is made with the first upload, since many servers have no files. */
 async function openStore (
   { log }: FastifyInstance, provider: StorageProvider, path: string | undefined, s3: S3 | undefined
 ): Promise<ObjectStore> {
-  if (provider === 'local' && path === undefined) return createLocalStore(defaultPath)
-  return await openFileStore({ provider, path: path ?? defaultPath, s3 }, log)
+  if (provider === 'local' && path === undefined) return createLocalStore(defaultFolder)
+  return await openFileStore({ provider, path: path ?? defaultFolder, s3 }, log)
 }
 
 async function openSigner ({ engine, log }: FastifyInstance, { masterKey, previousKeys }: Omit<KeyOptions, 'folder'>): Promise<Signer | null> {

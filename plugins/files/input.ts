@@ -24,8 +24,12 @@ export interface Said {
   readonly metadata?: string | undefined
 }
 
-/** Throws `validationFailed`, which names the field. */
-export function describe ({ name, bucket, public: isPublic, entityType, entityId, metadata }: Said, buckets: Buckets): Described {
+/**
+ * Throws `validationFailed`, which names the field.
+ *
+ * @param file  the field of the file
+ */
+export function describe ({ name, bucket, public: isPublic, entityType, entityId, metadata }: Said, buckets: Buckets, file = '/body/file'): Described {
   const chosen = buckets.get(bucket ?? (isPublic === true ? 'public' : 'private'), '/body/bucket')
   if (isPublic !== undefined && isPublic !== chosen.isPublic) {
     throw invalidInput('/body/public', `must be ${String(chosen.isPublic)}, as the bucket "${chosen.name}" is`, 'const')
@@ -36,7 +40,7 @@ export function describe ({ name, bucket, public: isPublic, entityType, entityId
   }
   return {
     bucket: chosen,
-    name: nameOf(name),
+    name: nameOf(name, file),
     entityType: entityType === undefined ? null : textOf(entityType, '/body/entityType', maxEntityLength),
     entityId: entityId === undefined ? null : textOf(entityId, '/body/entityId', maxEntityLength),
     metadata: metadata === undefined ? {} : metadataOf(metadata)
@@ -44,9 +48,9 @@ export function describe ({ name, bucket, public: isPublic, entityType, entityId
 }
 
 /** In NFC, so that one name has one form. */
-function nameOf (name: string | undefined): string {
-  if (name === undefined || name === '') throw invalidInput('/body/file', 'must have a file name', 'required')
-  return textOf(name.normalize('NFC'), '/body/file', maxNameLength, 'the file name ')
+function nameOf (name: string | undefined, path: string): string {
+  if (name === undefined || name === '') throw invalidInput(path, 'must have a file name', 'required')
+  return textOf(name.normalize('NFC'), path, maxNameLength, 'the file name ')
 }
 
 function textOf (text: string, path: string, maxLength: number, subject = ''): string {

@@ -11,20 +11,28 @@ export interface SizeLimit {
   refusal (bytes: number): TenantryError
 }
 
+/** What a route says of a file of its form. */
+export interface PartLimit {
+  readonly name: string
+  readonly maxBytes: number
+}
+
 const maxFileSize = ({ limits }: Plan) => limits.fileStorage.maxFileSizeMB
 
 /**
  * @param tier  the plan of the tenant
  * @param ownBytes  the limit of the document; null for none
+ * @param part  the part of a route's form that the file comes in
  */
-export function sizeLimit (plans: Plans, tier: string, ownBytes: number | null, bucket: Bucket | null): SizeLimit {
+export function sizeLimit (plans: Plans, tier: string, ownBytes: number | null, bucket: Bucket | null, part?: PartLimit): SizeLimit {
   const ofPlan = maxFileSize(plans.of(tier))
   const planBytes = ofPlan === unlimited ? Infinity : Math.floor(ofPlan * bytesPerMB)
-  const others = Math.min(ownBytes ?? Infinity, bucket?.maxBytes ?? Infinity)
+  const partBytes = part?.maxBytes ?? Infinity
+  const others = Math.min(ownBytes ?? Infinity, bucket?.maxBytes ?? Infinity, partBytes)
   return {
     maxBytes: Math.min(planBytes, others),
     refusal (bytes) {
-      const owner = bucket?.maxBytes === others ? `the bucket "${bucket.name}"` : 'this server'
+      const owner = partBytes === others ? `the part "${part?.name}"` : bucket?.maxBytes === others ? `the bucket "${bucket.name}"` : 'this server'
       if (others <= planBytes) return failure('fileTooLarge', { message: `The file is larger than ${others} bytes, the limit of ${owner}` })
       const upgrade = plans.upgrade(tier, maxFileSize, bytes / bytesPerMB)
       const message = `The plan "${plans.of(tier).tier}" includes files of up to ${ofPlan} MB`

@@ -1,16 +1,16 @@
-/** The end of files: first nobody can read them, then the object is deleted, then the row. */
+/** The removal of files: callers lose access first, then the object is deleted, then the row. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/audit.js'
 import type { FilesTable } from '../../lib/database/files-table.js'
 import type { FileParts } from './parts.js'
-import type { Claimed } from './store.js'
+import type { Expired } from './store.js'
 import type { Transforms } from './transforms.js'
 import type { UploadParts } from './uploads.js'
-import { keyOf } from './keys.js'
+import { keyOf, uploadKeyOf } from './keys.js'
 import { writeDeleted } from './traces.js'
 
-const perSweep = 100 // rows that are claimed at a time
-const leaseMs = 300_000 // for which other servers leave claimed rows alone
+const perPage = 100 // rows that are read at a time
+const leaseMs = 300_000 // for which other servers leave removed rows alone
 
 export interface RemovalParts extends Omit<UploadParts, 'plans' | 'maxBytes'> {
   readonly parts: Pick<FileParts, 'remove'>
@@ -27,7 +27,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       const removed = await store.remove(transaction, tenant, id, states, at)
       if (removed === undefined) return undefined
       if (removed.counted > 0) await usage()?.free(tenant, 'storage_bytes', removed.counted, transaction)
-      if (removed.wasReady) await writeDeleted(transaction, emitter(), removed.file, actor, at)
+      if (removed.wasReady || removed.wasQuarantined) await writeDeleted(transaction, removed.wasReady ? emitter() : null, removed.file, actor, at)
       return removed
     })
     if (removed === undefined) return false
@@ -39,19 +39,20 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
   async function purge (tenant: string, id: string): Promise<void> {
     await transforms.deleteObjects(tenant, id)
     await parts.remove(tenant, id)
+    await objects.delete(uploadKeyOf(tenant, id))
     await objects.delete(keyOf(tenant, id))
     await store.forget(tenant, id)
   }
 
-  async function end ({ tenant, id, status }: Claimed): Promise<void> {
+  async function end ({ tenant, id, status }: Expired): Promise<void> {
     // Another server, or the end of the upload, may have been faster.
-    if (status === 'removed' || await remove(tenant, id, [status], null)) await purge(tenant, id)
+    if (await remove(tenant, id, [status], null)) await purge(tenant, id)
   }
 
   return {
     /** false if the tenant has no such file. */
     async delete (tenant: string, id: string, actor: Actor): Promise<boolean> {
-      if (!await remove(tenant, id, ['ready'], actor)) return false
+      if (!await remove(tenant, id, ['ready', 'quarantined'], actor)) return false
       await purge(tenant, id).catch((err: unknown) => {
         log.warn({ err, tenant, file: id }, 'the object of a deleted file could not be deleted; the sweep deletes it')
       })
@@ -65,11 +66,17 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
 
     /** Removes the files whose time is over, uploads that ended with their process, and the objects of removed files. */
     async sweep (): Promise<void> {
-      for (let count = perSweep; count === perSweep;) {
+      for (let after: Expired | undefined, isMore = true; isMore;) {
+        const expired = await store.expired(new Date(now()), after, perPage)
+        for (const row of expired) await end(row).catch((err: unknown) => warn(log, err, row))
+        after = expired.at(-1)
+        isMore = expired.length === perPage
+      }
+      for (let isMore = true; isMore;) {
         const at = now()
-        const claimed = await store.claimExpired(new Date(at), new Date(at + leaseMs), perSweep)
-        count = claimed.length
-        for (const row of claimed) await end(row).catch((err: unknown) => warn(log, err, row))
+        const removed = await store.claimRemoved(new Date(at), new Date(at + leaseMs), perPage)
+        for (const row of removed) await purge(row.tenant, row.id).catch((err: unknown) => warn(log, err, row))
+        isMore = removed.length === perPage
       }
     },
 
@@ -80,6 +87,6 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
   }
 }
 
-function warn (log: FastifyBaseLogger, err: unknown, { tenant, id }: Claimed): void {
+function warn (log: FastifyBaseLogger, err: unknown, { tenant, id }: Pick<Expired, 'tenant' | 'id'>): void {
   log.warn({ err, tenant, file: id }, 'a file could not be removed; a later sweep tries again')
 }

@@ -1,4 +1,5 @@
 /** The endpoints of resumable uploads. Bodies, headers and statuses are those of the tus protocol. */
+import type {} from '../cors/index.js'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
@@ -13,11 +14,10 @@ import { newUpload, type ResumableCall } from './resumable.js'
 import { uploaderOf, uploadTenantOf } from './uploader.js'
 
 const tags = ['Files']
-const config = { access: 'user' } as const
+const config = { access: 'user', exposedHeaders: 'tus-resumable, upload-expires, upload-length, upload-metadata, upload-offset' } as const
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const None = Type.Null({ description: 'No body. The headers are those of the protocol.' })
 const refusals = [400, 401, 403, 404, 409, 412, 429, 500, 503] as const
-const exposed = 'Location, Tus-Resumable, Upload-Expires, Upload-Length, Upload-Metadata, Upload-Offset'
 const protocol = 'The tus protocol 1.0 with its extensions creation, creation-with-upload, termination and expiration.'
 
 type ById = { Params: Static<typeof Params> }
@@ -28,7 +28,7 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
 
   app.post('/files/resumable', {
-    config,
+    config: { ...config, location: true },
     schema: { tags, summary: 'Announce a resumable upload', description: `${protocol} \`Upload-Metadata\` may have \`filename\` (required), \`filetype\`, \`entityType\`, \`entityId\`, \`public\` and \`bucket\`. An upload that is not complete after a day is removed.`, response: { 201: None, ...errorResponses(...refusals, 'planLimit', 408, 413, 415, 507) } }
   }, (request, reply) => answer(request, reply, newUpload()))
 
@@ -78,8 +78,6 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
     }
     const response = await reading(request.raw, slowMs, (slow) => Promise.race([resumable(webRequest(request, slow), call), slow]))
     for (const [name, value] of response.headers) if (!name.startsWith('access-control-') && name !== 'content-length') reply.header(name, value)
-    const readable = reply.getHeader('access-control-expose-headers')
-    if (readable !== undefined) reply.header('access-control-expose-headers', `${String(readable)}, ${exposed}`)
     return reply.code(response.status).send()
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { Readable } from 'node:stream'
 import type { Server } from '@tus/server'
+import type { FileStatus } from '../../lib/database/files-table.js'
 import type { FileParts } from './parts.js'
 import type { Removal } from './removal.js'
 import type { StoredFile, Uploader } from './types.js'
@@ -41,6 +42,7 @@ export interface ResumableParts extends UploadParts {
 export type Resumable = (request: Request, call: ResumableCall) => Promise<Response>
 
 const lifeMs = dayMs // from the announcement on
+const known: ReadonlySet<FileStatus> = new Set(['resumable', 'quarantined', 'ready'])
 
 export function createResumable (parts: ResumableParts): Resumable {
   const calls = new WeakMap<Request, ResumableCall>()
@@ -55,7 +57,7 @@ export function createResumable (parts: ResumableParts): Resumable {
   }
 }
 
-async function createServer ({ objects, store, dbFor, emitter, now, uploads, removal, parts, buckets }: ResumableParts, calls: WeakMap<Request, ResumableCall>): Promise<Server> {
+async function createServer ({ objects, store, dbFor, emitter, quarantine, now, uploads, removal, parts, buckets }: ResumableParts, calls: WeakMap<Request, ResumableCall>): Promise<Server> {
   const { DataStore, Server, Upload } = await import('@tus/server')
 
   function callOf (request: object): ResumableCall {
@@ -67,9 +69,9 @@ async function createServer ({ objects, store, dbFor, emitter, now, uploads, rem
   /** The upload of the caller. Uploads of other callers are unknown to it. */
   async function find ({ tenant, id, by }: ResumableCall): Promise<{ readonly file: StoredFile, readonly isReady: boolean }> {
     const found = await store.findUpload(tenant.id, id)
-    const isKnown = found !== null && found.file.createdBy === by.sub && (found.status === 'resumable' || found.status === 'ready')
-    if (!isKnown) throw failure('notFound', { message: 'There is no such upload, or it has expired' })
-    return { file: found.file, isReady: found.status === 'ready' }
+    const isKnown = found !== null && found.file.createdBy === by.sub && known.has(found.status)
+    if (!isKnown) throw unknown()
+    return { file: found.file, isReady: found.status !== 'resumable' }
   }
 
   /** Joins the parts, and makes the file readable. */
@@ -89,10 +91,19 @@ async function createServer ({ objects, store, dbFor, emitter, now, uploads, rem
     }
     const at = new Date(now())
     const file = { ...announced, contentType: intake.contentType, sha256: intake.sha256, createdAt: at }
-    await dbFor(tenant).transaction().execute(async (transaction) => {
-      if (await store.complete(transaction, file, expiryOf(bucket, at))) await writeCreated(transaction, emitter(), file, by)
+    const isComplete = await dbFor(tenant).transaction().execute(async (transaction) => {
+      const complete = await store.complete(transaction, file, expiryOf(bucket, at))
+      if (complete !== null) await writeCreated(transaction, emitter(), complete, by)
+      return complete !== null
     })
+    if (!isComplete && await store.findStored(tenant, id) === null) {
+      // It was ended meanwhile: the sweep may have removed it before the object was there.
+      await removal.drop(tenant, id, ['resumable'])
+      await objects.delete(keyOf(tenant, id))
+      throw unknown()
+    }
     emitter()?.wake()
+    quarantine?.wake(tenant)
     await parts.remove(tenant, id)
   }
 
@@ -113,9 +124,9 @@ async function createServer ({ objects, store, dbFor, emitter, now, uploads, rem
     override async getUpload (key: string): Promise<InstanceType<typeof Upload>> {
       const [tenant, id] = splitKey(key)
       const found = await store.findUpload(tenant, id)
-      if (found === null) throw failure('notFound', { message: 'There is no such upload, or it has expired' })
+      if (found === null) throw unknown()
       const { file: { name, contentType, size, createdAt }, status } = found
-      const offset = status === 'ready' ? size : await parts.size(tenant, id)
+      const offset = status !== 'resumable' ? size : await parts.size(tenant, id)
       return new Upload({ id: key, size, offset, metadata: { filename: name, filetype: contentType }, creation_date: createdAt.toISOString() })
     }
 
@@ -157,6 +168,10 @@ async function createServer ({ objects, store, dbFor, emitter, now, uploads, rem
       throw error instanceof TenantryError || !('status_code' in error) ? error : refusal(error.status_code, error.body)
     }
   })
+}
+
+function unknown (): TenantryError {
+  return failure('notFound', { message: 'There is no such upload, or it has expired' })
 }
 
 /** A new id of an upload. */

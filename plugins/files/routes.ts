@@ -1,9 +1,9 @@
 /** The endpoints of files. */
+import type {} from '@fastify/multipart'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import type { FilesService } from './service.js'
 import type { StoredFile } from './types.js'
-import multipart from '@fastify/multipart'
 import { failure } from '../../lib/errors.js'
 import { pageOf } from '../../lib/http/page.js'
 import { Success } from '../../lib/http/schemas.js'
@@ -14,12 +14,12 @@ import { tenantOf } from '../tenancy/required.js'
 import { bytesOf, lengthOf, reading } from './body.js'
 import { headerOf } from './content-type.js'
 import { disposition, downloadRoutes, parseKey } from './download.js'
-import { formLimits, receiveForm } from './form.js'
+import { formLimits } from './form-limits.js'
+import { receiveForm } from './form.js'
 import { describe } from './input.js'
 import {
   Announcement, ContentQuery, EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUpload, SignedUrl, SignQuery, UploadForm
 } from './schemas.js'
-import { shownFile } from './traces.js'
 import { resumableRoutes } from './resumable-routes.js'
 import { uploaderOf, uploadTenantOf } from './uploader.js'
 
@@ -34,14 +34,12 @@ type ById = { Params: Static<typeof FileParams> }
 export async function fileRoutes (group: FastifyInstance, service: FilesService, slowMs: number): Promise<void> {
   const { buckets, removal, signed } = service
   const { prefix } = group
-  const bodyOf = (file: StoredFile) => {
-    const shown = shownFile(file)
-    return { ...shown, public: buckets.find(file.bucket)?.isPublic === true, url: `${prefix}/files/download/${file.bucket}/${shown.key}` }
-  }
+  const bodyOf = service.shown
 
   /** Throws `notFound` for a file that the caller may not know of, and `forbidden` for one in a bucket that it may not use. */
   async function readable (request: FastifyRequest, id: string): Promise<StoredFile> {
-    const file = await service.get(tenantOf(request), id)
+    const file = await service.findStored(tenantOf(request), id)
+    if (file?.scan !== undefined && callerOf(request).role !== 'admin') throw fileUnknown()
     const bucket = file === null ? undefined : buckets.find(file.bucket)
     if (file === null || bucket === undefined) throw fileUnknown()
     await requirePermissions(request, bucket.permissions)
@@ -50,12 +48,14 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
 
   // Its parser would take the bodies of other routes.
   await group.register(async (app) => {
+    const { default: multipart } = await import('@fastify/multipart')
     await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })
     const description = 'The size of the file counts against `files.maxFileSizeMB`, its bucket and the plan; the smallest limit holds.'
     const schema = { tags, summary: 'Upload a file', description }
     app.post('/files/upload', {
       config: {
         ...config,
+        location: true,
         openapi: { ...schema, consumes: ['multipart/form-data'], body: UploadForm, response: { 201: File }, errors: uploadRefusals }
       },
       schema: { ...schema, response: { 201: File, ...errorResponses(...uploadRefusals) } }
@@ -64,7 +64,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
       if (!request.isMultipart()) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
       const receive = (slow: Promise<never>) => receiveForm(request, tenant, service, uploaderOf(request), slow)
       const file = await service.uploads.inPlace(tenant.id, () => reading(request.raw, slowMs, receive))
-      return reply.code(201).send(bodyOf(file))
+      return reply.code(201).header('location', `${prefix}/files/${file.id}`).send(bodyOf(file))
     })
   })
 
@@ -162,7 +162,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     const page = pageOf(request)
     const usable = []
     for (const bucket of buckets.all) if (await holdsAll(request, bucket.permissions)) usable.push(bucket)
-    const { data, total } = await service.listIn(tenantOf(request), { type, id }, usable, page)
+    const { data, total } = await service.listIn(tenantOf(request), { type, id }, usable, page, callerOf(request).role === 'admin')
     return { data: data.map(bodyOf), pagination: { ...page, total } }
   })
 
@@ -173,7 +173,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
       summary: 'A URL for a download without a token',
       params: KeyParams,
       querystring: SignQuery,
-      response: { 200: SignedUrl, ...errorResponses(...refusals) }
+      response: { 200: SignedUrl, ...errorResponses(...refusals, 409) }
     }
   }, async (request) => {
     const { bucket, '*': key } = request.params
@@ -183,7 +183,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     if (file.bucket !== bucket) throw fileUnknown()
     const { expiresIn } = request.query
     const { url, expiresAt } = await service.signDownload(file, disposition(file.name, false), headerOf(file.contentType), expiresIn)
-    return { url: withPrefix(prefix, url), expiresAt: expiresAt.toISOString() }
+    return { url, expiresAt: expiresAt.toISOString() }
   })
 
   downloadRoutes(group, service)

@@ -24,7 +24,11 @@ export const File = named('File', Type.Object({
   metadata: Type.Object({}, { additionalProperties: true, description: 'As the uploader sent it.' }),
   createdBy: Type.String({ description: 'The `sub` of the uploader.' }),
   createdAt: Type.String({ format: 'date-time' }),
-  url: Type.String({ description: 'The path of its download.' })
+  url: Type.String({ description: 'The path of its download.' }),
+  scan: Type.Optional(Type.Object({
+    status: Type.Enum(['waiting', 'infected', 'tooLarge'], { description: '`waiting` for its scan; `tooLarge` for the scanner.' }),
+    signature: TextOrNull('The name that the scanner has for the malware.')
+  }, { description: 'Only of a file in quarantine, which administrators of the tenant alone can read.' }))
 }))
 export const FileList = ListOf(File)
 

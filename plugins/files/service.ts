@@ -4,6 +4,7 @@ import type { ByteRange } from '../../lib/files/store.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Tenants } from '../tenancy/index.js'
 import type { Bucket, Buckets } from './buckets.js'
+import type { Quarantine } from './quarantine.js'
 import type { Signer } from './signature.js'
 import type { Entity, Files, StoredFile } from './types.js'
 import type { UploadParts } from './uploads.js'
@@ -15,14 +16,18 @@ import { createResumable } from './resumable.js'
 import { createSignedUploads } from './signed-uploads.js'
 import { createTransformStore } from './transform-store.js'
 import { createTransforms } from './transforms.js'
+import { shownFile } from './traces.js'
 import { keyOf } from './keys.js'
 import { createUploads } from './uploads.js'
 
 export interface FilesParts extends UploadParts {
+  readonly quarantine: Pick<Quarantine, 'wake' | 'check'> | null
   readonly tenants: Pick<Tenants, 'get'>
   readonly buckets: Buckets
   /** null without a master key. */
   readonly signer: Signer | null
+  /** Of the paths of the endpoints. */
+  readonly prefix: string
   /** How long signed URLs hold where the request does not say. */
   readonly signedUrlSeconds: number
 }
@@ -30,8 +35,8 @@ export interface FilesParts extends UploadParts {
 /** The service, and what its plugin does with it. */
 export type FilesService = ReturnType<typeof createFiles>
 
-export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...parts }: FilesParts) {
-  const { objects, store, now } = parts
+export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefix, ...parts }: FilesParts) {
+  const { objects, store, quarantine, now } = parts
   const uploads = createUploads(parts)
   const transforms = createTransforms({ ...parts, transforms: createTransformStore(parts.dbFor) })
   const fileParts = createFileParts(objects, parts.dbFor)
@@ -51,7 +56,8 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...pa
       }, buckets)
       return await uploads.inPlace(tenant, async () => {
         const { bucket } = described
-        const received = await uploads.receive(found, { bytes, expected: size ?? null, declaredType: contentType, bucket, by })
+        const entity = described.entityType === null || described.entityId === null ? null : { type: described.entityType, id: described.entityId }
+        const received = await uploads.receive(found, { bytes, expected: size ?? null, declaredType: contentType, bucket, entity, by })
         return await uploads.finish(found, received, described, by)
       })
     },
@@ -60,30 +66,49 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, ...pa
       return await store.find(tenant, id) === null ? null : await objects.get(keyOf(tenant, id), range)
     },
     list: (tenant, entity, page) => store.list(tenant, entity, buckets.all.map(({ name }) => name), page),
-    remove: (tenant, id, { actor }) => removal.delete(tenant, id, actor)
+    remove: (tenant, id, { actor }) => removal.delete(tenant, id, actor),
+    checkScanner: quarantine === null ? null : (timeoutMs) => quarantine.check(timeoutMs),
+    permissions: (bucket) => buckets.find(bucket)?.permissions ?? null
   }
 
   return {
     ...service,
+    tenants,
     buckets,
+    log: parts.log,
+    /** Files of the tenant may have been committed. */
+    wake (tenant: string) {
+      parts.emitter()?.wake()
+      quarantine?.wake(tenant)
+    },
+    /** The file that a step of a workflow made. */
+    findMade: (tenant: string, origin: string) => store.findMade(tenant, origin),
+    /** A file as its endpoints answer it. */
+    shown (file: StoredFile) {
+      const shown = shownFile(file)
+      return { ...shown, public: buckets.find(file.bucket)?.isPublic === true, url: `${prefix}/files/download/${file.bucket}/${shown.key}` }
+    },
     uploads,
     removal,
     transforms,
     signed,
     resumable: createResumable({ ...parts, uploads, removal, buckets, parts: fileParts }),
+    /** A file that can be read, or is in quarantine. */
+    findStored: (tenant: string, id: string): Promise<StoredFile | null> => store.findStored(tenant, id),
     /** The bytes of a file that was found. */
     bytesOf: ({ tenant, id }: StoredFile, range?: ByteRange): Promise<Readable | null> => objects.get(keyOf(tenant, id), range),
-    listIn: (tenant: string, entity: Entity, inBuckets: readonly Bucket[], page: Page) =>
-      store.list(tenant, entity, inBuckets.map(({ name }) => name), page),
+    listIn: (tenant: string, entity: Entity, inBuckets: readonly Bucket[], page: Page, withQuarantined: boolean) =>
+      store.list(tenant, entity, inBuckets.map(({ name }) => name), page, withQuarantined),
     /** A signed URL of this server for a download, or one of the store. */
-    async signDownload ({ tenant, id, bucket }: StoredFile, disposition: string, contentType: string, seconds = signedUrlSeconds) {
+    async signDownload ({ tenant, id, bucket, scan }: StoredFile, disposition: string, contentType: string, seconds = signedUrlSeconds) {
+      if (scan !== undefined) throw failure('stateConflict', { message: 'The file is in quarantine: download it with a token' })
       const expires = Math.floor(now() / 1000) + seconds
       const expiresAt = new Date(expires * 1000)
       const remote = await objects.sign(keyOf(tenant, id), { method: 'GET', seconds, contentType, contentDisposition: disposition })
       if (remote !== null) return { url: remote.url, expiresAt }
       if (signer === null) throw failure('signingNotConfigured')
       const signature = signer.sign({ method: 'GET', tenant, bucket, id, expires })
-      return { url: `/files/download/${bucket}/${keyOf(tenant, id)}?expires=${expires}&signature=${signature}`, expiresAt }
+      return { url: `${prefix}/files/download/${bucket}/${keyOf(tenant, id)}?expires=${expires}&signature=${signature}`, expiresAt }
     },
     /** The signature of a download is right and has not expired. */
     admitsDownload: (file: Pick<StoredFile, 'tenant' | 'bucket' | 'id'>, expires: number, signature: string): boolean =>

@@ -4,7 +4,7 @@
  */
 import type { Readable } from 'node:stream'
 import type { Removal } from './removal.js'
-import type { StoredFile, Uploader } from './types.js'
+import type { FileScan, StoredFile, Uploader } from './types.js'
 import type { Signer } from './signature.js'
 import type { Described, UploadParts, Uploads, UploadTenant } from './uploads.js'
 import type { Buckets } from './buckets.js'
@@ -15,10 +15,11 @@ import { failure, type TenantryError } from '../../lib/errors.js'
 import { dayMs } from '../../lib/time.js'
 import { Intake } from './intake.js'
 import { writeCreated } from './traces.js'
-import { keyOf } from './keys.js'
+import { keyOf, uploadKeyOf } from './keys.js'
 import { expiryOf, requireType, transfer } from './uploads.js'
 
 const receivingMs = dayMs // for an upload that has begun
+const waiting: FileScan = { status: 'waiting', signature: null }
 
 export interface Announced {
   readonly id: string
@@ -55,13 +56,13 @@ export interface SignedUploadParts extends UploadParts {
 export type SignedUploads = ReturnType<typeof createSignedUploads>
 
 export function createSignedUploads (parts: SignedUploadParts) {
-  const { objects, store, dbFor, emitter, uploads, removal, buckets, signer, seconds, now } = parts
+  const { objects, store, dbFor, emitter, quarantine, uploads, removal, buckets, signer, seconds, now, log } = parts
   return {
     /** Announces a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`, `signingNotConfigured`. */
     async announce (tenant: UploadTenant, described: Described, { contentType, size }: AnnouncedBytes, by: Uploader): Promise<Announced> {
       const id = randomUUID()
       const expires = Math.floor(now() / 1000) + seconds
-      const remote = await objects.sign(keyOf(tenant.id, id), { method: 'PUT', seconds, contentType, size })
+      const remote = await objects.sign(uploadKeyOf(tenant.id, id), { method: 'PUT', seconds, contentType, size })
       if (remote === null && signer === null) throw failure('signingNotConfigured')
       const expiresAt = new Date(expires * 1000)
       await uploads.announce(tenant, described, { id, contentType, size, expiresAt }, by)
@@ -95,6 +96,11 @@ export function createSignedUploads (parts: SignedUploadParts) {
           await store.move(tenant, id, 'receiving', 'pending', new Date(expires * 1000)).catch(() => {})
           throw error
         }
+        if (expires * 1000 > now() && await store.move(tenant, id, 'receiving', 'receiving', new Date(expires * 1000))) return
+        await removal.drop(tenant, id, ['receiving'])
+        // The sweep may have removed the row before the object was there.
+        await objects.delete(keyOf(tenant, id))
+        throw failure('stateConflict', { message: 'The time of the upload is over, or the entity of the file was deleted meanwhile' })
       })
     },
 
@@ -104,11 +110,19 @@ export function createSignedUploads (parts: SignedUploadParts) {
       if (found === null) throw failure('notFound')
       await permit(found.file.bucket)
       if (found.status === 'ready') return found.file
+      if (found.status === 'quarantined') {
+        if (found.file.createdBy !== by.sub) throw failure('notFound')
+        return { ...found.file, scan: waiting }
+      }
       const bucket = buckets.get(found.file.bucket, '/params/fileId')
       const key = keyOf(tenant, id)
       const { size, contentType: declaredType } = found.file
-      if ((await objects.stat(key))?.size !== size) throw failure('stateConflict', { message: 'The bytes of the file are not there' })
+      const uploadKey = uploadKeyOf(tenant, id)
+      const isThere = async (at: string) => (await objects.stat(at))?.size === size
+      if (!await isThere(key) && !await isThere(uploadKey)) throw failure('stateConflict', { message: 'The bytes of the file are not there' })
       return await uploads.inPlace(tenant, async () => {
+        // The signed request can be sent again until it expires: the file is a copy that it does not reach.
+        if (await isThere(uploadKey) && !await objects.copy(uploadKey, key)) throw failure('notFound')
         const intake = new Intake({ ...exactly(size), declaredType, judge: (contentType) => requireType(bucket, contentType) })
         const stored = await objects.get(key)
         if (stored === null) throw failure('notFound')
@@ -120,18 +134,25 @@ export function createSignedUploads (parts: SignedUploadParts) {
           throw error
         }
         const file = { ...found.file, contentType: intake.contentType, sha256: intake.sha256 }
-        const isFirst = await dbFor(tenant).transaction().execute(async (transaction) => {
-          if (!await store.complete(transaction, file, expiryOf(bucket, new Date(now())))) return false
-          await writeCreated(transaction, emitter(), file, by)
-          return true
+        const complete = await dbFor(tenant).transaction().execute(async (transaction) => {
+          const complete = await store.complete(transaction, file, expiryOf(bucket, new Date(now())))
+          if (complete !== null) await writeCreated(transaction, emitter(), complete, by)
+          return complete
         })
-        if (isFirst) {
+        if (complete !== null) {
           emitter()?.wake()
-          return file
+          quarantine?.wake(tenant)
+          await objects.delete(uploadKey).catch((err: unknown) => {
+            log.warn({ err, tenant, file: id }, 'the upload of a confirmed file could not be deleted; it is deleted with the file')
+          })
+          return complete
         }
-        const other = await store.find(tenant, id)
-        if (other === null) throw failure('notFound')
-        return other
+        const other = await store.findStored(tenant, id)
+        if (other !== null) return other
+        // Its time was over: the sweep may have removed it before the copy was there.
+        await removal.drop(tenant, id, ['pending', 'receiving'])
+        for (const at of [uploadKey, key]) await objects.delete(at)
+        throw failure('notFound')
       })
     }
   }

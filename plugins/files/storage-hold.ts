@@ -25,10 +25,14 @@ export interface StorageHold {
 export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: string, isKnown: boolean, maxBytes: number): StorageHold {
   const reservations: Reservation[] = []
   let reserved = usage === null ? Infinity : 0
+  let isReleased = false
 
   async function take (amount: number): Promise<void> {
     if (usage === null) return
-    reservations.push(await usage.reserve(tenant, 'storage_bytes', amount))
+    const reservation = await usage.reserve(tenant, 'storage_bytes', amount)
+    // The sender left while the storage was being reserved.
+    if (isReleased) return await reservation.release()
+    reservations.push(reservation)
     reserved += amount
   }
 
@@ -51,6 +55,7 @@ export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: strin
       for (const other of others) await other.settle(0, within)
     },
     async release () {
+      isReleased = true
       await Promise.all(reservations.map((reservation) => reservation.release()))
     }
   }

@@ -30,11 +30,13 @@ export interface NewRow {
   readonly expiresAt: Date
 }
 
-/** A row that is not read by callers: an upload that runs, or a file that is going. */
-export interface Claimed {
+/** A row whose time is over. */
+export interface Expired {
   readonly tenant: string
   readonly id: string
   readonly status: FileStatus
+  /** As text, which keeps all digits. */
+  readonly expires: string
 }
 
 /** A removed row. */
@@ -43,11 +45,14 @@ export interface Removed {
   readonly counted: number
   /** It could be read until now. */
   readonly wasReady: boolean
+  /** It was in quarantine until now. */
+  readonly wasQuarantined: boolean
 }
 
 export type FileStore = ReturnType<typeof createFileStore>
 
-export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>) {
+/** @param isScanned  files go into quarantine before they can be read */
+export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>, isScanned = false) {
   const table = 'tenantry.files'
 
   const found = (tenant: string, id: string) => dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
@@ -75,11 +80,14 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
       }).execute()
     },
 
-    /** Makes the file readable; false if its upload has ended otherwise. */
-    async complete (writer: Writer, file: StoredFile, expiresAt: Date | null): Promise<boolean> {
+    /**
+     * Makes the file readable, or puts it into quarantine; null if its upload has ended otherwise, or its time is over. Rejects with `conflict` if there is a file of the
+     * same origin.
+     */
+    async complete (writer: Writer, file: StoredFile, expiresAt: Date | null, origin: string | null = null): Promise<StoredFile | null> {
       if (!await holdTenant(writer, file.tenant, 'shared')) throw failure('tenantUnknown')
       const row = await writer.updateTable(table).set({
-        status: 'ready',
+        ...isScanned ? { status: 'quarantined', scan_at: file.createdAt } : { status: 'ready' },
         bucket: file.bucket,
         name: file.name,
         content_type: file.contentType,
@@ -90,36 +98,49 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
         entity_id: file.entityId,
         metadata: JSON.stringify(file.metadata),
         created_at: file.createdAt,
-        expires_at: expiresAt
-      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving', 'resumable'])
-        .returning('id').executeTakeFirst()
-      return row !== undefined
+        expires_at: expiresAt,
+        ...origin !== null && { origin }
+      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving', 'resumable']).where(notExpired)
+        .returningAll().executeTakeFirst()
+      return row === undefined ? null : fileOf(row)
     },
 
     /** A file that can be read. */
     async find (tenant: string, id: string): Promise<StoredFile | null> {
-      const row = await found(tenant, id).where('status', '=', 'ready').executeTakeFirst()
+      const row = await found(tenant, id).where('status', '=', 'ready').where(notExpired).executeTakeFirst()
       return row === undefined ? null : fileOf(row)
     },
 
-    /** A file in any state but `removed`. */
+    /** The file that a step of a workflow made. */
+    async findMade (tenant: string, origin: string): Promise<StoredFile | null> {
+      const row = await dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('origin', '=', origin).executeTakeFirst()
+      return row === undefined ? null : fileOf(row)
+    },
+
+    /** A file that can be read, or is in quarantine. */
+    async findStored (tenant: string, id: string): Promise<StoredFile | null> {
+      const row = await found(tenant, id).where('status', 'in', ['ready', 'quarantined']).where(notExpired).executeTakeFirst()
+      return row === undefined ? null : fileOf(row)
+    },
+
+    /** A file in any state but `removed`, whose time is not over. */
     async findUpload (tenant: string, id: string): Promise<{ readonly file: StoredFile, readonly status: FileStatus } | null> {
-      const row = await found(tenant, id).where('status', '<>', 'removed').executeTakeFirst()
+      const row = await found(tenant, id).where('status', '<>', 'removed').where(notExpired).executeTakeFirst()
       return row === undefined ? null : { file: fileOf(row), status: row.status }
     },
 
-    /** Moves an upload from one state to another; false if it was not in the first. */
+    /** Moves an upload from one state to another; false if it was not in the first, or its time is over. */
     async move (tenant: string, id: string, from: FileStatus, to: FileStatus, expiresAt: Date): Promise<boolean> {
       const row = await dbFor(tenant).updateTable(table).set({ status: to, expires_at: expiresAt })
-        .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', from).returning('id').executeTakeFirst()
+        .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', from).where(notExpired).returning('id').executeTakeFirst()
       return row !== undefined
     },
 
     /** A page of the files of an entity in these buckets, the oldest first, and how many there are. */
-    async list (tenant: string, entity: Entity, buckets: readonly string[], { limit, offset }: Page): Promise<{ data: StoredFile[], total: number }> {
+    async list (tenant: string, entity: Entity, buckets: readonly string[], { limit, offset }: Page, withQuarantined = false): Promise<{ data: StoredFile[], total: number }> {
       const all = dbFor(tenant).selectFrom(table)
         .where('tenant_id', '=', tenant).where('entity_type', '=', entity.type).where('entity_id', '=', entity.id)
-        .where('status', '=', 'ready').where('bucket', 'in', [...buckets])
+        .where('status', 'in', withQuarantined ? ['ready', 'quarantined'] : ['ready']).where(notExpired).where('bucket', 'in', [...buckets])
       const { total } = await all.select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
       const rows = total <= offset ? [] : await all.selectAll().orderBy('created_at').orderBy('id').limit(limit).offset(offset).execute()
       return { data: rows.map(fileOf), total }
@@ -133,9 +154,9 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
       const row = await writer.selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
         .where('status', 'in', [...states]).forUpdate().executeTakeFirst()
       if (row === undefined) return undefined
-      await writer.updateTable(table).set({ status: 'removed', counted: 0, expires_at: at })
+      await writer.updateTable(table).set({ status: 'removed', counted: 0, expires_at: at, scan_at: null, origin: null })
         .where('tenant_id', '=', tenant).where('id', '=', id).execute()
-      return { file: fileOf(row), counted: Number(row.counted), wasReady: row.status === 'ready' }
+      return { file: fileOf(row), counted: Number(row.counted), wasReady: row.status === 'ready', wasQuarantined: row.status === 'quarantined' }
     },
 
     /** Deletes a removed row, whose object is gone. */
@@ -143,17 +164,29 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
       await dbFor(tenant).deleteFrom(table).where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'removed').execute()
     },
 
-    /** Rows whose time is over, for this server to end; others see them as over again after `until`. */
-    async claimExpired (at: Date, until: Date, limit: number): Promise<Claimed[]> {
-      const { rows } = await sql<Claimed>`update tenantry.files f set expires_at = ${until}
-        from (select tenant_id, id from tenantry.files where expires_at <= ${at} order by expires_at limit ${limit} for update skip locked) e
-        where f.tenant_id = e.tenant_id and f.id = e.id returning f.tenant_id as tenant, f.id, f.status`.execute(db)
+    /** The rows behind `after` whose time is over, without removed ones. Their time stays as it is: a later one would make them readable. */
+    async expired (at: Date, after: Expired | undefined, limit: number): Promise<Expired[]> {
+      const rest = after === undefined ? sql`true` : sql`(expires_at, tenant_id, id) > (${after.expires}::timestamptz, ${after.tenant}, ${after.id}::uuid)`
+      const { rows } = await sql<Expired>`select tenant_id as tenant, id, status, expires_at::text as expires from tenantry.files
+        where expires_at <= ${at} and status <> 'removed' and ${rest} order by expires_at, tenant_id, id limit ${limit}`.execute(db)
+      return rows
+    },
+
+    /** Removed rows, for this server to delete their objects; others see them again after `until`. */
+    async claimRemoved (at: Date, until: Date, limit: number): Promise<Pick<Expired, 'tenant' | 'id'>[]> {
+      const { rows } = await sql<Pick<Expired, 'tenant' | 'id'>>`update tenantry.files f set expires_at = ${until}
+        from (select tenant_id, id from tenantry.files where expires_at <= ${at} and status = 'removed' order by expires_at limit ${limit} for update skip locked) e
+        where f.tenant_id = e.tenant_id and f.id = e.id returning f.tenant_id as tenant, f.id`.execute(db)
       return rows
     }
   }
 }
 
-function fileOf (row: Row): StoredFile {
+/** A file whose time is over is removed by the next sweep. */
+const notExpired = sql<boolean>`(expires_at is null or expires_at > now())`
+
+/** A file with its row's values. */
+export function fileOf (row: Row): StoredFile {
   return {
     id: row.id,
     tenant: row.tenant_id,
@@ -166,6 +199,7 @@ function fileOf (row: Row): StoredFile {
     entityId: row.entity_id,
     metadata: row.metadata,
     createdBy: row.created_by,
-    createdAt: row.created_at
+    createdAt: row.created_at,
+    ...row.status === 'quarantined' && { scan: { status: row.scan_result ?? 'waiting', signature: row.scan_signature } }
   }
 }

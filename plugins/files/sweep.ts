@@ -1,10 +1,8 @@
 /** Runs the removal of files whose time is over. */
 import type { FastifyInstance } from 'fastify'
 
-const everyMs = 60_000
-
-/** Sweeps when the app is ready, and every minute. */
-export function sweepRegularly (app: FastifyInstance, sweep: () => Promise<void>): void {
+/** Sweeps when the app is ready, and again after each `everyMs`. */
+export function sweepRegularly (app: FastifyInstance, everyMs: number, sweep: () => Promise<void>): void {
   let running: Promise<void> | null = null
   const run = () => {
     running ??= sweep()

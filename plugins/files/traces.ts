@@ -7,7 +7,8 @@ import { noActor, writeAudit, type Actor } from '../../lib/audit.js'
 type Emitter = Pick<Webhooks, 'emit'> | null
 
 export async function writeCreated (transaction: Writer, emitter: Emitter, file: StoredFile, { actor }: Uploader): Promise<void> {
-  await write(transaction, emitter, file, 'create', actor, file.createdAt)
+  // Of a file in quarantine there is no event until it can be read.
+  await write(transaction, file.scan === undefined ? emitter : null, file, 'create', actor, file.createdAt)
 }
 
 /** @param actor null where the server deletes it by itself */
@@ -15,12 +16,26 @@ export async function writeDeleted (transaction: Writer, emitter: Emitter, file:
   await write(transaction, emitter, file, 'delete', actor ?? noActor, at)
 }
 
+/** The file was in quarantine until now, and is clean. */
+export async function writeReleased (transaction: Writer, emitter: Emitter, file: StoredFile, at: Date): Promise<void> {
+  await emit(transaction, emitter, file, 'created', at)
+}
+
+export async function writeInfected (transaction: Writer, file: StoredFile, signature: string, at: Date): Promise<void> {
+  const { id, tenant, bucket, name, contentType, size } = file
+  await writeAudit(transaction, { tenant, action: 'file.infected', actor: noActor, target: id, details: { bucket, name, contentType, size, signature }, at })
+}
+
 async function write (
   transaction: Writer, emitter: Emitter, file: StoredFile, change: 'create' | 'delete', actor: Actor, at: Date
 ): Promise<void> {
   const { id, tenant, bucket, name, contentType, size } = file
   await writeAudit(transaction, { tenant, action: `file.${change}`, actor, target: id, details: { bucket, name, contentType, size }, at })
-  await emitter?.emit(transaction, { tenant, type: `file.${change}d`, subject: `files:${id}`, data: shownFile(file), at })
+  await emit(transaction, emitter, file, `${change}d`, at)
+}
+
+async function emit (transaction: Writer, emitter: Emitter, file: StoredFile, change: 'created' | 'deleted', at: Date): Promise<void> {
+  await emitter?.emit(transaction, { tenant: file.tenant, type: `file.${change}`, subject: `files:${file.id}`, data: shownFile(file), at })
 }
 
 /** A file as callers see it, without the path of its download. */

@@ -104,6 +104,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
     async of (file: StoredFile, parameters: ImageTransform): Promise<MadeImage | null> {
       const text = transformName(parameters)
       if (text === null) return null
+      if (file.scan !== undefined) throw failure('stateConflict', { message: 'The file is in quarantine: it cannot be transformed' })
       if (!imageTypes.has(file.contentType)) throw typeRefused(file.contentType)
       const name = hash('sha256', text).slice(0, 32)
       const key = transformKey(file.tenant, file.id, name)

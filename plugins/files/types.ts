@@ -4,6 +4,14 @@ import type { ByteRange } from '../../lib/files/store.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Actor } from '../../lib/audit.js'
 
+/** Why a file is in quarantine. */
+export interface FileScan {
+  /** `waiting` for its scan; `tooLarge` for the scanner. */
+  readonly status: 'waiting' | 'infected' | 'tooLarge'
+  /** The name that the scanner has for the malware; null for other files. */
+  readonly signature: string | null
+}
+
 export interface StoredFile {
   readonly id: string
   readonly tenant: string
@@ -21,6 +29,8 @@ export interface StoredFile {
   /** The `sub` of the uploader. */
   readonly createdBy: string
   readonly createdAt: Date
+  /** Only of a file in quarantine. */
+  readonly scan?: FileScan
 }
 
 /** What an uploader says of a file. */
@@ -62,4 +72,8 @@ export interface Files {
   list (tenant: string, entity: Entity, page: Page): Promise<{ data: StoredFile[], total: number }>
   /** false if the tenant has no such file. */
   remove (tenant: string, id: string, by: Uploader): Promise<boolean>
+  /** Rejects if the scanner of files cannot be reached; null without one. */
+  readonly checkScanner: ((timeoutMs: number) => Promise<void>) | null
+  /** The permissions that a caller needs for the files of a bucket; null for a bucket that the document does not have. */
+  permissions (bucket: string): readonly string[] | null
 }

@@ -11,8 +11,9 @@ import type { Plans } from '../../lib/plans.js'
 import type { Usage } from '../usage/index.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Bucket } from './buckets.js'
-import type { FileStore } from './store.js'
-import type { StoredFile, Uploader } from './types.js'
+import type { Quarantine } from './quarantine.js'
+import type { FileStore, Writer } from './store.js'
+import type { Entity, StoredFile, Uploader } from './types.js'
 import { randomUUID } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { FastifyBaseLogger } from 'fastify'
@@ -21,7 +22,7 @@ import { createPlaces } from '../../lib/places.js'
 import { dayMs } from '../../lib/time.js'
 import { Intake } from './intake.js'
 import { keyOf } from './keys.js'
-import { sizeLimit } from './limits.js'
+import { sizeLimit, type PartLimit } from './limits.js'
 import { holdStorage, type StorageHold } from './storage-hold.js'
 import { writeCreated } from './traces.js'
 
@@ -45,10 +46,18 @@ export interface Incoming {
   readonly declaredType: string | undefined
   /** null where it is not known yet. */
   readonly bucket: Bucket | null
+  /** The part of a route's form that it comes in. */
+  readonly part?: Part | undefined
+  /** null where it is not known yet. A deletion of the entity ends the upload. */
+  readonly entity?: Entity | null
   readonly by: Uploader
 }
 
-/** An upload whose bytes are in the store, and which nobody can read yet. */
+export interface Part extends PartLimit {
+  readonly accepts: (contentType: string) => boolean
+}
+
+/** An upload with its bytes in the store. Callers cannot read it yet. */
 export interface Received {
   readonly id: string
   readonly size: number
@@ -68,7 +77,11 @@ export interface Announcement {
 }
 
 /** What is stored with the bytes. */
-export type Described = Pick<StoredFile, 'name' | 'entityType' | 'entityId' | 'metadata'> & { readonly bucket: Bucket }
+export type Described = Pick<StoredFile, 'name' | 'entityType' | 'entityId' | 'metadata'> & {
+  readonly bucket: Bucket
+  /** The step of a workflow that makes it: of several with one origin, one file stays. */
+  readonly origin?: string | undefined
+}
 
 export interface UploadParts {
   readonly objects: ObjectStore
@@ -77,6 +90,8 @@ export interface UploadParts {
   readonly plans: Plans
   readonly usage: () => Pick<Usage, 'reserve' | 'free'> | null
   readonly emitter: () => Pick<Webhooks, 'emit' | 'wake'> | null
+  /** Scans the files of a tenant that are in quarantine; null without a scanner. */
+  readonly quarantine: Pick<Quarantine, 'wake'> | null
   /** The document's own limit of one file; null for none. */
   readonly maxBytes: number | null
   readonly now: () => number
@@ -85,16 +100,16 @@ export interface UploadParts {
 
 export type Uploads = ReturnType<typeof createUploads>
 
-export function createUploads ({ objects, store, dbFor, plans, usage, emitter, maxBytes, now, log }: UploadParts) {
+export function createUploads ({ objects, store, dbFor, plans, usage, emitter, quarantine, maxBytes, now, log }: UploadParts) {
   const busy = () => failure('uploadsBusy', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
   const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant: busy, tooManyInAll: busy })
 
-  const limitOf = (plan: string, bucket: Bucket | null) => sizeLimit(plans, plan, maxBytes, bucket)
+  const limitOf = (plan: string, bucket: Bucket | null, part?: PartLimit) => sizeLimit(plans, plan, maxBytes, bucket, part)
 
   /** Reads the bytes into the store. On failure nothing of them is left. */
-  async function receive (tenant: UploadTenant, { bytes, expected, declaredType, bucket, by }: Incoming): Promise<Received> {
+  async function receive (tenant: UploadTenant, { bytes, expected, declaredType, bucket, part, entity = null, by }: Incoming): Promise<Received> {
     const id = randomUUID()
-    const limit = limitOf(tenant.plan, bucket)
+    const limit = limitOf(tenant.plan, bucket, part)
     if (expected !== null && expected - fieldBytes > limit.maxBytes) throw limit.refusal(expected)
     const hold = holdStorage(usage(), tenant.id, expected !== null, limit.maxBytes)
     const received = { id, size: 0, sha256: '', contentType: '', hold }
@@ -109,14 +124,17 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, m
         contentType: '',
         size: 0,
         counted: 0,
-        entityType: null,
-        entityId: null,
+        entityType: entity?.type ?? null,
+        entityId: entity?.id ?? null,
         metadata: {},
         createdBy: by.sub,
         createdAt: new Date(at),
         expiresAt: new Date(at + longestUpload)
       }))
-      const judge = (contentType: string) => { if (bucket !== null) requireType(bucket, contentType) }
+      const judge = (contentType: string) => {
+        if (bucket !== null) requireType(bucket, contentType)
+        if (part?.accepts(contentType) === false) throw typeRefused(`The part "${part.name}"`, contentType)
+      }
       const intake = new Intake({ limit, hold, declaredType, judge })
       await transfer(bytes, intake, (stream) => objects.put(keyOf(tenant.id, id), stream, declaredType ?? ''))
       return { ...received, size: intake.size, sha256: intake.sha256, contentType: intake.contentType }
@@ -127,7 +145,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, m
   }
 
   /** Adds a file whose bytes come later, and books its storage from now on. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`. */
-  async function announce (tenant: UploadTenant, { bucket, ...details }: Described, announced: Announcement, by: Uploader): Promise<void> {
+  async function announce (tenant: UploadTenant, { bucket, origin: _origin, ...details }: Described, announced: Announcement, by: Uploader): Promise<void> {
     const { id, contentType, size, status = 'pending', expiresAt } = announced
     const limit = limitOf(tenant.plan, bucket)
     if (size > limit.maxBytes) throw limit.refusal(size)
@@ -157,37 +175,46 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, m
     }
   }
 
+  /** The file that an upload becomes. Throws `fileTooLarge` and `fileTypeRefused`. */
+  function fileOf (tenant: UploadTenant, { id, size, sha256, contentType }: Received, { bucket, origin: _origin, ...details }: Described, by: Uploader): StoredFile {
+    const limit = limitOf(tenant.plan, bucket)
+    if (size > limit.maxBytes) throw limit.refusal(size)
+    requireType(bucket, contentType)
+    const stored = { id, tenant: tenant.id, contentType, size, sha256, createdBy: by.sub, createdAt: new Date(now()) }
+    return { ...details, ...stored, bucket: bucket.name }
+  }
+
+  /** Makes the file readable when the transaction commits. Wake webhooks and the quarantine then. */
+  async function complete (transaction: Writer, file: StoredFile, { hold }: Received, { bucket, origin }: Described, by: Uploader): Promise<StoredFile> {
+    const complete = await store.complete(transaction, file, expiryOf(bucket, file.createdAt), origin)
+    if (complete === null) throw failure('stateConflict', { message: 'The upload took longer than a day, or its entity was deleted meanwhile' })
+    await hold.settle(file.size, transaction)
+    await writeCreated(transaction, emitter(), complete, by)
+    return complete
+  }
+
   /** Makes the file readable. On failure nothing of it is left. */
-  async function finish (tenant: UploadTenant, received: Received, { bucket, ...details }: Described, by: Uploader): Promise<StoredFile> {
-    const { id, size, sha256, contentType, hold } = received
+  async function finish (tenant: UploadTenant, received: Received, described: Described, by: Uploader): Promise<StoredFile> {
     try {
-      const limit = limitOf(tenant.plan, bucket)
-      if (size > limit.maxBytes) throw limit.refusal(size)
-      requireType(bucket, contentType)
-      const at = new Date(now())
-      const stored = { id, tenant: tenant.id, contentType, size, sha256, createdBy: by.sub, createdAt: at }
-      const file: StoredFile = { ...details, ...stored, bucket: bucket.name }
-      await dbFor(tenant.id).transaction().execute(async (transaction) => {
-        const isOpen = await store.complete(transaction, file, expiryOf(bucket, at))
-        if (!isOpen) throw failure('stateConflict', { message: 'The upload took longer than a day' })
-        await hold.settle(size, transaction)
-        await writeCreated(transaction, emitter(), file, by)
-      })
+      const file = fileOf(tenant, received, described, by)
+      const done = await dbFor(tenant.id).transaction().execute((transaction) => complete(transaction, file, received, described, by))
       emitter()?.wake()
-      return file
+      quarantine?.wake(tenant.id)
+      return done
     } catch (error) {
       await discard(tenant.id, received)
       throw error
     }
   }
 
-  /** Removes an upload that nobody can read. What cannot be removed now is removed by the sweep. */
+  /** Removes an upload that is not readable yet. If that fails, the sweep removes it. */
   async function discard (tenant: string, { id, hold }: Pick<Received, 'id' | 'hold'>): Promise<void> {
     try {
       await hold.release()
       const at = new Date(now())
       const removed = await dbFor(tenant).transaction().execute((transaction) => store.remove(transaction, tenant, id, ['pending'], at))
-      if (removed === undefined) return
+      // The file may be complete although the answer of the database was lost.
+      if (removed === undefined && await store.findUpload(tenant, id) !== null) return
       await objects.delete(keyOf(tenant, id))
       await store.forget(tenant, id)
     } catch (err) {
@@ -199,6 +226,8 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, m
     limitOf,
     announce,
     receive,
+    fileOf,
+    complete,
     finish,
     discard,
     /** Runs an upload in a place of its tenant. */
@@ -214,13 +243,14 @@ export async function transfer<T> (bytes: Readable, intake: Intake, put: (stream
     intake.destroy(error)
     throw error
   })
-  const [source, stored] = await Promise.allSettled([pipeline(bytes, intake), storing])
+  let sourceError: unknown
+  bytes.once('error', (error) => {
+    // A store that fails ends the intake with an error of its own, and the intake ends the source with it.
+    if (!intake.destroyed) sourceError = error
+  })
+  const [, stored] = await Promise.allSettled([pipeline(bytes, intake), storing])
   if (stored.status === 'fulfilled') return stored.value
-  throw intake.refusal ?? (source.status === 'rejected' && !isPrematureClose(source.reason) ? source.reason : stored.reason)
-}
-
-function isPrematureClose (error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE'
+  throw intake.refusal ?? sourceError ?? stored.reason
 }
 
 export function expiryOf ({ lifetimeMs }: Bucket, at: Date): Date | null {
@@ -229,5 +259,9 @@ export function expiryOf ({ lifetimeMs }: Bucket, at: Date): Date | null {
 
 export function requireType (bucket: Bucket, contentType: string): void {
   if (bucket.accepts(contentType)) return
-  throw failure('fileTypeRefused', { message: `The bucket "${bucket.name}" does not take files of the type ${contentType}` })
+  throw typeRefused(`The bucket "${bucket.name}"`, contentType)
+}
+
+function typeRefused (owner: string, contentType: string): Error {
+  return failure('fileTypeRefused', { message: `${owner} does not take files of the type ${contentType}` })
 }

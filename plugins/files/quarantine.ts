@@ -1,0 +1,165 @@
+/**
+ * Files in quarantine go through the scanner: a clean one becomes readable, another one stays. Instances claim files, so that
+ * one of them scans each; a claim ends by itself if its process does. Tenants take turns, however many files one of them has.
+ */
+import type { Kysely } from 'kysely'
+import type { FastifyBaseLogger } from 'fastify'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { ObjectStore } from '../../lib/files/store.js'
+import type { Webhooks } from '../webhooks/webhooks.js'
+import type { ScanStore } from './scan-store.js'
+import { FairGate } from '../../lib/fair-gate.js'
+import { ping, scan, ScannerUnavailable, type ScannerAddress } from '../../lib/files/clamd.js'
+import { keyOf } from './keys.js'
+import { writeInfected, writeReleased } from './traces.js'
+
+const atOnce = 4 // scans of a process; clamd has ten threads by default
+const ofTenant = 2
+const leaseMs = 30_000 // for which other instances leave a claimed file alone
+const retryMs = 20_000 // until a scan that failed is tried again
+const everyMs = 5_000 // between looks for files of other instances, and for the scanner while it is down
+const pingMs = 2_000
+const turnMs = 60_000 // that a tenant waits for its turn
+const perLook = 100 // tenants
+
+export interface QuarantineParts {
+  readonly scanner: ScannerAddress
+  readonly scans: ScanStore
+  readonly objects: Pick<ObjectStore, 'get'>
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly emitter: () => Pick<Webhooks, 'emit' | 'wake'> | null
+  readonly now: () => number
+  readonly log: FastifyBaseLogger
+}
+
+export type Quarantine = ReturnType<typeof createQuarantine>
+
+export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now, log }: QuarantineParts) {
+  const gate = new FairGate(atOnce, turnMs, false)
+  const end = new AbortController()
+  const working = new Map<string, number>()
+  const workers = new Set<Promise<void>>()
+  /** Tenants whose workers look once more before they end. */
+  const again = new Set<string>()
+  let isDown = false
+  let last = ''
+  let looking: Promise<void> | null = null
+  let timer: NodeJS.Timeout | undefined
+
+  const canScan = () => !end.signal.aborted && !isDown
+
+  /** Scans files of the tenant until none is due. */
+  function start (tenant: string): void {
+    if (!canScan()) return
+    const count = working.get(tenant) ?? 0
+    if (count >= ofTenant) {
+      again.add(tenant)
+      return
+    }
+    working.set(tenant, count + 1)
+    const worker = work(tenant)
+      // The next look tries again.
+      .catch((err: unknown) => log.warn({ err, tenant }, 'files in quarantine could not be scanned; the next look tries again'))
+      .finally(() => {
+        workers.delete(worker)
+        const left = (working.get(tenant) ?? 0) - 1
+        if (left > 0) working.set(tenant, left)
+        else working.delete(tenant)
+        if (again.delete(tenant)) start(tenant)
+      })
+    workers.add(worker)
+  }
+
+  async function work (tenant: string): Promise<void> {
+    const late = () => new Error('there was no turn')
+    while (canScan() && await gate.run(tenant, late, () => scanNext(tenant)));
+  }
+
+  /** false if there is nothing to scan, or the scan failed. */
+  async function scanNext (tenant: string): Promise<boolean> {
+    const id = await scans.claim(tenant, new Date(now()), new Date(now() + leaseMs))
+    if (id === null) return false
+    const renewal = setInterval(() => {
+      scans.moveTo(tenant, id, new Date(now() + leaseMs)).catch((err: unknown) => log.warn({ err, tenant, file: id }, 'the claim of a scan could not be renewed'))
+    }, leaseMs / 3)
+    try {
+      const bytes = await objects.get(keyOf(tenant, id))
+      if (bytes === null) throw new Error('the object of the file is missing')
+      await settle(tenant, id, await scan(scanner, bytes, end.signal))
+      return true
+    } catch (error) {
+      await failed(tenant, id, error)
+      return false
+    } finally {
+      clearInterval(renewal)
+    }
+  }
+
+  async function settle (tenant: string, id: string, verdict: Awaited<ReturnType<typeof scan>>): Promise<void> {
+    const at = new Date(now())
+    await dbFor(tenant).transaction().execute(async (transaction) => {
+      const file = await scans.settle(transaction, tenant, id, verdict)
+      if (file === undefined) return
+      if (verdict.status === 'clean') await writeReleased(transaction, emitter(), file, at)
+      if (verdict.status === 'infected') await writeInfected(transaction, file, verdict.signature, at)
+    })
+    if (verdict.status === 'clean') emitter()?.wake()
+    else log.warn({ tenant, file: id, ...verdict }, 'a file stays in quarantine')
+  }
+
+  async function failed (tenant: string, id: string, err: unknown): Promise<void> {
+    const isEnding = end.signal.aborted
+    await scans.moveTo(tenant, id, new Date(now() + (isEnding ? 0 : retryMs)))
+    if (isEnding) return
+    // A connection that ends may be due to the file alone, which must not hold up others.
+    if (err instanceof ScannerUnavailable && !isDown && !await answers()) {
+      isDown = true
+      log.error({ err }, 'the scanner of files cannot be reached: uploaded files stay in quarantine')
+    } else log.warn({ err, tenant, file: id }, 'a file could not be scanned; it is tried again')
+  }
+
+  const answers = () => ping(scanner, pingMs).then(() => true, () => false)
+
+  async function look (): Promise<void> {
+    if (isDown) {
+      if (!await answers()) return
+      isDown = false
+      log.info('the scanner of files can be reached again')
+    }
+    const tenants = await scans.dueTenants(last, new Date(now()), perLook)
+    // The next look begins where this one ended.
+    last = tenants.length < perLook ? '' : tenants.at(-1) ?? ''
+    for (const tenant of tenants) for (let count = working.get(tenant) ?? 0; count < ofTenant; count++) start(tenant)
+  }
+
+  function lookOnce (): void {
+    looking ??= look()
+      .catch((err: unknown) => log.warn({ err }, 'files in quarantine could not be looked for; the next look tries again'))
+      .finally(() => { looking = null })
+  }
+
+  return {
+    begin (): void {
+      lookOnce()
+      timer = setInterval(lookOnce, everyMs).unref()
+    },
+    /** The tenant has a new file in quarantine. */
+    wake: start,
+    /** Rejects if the scanner cannot be reached. */
+    check: (timeoutMs: number): Promise<void> => ping(scanner, timeoutMs),
+    /** Ends running scans: their files are due for other instances. */
+    async close (): Promise<void> {
+      clearInterval(timer)
+      end.abort()
+      gate.close()
+      await looking
+      await Promise.all(workers)
+    }
+  }
+}
+
+/** The address that the document names, `host:port`. */
+export function scannerAddress (text: string): ScannerAddress {
+  const colon = text.lastIndexOf(':')
+  return { host: text.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(text.slice(colon + 1)) }
+}

@@ -1,0 +1,67 @@
+/** Files that came in the form of a route: they become readable with what the route writes, and are removed if it fails. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { ReceivedForm } from './declared.js'
+import type { Removal } from './removal.js'
+import type { StoredFile, Uploader } from './types.js'
+import type { Described, Received, Uploads, UploadTenant } from './uploads.js'
+import { createHash } from 'node:crypto'
+import { withinSession } from '../../lib/database/session-kysely.js'
+import { isFailure } from '../../lib/errors.js'
+
+/** A file whose bytes are in the store. */
+export interface ReceivedFile {
+  /** Its name in the form. */
+  readonly part: string
+  readonly file: StoredFile
+  readonly received: Received
+  readonly described: Described
+}
+
+export interface ReceivedFormParts {
+  readonly uploads: Pick<Uploads, 'complete' | 'discard'>
+  readonly removal: Pick<Removal, 'delete'>
+  readonly wake: () => void
+  readonly log: FastifyBaseLogger
+}
+
+export function createReceivedForm (
+  { uploads, removal, wake, log }: ReceivedFormParts,
+  tenant: UploadTenant,
+  by: Uploader,
+  received: readonly ReceivedFile[],
+  { fields, files }: Pick<ReceivedForm, 'fields' | 'files'>
+): ReceivedForm {
+  let isComplete = false
+  let isKept = false
+  const form: ReceivedForm = {
+    fields,
+    files,
+    get digest () { return createHash('sha256').update(JSON.stringify(received.map(({ part, file: { name, sha256 } }) => [part, name, sha256]))).digest('hex') },
+    async complete (session) {
+      await withinSession(session, async (transaction) => {
+        for (const one of received) await uploads.complete(transaction, one.file, one.received, one.described, by)
+      })
+      isComplete = true
+    },
+    keep () {
+      isKept = true
+      wake()
+    },
+    async end () {
+      if (isComplete) form.keep()
+      else await form.discard(null)
+    },
+    async discard (error) {
+      if (isKept) return
+      for (const { received: upload } of received) {
+        await uploads.discard(tenant.id, upload)
+        // A lost connection may have committed what the route wrote: its files stay then.
+        if (isFailure(error, 'databaseUnavailable')) continue
+        await removal.delete(tenant.id, upload.id, by.actor).catch((err: unknown) => {
+          log.error({ err, tenant: tenant.id, file: upload.id }, 'a file of a route that failed could not be removed')
+        })
+      }
+    }
+  }
+  return form
+}

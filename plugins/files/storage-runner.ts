@@ -1,0 +1,183 @@
+/** Runs workflow steps of the kind `storage`. */
+import type { StepCall, StepRunner } from '../workflows/step-runners.js'
+import type { FilesService } from './service.js'
+import type { StoredFile, Uploader } from './types.js'
+import { addAbortSignal, Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { failure, isFailure } from '../../lib/errors.js'
+import { longestSignatureSeconds } from '../../lib/config/schema/files.js'
+import { isStorageOperation, storageStep, type StorageOperation } from '../../lib/files/storage-step.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { invalidInput } from '../../lib/validation-detail.js'
+import { headerOf, isText } from './content-type.js'
+import { disposition } from './download.js'
+import { describe } from './input.js'
+
+const maxContentBytes = 524_288 // that `get` reads: in base64 they fit the result of a step, of 1 MiB
+
+type Params = Readonly<Record<string, unknown>>
+type Operation = (tenant: string, params: Params, call: StepCall) => Promise<unknown>
+
+interface NewFile {
+  readonly name: string
+  readonly contentType: string
+  readonly bucket: string | undefined
+  readonly entityType?: string | undefined
+  readonly entityId?: string | undefined
+  readonly metadata?: string | undefined
+}
+
+export function createStorageRunner (service: FilesService): StepRunner {
+  const { buckets, uploads, removal, tenants, shown } = service
+
+  async function existing (tenant: string, params: Params): Promise<StoredFile> {
+    const id = idIn(params)
+    const file = id === null ? null : await service.get(tenant, id)
+    if (file === null || buckets.find(file.bucket) === undefined) throw fileUnknown()
+    return file
+  }
+
+  /** Stores the file of the step once, however often the step runs. */
+  async function make (tenant: string, file: NewFile, size: number, open: () => Promise<Readable>, call: StepCall): Promise<StoredFile> {
+    const { idempotencyKey: origin, signal } = call
+    const owner = await tenants.get(tenant)
+    if (owner === null) throw failure('tenantUnknown')
+    const described = { ...describe({ ...file, name: file.name }, buckets, '/params/name'), origin }
+    const by = uploaderOf(call)
+    try {
+      return await uploads.inPlace(tenant, async () => {
+        const bytes = addAbortSignal(signal, await open())
+        const received = await uploads.receive(owner, { bytes, expected: size, declaredType: file.contentType, bucket: described.bucket, by })
+        return await uploads.finish(owner, received, described, by)
+      })
+    } catch (error) {
+      // Another attempt of the run was faster.
+      const made = isFailure(error, 'conflict') ? await service.findMade(tenant, origin) : null
+      if (made === null) throw error
+      return made
+    }
+  }
+
+  const operations = {
+    async put (tenant, params, call) {
+      const made = await service.findMade(tenant, call.idempotencyKey)
+      if (made !== null) return shown(made)
+      const content = contentIn(params)
+      const file = {
+        name: textIn(params, 'name'),
+        contentType: textIn(params, 'contentType'),
+        bucket: optionalText(params, 'bucket'),
+        entityType: optionalText(params, 'entityType'),
+        entityId: optionalText(params, 'entityId')
+      }
+      return shown(await make(tenant, file, content.length, async () => Readable.from([content]), call))
+    },
+
+    async get (tenant, params, { signal }) {
+      const file = await existing(tenant, params)
+      if (file.size > maxContentBytes) {
+        throw failure('answerTooLarge', { message: `The file has ${file.size} bytes: a step reads files of at most ${maxContentBytes}` })
+      }
+      const bytes = await service.bytesOf(file)
+      if (bytes === null) throw fileUnknown()
+      const content = await buffer(addAbortSignal(signal, bytes))
+      const text = isText(file.contentType) ? textOf(content) : null
+      return { ...shown(file), content: text ?? content.toString('base64'), encoding: text === null ? 'base64' : 'utf8' }
+    },
+
+    async delete (tenant, params, call) {
+      const id = idIn(params)
+      const isDeleted = id !== null && await removal.delete(tenant, id, uploaderOf(call).actor)
+      // An earlier try may have deleted it.
+      if (!isDeleted && !call.isRepeated) throw fileUnknown()
+      return { success: true }
+    },
+
+    async copy (tenant, params, call) {
+      const made = await service.findMade(tenant, call.idempotencyKey)
+      if (made !== null) return shown(made)
+      const { name, contentType, size, bucket, entityType, entityId, metadata, ...file } = await existing(tenant, params)
+      const same = { name, contentType, bucket, entityType: entityType ?? undefined, entityId: entityId ?? undefined, metadata: JSON.stringify(metadata) }
+      return shown(await make(tenant, same, size, async () => {
+        const bytes = await service.bytesOf({ ...file, name, contentType, size, bucket, entityType, entityId, metadata })
+        if (bytes === null) throw fileUnknown()
+        return bytes
+      }, call))
+    },
+
+    async sign (tenant, params) {
+      const file = await existing(tenant, params)
+      const { url, expiresAt } = await service.signDownload(file, disposition(file.name, false), headerOf(file.contentType), secondsIn(params))
+      return { url, expiresAt: expiresAt.toISOString() }
+    }
+  } as const satisfies Record<StorageOperation, Operation>
+
+  return {
+    check: storageStep.check,
+    async run ({ operation, params }, call) {
+      if (call.tenant === '') throw failure('tenantRequired', { message: 'Files belong to tenants: run the workflow for a tenant' })
+      if (!isStorageOperation(operation)) throw invalidInput('/operation', 'must be put, get, delete, copy or sign', 'enum')
+      return await operations[operation](call.tenant, isRecord(params) ? params : {}, call)
+    }
+  }
+}
+
+function uploaderOf ({ user }: StepCall): Uploader {
+  return { sub: user ?? '', actor: { userId: user, address: null } }
+}
+
+function textIn (params: Params, name: string): string {
+  const value = params[name]
+  if (typeof value !== 'string') throw invalidInput(`/params/${name}`, 'must be text', 'type')
+  return value
+}
+
+function optionalText (params: Params, name: string): string | undefined {
+  const value = params[name] ?? undefined
+  return value === undefined ? undefined : textIn({ [name]: typeof value === 'number' ? String(value) : value }, name)
+}
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** null for a text that no file has as its id. */
+function idIn (params: Params): string | null {
+  const id = textIn(params, 'id')
+  return uuid.test(id) ? id : null
+}
+
+const base64 = /^[A-Za-z0-9+/]*={0,2}$/
+
+/** Text, or JSON of any other value. */
+function contentIn (params: Params): Buffer {
+  const { content, encoding = 'utf8' } = params
+  if (content === undefined) throw invalidInput('/params/content', 'is required', 'required')
+  const text = typeof content === 'string' ? content : stringifyJson(content)
+  if (encoding === 'utf8') return Buffer.from(text)
+  if (encoding !== 'base64') throw invalidInput('/params/encoding', 'must be utf8 or base64', 'enum')
+  if (!base64.test(text) || text.length % 4 !== 0) throw invalidInput('/params/content', 'must be base64, with its padding', 'format')
+  return Buffer.from(text, 'base64')
+}
+
+function secondsIn ({ expiresIn }: Params): number | undefined {
+  if (expiresIn === undefined || expiresIn === null) return undefined
+  const seconds = Number(expiresIn)
+  if (!Number.isInteger(seconds) || seconds < 1 || seconds > longestSignatureSeconds) {
+    throw invalidInput('/params/expiresIn', `must be a whole number of seconds from 1 to ${longestSignatureSeconds}`, 'type')
+  }
+  return seconds
+}
+
+/** null for bytes that are no text, or text that the result of a step cannot hold. */
+function textOf (content: Buffer): string | null {
+  if (content.includes(0)) return null
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content)
+  } catch {
+    return null
+  }
+}
+
+function fileUnknown (): Error {
+  return failure('notFound', { message: 'The tenant has no such file' })
+}
