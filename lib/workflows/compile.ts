@@ -25,7 +25,7 @@ import { compileInOrder, type Compilation, type CompileStepQuery } from './steps
 import { everyCompiled, everyStep } from './every-step.js'
 
 /**
- * Compiles a workflow; null when faults were added to the context's list. Of a tenant's the first 50 are told.
+ * Compiles a workflow; null when faults were added to the context's list. The first 50 faults of a tenant's workflow are reported.
  *
  * @param around the route that an inline workflow stands on; of one with a name nothing is around it
  */
@@ -91,12 +91,12 @@ function compilationOf (definition: WorkflowDefinition, pointer: string, context
   const flow = flowOf(definition.steps, `${pointer}/steps`, context.faults)
   if (flow === null) return null
   const templates = templatesOf(context, around, uses)
-  const { catalogue, pagination, sharedTables, origin } = context
+  const { catalogue, pagination, sharedTables, origin, fileRules } = context
   return {
     context,
     flow,
     templates,
-    query: { catalogue, pagination, sharedTables, origin, excludeFields: [], withheld: withheldOf(definition, context, templates) },
+    query: { catalogue, pagination, sharedTables, origin, deletesFiles: fileRules?.deletedWithRows === true, excludeFields: [], withheld: withheldOf(definition, context, templates) },
     compileQuery,
     anyKind,
     references: [],
@@ -123,7 +123,7 @@ function compileCallback (callback: Callback | undefined, pointer: string, { tem
   return Object.freeze({ url: address, secret: signing, copies: compileCopies(callback, templates), trusted: origin === 'platform' && address.constant })
 }
 
-/** Why the end of a run cannot be told there; null where it can. */
+/** Why the end of a run cannot be sent there; null if it can. */
 export function faultOfCallbackUrl (url: unknown): string | null {
   return typeof url === 'string' && url.length > maxCallbackUrl ? `expected at most ${maxCallbackUrl} characters` : faultOfUrl(url)
 }

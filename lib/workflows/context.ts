@@ -7,6 +7,7 @@ import type { PartUses, SecretUses } from '../compiler/secret-uses.js'
 import type { Reference, TemplateSource } from '../compiler/types.js'
 import type { ConnectorSet } from '../connectors/types.js'
 import type { Catalogue } from '../database/catalogue.js'
+import type { FileRules } from '../files/rules.js'
 import type { ReadSources, StepKinds } from './types.js'
 
 /** What a route is compiled against as well (lib/compiler/route.ts). */
@@ -29,6 +30,8 @@ export interface WorkflowContext {
   readonly connectors?: ConnectorSet | undefined
   /** Kinds of steps that other parts run. Default: none. */
   readonly stepKinds?: StepKinds | undefined
+  /** What the server does with files; null where it keeps none. Default: it is not judged, and rows take no files with them. */
+  readonly fileRules?: FileRules | null | undefined
   /** Collects the secrets that each part of the document can read. Default: none are collected. */
   readonly secretUses?: SecretUses | undefined
 }
@@ -39,6 +42,8 @@ export interface Surroundings {
   readonly sources: ReadonlySet<TemplateSource> | null
   /** The parameters of the route's path. */
   readonly params?: ReadonlySet<string> | undefined
+  /** The files of the route's form. */
+  readonly files?: ReadonlySet<string> | undefined
   /** The rules of the route's request. */
   readonly rules?: TemplateContext['rules']
 }
@@ -60,6 +65,7 @@ export function templatesOf (context: WorkflowContext, around: Surroundings, use
     envNames,
     ...overridableEnv !== undefined && { overridableEnv },
     ...around.params !== undefined && { params: around.params },
+    ...around.files !== undefined && { files: around.files },
     rules: around.rules,
     bounded: origin === 'tenant',
     uses
@@ -77,6 +83,7 @@ export function readSourcesOf (references: readonly Reference[]): ReadSources {
     headers: Object.freeze([...headers]),
     auth: has('auth'),
     tenant: has('tenant'),
+    files: has('files'),
     input: has('input'),
     payload: has('payload')
   })

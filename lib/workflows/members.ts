@@ -23,6 +23,7 @@ const members = {
   llm: { required: ['prompt'], optional: ['model', 'responseFormat', 'params'] },
   embeddings: { required: [], optional: ['operation', 'model', 'data', 'params'] },
   storage: { required: ['operation'], optional: ['data', 'params'] },
+  realtime: { required: ['room', 'data'], optional: ['event'] },
   switch: { required: ['value'], optional: ['cases', 'default'] },
   parallel: { required: ['parallel'], optional: [] }
 } as const satisfies Record<Kind, KindMembers>

@@ -71,7 +71,7 @@ function compileStep (place: Place, ended: Set<string>, compilation: Compilation
         const call = compileIntegration(step, pointer, templates, compilation)
         return call === null ? null : { ...base, kind, call }
       }
-      case 'llm': case 'embeddings': case 'storage': return compileRunner(step, kind, pointer, templates, compilation, base)
+      case 'llm': case 'embeddings': case 'storage': case 'realtime': return compileRunner(step, kind, pointer, templates, compilation, base)
       case 'switch': return compileSwitch(place, ended, templates, compilation, base)
       case 'parallel': {
         // Each sees what ended before the group, and none of its siblings.
@@ -116,18 +116,19 @@ function compileIntegration (step: Step, pointer: string, templates: TemplateCon
 }
 
 const reasons = {
-  llm: 'language models',
-  embeddings: 'embeddings',
-  storage: 'files'
+  llm: 'the document has no `agent.llm`',
+  embeddings: 'the document has no `agent.embedding`',
+  storage: 'the document turns files off',
+  realtime: 'the document turns realtime off'
 } as const satisfies Record<RunnerKind, string>
 
 function compileRunner (step: Step, kind: RunnerKind, pointer: string, templates: TemplateContext, { context: { stepKinds = {}, faults }, anyKind, references }: Compilation, base: Base): CompiledStep | null {
   const runner = stepKinds[kind]
   if (runner === undefined && !anyKind) {
-    faults.add(`${pointer}/type`, `nothing runs steps of the kind \`${kind}\`: ${reasons[kind]} are not in this version yet, and the workflows plugin was given no runner for them (its option \`steps\`)`)
+    faults.add(`${pointer}/type`, `nothing runs steps of the kind \`${kind}\`: ${reasons[kind]}, and the workflows plugin was given no runner for them (its option \`steps\`)`)
   }
-  const { prompt, model, responseFormat, operation, data, params } = step
-  const members = Object.fromEntries(Object.entries({ prompt, model, responseFormat, operation, data, params }).filter(([, value]) => value !== undefined))
+  const { prompt, model, responseFormat, operation, data, params, room, event } = step
+  const members = Object.fromEntries(Object.entries({ prompt, model, responseFormat, operation, data, params, room, event }).filter(([, value]) => value !== undefined))
   for (const { pointer: at, message } of runner?.check?.(members) ?? []) faults.add(`${pointer}${at}`, message)
   const value = compileValue(members, pointer, templates)
   references.push(...value.references)

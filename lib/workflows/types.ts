@@ -24,11 +24,12 @@ export interface ReadSources {
   readonly headers: readonly string[]
   readonly auth: boolean
   readonly tenant: boolean
+  readonly files: boolean
   readonly input: boolean
   readonly payload: boolean
 }
 
-/** Where the end of a run is told. */
+/** The receiver of the end of a run. */
 export interface CompiledCallback {
   readonly url: CompiledValue
   /** null: the tenant's generated one signs. */
@@ -98,7 +99,7 @@ export interface IntegrationStep extends StepBase {
 }
 
 /** A kind of step that another part of the server runs. */
-export type RunnerKind = 'llm' | 'embeddings' | 'storage'
+export type RunnerKind = 'llm' | 'embeddings' | 'storage' | 'realtime'
 
 export interface RunnerStep extends StepBase {
   readonly kind: RunnerKind
@@ -121,7 +122,7 @@ export interface ParallelStep extends StepBase {
 
 export type CompiledStep = DatabaseStep | IntegrationStep | RunnerStep | SwitchStep | ParallelStep
 
-/** What is wrong with the members of a step, told by who runs its kind. */
+/** Faults of the members of a step, found by the runner of its kind. */
 export interface MemberFault {
   /** JSON Pointer within the step, such as `/prompt`. */
   readonly pointer: string

@@ -9,7 +9,7 @@ export interface Clock {
 }
 
 export const systemClock: Clock = {
-  // The process's own: how long a step may take does not change where somebody sets the machine's clock.
+  // The process's own clock: time-outs of steps do not change when the machine's clock is set.
   now: () => Math.round(performance.timeOrigin + performance.now()),
   sleep: (ms, signal) => setTimeout(ms, undefined, { signal })
 }

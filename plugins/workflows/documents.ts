@@ -21,6 +21,12 @@ export interface WorkflowDocument {
 }
 
 /** Reads the document that a tenant saved last; at once where it is at hand. */
+declare module '../../lib/tenant-document/tenant-documents.js' {
+  interface TenantDocuments {
+    readonly workflows: TenantWorkflows
+  }
+}
+
 export type TenantWorkflows = (tenant: string) => WorkflowDocument | Promise<WorkflowDocument>
 
 export interface ListedWorkflow {
@@ -57,7 +63,7 @@ interface Compiled {
 }
 
 /** The sources of any route: what an inline workflow reads was checked where it stood. */
-const inline = Object.freeze({ sources: new Set([...routeSources, 'payload'] as const) })
+const inline = Object.freeze({ sources: new Set([...routeSources, 'payload', 'files'] as const) })
 
 /** @param tenants null where tenants have no documents */
 export function createDocuments (platform: WorkflowDocument, tenants: () => TenantWorkflows | null, catalogue: () => Catalogue): Documents {

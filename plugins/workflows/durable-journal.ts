@@ -5,7 +5,7 @@ import { failure } from '../../lib/errors.js'
 import { storedExcess } from '../../lib/json-bounds.js'
 import { Interrupted, type Journal, type StepOutcome } from './journal.js'
 import { throughOutages } from './outage.js'
-import { beginStep, endStep, storedError } from './store.js'
+import { beginStep, endStep, sendStep, storedError } from './store.js'
 
 const maxResultBytes = 1_048_576 // of one step, as JSON
 const maxKeptBytes = 16 * 1_048_576 // of all steps of a run
@@ -15,6 +15,8 @@ export interface DurableJournalParts {
   readonly run: HeldRun
   /** How steps ended in earlier attempts. */
   readonly outcomes: ReadonlyMap<string, StepOutcome>
+  /** The steps that made calls in earlier attempts which may have been charged. Default: none. */
+  readonly sent?: ReadonlySet<string> | undefined
   /** The steps whose statements the journal runs: that they began is not written before. */
   readonly databaseSteps: ReadonlySet<string>
   /** Aborted when the attempt is over. */
@@ -24,8 +26,9 @@ export interface DurableJournalParts {
 type RunStatement = (statement: Statement, values: readonly unknown[]) => Promise<string | null>
 
 /** Rejects with `answerTooLarge`, and writes nothing, for a result that is larger than 1 MiB, has too many different keys, or is larger than what is left of 16 MiB for the run. */
-export function createDurableJournal ({ engine, run: { tenant, id, attempt }, outcomes, databaseSteps, signal }: DurableJournalParts): Journal {
+export function createDurableJournal ({ engine, run: { tenant, id, attempt }, outcomes, sent = new Set(), databaseSteps, signal }: DurableJournalParts): Journal {
   const options = { tenantId: tenant === '' ? null : tenant }
+  const calls = new Set(sent)
   let kept = 0
   for (const { result } of outcomes.values()) kept += sizeOf(result)
 
@@ -51,6 +54,7 @@ export function createDurableJournal ({ engine, run: { tenant, id, attempt }, ou
 
   return {
     runId: id,
+    isRepeated: attempt > 1,
     outcome: (step) => outcomes.get(step),
 
     started (step) {
@@ -70,7 +74,7 @@ export function createDurableJournal ({ engine, run: { tenant, id, attempt }, ou
         kept += sizeOf(outcome.result)
         return outcome
       } catch (error) {
-        // Where the connection was lost later nobody knows whether it was committed: the next attempt reads it.
+        // If the connection was lost later, it may have been committed: the next attempt reads it.
         if (!isReached) throw new Interrupted('the database is lost', { cause: error })
         throw error
       }
@@ -80,6 +84,14 @@ export function createDurableJournal ({ engine, run: { tenant, id, attempt }, ou
       requireRoom(outcome)
       await throughOutages(() => write(endStep, valuesOf(step, outcome), alone), signal)
       kept += sizeOf(outcome.result)
+    },
+
+    wasSent: (step) => calls.has(step),
+
+    async sent (step, isSent) {
+      await write(sendStep, [step, isSent], alone)
+      if (isSent) calls.add(step)
+      else calls.delete(step)
     }
   }
 }

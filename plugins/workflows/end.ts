@@ -35,14 +35,14 @@ export type EndRun = (run: HeldRun & { readonly workflow: string | null }, end: 
 
 export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
   async function write (run: Parameters<EndRun>[0], end: RunEnd, address: Address | null): Promise<boolean> {
-    const told = webhooks()
-    if (address !== null && told === null) log.warn({ workflowId: run.id, tenant: run.tenant }, 'the callback at the end of a workflow is not sent: the plugin "tenantry/plugins/webhooks" is not registered')
+    const emitter = webhooks()
+    if (address !== null && emitter === null) log.warn({ workflowId: run.id, tenant: run.tenant }, 'the callback at the end of a workflow is not sent: the plugin "tenantry/plugins/webhooks" is not registered')
     return await dbFor(run.tenant).transaction().execute(async (transaction) => {
       if (!await store.end(transaction, run, end)) return false
-      if (told === null) return true
+      if (emitter === null) return true
       const event = { tenant: run.tenant, type: `workflow.${end.status}`, subject: run.id, data: dataOf(run, end), at: new Date() }
-      await told.emit(transaction, event)
-      if (address !== null) await told.callback(transaction, { ...event, ...address })
+      await emitter.emit(transaction, event)
+      if (address !== null) await emitter.callback(transaction, { ...event, ...address })
       return true
     })
   }

@@ -9,12 +9,12 @@ import type { StepRunners } from './step-runners.js'
 
 export interface WorkflowHost {
   readonly journal: Journal
-  /** Told of what database steps write; null where the app has none. */
+  /** Called for writes of database steps; null without a cache. */
   readonly cache: CacheStore | null
   /** null where the app has none, as no workflow then has such steps. */
   readonly integrations: Integrations | null
   readonly steps: StepRunners
-  /** Aborted when nobody waits for the run any more, with the error that it then ends with. */
+  /** Aborted when no caller waits for the run any more, with the error that the run ends with. */
   readonly signal: AbortSignal
   readonly log: FastifyBaseLogger
   /** Places in the document, for the log. Default: the places within the workflow. */

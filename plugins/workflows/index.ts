@@ -1,14 +1,20 @@
 /** Asynchronous workflows: `app.workflows` and its endpoints. */
 import type {} from '../cache/store.js'
 import type {} from '../database/index.js'
+import type {} from '../files/declared.js'
 import type {} from '../integrations/index.js'
+import type {} from '../embeddings/embeddings.js'
+import type {} from '../mcp-client/mcp-servers.js'
+import type {} from '../models/models.js'
+import type {} from '../realtime/types.js'
 import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/index.js'
 import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
+import type { FileRules } from '../../lib/files/rules.js'
 import type { EndpointOptions } from '../../lib/plugin/define.js'
-import type { TenantWorkflows, WorkflowDocument } from './documents.js'
+import type { WorkflowDocument } from './documents.js'
 import type { StepRunners } from './step-runners.js'
 import { checkConfig } from '../../lib/config/index.js'
 import { platformConnectors, type ConnectorSet } from '../../lib/connectors/index.js'
@@ -20,6 +26,9 @@ import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { createDocuments } from './documents.js'
 import { createEnd } from './end.js'
 import { createRunJob } from './job.js'
+import { createEmbeddingsStep } from './embeddings-step.js'
+import { createLlmStep } from './llm-step.js'
+import { createRealtimeStep } from './realtime-step.js'
 import { workflowRoutes } from './routes.js'
 import { createWorkflowRuns, runTask, type WorkflowRuns } from './service.js'
 import { createRunStore, sweepRuns } from './store.js'
@@ -43,7 +52,7 @@ export interface WorkflowsOptions extends Pick<EndpointOptions, 'prefix'>, Parti
   readonly config?: Config | undefined
   /** Its compiled connectors. Default: they are compiled from the configuration. */
   readonly connectors?: ConnectorSet | undefined
-  /** The runners of steps of the types `llm`, `embeddings` and `storage`. Default: none; documents with such steps are refused. */
+  /** The runners of steps of the types `llm`, `embeddings`, `storage` and `realtime`. Default: those of the plugins models for `llm`, embeddings for `embeddings`, files for `storage` and realtime for `realtime`; documents with steps of other types are refused. */
   readonly steps?: StepRunners | undefined
 }
 
@@ -56,7 +65,9 @@ interface CheckedSections extends Pick<Config, 'tenancy' | 'pagination' | 'workf
 export default definePlugin<WorkflowsOptions>({
   name: 'workflows',
   dependencies: ['database', 'tenancy', 'queue'],
-  optional: ['secrets', 'cache', 'integrations', 'webhooks', 'resource-limits'],
+  // They run steps of the types `storage`, `llm`, `embeddings` and `realtime`.
+  after: ['files', 'models', 'embeddings', 'realtime'],
+  optional: ['secrets', 'cache', 'integrations', 'mcp-client', 'webhooks', 'resource-limits', 'tenant-config'],
   routeDependencies: ['auth'],
   // The check of the configuration judges the members of the sections.
   options: {
@@ -72,12 +83,23 @@ export default definePlugin<WorkflowsOptions>({
     prefix: text
   },
   setup (app, options) {
-    const { env = process.env, steps = {}, prefix = '', tenancy, pagination, workflows, credentials, customIntegrations } = options
+    const { env = process.env, steps: ownSteps = {}, prefix = '', tenancy, pagination, workflows, credentials, customIntegrations } = options
     const { config = checkConfig({ tenancy, pagination, workflows, credentials, customIntegrations, routes: [] }, { env, embedded: true }) } = options
     const { connectors = platformConnectors(config, env, config.tenancy.overridableEnv) } = options
     const { db, engine, events, log, queue } = app
-    let tenants: TenantWorkflows | null = null
-    const documents = createDocuments(platformOf({ ...config, connectors, env }, steps), () => tenants, () => engine.catalogue)
+    const routeFiles = app.hasDecorator('routeFiles') ? app.routeFiles : null
+    const models = optional(app, 'models')()
+    const embeddings = optional(app, 'embeddings')()
+    const realtime = optional(app, 'realtime')()
+    const steps = {
+      ...routeFiles !== null && { storage: routeFiles.step },
+      ...models !== null && models.chatModel !== null && { llm: createLlmStep(models, optional(app, 'mcpServers')) },
+      ...embeddings !== null && { embeddings: createEmbeddingsStep(embeddings) },
+      ...realtime !== null && { realtime: createRealtimeStep(realtime) },
+      ...ownSteps
+    }
+    const tenantDocuments = optional(app, 'tenantDocuments')
+    const documents = createDocuments(platformOf({ ...config, connectors, env }, steps, routeFiles?.rules ?? null), () => tenantDocuments()?.workflows ?? null, () => engine.catalogue)
     const [cache, integrations, secrets, webhooks] = [optional(app, 'cache'), optional(app, 'integrations'), optional(app, 'secrets'), optional(app, 'webhooks')]
     const dbFor = (tenant: string) => tenant === '' ? engine.kysely : engine.kyselyFor(tenant)
     const store = createRunStore(dbFor)
@@ -108,8 +130,7 @@ export default definePlugin<WorkflowsOptions>({
       documents,
       steps,
       prefix: app.prefix + prefix,
-      limits: optional(app, 'resourceLimits'),
-      useTenants (source) { tenants = source }
+      limits: optional(app, 'resourceLimits')
     }))
 
     const check = (tenant: string) => {
@@ -121,7 +142,7 @@ export default definePlugin<WorkflowsOptions>({
   }
 })
 
-function platformOf ({ workflows, connectors, pagination, tenancy, env }: CheckedSections, steps: StepRunners): WorkflowDocument {
+function platformOf ({ workflows, connectors, pagination, tenancy, env }: CheckedSections, steps: StepRunners, fileRules: FileRules | null): WorkflowDocument {
   const context = {
     env,
     pagination,
@@ -129,7 +150,8 @@ function platformOf ({ workflows, connectors, pagination, tenancy, env }: Checke
     overridableEnv: new Set(tenancy.overridableEnv),
     origin: 'platform',
     connectors,
-    stepKinds: steps
+    stepKinds: steps,
+    fileRules
   } as const
   return { workflows, context: (catalogue) => ({ ...context, catalogue }) }
 }

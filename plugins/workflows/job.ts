@@ -12,7 +12,7 @@ import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Documents } from './documents.js'
 import type { EndRun, Address } from './end.js'
 import type { StepRunners } from './step-runners.js'
-import type { HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
+import type { EarlierSteps, HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
 import { everyCompiled } from '../../lib/workflows/every-step.js'
 import { traceIdOf } from '../../lib/trace-context.js'
@@ -66,6 +66,7 @@ interface Ended {
 }
 
 const noValues: SecretValues = new Map()
+const nothing: EarlierSteps = { outcomes: new Map(), sent: new Set() }
 const endedProcesses: StoredError = { code: catalogue.internal.code, message: 'Two processes ended while they ran the same step, so the run is not tried again' }
 const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run was begun too often without coming to its end' }
 
@@ -87,11 +88,11 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     if (attempt > maxAttempts) return { end: failed(tooOften), address: address() }
 
     // Those of the first attempt are not there yet. What an earlier one writes from now on is refused.
-    const outcomes = run.attempt === 1 ? new Map() : await store.outcomes(id, run.id)
+    const { outcomes, sent } = run.attempt === 1 ? nothing : await store.earlier(id, run.id)
     const { cache, integrations, webhooks } = plugins()
-    // The process that wrote may have been lost before it told the cache.
+    // The process that wrote may have ended before it invalidated the cache.
     if (outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
-    const journal = createDurableJournal({ engine, run, outcomes, databaseSteps: databaseSteps(workflow), signal })
+    const journal = createDurableJournal({ engine, run, outcomes, sent, databaseSteps: databaseSteps(workflow), signal })
     try {
       const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hears(id)
       const { result } = await runWorkflow(workflow, { ...scope, events }, { journal, cache, integrations, steps, signal, log, stepMs, turnMs })
@@ -122,7 +123,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
   return {
     async handle ({ id, tenant, attempt, signal }) {
       const run = await store.take(tenant, id)
-      // It has ended: somebody else was as far, or it was canceled.
+      // It has ended: another process finished it, or it was canceled.
       if (run === undefined) return
       const log = ownLog.child({ task: runTask, workflowId: id, tenant })
       const canceled = new AbortController()

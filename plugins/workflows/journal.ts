@@ -28,6 +28,8 @@ export type RunText = (bound: BoundQuery) => Promise<string | null>
  */
 export interface Journal {
   readonly runId: string
+  /** An earlier attempt may have begun any step without an outcome. */
+  readonly isRepeated: boolean
   /** How the step ended in an earlier attempt of the run. */
   outcome (step: string): StepOutcome | undefined
   started (step: string): void | Promise<void>
@@ -38,6 +40,10 @@ export interface Journal {
    */
   database (step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome>
   finished (step: string, outcome: StepOutcome): void | Promise<void>
+  /** The step has made a call, of this attempt or an earlier one, that may have been charged. */
+  wasSent (step: string): boolean
+  /** Notes before such a call that it is made, and after it that nothing was charged. */
+  sent (step: string, isSent: boolean): void | Promise<void>
 }
 
 /**

@@ -58,7 +58,7 @@ const skipped: StepOutcome = Object.freeze({ status: 'skipped', result: null, er
 const nothing = Object.freeze({})
 
 /** What a workflow with a name reads is its input, and nothing else of the request. Written out, since copying by `...` takes several times as long. */
-function scopeOf ({ definition: { named } }: CompiledWorkflow, { body, params, query, headers, auth, tenant, secrets, results, fullAccess, input, payload, events = false, trace = null }: Scope, steps: Record<string, unknown>): Scope {
+function scopeOf ({ definition: { named } }: CompiledWorkflow, { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, input, payload, events = false, trace = null }: Scope, steps: Record<string, unknown>): Scope {
   return {
     body: named ? undefined : body,
     params: named ? nothing : params,
@@ -68,6 +68,7 @@ function scopeOf ({ definition: { named } }: CompiledWorkflow, { body, params, q
     tenant,
     secrets,
     results,
+    files: named ? undefined : files,
     fullAccess,
     input,
     payload: named ? undefined : payload,
@@ -156,7 +157,7 @@ class Run {
         outcome = await this.#try(step, ends, tries > 1 || turn === 'again' ? 'again' : turn === 'first' || step.attempts > 1 ? 'first' : 'only')
       } catch (error) {
         this.#refuseEnd(error)
-        if (tries < step.attempts && !this.#isOver()) {
+        if (tries < step.attempts && !this.#isOver() && !this.#isFinal(step, error)) {
           await this.#wait(Math.min(step.backoffMs * 2 ** (tries - 1), maxBackoffMs))
           continue
         }
@@ -172,6 +173,11 @@ class Run {
   #refuseEnd (error: unknown): void {
     this.#host.signal.throwIfAborted()
     if (error instanceof Interrupted || isFailure(error, 'databaseUnavailable')) throw error
+  }
+
+  #isFinal ({ kind }: CompiledStep, error: unknown): boolean {
+    if (kind !== 'llm' && kind !== 'embeddings' && kind !== 'storage' && kind !== 'realtime') return false
+    return this.#host.steps[kind]?.isFinal?.(error) === true
   }
 
   #isOver (): boolean {
@@ -195,7 +201,7 @@ class Run {
     step.copies?.(this.scope, this.kept)
     if (step.kind === 'switch') return this.#switch(step, ends, turn)
     if (step.kind === 'parallel') return this.#parallel(step, ends, turn)
-    return runStep(step, ends, this.#around)
+    return runStep(step, ends, turn === 'again', this.#around)
   }
 
   #holds (condition: Condition): boolean {
@@ -240,8 +246,8 @@ class Run {
   }
 
   async #finish (step: CompiledStep, outcome: StepOutcome, turn: Turn, error?: unknown): Promise<StepOutcome> {
-    const told = this.#host.journal.finished(step.id, outcome)
-    if (told instanceof Promise) await told
+    const written = this.#host.journal.finished(step.id, outcome)
+    if (written instanceof Promise) await written
     return this.#taken(step, outcome, turn, error)
   }
 

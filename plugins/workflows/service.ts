@@ -6,7 +6,7 @@ import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { Queue } from '../queue/index.js'
 import type { LimitedUser } from '../resource-limits/rules.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
-import type { Documents, TenantWorkflows } from './documents.js'
+import type { Documents } from './documents.js'
 import type { StepRunners } from './step-runners.js'
 import type { ListedRun, NewStoredRun, ReadRun, RunStatus, RunStore, TokenViewer, Viewer } from './store.js'
 import { writeAudit } from '../../lib/audit.js'
@@ -55,8 +55,6 @@ export interface WorkflowRuns {
   readonly documents: Documents
   /** Who runs kinds of steps that other parts of the server have. */
   readonly steps: StepRunners
-  /** Where tenants' documents come from; without it they have none. The plugin tenant-config says it. */
-  useTenants (source: TenantWorkflows): void
 }
 
 export interface WorkflowRunsParts {
@@ -65,7 +63,6 @@ export interface WorkflowRunsParts {
   readonly store: RunStore
   readonly documents: Documents
   readonly steps: StepRunners
-  readonly useTenants: (source: TenantWorkflows) => void
   /** null where the plugin is not registered. */
   readonly limits: () => ResourceLimits | null
   /** Of the paths of the endpoints. */
@@ -77,7 +74,7 @@ interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
   readonly actor: Actor | undefined
 }
 
-export function createWorkflowRuns ({ engine, queue, store, documents, steps, useTenants, limits, prefix }: WorkflowRunsParts): WorkflowRuns {
+export function createWorkflowRuns ({ engine, queue, store, documents, steps, limits, prefix }: WorkflowRunsParts): WorkflowRuns {
   // The id of its job is that of the run.
   const send = queue.sendWith<StartRow>(runTask, async (transaction, sent) => {
     await store.insert(transaction, sent.map(({ id, tenant, row }) => ({ ...row, id, tenant })))
@@ -89,7 +86,6 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, us
   return {
     documents,
     steps,
-    useTenants,
     async start ({ tenant, user, workflow, scope, limitedUser = null, actor }) {
       const status = user === null ? createStatusToken() : undefined
       const row: StartRow = { user, workflow: workflow.id, definition: definitionText(workflow), scope: scopeText(workflow, scope), tokenHash: status?.hash ?? null, actor }

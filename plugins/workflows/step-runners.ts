@@ -1,4 +1,4 @@
-/** Kinds of steps that other plugins run: language models, embeddings and files. */
+/** Kinds of steps that other plugins run: language models, embeddings, files and messages to rooms. */
 import type { RunnerKind, StepKind } from '../../lib/workflows/types.js'
 
 /** Whose step it is, and how long it may run. */
@@ -9,11 +9,19 @@ export interface StepCall {
   readonly user: string | null
   /** The same for every try of the step and after a crash: `<run id>:<step id>`. */
   readonly idempotencyKey: string
+  /** The step may have begun before: in another try, or before a crash. */
+  readonly isRepeated: boolean
+  /** The step has made a call, in this attempt of the run or an earlier one, that may have been charged. */
+  readonly wasSent: boolean
+  /** Notes before such a call that it is made, and after it that nothing was charged. */
+  note (isSent: boolean): void | Promise<void>
   /** Aborted when the try has taken its time, or the run ends. */
   readonly signal: AbortSignal
 }
 
 export interface StepRunner extends StepKind {
+  /** Whether a failure is not tried again, whatever the step's `retry` says. Default: never. */
+  isFinal? (error: unknown): boolean
   /**
    * Runs a step whose templates are evaluated. Resolves with its result, which JSON can hold; rejects with an error of the
    * catalogue for what the caller may know.

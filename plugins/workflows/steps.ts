@@ -24,12 +24,13 @@ export interface StepSurroundings {
  * Runs the step once.
  *
  * @param ends when it, or those around it, have taken their time, in milliseconds since 1970; Infinity where nothing says so
+ * @param again it, or a step around it, was tried before
  */
-export function runStep (step: DatabaseStep | IntegrationStep | RunnerStep, ends: number, around: StepSurroundings): Promise<StepOutcome> {
+export function runStep (step: DatabaseStep | IntegrationStep | RunnerStep, ends: number, again: boolean, around: StepSurroundings): Promise<StepOutcome> {
   switch (step.kind) {
     case 'database': return runDatabase(step, ends, around)
     case 'integration': return runIntegration(step, ends, around)
-    case 'llm': case 'embeddings': case 'storage': return runOther(step, ends, around)
+    case 'llm': case 'embeddings': case 'storage': case 'realtime': return runOther(step, ends, again, around)
   }
 }
 
@@ -52,8 +53,8 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
     if (query.write && isFailure(error, 'databaseUnavailable')) await cache?.invalidate(tenantOf(scope), query.writes)
     throw placed(error, query, bound)
   }
-  const told = query.write ? cache?.invalidate(tenantOf(scope), query.writes) : undefined
-  if (told instanceof Promise) await told
+  const invalidated = query.write ? cache?.invalidate(tenantOf(scope), query.writes) : undefined
+  if (invalidated instanceof Promise) await invalidated
   return outcome
 }
 
@@ -93,7 +94,7 @@ async function runIntegration ({ id, call }: IntegrationStep, ends: number, { ho
   return completed(result)
 }
 
-async function runOther ({ id, kind, members }: RunnerStep, ends: number, { host, scope, clock }: StepSurroundings): Promise<StepOutcome> {
+async function runOther ({ id, kind, members }: RunnerStep, ends: number, again: boolean, { host, scope, clock }: StepSurroundings): Promise<StepOutcome> {
   const { journal, steps, signal } = host
   const runner = steps[kind]
   if (runner === undefined) throw new Error(`nothing runs steps of the kind ${kind}`)
@@ -103,6 +104,9 @@ async function runOther ({ id, kind, members }: RunnerStep, ends: number, { host
     tenant: tenantOf(scope),
     user: scope.auth?.sub ?? null,
     idempotencyKey: keyOf(journal.runId, id),
+    isRepeated: again || journal.isRepeated,
+    wasSent: journal.wasSent(id),
+    note: (isSent) => journal.sent(id, isSent),
     signal: over
   })))
 }

@@ -58,7 +58,7 @@ export interface HeldRun {
   readonly attempt: number
 }
 
-/** Whose runs somebody sees: those of the tenant, and where a user is named only its own. */
+/** The runs that a caller may see: those of the tenant or, with `user`, only the user's own. */
 export interface Viewer {
   readonly tenant: string
   readonly user: string | undefined
@@ -97,7 +97,7 @@ export interface ReadRun extends ListedRun {
 
 export type RunEnd = { readonly status: 'completed', readonly result: string } | { readonly status: 'failed', readonly error: StoredError }
 
-/** Holds the run against whoever takes it away, until the transaction ends; no row where this attempt has it no more. */
+/** Locks the run until the transaction ends; no row if this attempt no longer has it. */
 const held = `held as (
   select from tenantry.workflow_runs where tenant_id = $1 and id = $2::uuid and attempt = $3::int and status = 'running' for share
 )`
@@ -122,12 +122,28 @@ on conflict (tenant_id, run_id, step) do update set status = excluded.status, re
 where workflow_steps.status in ('running', 'failed') returning 'held'`
 }
 
+/** Values: tenant, run, attempt, step, whether a call is made. Answers a row as `beginStep` does. */
+export const sendStep: Statement = {
+  name: 'tenantry_step_send',
+  text: `with ${held}
+update tenantry.workflow_steps set sent_at = case when $5::boolean then clock_timestamp() end from held
+where tenant_id = $1 and run_id = $2::uuid and step = $4::text returning 'held'`
+}
+
+/** What earlier attempts of a run did. */
+export interface EarlierSteps {
+  /** How steps ended, by id. */
+  readonly outcomes: ReadonlyMap<string, StepOutcome>
+  /** The steps that made calls which may have been charged. */
+  readonly sent: ReadonlySet<string>
+}
+
 export interface RunStore {
   insert (db: Kysely<SystemTables>, runs: readonly NewStoredRun[]): Promise<void>
   /** The run becomes this attempt's, and no other's; undefined where it has ended, or is gone. */
   take (tenant: string, id: string): Promise<TakenRun | undefined>
-  /** How steps ended, by id. Complete where the run was taken before. */
-  outcomes (tenant: string, id: string): Promise<ReadonlyMap<string, StepOutcome>>
+  /** Complete where the run was taken before. */
+  earlier (tenant: string, id: string): Promise<EarlierSteps>
   /** The ids of those that are this process's still. */
   heldOf (tenant: string, runs: readonly HeldRun[]): Promise<ReadonlySet<string>>
   /** false for one that has ended, or is gone. */
@@ -147,11 +163,12 @@ export function storedError ({ message, code }: StoredError): StoredError {
   return { message: storable(message.slice(0, maxMessage)), code }
 }
 
-interface OutcomeRow {
+interface EarlierRow {
   step: string
-  status: StepOutcome['status']
+  status: StepOutcome['status'] | 'running'
   result: string | null
   error: StoredError | null
+  sent: boolean
 }
 
 const open = sql`status in ('queued', 'running')`
@@ -174,10 +191,13 @@ export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>)
       return row
     },
 
-    async outcomes (tenant, id) {
-      const { rows } = await sql<OutcomeRow>`select step, status, result, error from tenantry.workflow_steps
-        where tenant_id = ${tenant} and run_id = ${id}::uuid and status <> 'running'`.execute(dbFor(tenant))
-      return new Map(rows.map(({ step, ...outcome }) => [step, outcome]))
+    async earlier (tenant, id) {
+      const { rows } = await sql<EarlierRow>`select step, status, result, error, sent_at is not null as sent from tenantry.workflow_steps
+        where tenant_id = ${tenant} and run_id = ${id}::uuid and (status <> 'running' or sent_at is not null)`.execute(dbFor(tenant))
+      return {
+        outcomes: new Map(rows.flatMap(({ step, status, result, error }) => status === 'running' ? [] : [[step, { status, result, error }]])),
+        sent: new Set(rows.flatMap(({ step, sent }) => sent ? [step] : []))
+      }
     },
 
     async heldOf (tenant, runs) {
@@ -232,7 +252,7 @@ export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>)
   }
 }
 
-/** Ends the run that the condition is true of. What it was given, and what its steps gave, is of use to nobody any more. */
+/** Ends the run that matches the condition. Its input and the results of its steps are removed. */
 function over (changes: RawBuilder<unknown>, condition: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`with run as (
       update tenantry.workflow_runs set ${changes}, scope = '{}', finished_at = clock_timestamp() where ${condition} returning tenant_id, id

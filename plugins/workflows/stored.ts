@@ -21,6 +21,7 @@ interface StoredScope {
   readonly query?: Readonly<Record<string, unknown>>
   readonly headers?: Scope['headers']
   readonly auth?: Claims | null
+  readonly files?: Scope['files']
   readonly input?: unknown
   readonly payload?: unknown
   readonly fullAccess: boolean
@@ -52,6 +53,7 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string 
     ...sources.query && { query: scope.query },
     ...sources.headers.length > 0 && { headers: pick(scope.headers, sources.headers) },
     ...sources.auth && { auth: scope.auth },
+    ...sources.files && { files: scope.files },
     ...sources.input && { input: scope.input },
     ...sources.payload && { payload: scope.payload },
     ...scope.trace && { trace: scope.trace }
@@ -65,7 +67,7 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string 
 /** The scope of a run: what was stored, with the tenant and its secrets as they are now. */
 export function readScope ({ scope: text, user }: { readonly scope: string, readonly user: string | null }, tenant: ScopeTenant | null, secrets: SecretValues): Scope {
   // Where no template reads the claims, steps know who started the run.
-  const { body = null, params = {}, query = {}, headers = {}, auth = user === null ? null : { sub: user }, input, payload, fullAccess, trace = null }: StoredScope = Object(parseJson(text))
+  const { body = null, params = {}, query = {}, headers = {}, auth = user === null ? null : { sub: user }, files, input, payload, fullAccess, trace = null }: StoredScope = Object(parseJson(text))
   return {
     body,
     params,
@@ -77,6 +79,7 @@ export function readScope ({ scope: text, user }: { readonly scope: string, read
     results: {},
     fullAccess,
     trace,
+    ...files !== undefined && { files },
     ...input !== undefined && { input },
     ...payload !== undefined && { payload }
   }

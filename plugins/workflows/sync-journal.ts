@@ -7,10 +7,12 @@ import { randomUUID } from 'node:crypto'
 
 export class SyncJournal implements Journal {
   readonly runId = randomUUID()
+  readonly isRepeated = false
   readonly #engine: Engine
   readonly #options: SessionOptions
   readonly #timed: boolean
   readonly #text: RunText
+  readonly #sent = new Set<string>()
 
   constructor (workflow: CompiledWorkflow, engine: Engine, tenantId: string | null) {
     this.#engine = engine
@@ -30,4 +32,13 @@ export class SyncJournal implements Journal {
   }
 
   finished (): void {}
+
+  wasSent (step: string): boolean {
+    return this.#sent.has(step)
+  }
+
+  sent (step: string, isSent: boolean): void {
+    if (isSent) this.#sent.add(step)
+    else this.#sent.delete(step)
+  }
 }

@@ -1,0 +1,22 @@
+/** Steps of the type `llm`, as far as a document can be judged. */
+import type { StepKind } from './types.js'
+import { isRecord } from '../plain-value.js'
+
+/** The members of `params`. */
+export const llmParams = ['system', 'maxOutputTokens', 'temperature', 'tools'] as const
+
+export const llmStep: StepKind = {
+  check: ({ params, responseFormat }) => [
+    ...responseFormat === undefined || isRecord(responseFormat) || isTemplate(responseFormat) ? [] : [{ pointer: '/responseFormat', message: 'expected a JSON Schema' }],
+    ...params === undefined || isTemplate(params) ? [] : paramFaults(params)
+  ]
+}
+
+function isTemplate (value: unknown): boolean {
+  return typeof value === 'string' && value.includes('{{')
+}
+
+function paramFaults (params: unknown) {
+  if (!isRecord(params)) return [{ pointer: '/params', message: `expected an object with ${llmParams.join(', ')}` }]
+  return Object.keys(params).filter((name) => !llmParams.some((known) => known === name)).map((name) => ({ pointer: '/params', message: `\`${name.slice(0, 64)}\` is no parameter of a step of the type \`llm\`: expected ${llmParams.join(', ')}` }))
+}

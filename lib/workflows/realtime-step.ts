@@ -1,0 +1,14 @@
+/** Steps of the type `realtime`, as far as a document is checked. */
+import type { StepKind } from './types.js'
+import { hasTemplate } from '../compiler/template-parser.js'
+import { isRoomName } from '../realtime/rooms.js'
+
+export const realtimeStep: StepKind = {
+  check ({ room, params, operation, prompt, model, responseFormat }) {
+    const unknown = Object.entries({ params, operation, prompt, model, responseFormat }).filter(([, value]) => value !== undefined)
+    return [
+      ...unknown.map(([name]) => ({ pointer: `/${name}`, message: 'a step of the kind `realtime` has `room`, `event` and `data`' })),
+      ...typeof room === 'string' && (hasTemplate(room) || isRoomName(room)) ? [] : [{ pointer: '/room', message: 'is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' }]
+    ]
+  }
+}

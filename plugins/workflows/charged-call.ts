@@ -1,0 +1,20 @@
+/** Calls of steps that are charged: one that may have been charged is not made again, after a crash neither. */
+import type { StepCall } from './step-runners.js'
+import { failure } from '../../lib/errors.js'
+import { isCharged, markCharged } from '../../lib/models/failures.js'
+
+/** Rejects with `stepAnswerLost` if the step has made its call before. */
+export async function chargedOnce<Result> ({ wasSent, note }: Pick<StepCall, 'wasSent' | 'note'>, make: () => Promise<Result>): Promise<Result> {
+  if (wasSent) {
+    const error = failure('stepAnswerLost')
+    markCharged(error)
+    throw error
+  }
+  await note(true)
+  try {
+    return await make()
+  } catch (error) {
+    if (!isCharged(error)) await note(false)
+    throw error
+  }
+}

@@ -1,0 +1,78 @@
+/** Runs steps of the type `llm`: the result is the text of the answer, or the object with `responseFormat`. */
+import type { ChatCall, ModelMessage, Models, ModelTool } from '../../lib/models/types.js'
+import type { McpServers } from '../mcp-client/types.js'
+import type { StepCall, StepRunner } from './step-runners.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import { isCharged } from '../../lib/models/failures.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { llmStep } from '../../lib/workflows/llm-step.js'
+import { chargedOnce } from './charged-call.js'
+
+const maxTools = 32
+/**
+ * A run is no request whose rights a route could have: its tools are those of MCP servers. One that leads to this server
+ * again, by `/mcp`, calls no further tool.
+ */
+const depth = 2
+
+/** @param servers null without MCP servers */
+export function createLlmStep (models: Models, servers: () => McpServers | null): StepRunner {
+  async function toolsOf (names: unknown, { tenant, user, signal }: StepCall): Promise<ModelTool[]> {
+    if (!Array.isArray(names) || names.length > maxTools || !names.every((name) => typeof name === 'string')) throw refused(`\`params.tools\` must be an array of at most ${maxTools} names`)
+    const found = await servers()?.toolsFor(names, { tenant, actor: { userId: user, address: null }, depth, signal })
+    const missing = names.find((name) => found?.has(name) !== true)
+    if (missing !== undefined) throw refused(`no MCP server has the tool "${missing.slice(0, 200)}"`)
+    return [...found?.values() ?? []]
+  }
+
+  return {
+    ...llmStep,
+    // Another try would be charged too.
+    isFinal: isCharged,
+    async run ({ prompt, model, responseFormat, params }, step) {
+      const { tenant, user, signal, ...sending } = step
+      if (tenant === '') throw failure('tenantRequired')
+      const { system, maxOutputTokens, temperature, tools } = isRecord(params) ? params : {}
+      const messages: ModelMessage[] = [
+        ...system === undefined || system === null ? [] : [{ role: 'system' as const, content: textOf(system) }],
+        { role: 'user', content: textOf(prompt) }
+      ]
+      const call: ChatCall = {
+        tenant,
+        user: user === null ? null : { id: user },
+        messages,
+        ...model !== undefined && model !== null && { model: textOf(model) },
+        ...maxOutputTokens !== undefined && maxOutputTokens !== null && { maxOutputTokens: wholeOf(maxOutputTokens) },
+        ...temperature !== undefined && temperature !== null && { temperature: temperatureOf(temperature) },
+        ...responseFormat !== undefined && responseFormat !== null && { responseFormat: schemaOf(responseFormat) },
+        ...tools !== undefined && tools !== null && { tools: await toolsOf(tools, step) },
+        signal
+      }
+      const { text, object } = await chargedOnce(sending, () => models.chat(call))
+      return responseFormat === undefined || responseFormat === null ? text : object
+    }
+  }
+}
+
+function textOf (value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value) ?? ''
+}
+
+function wholeOf (value: unknown): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1) return value
+  throw refused('`params.maxOutputTokens` must be a whole number from 1')
+}
+
+function temperatureOf (value: unknown): number {
+  if (typeof value === 'number' && value >= 0 && value <= 2) return value
+  throw refused('`params.temperature` must be a number from 0 to 2')
+}
+
+function schemaOf (value: unknown): Record<string, unknown> {
+  if (isRecord(value)) return value
+  throw refused('`responseFormat` must be a JSON Schema')
+}
+
+function refused (message: string): TenantryError {
+  return failure('badRequest', { message: `The step cannot ask a model: ${message}` })
+}

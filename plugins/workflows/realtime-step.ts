@@ -1,0 +1,17 @@
+/** Runs steps of the type `realtime`: the message goes to the members of the room, at most once a try; the result is null. */
+import type { Realtime } from '../realtime/types.js'
+import type { StepRunner } from './step-runners.js'
+import { toText } from '../../lib/compiler/template.js'
+import { failure } from '../../lib/errors.js'
+import { realtimeStep } from '../../lib/workflows/realtime-step.js'
+
+export function createRealtimeStep ({ publish }: Pick<Realtime, 'publish'>): StepRunner {
+  return {
+    ...realtimeStep,
+    async run ({ room, event, data }, { tenant }) {
+      if (tenant === '') throw failure('tenantRequired')
+      publish(tenant, { room: toText(room), ...event !== undefined && { event: toText(event) }, data: data ?? null })
+      return null
+    }
+  }
+}
