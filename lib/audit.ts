@@ -1,7 +1,7 @@
 /**
- * The audit log (DESIGN 5 "Audit entries"): who did what, for which tenant, from where, when, and how it ended. Entries are added and
- * never changed, but for the one that counts the uses of a secret within an hour; how long they stay is what the plan of
- * their tenant says. Whoever writes something that is audited writes the entry in the same transaction.
+ * The audit log: actor, action, tenant, address, time and outcome of each change. Entries are never changed, except the
+ * one that counts the uses of a secret within an hour. The plan of the tenant says how long they are kept. A change and its
+ * entry are written in one transaction.
  */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './database/system-tables.js'
@@ -16,7 +16,7 @@ export const auditActions = [
   'api_key.create', 'api_key.rotate', 'api_key.delete',
   'role.create', 'role.update', 'role.delete', 'role.replace',
   'config.save', 'limits.save',
-  'auth.login', 'auth.refresh', 'auth.mfa', 'auth.register', 'auth.logout', 'auth.logout_all', 'auth.password.forgot', 'auth.password.reset', 'auth.password.change', 'auth.email.verify', 'user.create', 'user.invite', 'user.accept', 'user.update', 'user.delete',
+  'auth.login', 'auth.refresh', 'auth.mfa', 'auth.register', 'auth.logout', 'auth.logout_all', 'auth.password.forgot', 'auth.password.reset', 'auth.password.change', 'auth.email.verify', 'auth.email.resend', 'user.create', 'user.invite', 'user.accept', 'user.update', 'user.delete',
   'mfa.setup', 'mfa.verify', 'mfa.enable', 'mfa.disable', 'mfa.backup_codes', 'mfa.backup_code',
   'rbac.role.create', 'rbac.role.update', 'rbac.role.delete', 'rbac.permission.create', 'rbac.permission.delete', 'rbac.assign', 'rbac.unassign',
   'billing.upgrade', 'billing.plan', 'billing.subscription', 'billing.payment', 'billing.event', 'billing.event_unclaimed',
@@ -28,7 +28,10 @@ export const auditActions = [
   'integration.run',
   'entity.list', 'entity.read', 'entity.delete', 'entity.restore',
   'publish.entity',
-  'file.create', 'file.delete',
+  'file.create', 'file.delete', 'file.infected',
+  'document.create', 'document.replace', 'document.delete', 'document.reindex',
+  'conversation.delete',
+  'mcp.execute',
   'tenant.create', 'tenant.update', 'tenant.delete', 'migration.apply'
 ] as const
 export type AuditAction = typeof auditActions[number]
@@ -39,13 +42,13 @@ export interface Actor {
   readonly userId: string | null
   /** The address that the request came from; null where there was none, or it is none of the tenant's business. */
   readonly address: string | null
-  /** The id of the tenant's API key that was sent in place of a token; the entry's details tell it as `apiKey`. */
+  /** The id of the tenant's API key that was sent in place of a token; it is `apiKey` in the details of the entry. */
   readonly apiKey?: string | undefined
   /** The request holds an idempotency key, which the transaction of a successful entry marks. */
   readonly claim?: IdempotencyClaim | undefined
 }
 
-/** What nobody asked for: the server does it by itself. */
+/** The actor of changes that the server makes by itself. */
 export const noActor: Actor = Object.freeze({ userId: null, address: null })
 
 export interface AuditEntry {
@@ -96,17 +99,17 @@ export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly
   await db.executeQuery(CompiledQuery.raw(text, [...values]))
 }
 
-/** The same as a statement, for whoever has no kysely. */
+/** The same as a statement, for callers without kysely. */
 export function auditStatement (entries: readonly AuditEntry[]): { readonly text: string, readonly values: readonly unknown[] } {
   return { text, values: [JSON.stringify(entries.map(rowOf), (_name, value: unknown) => typeof value === 'string' ? keptText(value) : value)] }
 }
 
 function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, outcome = 'success', details, at }: AuditEntry) {
-  const told = apiKey === undefined ? details : { apiKey, ...details }
-  return { tenant_id: tenant, action, user_id: userId, address, target, outcome, details: told, created_at: at }
+  const completed = apiKey === undefined ? details : { apiKey, ...details }
+  return { tenant_id: tenant, action, user_id: userId, address, target, outcome, details: completed, created_at: at }
 }
 
-/** A text as the log keeps it: callers send long ones, and characters that PostgreSQL's text has not, NUL and halves of surrogate pairs. Another one stands for each, so that no user is told as one of another name. */
+/** A text as the log keeps it: callers send long ones, and characters that PostgreSQL's text has not, NUL and halves of surrogate pairs. Each is replaced by another character, so that no user looks like another one. */
 export function keptText (text: string): string {
   return storable(text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text)
 }

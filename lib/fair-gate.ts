@@ -54,7 +54,7 @@ export class FairGate {
 
   /**
    * Calls `granted` when there is a place for the tenant (null: none; undefined: the server itself), at once where
-   * one is free, or `refused` when it took too long. Whoever was granted one calls `leave`.
+   * one is free, or `refused` when it took too long. Each granted place must be returned with `leave`.
    */
   enter (key: string | null | undefined, granted: (party: Party) => void, refused: () => void): void {
     let party = this.parties.get(key)

@@ -1,6 +1,6 @@
 /**
- * What was read from the database, kept in memory until somebody says that it changed. The one cache of tenants, roles,
- * keys, secrets and documents: at most `max` entries, the least recently used leave first, one load at a time for a key.
+ * Values that were read from the database, kept in memory until `forget` or `renew`. The one cache of tenants, roles, keys,
+ * secrets and documents: at most `max` entries, the least recently used leave first, one load at a time for a key.
  */
 import { LRUCache } from 'lru-cache'
 import { upTo } from './up-to.js'
@@ -25,7 +25,7 @@ export interface LoadCache<Value> {
   peek (key: string): Value | undefined
   /** The same, and it is the last to leave. */
   use (key: string): Value | undefined
-  /** The value has changed: whoever asks from now on gets none that was read before, and of those who wait nobody waits for more than two loads. */
+  /** The value has changed. Later calls get a value that is read from now on; calls that wait now wait for two loads at most. */
   forget (key: string): void
   /** The value has changed; the old one is given until the new one is there. Rejects, and leaves the old one, where it cannot be read. */
   renew (key: string): Promise<Value>
@@ -46,7 +46,7 @@ interface Load<Value> {
 
 export function createLoadCache<Value extends object> ({ max, load, weight, maxAgeMs = 0, now }: LoadCacheOptions<Value>): LoadCache<Value> {
   const known = new LRUCache<string, Value>({
-    // What nobody asks for any more ends at its age too: secrets are not kept in memory for longer.
+    // Unused values expire as well: secrets do not stay in memory for longer.
     ttl: maxAgeMs,
     ttlAutopurge: maxAgeMs > 0,
     ...maxAgeMs > 0 && { ttlResolution: 0, ...now !== undefined && { perf: { now } } },
@@ -63,7 +63,7 @@ export function createLoadCache<Value extends object> ({ max, load, weight, maxA
     // The load runs after it was noted down, so that whatever it does finds it there.
     const read = Promise.resolve().then(() => load(key))
     const started: Load<Value> = { read, fresh: finish(), stale: false }
-    // There may be nobody who waits for what follows a change.
+    // It may reject when no call waits for it.
     started.fresh.catch(() => {})
     loads.set(key, started)
     return started

@@ -1,31 +1,31 @@
 /** Figures that the database, or another store outside this process, has to be asked for: seldom, and never waited for for long. */
 import { endsWithin } from './ends-within.js'
 
-const patience = 1000 // ms from the beginning of a question; nobody waits for its answer any longer
+const patience = 1000 // ms that callers wait for the answer to a question
 
 export interface LookOptions {
-  /** Told what a question was rejected with. */
+  /** Called with the error of a failed question. */
   readonly onError: (error: unknown) => void
-  /** Milliseconds at least between the beginnings of two questions, whoever wants to know; with 0 who comes after an answer asks anew. Default: 5000. */
+  /** The least time between two questions, in milliseconds. With 0 each call after an answer asks again. Default: 5000. */
   readonly everyMs?: number | undefined
   /** The clock, in milliseconds. Default: the process's monotonic one. */
   readonly now?: (() => number) | undefined
 }
 
 /**
- * What was last told; null where the question failed, or was not answered within a second. One question at a time: of a store
+ * The latest answer; null if the question failed, or was not answered within a second. One question at a time: of a store
  * that hangs no more is asked, however many want to know.
  */
-export function createLook<Told> (ask: () => Promise<Told>, { onError, everyMs = 5000, now = () => performance.now() }: LookOptions): () => Promise<Told | null> {
+export function createLook<Answer> (ask: () => Promise<Answer>, { onError, everyMs = 5000, now = () => performance.now() }: LookOptions): () => Promise<Answer | null> {
   let askedAt = -Infinity
-  let told: Told | null = null
+  let latest: Answer | null = null
   let asking: Promise<void> | null = null
 
   async function question (): Promise<void> {
     try {
-      told = await ask()
+      latest = await ask()
     } catch (error) {
-      told = null
+      latest = null
       onError(error)
     } finally {
       asking = null
@@ -38,6 +38,6 @@ export function createLook<Told> (ask: () => Promise<Told>, { onError, everyMs =
       asking = question()
     }
     if (asking !== null && !await endsWithin(asking, askedAt + patience - now())) return null
-    return told
+    return latest
   }
 }

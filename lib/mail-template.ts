@@ -22,7 +22,7 @@ export interface MailTemplate {
 export const defaultTemplates: Readonly<Record<MailKind, MailTemplate>> = {
   reset: {
     subject: 'Reset your password',
-    text: 'Somebody, probably you, asked for a new password for {{email}}.\n\nChoose it within {{minutes}} minutes:\n{{link}}\n\nIf it was not you, ignore this mail. The password stays as it is.\n'
+    text: 'You or another person asked for a new password for {{email}}.\n\nChoose it within {{minutes}} minutes:\n{{link}}\n\nIf it was not you, ignore this mail. The password stays as it is.\n'
   },
   verify: {
     subject: 'Confirm your e-mail address',

@@ -31,7 +31,7 @@ export interface Passwords {
   hash (tenant: string, password: string): Promise<string>
   /** Whether the hash is that of the password. null, of a user who is not there, takes as long. Rejects with `loginBusy`. */
   verify (tenant: string, stored: string | null, password: string): Promise<boolean>
-  /** Whoever waits is refused. */
+  /** Refuses all calls that wait. */
   close (): void
 }
 

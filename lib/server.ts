@@ -11,6 +11,7 @@ import { group, type Group } from './plugin/group.js'
 import { sortPlugins } from './plugin/order.js'
 import { endStatusOf, wasSent, whenEnded } from './plugin/request-end.js'
 import admin from '../plugins/admin/index.js'
+import agent from '../plugins/agent/index.js'
 import analytics from '../plugins/analytics/index.js'
 import apiKeys from '../plugins/api-keys/index.js'
 import audit from '../plugins/audit/index.js'
@@ -22,15 +23,19 @@ import conventions from '../plugins/conventions/index.js'
 import cors from '../plugins/cors/index.js'
 import database from '../plugins/database/index.js'
 import headers from '../plugins/headers/index.js'
+import embeddings from '../plugins/embeddings/index.js'
 import files from '../plugins/files/index.js'
 import health from '../plugins/health/index.js'
 import idempotency from '../plugins/idempotency/index.js'
 import integrations from '../plugins/integrations/index.js'
 import login from '../plugins/login/index.js'
-import mail from '../plugins/mail/index.js'
+import mail, { type Deliver } from '../plugins/mail/index.js'
+import mcp from '../plugins/mcp/index.js'
+import mcpClient from '../plugins/mcp-client/index.js'
 import metrics from '../plugins/metrics/index.js'
 import mfa from '../plugins/mfa/index.js'
 import migration from '../plugins/migration/index.js'
+import models from '../plugins/models/index.js'
 import openapi from '../plugins/openapi/index.js'
 import outbound from '../plugins/outbound/index.js'
 import passwords from '../plugins/passwords/index.js'
@@ -39,6 +44,7 @@ import publish from '../plugins/publish/index.js'
 import queue from '../plugins/queue/index.js'
 import rateLimit from '../plugins/rate-limit/index.js'
 import rbac from '../plugins/rbac/index.js'
+import realtime from '../plugins/realtime/index.js'
 import resourceLimits from '../plugins/resource-limits/index.js'
 import responses from '../plugins/responses/index.js'
 import secrets from '../plugins/secrets/index.js'
@@ -50,6 +56,7 @@ import tenantBilling from '../plugins/tenant-billing/index.js'
 import tenantConfig from '../plugins/tenant-config/index.js'
 import tenantRbac from '../plugins/tenant-rbac/index.js'
 import tenants from '../plugins/tenants/index.js'
+import tools from '../plugins/tools/index.js'
 import usage from '../plugins/usage/index.js'
 import users from '../plugins/users/index.js'
 import webhooks from '../plugins/webhooks/index.js'
@@ -66,6 +73,7 @@ interface Assembly {
   readonly env: Env
   /** The connectors of the document. */
   readonly connectors: ConnectorSet
+  readonly deliverMail: Deliver | undefined
 }
 
 /** Whether the document leaves the group of endpoints on. */
@@ -73,7 +81,17 @@ const isOn = (name: keyof Config['plugins']) => ({ config }: Assembly) => config
 /** Users log in where this server signs tokens. */
 const hasLogins = ({ config: { jwt, plugins } }: Assembly) => plugins.login !== false && jwt !== undefined && canSign(jwt)
 
+/** The tables whose changes are recorded. */
+function watchedTables ({ realtime: { enabled, tables }, plugins }: Config): Config['realtime']['tables'] {
+  return enabled === false || plugins.realtime === false ? {} : tables
+}
+
 const none = () => ({})
+
+function embeddingOptions (agent: Config['agent']) {
+  const { dimensions, reindex } = agent?.embedding ?? {}
+  return { dimensions, reindex, vectorStore: agent?.vectorStore }
+}
 
 /** The plugins of a server. The order of registration follows from their dependencies; plugins that are free keep the order of this table. */
 export const groups: ReadonlyArray<Group<Assembly>> = [
@@ -82,7 +100,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(conventions, { options: ({ config }) => ({ root: true, pagination: config.pagination }) }),
   group(responses, { options: ({ config: { server } }) => ({ maxUnsentBytes: server.maxUnsentBytes, writeTimeoutMs: server.writeTimeoutMs }) }),
   group(stop, { options: ({ config }) => ({ delayMs: config.server.stopDelayMs }) }),
-  group(database, { options: ({ config }) => ({ ...config.database, tables: config.tables, migrate: config.migrate }) }),
+  group(database, { options: ({ config }) => ({ ...config.database, tables: config.tables, watched: watchedTables(config), migrate: config.migrate }) }),
   group(plans, { options: ({ config }) => ({ plans: config.plans }) }),
   group(rateLimit, { options: ({ config: { cache, rateLimit } }) => ({ redis: cache.provider === 'redis' ? cache.redis : undefined, ...rateLimit }) }),
   group(auth, { options: ({ config, env }) => ({ jwt: config.jwt, authProviders: config.authProviders, apiKey: setting(env, 'API_KEY') || undefined }) }),
@@ -97,7 +115,25 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(integrations, { options: ({ connectors, config }) => ({ connectors, routes: config.plugins.integrations !== false }) }),
   group(queue, { options: ({ config }) => ({ ...config.queue, routes: config.plugins.system !== false }) }),
   group(webhooks, { enabled: isOn('webhooks'), options: ({ config, env }) => ({ ...keysOf(env), webhooks: config.webhooks, env, deliver: config.queue.workers > 0 }) }),
+  group(models, { enabled: ({ config: { agent } }) => agent !== undefined, options: ({ config }) => ({ ...config.agent, routes: config.plugins.agent !== false }) }),
+  group(embeddings, {
+    enabled: ({ config: { agent } }) => agent?.embedding !== undefined,
+    options: ({ config: { agent, plugins } }) => ({ ...embeddingOptions(agent), routes: plugins.agent !== false })
+  }),
   group(workflows, { options: ({ config, connectors, env }) => ({ config, connectors, env, routes: config.plugins.agent !== false }) }),
+  group(tools, { options: none }),
+  group(agent, {
+    enabled: ({ config }) => config.agent !== undefined,
+    options: ({ config: { agent, plugins } }) => ({ chat: agent?.chat, maxOutputTokens: agent?.llm?.maxOutputTokens, routes: plugins.agent !== false })
+  }),
+  group(mcpClient, {
+    enabled: ({ config: { agent } }) => (agent?.mcpServers ?? []).length > 0,
+    options: ({ config: { agent, plugins } }) => ({ servers: agent?.mcpServers ?? [], maxProcesses: agent?.mcpMaxProcesses, routes: plugins.agent !== false })
+  }),
+  group(mcp, {
+    enabled: ({ config }) => config.mcp !== undefined && config.plugins.agent !== false,
+    options: ({ config }) => ({ ...config.mcp ?? { url: '' }, name: titleOf(config), issuers: Object.values(config.authProviders).map(({ issuer }) => issuer) })
+  }),
   group(cache, { options: ({ config }) => ({ ...config.cache, routes: config.plugins.system !== false }) }),
   group(audit, { options: ({ config: { plugins: { audit } } }) => audit === false ? { routes: false } : audit ?? {} }),
   group(secrets, { enabled: isOn('secrets'), options: ({ env }) => keysOf(env) }),
@@ -113,7 +149,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(tenantRbac, { enabled: isOn('tenant-rbac'), options: none }),
   group(rbac, { enabled: ({ config }) => config.database.roleTables !== undefined, options: ({ config }) => ({ defaultRole: config.rbac.defaultRole }) }),
   group(sessions, { enabled: hasLogins, options: ({ config: { auth } }) => ({ refreshDays: auth.refreshDays }) }),
-  group(mail, { enabled: hasLogins, options: ({ config: { auth }, env }) => ({ mail: auth.mail, links: auth.links, appUrl: setting(env, 'APP_URL') || undefined }) }),
+  group(mail, { enabled: hasLogins, options: ({ config: { auth }, env, deliverMail }) => ({ mail: auth.mail, links: auth.links, appUrl: setting(env, 'APP_URL') || undefined, deliver: deliverMail }) }),
   group(users, { enabled: hasLogins, options: ({ config }) => ({ routes: config.plugins.users !== false }) }),
   group(mfa, {
     enabled: (assembly) => assembly.config.jwt !== undefined && assembly.config.mfa.enabled !== false && isOn('mfa')(assembly),
@@ -124,6 +160,10 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(files, {
     enabled: (assembly) => assembly.config.files.enabled !== false && isOn('files')(assembly),
     options: ({ config: { files, storageProvider, s3 }, env }) => ({ ...files, ...keysOf(env), storageProvider, s3 })
+  }),
+  group(realtime, {
+    enabled: (assembly) => assembly.config.realtime.enabled !== false && isOn('realtime')(assembly),
+    options: ({ config: { cache, realtime } }) => ({ ...cache.provider === 'redis' && cache.redis !== undefined && { redis: cache.redis }, ...realtime })
   }),
   group(admin, { enabled: isOn('admin'), options: none }),
   group(health, { enabled: isOn('health'), options: none }),
@@ -142,6 +182,8 @@ export interface ServerOptions {
   readonly env?: Env
   /** Fastify's `logger`. Default: pino at the level that LOG_LEVEL names, `info` without one. */
   readonly logger?: FastifyServerOptions['logger']
+  /** Gets the mails of users in place of the connector of `auth.mail`, for example to print them. Their links are secrets. */
+  readonly deliverMail?: Deliver | undefined
 }
 
 /**
@@ -179,7 +221,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   })
   // Before the database is migrated: a start that cannot succeed leaves no trace.
   if (config.database.provider === 'postgres' && config.plugins.secrets !== false) app.register(async () => { await openKeys('postgres', keysOf(env)) })
-  const assembly = { config, env, connectors: platformConnectors(config, env, config.tenancy.overridableEnv) }
+  const assembly = { config, env, connectors: platformConnectors(config, env, config.tenancy.overridableEnv), deliverMail: options.deliverMail }
   for (const entry of sortPlugins(groups.filter(({ isEnabled }) => isEnabled(assembly)))) entry.register(app, assembly)
   return app
 }

@@ -1,6 +1,6 @@
 /**
- * What is compiled of a schema, shared by all schemas that are the same text, for as long as somebody holds it: a process
- * has many servers, routes and versions of documents whose schemas are alike, and compiling is most of what each costs.
+ * Compiled schemas, shared by all schemas with the same text for as long as one of them is in use. A process has many
+ * servers, routes and versions of documents with equal schemas, and compiling is most of their cost.
  */
 export function sharedByText<Made extends object> (): (text: string, make: () => Made) => Made {
   const kept = new Map<string, WeakRef<Made>>()

@@ -1,4 +1,4 @@
-/** What a caller is told about one error of its input: where, and what to do about it. */
+/** One error of the input, for the caller: its place, and what to do about it. */
 import type { ErrorObject } from 'ajv'
 import { nearest } from './config/faults.js'
 import { failure, type TenantryError } from './errors.js'

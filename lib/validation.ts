@@ -24,7 +24,7 @@ export type RequestPart = 'body' | 'params' | 'query' | 'querystring' | 'headers
 export type PartValidator = (value: unknown) => readonly ErrorObject[] | null
 
 const maxDetails = 50
-const maxNodes = 1000 // members and items of a body that is told all of its errors; a larger one is told the first
+const maxNodes = 1000 // members and items of a body for which all errors are reported; for a larger one it is the first
 
 const shared: Options = {
   strict: true,
@@ -61,8 +61,8 @@ const builtIn = { coercing: withFormats(new Ajv(kinds.coercing)), strict: withFo
 const compileBuiltIn: Compile = (kind, schema) => builtIn[kind].compile(schema)
 
 /**
- * Those of routes come and go with versions of a tenant's document. An instance keeps parts of every schema that it ever
- * compiled, whatever is removed from it, so each has its own; the compiler makes them, and nobody needs to check them.
+ * Schemas of routes come and go with the versions of a tenant's document. An instance of Ajv keeps parts of every schema
+ * that it compiled, so each schema has an instance of its own. The compiler makes these schemas, so they are not checked.
  */
 const compileRouteSchema: Compile = (kind, schema) => withFormats(new Ajv({ ...kinds[kind], meta: false, validateSchema: false })).compile(schema)
 
@@ -197,7 +197,7 @@ function bodyValidator (schema: object, compile: Compile): PartValidator {
   }
 }
 
-/** Whether a body is told all of its errors. */
+/** Whether all errors of a body are reported. */
 export function isSmall (value: unknown): boolean {
   let left = maxNodes
   const visit = (node: unknown): boolean => {

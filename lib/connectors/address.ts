@@ -89,7 +89,7 @@ function faultOfParts (parts: readonly Part[], kind: AddressKind): string | null
   return faultOf(parts.filter((part) => typeof part === 'string').join('x'))
 }
 
-/** The host begins in the text, and a template ends it: whoever gives its value could go on with `.example.com`. */
+/** The host begins in the text and ends in a template. A value such as `.example.com` could continue it. */
 function endsHost ([first, ...rest]: readonly Part[]): boolean {
   if (typeof first !== 'string' || rest.length === 0 || !/^https?:\/\/[^/?#]*[^/?#:]$/i.test(first)) return false
   const next = rest.find((part) => typeof part === 'string')
@@ -143,7 +143,7 @@ function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string
   throw missing(value, 'must be a text, a number or a boolean that is not empty: it stands in the address')
 }
 
-/** A caller is told which of its values it was. */
+/** The message names the value of the caller. */
 function missing ({ references }: CompiledValue, message: string): Error {
   const [reference] = references
   if (reference === undefined || reference.source === 'secret' || reference.source === 'credentials') {

@@ -28,7 +28,7 @@ export function setHeader (headers: Record<string, string>, name: string, value:
   headers[name.toLowerCase()] = value
 }
 
-/** Sets a header that holds a credential; nothing of it is told. */
+/** Sets a header with a credential, which no message shows. */
 export function setSecretHeader (headers: Record<string, string>, name: string, value: string): void {
   if (faultOfHeader(value) !== null) throw failure('credentialsRequired', { message: 'A credential of the integration holds characters that no header can have' })
   headers[name.toLowerCase()] = value

@@ -1,7 +1,7 @@
 /** Whose budget a request draws on: its tenant's, or that of the address it comes from. */
 import { isIPv6 } from 'node:net'
 
-const mappedIPv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i // as a server that listens on :: is told an IPv4 address
+const mappedIPv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i // the form of an IPv4 address on a server that listens on ::
 const withPort = /^(?:\[([^\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/ // as some proxies write it, a port anew for each connection
 const maxLength = 45 // characters of the longest address; a proxy may hand on whatever its client wrote
 

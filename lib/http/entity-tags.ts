@@ -12,10 +12,13 @@ const member = /(?:W\/)?"[!#-~\u0080-\u00ff]*"/g
 /** Strong and weak tags as they were written; `*` is met by anything that exists. */
 export type Precondition = readonly string[] | '*'
 
+const ifMatchDescription = 'The `ETag` of the version that this request changes, a list of them, or `*`. The request fails with 412 if the list does not have the current version.'
+
 /** The schema of the header `If-Match`, for writes that honour it. */
-export const IfMatchHeaders = Type.Object({
-  'if-match': Type.Optional(Type.String({ maxLength: maxHeader, description: 'The `ETag` of the version that this request changes, a list of them, or `*`. The request fails with 412 if the current version is none of them.' }))
-})
+export const IfMatchHeaders = Type.Object({ 'if-match': Type.Optional(Type.String({ maxLength: maxHeader, description: ifMatchDescription })) })
+
+/** The parameter as `/doc` shows it. */
+export const ifMatchParameter = { in: 'header', name: 'If-Match', required: false, description: ifMatchDescription, schema: { type: 'string', maxLength: maxHeader } }
 
 /** The strong tag of a state that the text describes. */
 export function tagOf (text: string | Buffer): string {
@@ -36,13 +39,13 @@ export function ifMatchOf ({ headers: { 'if-match': header } }: Pick<FastifyRequ
 }
 
 /**
- * Throws `preconditionFailed` unless the current tag meets the precondition. `current` is null where there is nothing yet.
+ * Throws `preconditionFailed` unless the current tag meets the precondition. `current` is null where there is nothing yet, and empty where it has no tag.
  * A weak tag counts: a proxy that compresses a response weakens its tag, and the version is the same.
  */
 export function requireMatch (precondition: Precondition | undefined, current: string | null): void {
   if (precondition === undefined) return
   const isMet = current !== null && (precondition === '*' || names(precondition, current))
-  if (!isMet) throw failure('preconditionFailed', current === null ? {} : { headers: { etag: current } })
+  if (!isMet) throw failure('preconditionFailed', current === null || current === '' ? {} : { headers: { etag: current } })
 }
 
 /** The caller has this version: `If-None-Match` names it, strong or weak. A malformed header is ignored. */

@@ -11,7 +11,7 @@ import { requestIdHeader, securityHeaders } from './response-headers.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
 
-/** No failures: the server stops, or lacks a setting, which strangers may ask about; and a rate limit may answer any status. Whoever is refused by one fills no log. */
+/** Errors that are not logged as failures: the server stops, lacks a setting, or refuses by a rate limit. Strangers must not fill the log. */
 const calm: ReadonlySet<string> = new Set([catalogue.stopping.code, catalogue.billingNotConfigured.code, catalogue.mailNotConfigured.code, catalogue.rateLimited.code])
 
 /** By the HTTP server, which all contexts of an app share. */

@@ -17,7 +17,7 @@ export const errorSchema = {
     requestId: { type: 'string', description: "The request's id in the log." },
     details: {
       type: 'array',
-      description: 'Each fault, where single ones can be told.',
+      description: 'Each fault, if there are several.',
       items: named('ErrorDetail', {
         type: 'object',
         properties: {

@@ -1,4 +1,4 @@
-/** Headers that every response has, whoever sends it. */
+/** Headers of every response. */
 import type { FastifyReply } from 'fastify'
 
 /** Scripts of other origins read responses by CORS, which `Cross-Origin-Resource-Policy` leaves alone. */

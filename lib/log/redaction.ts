@@ -1,7 +1,7 @@
 /**
- * No secret in the log, whoever writes a line and whatever stands in it: a line is searched as the text that it is when it
- * is written. Members that are called like secrets lose their values at any depth, in bindings and errors too, and
- * what looks like a secret goes out of messages, stacks and addresses. Everything else stays as it was, character by character.
+ * Keeps secrets out of the log. The text of each line is searched when it is written. Members with names of secrets lose
+ * their values at any depth, in bindings and errors too. Texts that look like secrets are removed from messages, stacks and
+ * addresses. Everything else is unchanged.
  */
 import { redactMembers } from './members.js'
 import { redactTexts } from './texts.js'
@@ -31,7 +31,7 @@ function isSuspicious (line: string): boolean {
 function shortened (line: string): string {
   const head = /^\{"level":\w+,"time":\d+,/.exec(line)?.[0] ?? '{'
   const start = line.slice(0, keptOfLong)
-  // Of a word that is cut nobody can tell whether it is a secret.
+  // A word that is cut may be the beginning of a secret.
   const complete = start.slice(0, Math.max(start.lastIndexOf('"'), start.lastIndexOf(' ')) + 1)
   const beginning = redactTexts(redactMembers(complete))
   return `${head}"beginning":${JSON.stringify(beginning)},"msg":"a line of ${line.length} characters, of which only the beginning is written"}\n`

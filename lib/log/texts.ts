@@ -16,7 +16,7 @@ interface Pattern {
 const patterns: readonly Pattern[] = [
   // JSON Web Tokens, and what is encrypted in their form: all of a word, so that none is looked at twice.
   { form: /eyJ[\w.-]{4,}/g, replace: (whole) => whole.includes('.') ? redacted : whole },
-  // `Authorization` wherever it is told. Prose has no digit, capital or `=` behind "basic".
+  // `Authorization` wherever it stands. Prose has no digit, capital or `=` behind "basic".
   { form: /\b(bearer)(?:[ :]|\\t){1,4}(?!tokens?\b|error=|\[)[^\s"\\,;]+/gi, replace: `$1 ${redacted}` },
   { form: /\b([Bb]asic|BASIC) {1,4}(?=[a-z+/]{0,256}[A-Z0-9=])[\w+/=-]{6,}/g, replace: `$1 ${redacted}` },
   // Users and passwords of addresses: all of a word, so that none is looked at twice.

@@ -1,9 +1,8 @@
 /**
  * The way of a request before its body is read: address limit (where a route has one) -> identity -> tenant ->
- * rate limit -> permission. The tenant that a stranger names is looked up after the rate limit, since nobody vouches
- * for it. Whoever may send a token in the body (`access: 'partial'`) is identified, with its tenant, once that is read
- * and before it is judged. Each of these plugins adds its steps to the routes that ask for them; they keep this order
- * whatever the order of registration.
+ * rate limit -> permission. A tenant that is named without a token is looked up after the rate limit. With
+ * `access: 'partial'` the token may be in the body: caller and tenant are identified when the body is read, before it is
+ * validated. Each plugin adds its steps to the routes that need them. The order of registration does not matter.
  */
 import type { onRequestHookHandler, RouteOptions } from 'fastify'
 

@@ -1,5 +1,5 @@
 /**
- * The end of requests, told once of each: after an answer and after an abort alike. Fastify's onResponse and onRequestAbort
+ * The end of each request, reported once, after an answer or an abort. Fastify's onResponse and onRequestAbort
  * both miss a caller who leaves when its body has been read, and neither comes for a hijacked reply that is cut off.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'

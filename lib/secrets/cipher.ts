@@ -71,7 +71,7 @@ export function createSecretCipher ({ current, known }: MasterKeys): SecretCiphe
   function encryptBytes (place: SecretPlace, plain: Buffer): Buffer {
     const { inner, outer } = keysOf(current, place.tenant)
     const data = dataOf(place)
-    // The header is data of the outer layer: nobody passes one format or key off as another.
+    // The outer layer authenticates the header, so that format and key cannot be exchanged.
     return Buffer.concat([header, seal(outer, Buffer.concat([header, data]), seal(inner, data, plain))])
   }
 

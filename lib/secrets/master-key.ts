@@ -51,7 +51,7 @@ export function masterKeyOf (bytes: Buffer): MasterKey {
   return { id: Buffer.from(hkdfSync('sha256', key, '', idInfo, keyIdLength)).toString('hex'), key }
 }
 
-/** A new one, and its text for whoever keeps it. */
+/** A new key, and its text for the operator. */
 export function makeMasterKey (): { key: MasterKey, text: string } {
   const bytes = randomBytes(masterKeyLength)
   const made = { key: masterKeyOf(bytes), text: bytes.toString('base64') }

@@ -13,7 +13,7 @@ const batchSize = 100 // rows; at most 13 MB of values
 export interface KeyedRow {
   readonly tenant: string
   readonly key: string
-  /** Writes its values anew; false where somebody else has changed the row meanwhile. Throws a SecretUnreadable. */
+  /** Writes its values anew; false if the row was changed meanwhile. Throws a SecretUnreadable. */
   readonly move: () => Promise<boolean>
 }
 

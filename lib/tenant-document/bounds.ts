@@ -1,4 +1,4 @@
-/** How much a tenant's document may hold: told before anything in it is read, and in turns however much it is. */
+/** Bounds of a tenant's document. They are checked before it is read, and in turns, whatever its size. */
 import type { Pace } from '../pace.js'
 import { ConfigError, pointerTo, type Fault } from '../config/faults.js'
 import { ExactNumber } from '../json/exact-number.js'

@@ -14,6 +14,7 @@ import { compileRoute } from '../compiler/route.js'
 import { FaultList, nearest, pointerTo } from '../config/faults.js'
 import { checkOrigins } from '../config/meaning/cors.js'
 import { checkRoutes } from '../config/meaning/routes.js'
+import { toolOf } from '../config/meaning/tools.js'
 import { checkWorkflows } from '../config/meaning/workflows.js'
 import { checkWebhooks } from '../config/meaning/webhooks.js'
 import { webhookRoutes } from '../config/webhook-routes.js'
@@ -68,6 +69,7 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
   const routes = [...declared, ...webhookRoutes(document?.webhooks ?? [])]
 
   checkRoutes(routes, { faults, jwt: true, providers: context.authProviders ?? [], off: builtInGroups })
+  checkNames(declared, context.tools ?? new Set(), faults)
   for (const { pointer, value: { path } } of routes) checkPath(path, `${pointer}/path`, faults)
   if (pace.due()) await pace.rest()
   const secretUses = new SecretUses()
@@ -126,6 +128,14 @@ function checkPath (path: string, pointer: string, faults: FaultList): void {
   const parameters = segments.filter((segment) => segment.startsWith(':'))
   if (segments.length > maxSegments) faults.add(pointer, `a path has at most ${maxSegments} segments; this one has ${segments.length}`)
   if (parameters.length > maxParameters) faults.add(pointer, `a path has at most ${maxParameters} parameters; this one has ${parameters.length}`)
+}
+
+/** A tool of the platform would take the calls of a tenant's tool with its name. */
+function checkNames (routes: readonly Entry<Route>[], taken: ReadonlySet<string>, faults: FaultList): void {
+  for (const { pointer, value } of routes) {
+    const name = toolOf(value)?.name
+    if (name !== undefined && taken.has(name)) faults.add(`${pointer}/mcp`, `the server has a tool "${name}": choose another \`name\``)
+  }
 }
 
 /** Each rule of an endpoint names one of the document. */

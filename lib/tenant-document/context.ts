@@ -7,6 +7,7 @@ import type { Tenancy } from '../config/schema/tenancy.js'
 import type { ConnectorSet } from '../connectors/index.js'
 import type { Catalogue } from '../database/catalogue.js'
 import type { TenantDocument } from './schema.js'
+import type { FileRules } from '../files/rules.js'
 import type { StepKinds } from '../workflows/types.js'
 import { setting } from '../config/environment.js'
 import { FaultList } from '../config/faults.js'
@@ -31,12 +32,18 @@ export interface TenantDocumentContext {
   readonly authProviders?: readonly string[]
   /** Outbound webhooks are sent. Default: true. */
   readonly sendsWebhooks?: boolean
+  /** The names of the platform's tools. Default: there are none. */
+  readonly tools?: ReadonlySet<string>
   /** Calls of other origins are answered where documents allow it. Default: true. */
   readonly hasCors?: boolean
   /** The platform's `cache`: a tenant turns it off, never on. Default: on, 60 s. */
   readonly cache?: { readonly enabled: boolean, readonly ttl: number }
   /** Kinds of steps that the server runs. Default: none. */
   readonly stepKinds?: StepKinds
+  /** Whether routes can send messages to rooms. Default: it is not judged. */
+  readonly messages?: boolean
+  /** What the server does with files; null where it keeps none. Default: it is not judged. */
+  readonly fileRules?: FileRules | null
 }
 
 const platformCache = { enabled: true, ttl: 60 } // s
@@ -59,6 +66,8 @@ export function routeContextOf (document: Pick<TenantDocument, 'cache' | 'creden
     envNames: new Set(tenancy.env),
     cache: { enabled: platform.enabled && cache.enabled, ttl: cache.ttl ?? platform.ttl },
     stepKinds: context.stepKinds,
+    messages: context.messages,
+    fileRules: context.fileRules,
     ...(checked && { connectors: connectorsOf(document, context) })
   }
 }

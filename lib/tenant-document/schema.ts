@@ -16,7 +16,7 @@ export const maxWorkflows = 100
 const maxIntegrations = 10 // of a route
 const maxCustomIntegrations = 20
 
-/** A member of the platform's schema that holds less here: whoever writes this document is a stranger. */
+/** A member of the platform's schema with smaller bounds, since tenants are not trusted. */
 function Bounded<Schema extends TSchema> (schema: Schema, bounds: Pick<SchemaNode, 'maxItems' | 'maxLength' | 'items'>) {
   return Type.Unsafe<Static<Schema>>({ ...schema, ...bounds })
 }

@@ -55,7 +55,7 @@ export const issues: ConnectorDefinition = {
     updateIssue: {
       method: 'PUT',
       path: '/rest/api/3/issue/{{params.issueKey}}',
-      params: Params({ issueKey, summary: Optional.Text('The summary.', 255), ...fields, notifyUsers: Flag('false: nobody is told. Default: true.') }),
+      params: Params({ issueKey, summary: Optional.Text('The summary.', 255), ...fields, notifyUsers: Flag('false: no notifications are sent. Default: true.') }),
       compute: { description: asDocument('params.description') },
       query: { notifyUsers: '{{params.notifyUsers}}' },
       body: { fields: writtenFields }

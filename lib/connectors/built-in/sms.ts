@@ -18,7 +18,7 @@ export const sms: ConnectorDefinition = {
         body: Text('The message.', 1600),
         from: Optional.Text('The number that sends. Default: `fromNumber` of the credentials.', 64),
         mediaUrl: Optional.Text('The address of a picture that is sent with it.', 2000),
-        statusCallback: Optional.Text('Where the delivery is told.', 2000)
+        statusCallback: Optional.Text('The URL that gets the state of the delivery.', 2000)
       }),
       body: {
         To: '{{params.to}}',
