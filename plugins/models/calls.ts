@@ -1,0 +1,77 @@
+/** The calls of models under way: how many there are for a tenant, and that all end when the app closes. */
+import { endsWithin } from '../../lib/ends-within.js'
+import { createPlaces } from '../../lib/places.js'
+import { failure } from '../../lib/errors.js'
+
+const maxOfTenant = 100
+const maxInAll = 2000
+const retryAfter = 1 // s
+const stopMs = 5000 // for calls to end by themselves while the app stops
+
+export interface Call {
+  /** Aborted when the caller leaves, and when the app closes. */
+  readonly signal: AbortSignal
+  abort (reason: Error): void
+  /** Call it when nothing of the call is left to do. */
+  end (): void
+}
+
+export interface Calls {
+  /** Rejects with `providerBusy` beyond the number of calls, and with the signal's reason. */
+  begin (tenant: string, signal: AbortSignal): Promise<Call>
+  /** Gives the calls 5 seconds to end, aborts the others, and resolves when all have ended. */
+  close (): Promise<void>
+}
+
+export function createCalls (): Calls {
+  const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
+  const open = new Map<AbortController, Promise<unknown>>()
+  let closed = false
+
+  return {
+    async begin (tenant, signal) {
+      if (closed) throw failure('stopping')
+      signal.throwIfAborted()
+      const ending = new AbortController()
+      const leave = () => ending.abort(signal.reason)
+      let end = () => {}
+      const ended = new Promise<void>((resolve) => { end = resolve })
+      await new Promise<void>((resolve, reject) => {
+        places.run(tenant, async () => {
+          resolve()
+          await ended
+        }).catch(reject)
+      })
+      signal.addEventListener('abort', leave, { once: true })
+      if (signal.aborted) leave()
+      open.set(ending, ended)
+      return {
+        signal: ending.signal,
+        abort: (reason) => ending.abort(reason),
+        end () {
+          signal.removeEventListener('abort', leave)
+          open.delete(ending)
+          end()
+        }
+      }
+    },
+    async close () {
+      closed = true
+      places.close()
+      const ends = Promise.all(open.values())
+      if (await endsWithin(ends, stopMs)) return
+      for (const ending of open.keys()) ending.abort(failure('stopping'))
+      await ends
+    }
+  }
+}
+
+const later = { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }
+
+function tooManyOfTenant (): Error {
+  return failure('providerBusy', { message: `At most ${maxOfTenant} calls of models of a tenant are under way at a time: try again when one of them has ended`, ...later })
+}
+
+function tooManyInAll (): Error {
+  return failure('providerBusy', { message: 'Too many calls of models are under way; try again', ...later })
+}

@@ -1,0 +1,243 @@
+/** Calls of the chat model: rounds of requests to the provider with the runs of tools between them. */
+import type { LanguageModelV3CallOptions, LanguageModelV3Prompt } from '@ai-sdk/provider'
+import type { AgentSettings } from '../../lib/config/meaning/agent.js'
+import type { Llm } from '../../lib/config/schema/agent.js'
+import type { Exchange } from '../../lib/models/exchange.js'
+import type { ChatCall, ChatEvent, ModelInfo, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
+import type { CallParts } from './call-parts.js'
+import type { Call } from './calls.js'
+import type { Charges, Payer } from './charges.js'
+import { randomUUID } from 'node:crypto'
+import { failure } from '../../lib/errors.js'
+import { markCharged } from '../../lib/models/failures.js'
+import { addUsage, noUsage, type Tokens } from '../../lib/models/prices.js'
+import { checkMessages, promptOf } from '../../lib/models/prompt.js'
+import { compileResponseFormat, type ResponseFormat } from '../../lib/models/response-format.js'
+import { readRound, Received, startRound } from '../../lib/models/round.js'
+import { countPrompt, countTokens } from '../../lib/models/tokens.js'
+import { failedCall } from './failed-call.js'
+import { runTools, schemasOf } from './tools.js'
+
+const defaultMaxOutputTokens = 1000
+const defaultTimeoutMs = 60_000
+const defaultMaxRounds = 5
+const maxRounds = 20
+const maxStreamMs = 1_800_000
+const leastAnswerBytes = 8_388_608
+const bytesPerToken = 1024 // of an answer: each token is an event of its own
+const maxAnswerBytes = 67_108_864
+
+export interface ChatParts extends CallParts {
+  readonly llm: Llm
+  readonly settings: Pick<AgentSettings, 'chat' | 'logPrompts'>
+  readonly models: readonly ModelInfo[]
+}
+
+/** The time that a call may take: as a whole, or without a byte. */
+export type TimeBound = 'whole' | 'silence'
+
+/** A call that was checked. */
+interface Prepared {
+  readonly info: ModelInfo
+  readonly payer: Payer
+  readonly prompt: LanguageModelV3Prompt
+  readonly options: Omit<LanguageModelV3CallOptions, 'prompt'>
+  readonly promptTokens: number
+  readonly maxOutputTokens: number
+  readonly format: ResponseFormat | null
+  readonly rounds: number
+}
+
+export type Chat = (call: ChatCall, bound: TimeBound) => AsyncIterableIterator<ChatEvent>
+
+export function createChat (parts: ChatParts): Chat {
+  return (call, bound) => {
+    let under: Call | null = null
+    const events = converse(parts, call, bound, (begun) => { under = begun })
+    return {
+      next: () => events.next(),
+      // A generator takes a `return` only when its `next` has settled.
+      return () {
+        under?.abort(failure('stopping', { message: 'The caller is gone' }))
+        return events.return(undefined)
+      },
+      [Symbol.asyncIterator] () { return this }
+    }
+  }
+}
+
+async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound, onCall: (under: Call) => void): AsyncGenerator<ChatEvent, void, undefined> {
+  const prepared = prepare(parts, call)
+  const { info, payer, format, rounds } = prepared
+  const apiKey = await parts.keys.of(call.tenant)
+  const counted = await parts.charges.count(payer)
+  let under
+  try {
+    under = await parts.calls.begin(call.tenant, call.signal)
+  } catch (error) {
+    await counted.give()
+    throw error
+  }
+  onCall(under)
+  const outcomes: ToolCallOutcome[] = []
+  const prompt = [...prepared.prompt]
+  let { promptTokens } = prepared
+  let usage: ModelUsage = noUsage
+  let text = ''
+  let isCharged = false
+  try {
+    for (let round = 1; ; round++) {
+      const run = new Round(parts, { ...prepared, prompt, promptTokens }, apiKey, bound, under.signal)
+      let hasEnded = false
+      try {
+        await run.start()
+        if (round === 1) yield { type: 'begun' }
+        for await (const delta of run.deltas()) yield { type: 'content', text: delta }
+        hasEnded = true
+      } finally {
+        const used = await run.end(hasEnded, under.signal.aborted)
+        isCharged ||= used !== null
+        if (used !== null) usage = addUsage(usage, used)
+      }
+      const { received } = run
+      text += received.text
+      if (received.calls.length === 0 || round === rounds) {
+        const object = format?.parse(received.text)
+        parts.log.info({ tenant: call.tenant, provider: info.provider, model: info.id, rounds: round, finishReason: received.finishReason, usage, ...parts.settings.logPrompts === true && { messages: call.messages, answer: text } }, 'a model has answered')
+        yield { type: 'usage', ...usage }
+        yield { type: 'done', result: { id: randomUUID(), model: info.id, text: format === null ? text : received.text, ...format !== null && { object }, finishReason: received.finishReason ?? 'other', toolCalls: outcomes, usage } }
+        return
+      }
+      const results = await runTools(received.calls, call.tools ?? [], under.signal)
+      prompt.push({ role: 'assistant', content: received.parts }, { role: 'tool', content: results.map(({ part }) => part) })
+      promptTokens += received.tokens + results.reduce((sum, { tokens }) => sum + tokens, 0)
+      for (const { outcome } of results) {
+        outcomes.push(outcome)
+        yield { type: 'tool', ...outcome }
+      }
+    }
+  } catch (error) {
+    if (isCharged) markCharged(error)
+    throw error
+  } finally {
+    if (!isCharged) await counted.give()
+    under.end()
+  }
+}
+
+/** One request to the provider, and what it is charged. */
+class Round {
+  readonly received = new Received()
+  readonly #parts: ChatParts
+  readonly #prepared: Prepared
+  readonly #apiKey: string
+  readonly #bound: TimeBound
+  readonly #signal: AbortSignal
+  #exchange: Exchange | null = null
+  #charge: Awaited<ReturnType<Charges['reserve']>> | null = null
+  #reader: Awaited<ReturnType<typeof startRound>> | null = null
+  #startedAt = 0
+  #hasFailed = false
+
+  constructor (parts: ChatParts, prepared: Prepared, apiKey: string, bound: TimeBound, signal: AbortSignal) {
+    this.#parts = parts
+    this.#prepared = prepared
+    this.#apiKey = apiKey
+    this.#bound = bound
+    this.#signal = signal
+  }
+
+  /** Resolves when the provider has begun to answer. */
+  async start (): Promise<void> {
+    const { llm, connections, charges, keys, provider } = this.#parts
+    const { info, payer, prompt, promptTokens, maxOutputTokens, options } = this.#prepared
+    const { contextTokens } = info
+    if (contextTokens !== null && promptTokens + maxOutputTokens > contextTokens) {
+      throw failure('badRequest', { message: `The messages have about ${promptTokens} tokens, and the answer up to ${maxOutputTokens}: the model takes ${contextTokens} in all. Send shorter messages, or a smaller \`maxOutputTokens\`` })
+    }
+    this.#charge = await charges.reserve(payer, { input: promptTokens, output: maxOutputTokens })
+    const timeoutMs = llm.timeoutMs ?? defaultTimeoutMs
+    const exchange = this.#exchange = connections.open({
+      owner: keys.owner,
+      maxBytes: Math.min(leastAnswerBytes + maxOutputTokens * bytesPerToken, maxAnswerBytes),
+      ...this.#bound === 'whole' ? { totalMs: timeoutMs } : { totalMs: maxStreamMs, idleMs: timeoutMs },
+      signal: this.#signal
+    })
+    this.#startedAt = performance.now()
+    try {
+      const model = provider.chat({ model: info.id, apiKey: this.#apiKey, fetch: exchange.fetch })
+      this.#reader = await startRound(model, { ...options, prompt })
+    } catch (error) {
+      throw this.#failureOf(error)
+    }
+  }
+
+  async * deltas (): AsyncGenerator<string, void, undefined> {
+    if (this.#reader === null) throw new Error('the round has not started')
+    let isFirst = true
+    try {
+      for await (const delta of readRound(this.#reader, this.received)) {
+        if (isFirst) this.#parts.figures.began(this.#prepared.info, (performance.now() - this.#startedAt) / 1000)
+        isFirst = false
+        yield delta
+      }
+    } catch (error) {
+      throw this.#failureOf(error)
+    }
+  }
+
+  /** Ends the request, and resolves with what it is charged; null for a request that failed before the provider answered. */
+  async end (hasEnded: boolean, hasLeft: boolean): Promise<ModelUsage | null> {
+    const { info, promptTokens, maxOutputTokens } = this.#prepared
+    const state = this.#exchange?.state ?? 'new'
+    this.#exchange?.end()
+    this.#reader?.cancel().catch(() => {})
+    if (this.#charge === null) return null
+    if (state !== 'answered' && !(state === 'sent' && (hasLeft || !this.#hasFailed))) {
+      await this.#charge.release()
+      return null
+    }
+    const { usage, tokens } = this.received
+    const counted: Tokens = { input: usage.input ?? promptTokens, output: usage.output ?? Math.min(tokens, maxOutputTokens) }
+    const used = await this.#charge.settle(counted)
+    this.#parts.figures.used(info, used)
+    if (!hasEnded) this.#parts.log.debug({ tenant: this.#prepared.payer.tenant, model: info.id, usage: used }, 'a call of a model ended early')
+    return used
+  }
+
+  #failureOf (thrown: unknown): unknown {
+    this.#hasFailed = true
+    if (this.#signal.aborted) return this.#signal.reason
+    const { info, payer } = this.#prepared
+    return failedCall(this.#exchange?.error ?? thrown, info, payer.tenant, this.#parts)
+  }
+}
+
+function prepare ({ llm, settings, models, provider }: ChatParts, call: ChatCall): Prepared {
+  const id = call.model ?? llm.model
+  const info = models.find((model) => model.kind === 'chat' && model.id === id)
+  if (info === undefined) throw failure('notFound', { message: 'There is no chat model of this name: GET /llm/models lists them' })
+  const messages = checkMessages(call.messages)
+  const format = call.responseFormat === undefined ? null : compileResponseFormat(call.responseFormat)
+  const most = llm.maxOutputTokens ?? defaultMaxOutputTokens
+  const maxOutputTokens = Math.max(1, Math.min(call.maxOutputTokens ?? most, most))
+  const tools = call.tools ?? []
+  const schemas = schemasOf(tools)
+  const schemaText = (tools.length === 0 ? '' : JSON.stringify(schemas)) + (format === null ? '' : JSON.stringify(format.schema))
+  return {
+    info,
+    payer: { tenant: call.tenant, user: call.user, price: info.price },
+    prompt: promptOf(messages),
+    options: {
+      maxOutputTokens,
+      ...call.temperature !== undefined && { temperature: call.temperature },
+      ...format !== null && { responseFormat: { type: 'json', schema: format.schema, name: 'answer' } },
+      ...tools.length > 0 && { tools: schemas },
+      providerOptions: provider.chatOptions
+    },
+    promptTokens: countPrompt(messages) + countTokens(schemaText),
+    maxOutputTokens,
+    format,
+    rounds: Math.min(maxRounds, call.maxRounds ?? (tools.length === 0 ? 1 : settings.chat?.maxRounds ?? defaultMaxRounds))
+  }
+}

@@ -1,0 +1,104 @@
+/** Calls of the embedding model. */
+import type { Embedding } from '../../lib/config/schema/agent.js'
+import type { EmbedCall, Embedded, ModelInfo, ModelUsage } from '../../lib/models/types.js'
+import type { CallParts } from './call-parts.js'
+import { failure } from '../../lib/errors.js'
+import { isCharged, markCharged } from '../../lib/models/failures.js'
+import { storable } from '../../lib/json/storable.js'
+import { addUsage, noUsage } from '../../lib/models/prices.js'
+import { maxText } from '../../lib/models/prompt.js'
+import { countTokens } from '../../lib/models/tokens.js'
+import { failedCall } from './failed-call.js'
+
+const maxTexts = 2048 // of a call
+const textsPerRequest = 256
+const defaultTimeoutMs = 60_000
+const maxAnswerBytes = 33_554_432 // 256 vectors of 2,000 numbers have some 11 MB
+
+export interface EmbedParts extends CallParts {
+  readonly embedding: Embedding
+  readonly info: ModelInfo
+}
+
+export interface Embedder {
+  /** null until the document or a first call says it. */
+  readonly dimensions: number | null
+  embed (call: EmbedCall): Promise<Embedded>
+}
+
+export function createEmbedder ({ embedding, info, provider, connections, keys, calls, charges, figures, log }: EmbedParts): Embedder {
+  let dimensions = embedding.dimensions ?? null
+  const providerOptions = embedding.dimensions === undefined ? {} : provider.embeddingOptions(embedding.dimensions)
+
+  async function request ({ tenant, user, dimensions: expected }: EmbedCall, values: string[], apiKey: string, signal: AbortSignal): Promise<{ embeddings: number[][], usage: ModelUsage }> {
+    const tokens = Math.max(1, values.reduce((sum, text) => sum + countTokens(text), 0))
+    const charge = await charges.reserve({ tenant, user, price: info.price }, { input: tokens, output: 0 })
+    const exchange = connections.open({ owner: keys.owner, maxBytes: maxAnswerBytes, totalMs: embedding.timeoutMs ?? defaultTimeoutMs, signal })
+    let counted = tokens
+    try {
+      const model = provider.embedding({ model: info.id, apiKey, fetch: exchange.fetch })
+      const answer = await model.doEmbed({ values, providerOptions })
+      // Some servers report 0 tokens.
+      if (Number.isSafeInteger(answer.usage?.tokens) && (answer.usage?.tokens ?? 0) > 0) counted = answer.usage?.tokens ?? tokens
+      const embeddings = checked(answer.embeddings, values.length, expected)
+      const usage = await charge.settle({ input: counted, output: 0 })
+      figures.used(info, usage)
+      return { embeddings, usage }
+    } catch (thrown) {
+      const hasCost = exchange.state === 'answered' || (exchange.state === 'sent' && signal.aborted)
+      if (hasCost) figures.used(info, await charge.settle({ input: counted, output: 0 }))
+      else await charge.release()
+      const error = signal.aborted ? signal.reason : failedCall(exchange.error ?? thrown, info, tenant, { figures, log })
+      if (hasCost) markCharged(error)
+      throw error
+    } finally {
+      exchange.end()
+    }
+  }
+
+  /** Vectors that a store can compare: finite numbers that are not all 0, and all of one length. */
+  function checked (embeddings: number[][], count: number, expected: number | undefined): number[][] {
+    if (embeddings.length !== count) throw failure('providerFailed', { message: 'The provider did not answer one vector for each text' })
+    const wanted = expected ?? dimensions ?? embeddings[0]?.length ?? 0
+    for (const vector of embeddings) {
+      if (vector.length !== wanted || wanted === 0) throw failure('providerFailed', { message: `The provider answered a vector of ${vector.length} numbers: expected ${wanted}. The operator of the server sets \`agent.embedding.dimensions\`` })
+      if (!vector.every((value) => typeof value === 'number' && Number.isFinite(value))) throw failure('providerFailed', { message: 'The provider answered a vector with something else than numbers' })
+      if (vector.every((value) => value === 0)) throw failure('providerFailed', { message: 'The provider answered a vector that cannot be compared: all its numbers are 0' })
+    }
+    dimensions = wanted
+    return embeddings
+  }
+
+  return {
+    get dimensions () { return dimensions },
+    async embed (call) {
+      const texts = call.texts.map(storable)
+      if (texts.length === 0 || texts.length > maxTexts) throw failure('badRequest', { message: `Expected 1 to ${maxTexts} texts` })
+      if (texts.reduce((sum, { length }) => sum + length, 0) > maxText) throw failure('badRequest', { message: `The texts have more than ${maxText} characters` })
+      if (texts.includes('')) throw failure('badRequest', { message: 'A text is empty' })
+      const apiKey = await keys.of(call.tenant)
+      const counted = await charges.count({ tenant: call.tenant, user: call.user, price: info.price })
+      let usage = noUsage
+      try {
+        const under = await calls.begin(call.tenant, call.signal)
+        try {
+          const most = await provider.embedding({ model: info.id, apiKey, fetch }).maxEmbeddingsPerCall ?? textsPerRequest
+          const size = Math.min(textsPerRequest, most)
+          const embeddings: number[][] = []
+          for (let start = 0; start < texts.length; start += size) {
+            const part = await request(call, texts.slice(start, start + size), apiKey, under.signal)
+            embeddings.push(...part.embeddings)
+            usage = addUsage(usage, part.usage)
+          }
+          return { embeddings, model: info.id, usage }
+        } finally {
+          under.end()
+        }
+      } catch (error) {
+        if (usage !== noUsage) markCharged(error)
+        else if (!isCharged(error)) await counted.give()
+        throw error
+      }
+    }
+  }
+}

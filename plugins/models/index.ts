@@ -1,0 +1,53 @@
+/**
+ * Language models and embedding models: `app.models` and the endpoints under `/llm`. Keys of providers are the platform's,
+ * or secrets of the tenants. With the plugin usage, calls are booked to the tenant; with the plugin resource-limits, limits
+ * of users hold for the resource `llm`.
+ */
+import type {} from './models.js'
+import type {} from '../files/index.js'
+import type {} from '../resource-limits/index.js'
+import type {} from '../secrets/index.js'
+import type {} from '../usage/index.js'
+import { agentOf } from '../../lib/config/meaning/agent.js'
+import { FaultList, formatFault } from '../../lib/config/faults.js'
+import { Agent, type Agent as AgentSection } from '../../lib/config/schema/agent.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { membersOf, whole } from '../../lib/plugin/options.js'
+import { whenStopping } from '../../lib/plugin/when-stopping.js'
+import { createCharges } from './charges.js'
+import { createFigures } from './figures.js'
+import { modelRoutes } from './routes.js'
+import { createModels } from './service.js'
+
+export type { ChatCall, ChatEvent, ChatResult, EmbedCall, Embedded, MessagePart, ModelInfo, ModelMessage, Models, ModelTool, ModelUsage, ModelUser, ToolCallOutcome, ToolSource } from '../../lib/models/types.js'
+
+/** The document's `agent`. Members that the models do not use are ignored. */
+export interface ModelsOptions extends Partial<AgentSection> {
+  /** Milliseconds between comments of event streams, 10 to 600,000. Default: 15,000. */
+  readonly heartbeatMs?: number | undefined
+}
+
+export default definePlugin<ModelsOptions>({
+  name: 'models',
+  dependencies: ['tenancy'],
+  optional: ['usage', 'secrets', 'resource-limits', 'files', 'metrics'],
+  routeDependencies: ['auth'],
+  options: { ...membersOf(Agent), heartbeatMs: whole(10, 600_000) },
+  async setup (app, { heartbeatMs, ...section }) {
+    const faults = new FaultList()
+    const settings = agentOf({ enabled: true, ...section }, { env: {}, off: new Set() }, faults)
+    if (faults.faults.length > 0) throw new Error(`the plugin "tenantry/plugins/models": ${faults.faults.map(formatFault).join('; ')}`)
+    if (settings === undefined) return undefined
+    const service = await createModels({
+      settings,
+      secrets: optional(app, 'secrets'),
+      charges: createCharges({ usage: optional(app, 'usage'), limits: optional(app, 'resourceLimits') }),
+      figures: createFigures(app),
+      log: app.log
+    })
+    app.decorate('models', service.models)
+    whenStopping(app, () => service.close())
+    return (group) => modelRoutes(group, service, optional(app, 'files'), { heartbeatMs })
+  }
+})

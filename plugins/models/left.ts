@@ -1,0 +1,14 @@
+/** Callers that leave before their response is complete. */
+import type { FastifyReply } from 'fastify'
+import { failure } from '../../lib/errors.js'
+
+/** Aborted when the caller leaves. */
+export function leftOf ({ raw }: FastifyReply): AbortSignal {
+  const left = new AbortController()
+  const leave = () => {
+    if (!raw.writableFinished) left.abort(failure('stopping', { message: 'The caller is gone' }))
+  }
+  if (raw.destroyed) leave()
+  else raw.once('close', leave)
+  return left.signal
+}

@@ -1,0 +1,99 @@
+/** The endpoints of models. */
+import type {} from '../auth/index.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ChatCall, ChatEvent, ChatResult } from '../../lib/models/types.js'
+import type { Files } from '../files/types.js'
+import type { ModelsService } from './service.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import { pageOf, slice } from '../../lib/http/page.js'
+import { limitedUser } from '../resource-limits/service.js'
+import { tenantOf } from '../tenancy/required.js'
+import { sendEvents, type EventStreamOptions } from './event-stream.js'
+import { leftOf } from './left.js'
+import { readMessages } from './images.js'
+import { ChatAnswer, ChatBody, ModelList, ModelQuery, StreamBody } from './schemas.js'
+
+const tags = ['Models']
+const config = { access: 'user' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+const chatRefusals = [...refusals, 402, 413, 415, 424, 502, 504] as const
+
+export function modelRoutes (app: FastifyInstance, { chat, models, tools }: ModelsService, files: () => Files | null, options: EventStreamOptions): void {
+  async function callOf (request: FastifyRequest<{ Body: ChatBody }>, signal: AbortSignal): Promise<ChatCall> {
+    const { messages, model, maxOutputTokens, temperature, responseFormat, tools: names = [] } = request.body
+    const tenant = tenantOf(request)
+    return {
+      tenant,
+      user: limitedUser(request),
+      messages: await readMessages(request, tenant, messages, files()),
+      tools: await tools.resolve(names, request),
+      model,
+      maxOutputTokens,
+      temperature,
+      responseFormat,
+      signal
+    }
+  }
+
+  app.post<{ Body: ChatBody }>('/llm/chat', {
+    config,
+    schema: {
+      tags,
+      summary: 'Ask a language model',
+      description: 'Tokens and cost are reserved before the call and settled after it. A caller that leaves ends the call, and pays for the prompt and the answer so far.',
+      body: ChatBody,
+      response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
+    }
+  }, async (request, reply) => answerOf(await models.chat(await callOf(request, leftOf(reply)))))
+
+  app.post<{ Body: StreamBody }>('/llm/stream', {
+    config,
+    schema: {
+      tags,
+      summary: 'Ask a language model, and read the answer as it is written',
+      description: 'Server-sent events, each `data: {...}`: `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` with `finishReason` or `error` with `code` and `message`. A comment comes every 15 seconds. A failure before the provider answers has its status. A reader that leaves 256 KB unread is disconnected. With `stream: false` the response is that of `POST /llm/chat`.',
+      body: StreamBody,
+      response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
+    }
+  }, async (request, reply) => {
+    const call = await callOf(request, leftOf(reply))
+    if (request.body.stream === false) return answerOf(await models.chat(call))
+    const events = chat(call, 'silence')
+    // The provider has begun to answer: what fails from here on is an event.
+    await events.next()
+    return sendEvents(reply, toldOf(events), options)
+  })
+
+  app.get<{ Querystring: ModelQuery }>('/llm/models', {
+    config,
+    schema: { tags, summary: 'The models that the caller may use', querystring: ModelQuery, response: { 200: ModelList, ...errorResponses(...refusals) } }
+  }, (request) => {
+    tenantOf(request)
+    const page = pageOf(request)
+    return { data: slice(models.list, page), pagination: { ...page, total: models.list.length } }
+  })
+}
+
+function answerOf ({ id, model, text, object, finishReason, toolCalls, usage }: ChatResult) {
+  return { id, model, message: { role: 'assistant', content: text }, ...object !== undefined && { object }, finishReason, ...toolCalls.length > 0 && { toolCalls }, usage }
+}
+
+/** The events as a reader gets them. */
+function toldOf (events: AsyncIterableIterator<ChatEvent>): AsyncIterableIterator<object> {
+  return {
+    async next () {
+      const { done, value } = await events.next()
+      if (done === true) return { done, value: undefined }
+      return { done: false, value: value.type === 'done' ? doneOf(value.result) : value }
+    },
+    async return () {
+      await events.return?.()
+      return { done: true, value: undefined }
+    },
+    [Symbol.asyncIterator] () { return this }
+  }
+}
+
+function doneOf ({ id, model, finishReason, object }: ChatResult): object {
+  return { type: 'done', id, model, finishReason, ...object !== undefined && { object } }
+}

@@ -1,0 +1,83 @@
+/** What `app.models` offers. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { AgentSettings } from '../../lib/config/meaning/agent.js'
+import type { Model } from '../../lib/config/schema/agent.js'
+import type { ChatResult, ModelInfo, Models } from '../../lib/models/types.js'
+import type { Secrets } from '../secrets/service.js'
+import type { Charges } from './charges.js'
+import type { ModelFigures } from './figures.js'
+import { failure } from '../../lib/errors.js'
+import { createConnections } from '../../lib/models/exchange.js'
+import { loadProvider } from '../../lib/models/providers.js'
+import { countTokens } from '../../lib/models/tokens.js'
+import { createCalls } from './calls.js'
+import { createChat, type Chat } from './chat.js'
+import { createEmbedder } from './embed.js'
+import { createKeys } from './keys.js'
+import { createToolRegistry, type ToolRegistry } from './tools.js'
+
+export interface ModelsParts {
+  readonly settings: AgentSettings
+  readonly secrets: () => Pick<Secrets, 'values' | 'accessed'> | null
+  readonly charges: Charges
+  readonly figures: ModelFigures
+  readonly log: FastifyBaseLogger
+}
+
+/** The service, and what its plugin does with it. */
+export interface ModelsService {
+  readonly models: Models
+  readonly tools: ToolRegistry
+  /** Rejects without `agent.llm`. */
+  readonly chat: Chat
+  close (): Promise<void>
+}
+
+/** Rejects if a package of a provider is missing. */
+export async function createModels ({ settings, secrets, charges, figures, log }: ModelsParts): Promise<ModelsService> {
+  const { llm, embedding } = settings
+  const list = settings.models.map(infoOf).sort((left, right) => Number(left.kind === 'embedding') - Number(right.kind === 'embedding'))
+  const connections = createConnections()
+  const calls = createCalls()
+  const tools = createToolRegistry()
+  const shared = { connections, calls, charges, figures, log }
+  const chat: Chat = llm === undefined
+    ? () => { throw failure('notFound', { message: 'This server has no chat model' }) }
+    : createChat({ ...shared, llm, settings, models: list, provider: await loadProvider(llm.provider, llm.baseUrl), keys: createKeys(llm.apiKey, secrets) })
+  const info = list.find(({ id, kind }) => kind === 'embedding' && id === embedding?.model)
+  const embedder = embedding === undefined || info === undefined
+    ? null
+    : createEmbedder({ ...shared, embedding, info, provider: await loadProvider(embedding.provider, embedding.baseUrl), keys: createKeys(embedding.apiKey, secrets) })
+
+  const models: Models = {
+    list,
+    chatModel: llm?.model ?? null,
+    get embeddingModel () { return embedder === null || info === undefined ? null : { model: info.id, dimensions: embedder.dimensions } },
+    async chat (call) {
+      let result: ChatResult | undefined
+      for await (const event of chat(call, 'whole')) if (event.type === 'done') result = event.result
+      if (result === undefined) throw new Error('a call of a model ended without a result')
+      return result
+    },
+    stream: (call) => chat(call, 'silence'),
+    async embed (call) {
+      if (embedder === null) throw failure('notFound', { message: 'This server has no model that embeds texts' })
+      return await embedder.embed(call)
+    },
+    countTokens,
+    addTools: (source) => { tools.add(source) }
+  }
+  return {
+    models,
+    tools,
+    chat,
+    async close () {
+      await calls.close()
+      await connections.close()
+    }
+  }
+}
+
+function infoOf ({ id, provider, kind, contextTokens, price }: Model): ModelInfo {
+  return { id, provider, kind, contextTokens: contextTokens ?? null, price: price ?? null }
+}

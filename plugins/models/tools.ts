@@ -1,0 +1,83 @@
+/** Tools of a call: their descriptions for the model, and their runs. */
+import type { LanguageModelV3FunctionTool, LanguageModelV3ToolResultPart } from '@ai-sdk/provider'
+import type { FastifyRequest } from 'fastify'
+import type { ToolCall } from '../../lib/models/round.js'
+import type { ModelTool, ToolCallOutcome, ToolSource } from '../../lib/models/types.js'
+import { TenantryError } from '../../lib/errors.js'
+import { parsedInput } from '../../lib/models/round.js'
+import { countTokens } from '../../lib/models/tokens.js'
+import { storableJson } from '../../lib/json/storable.js'
+import { untilAborted } from '../../lib/until-aborted.js'
+import { invalidInput } from '../../lib/validation-detail.js'
+
+const maxCalls = 16 // of a round
+const maxResult = 100_000 // characters of JSON
+const maxRunMs = 120_000
+
+export interface ToolResult {
+  readonly outcome: ToolCallOutcome
+  readonly part: LanguageModelV3ToolResultPart
+  readonly tokens: number
+}
+
+export function schemasOf (tools: readonly ModelTool[]): LanguageModelV3FunctionTool[] {
+  return tools.map(({ name, description, inputSchema }) => ({ type: 'function', name, description, inputSchema }))
+}
+
+/** Runs the calls one after the other. A call that fails is a result that says so. Rejects with the signal's reason. */
+export async function runTools (calls: readonly ToolCall[], tools: readonly ModelTool[], signal: AbortSignal): Promise<ToolResult[]> {
+  const results: ToolResult[] = []
+  for (const [index, call] of calls.entries()) {
+    const tool = tools.find(({ name }) => name === call.name)
+    const refusal = index >= maxCalls ? `At most ${maxCalls} tools run for one answer` : tool === undefined ? 'There is no such tool' : null
+    const { value, ok } = tool === undefined || refusal !== null ? failed(refusal ?? 'There is no such tool') : await runTool(tool, call.input, signal)
+    signal.throwIfAborted()
+    results.push({
+      outcome: { name: call.name, ok },
+      part: { type: 'tool-result', toolCallId: call.id, toolName: call.name, output: { type: ok ? 'text' : 'error-text', value } },
+      tokens: countTokens(value)
+    })
+  }
+  return results
+}
+
+async function runTool (tool: ModelTool, text: string, signal: AbortSignal): Promise<{ readonly value: string, readonly ok: boolean }> {
+  const input = parsedInput(text)
+  if (input === undefined) return failed('The input is no JSON')
+  const over = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])
+  try {
+    const result = await untilAborted(tool.run(input, over), over)
+    const json = storableJson(JSON.stringify(result) ?? 'null')
+    return json.length > maxResult ? failed(`The result has more than ${maxResult} characters: ask for less`) : { value: json, ok: true }
+  } catch (error) {
+    return failed(error instanceof TenantryError ? error.message : 'The tool failed')
+  }
+}
+
+function failed (error: string) {
+  return { value: JSON.stringify({ error }), ok: false }
+}
+
+/** Names of tools to the tools, by the sources that plugins add. */
+export interface ToolRegistry {
+  add (source: ToolSource): void
+  /** Rejects with `validationFailed` for names that no source knows. */
+  resolve (names: readonly string[], request: FastifyRequest): Promise<ModelTool[]>
+}
+
+export function createToolRegistry (): ToolRegistry {
+  const sources: ToolSource[] = []
+  return {
+    add (source) { sources.push(source) },
+    async resolve (names, request) {
+      if (names.length === 0) return []
+      const found = new Map<string, ModelTool>()
+      for (const source of sources) for (const [name, tool] of await source.resolve(names, request)) if (!found.has(name)) found.set(name, tool)
+      return names.map((name, index) => {
+        const tool = found.get(name)
+        if (tool === undefined) throw invalidInput(`/body/tools/${index}`, 'is not the name of a tool that this caller can use', 'enum')
+        return tool
+      })
+    }
+  }
+}
