@@ -1,0 +1,161 @@
+/** Batches of documents: durable jobs. Each document is stored in one transaction with its mark, so that none is lost or counted twice. */
+import type { Kysely, Transaction } from 'kysely'
+import type { Actor } from '../../lib/audit.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { ModelUser } from '../../lib/models/types.js'
+import type { Job, Queue } from '../queue/index.js'
+import type { EmbeddingsService } from './service.js'
+import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { failure, TenantryError } from '../../lib/errors.js'
+import { markClaim } from '../../lib/idempotency-claim.js'
+import { dayMs } from '../../lib/time.js'
+import { contentTypes, type NewDocument } from './types.js'
+
+export const batchTask = 'embeddings.batch'
+
+const maxOpen = 100 // batches of a tenant that are not completed
+const maxAttempts = 4 // after which a document whose provider fails has failed
+const keptDays = 7 // after the end
+
+export interface BatchState {
+  readonly batchId: string
+  readonly status: 'queued' | 'running' | 'completed'
+  readonly total: number
+  readonly done: number
+  readonly failed: readonly { readonly index: number, readonly error: string }[]
+}
+
+export interface BatchParts {
+  readonly db: Kysely<SystemTables>
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly queue: Pick<Queue, 'send'>
+  readonly service: Pick<EmbeddingsService, 'putWith'>
+  readonly now: () => number
+}
+
+/** A document that waits, and who sent it. */
+interface Waiting {
+  readonly position: number
+  readonly document: NewDocument
+  readonly actor: Actor
+  readonly user: ModelUser | null
+}
+
+export type Batches = ReturnType<typeof createBatches>
+
+export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
+  const batches = 'tenantry.agent_batches'
+  const items = 'tenantry.agent_batch_documents'
+
+  async function next (tenant: string, id: string): Promise<Waiting | null> {
+    const row = await dbFor(tenant).selectFrom(`${items} as i`)
+      .innerJoin(`${batches} as b`, (join) => join.onRef('b.tenant_id', '=', 'i.tenant_id').onRef('b.id', '=', 'i.batch_id'))
+      .select(['i.position', 'i.input', 'b.actor']).where('i.tenant_id', '=', tenant).where('i.batch_id', '=', id).where('i.status', '=', 'waiting')
+      .orderBy('i.position').limit(1).executeTakeFirst()
+    return row === undefined ? null : { position: row.position, document: documentOf(row.input ?? {}), ...callerOf(row.actor) }
+  }
+
+  /** false if another process was first, or the batch is gone. */
+  async function mark (writer: Kysely<SystemTables>, tenant: string, id: string, position: number, status: 'done' | 'failed', error: string | null): Promise<boolean> {
+    const row = await writer.updateTable(items).set({ status, error, input: null })
+      .where('tenant_id', '=', tenant).where('batch_id', '=', id).where('position', '=', position).where('status', '=', 'waiting').returning('position').executeTakeFirst()
+    return row !== undefined
+  }
+
+  const send = (tenant: string, batchId: string, transaction?: Transaction<SystemTables>) => queue.send(batchTask, { tenant, data: { batchId } }, transaction)
+
+  return {
+    async add (tenant: string, documents: readonly NewDocument[], { claim, ...actor }: Actor, user: ModelUser | null): Promise<{ batchId: string, total: number }> {
+      const id = randomUUID()
+      const total = documents.length
+      await dbFor(tenant).transaction().execute(async (transaction) => {
+        if (!await holdTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
+        const { open } = await transaction.selectFrom(batches).select(sql<number>`count(*)::integer`.as('open'))
+          .where('tenant_id', '=', tenant).where('status', '<>', 'completed').executeTakeFirstOrThrow()
+        if (open >= maxOpen) throw failure('queueFull', { message: `${maxOpen} batches of this tenant are not completed: wait until one is` })
+        await transaction.insertInto(batches).values({
+          tenant_id: tenant, id, status: 'queued', total, actor: JSON.stringify({ actor, user }), created_at: new Date(now()), finished_at: null
+        }).execute()
+        // A document that is tried again keeps its id.
+        await transaction.insertInto(items).values(documents.map((document, position) => ({
+          tenant_id: tenant, batch_id: id, position, input: JSON.stringify({ id: randomUUID(), ...document }), status: 'waiting' as const, error: null
+        }))).execute()
+        await send(tenant, id, transaction)
+        if (claim !== undefined) await markClaim<SystemTables>(transaction, claim)
+      })
+      return { batchId: id, total }
+    },
+
+    async state (tenant: string, id: string): Promise<BatchState | null> {
+      const batch = await dbFor(tenant).selectFrom(batches).select(['status', 'total']).where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst()
+      if (batch === undefined) return null
+      const ended = await dbFor(tenant).selectFrom(items).select(['position', 'status', 'error'])
+        .where('tenant_id', '=', tenant).where('batch_id', '=', id).where('status', '<>', 'waiting').orderBy('position').execute()
+      const failed = ended.filter(({ status }) => status === 'failed').map(({ position: index, error }) => ({ index, error: error ?? '' }))
+      return { batchId: id, ...batch, done: ended.length - failed.length, failed }
+    },
+
+    /** Rejects where the provider fails: the job is tried again, and goes on where it was. */
+    async handle ({ tenant, data, attempt, signal }: Pick<Job, 'tenant' | 'data' | 'attempt' | 'signal'>): Promise<void> {
+      const id = String(data['batchId'])
+      const batch = () => dbFor(tenant).updateTable(batches).where('tenant_id', '=', tenant).where('id', '=', id)
+      await batch().set({ status: 'running' }).where('status', '=', 'queued').execute()
+      for (let waiting = await next(tenant, id); waiting !== null; waiting = await next(tenant, id)) {
+        signal.throwIfAborted()
+        const { position, document, ...caller } = waiting
+        try {
+          await service.putWith(tenant, document, { ...caller, signal }, async (transaction) => {
+            if (!await mark(transaction, tenant, id, position, 'done', null)) throw new AlreadyDone()
+          })
+        } catch (error) {
+          if (error instanceof AlreadyDone) continue
+          if (signal.aborted || !(error instanceof TenantryError) || (isTransient(error) && attempt < maxAttempts)) throw error
+          await mark(dbFor(tenant), tenant, id, position, 'failed', textOf(error))
+        }
+      }
+      await batch().set({ status: 'completed', finished_at: new Date(now()) }).execute()
+    },
+
+    /** Two processes ended at the same document: it has failed, and the others go on. */
+    async setAside ({ tenant, data }: Pick<Job, 'tenant' | 'data'>): Promise<void> {
+      const id = String(data['batchId'])
+      const waiting = await next(tenant, id)
+      if (waiting !== null) await mark(dbFor(tenant), tenant, id, waiting.position, 'failed', 'Two processes ended while they read the document')
+      await send(tenant, id)
+    },
+
+    async sweep (): Promise<void> {
+      await db.deleteFrom(batches).where('finished_at', '<', new Date(now() - keptDays * dayMs)).execute()
+    }
+  }
+}
+
+/** Another process has stored the document. */
+class AlreadyDone extends Error {}
+
+/** It may succeed later. */
+function isTransient ({ statusCode }: TenantryError): boolean {
+  return statusCode >= 500 || statusCode === 429
+}
+
+/** The message of the error; of invalid input, with the first fault. */
+function textOf ({ message, extras }: TenantryError): string {
+  const details: unknown = extras['details']
+  const first: unknown = Array.isArray(details) ? details[0] : undefined
+  return typeof first === 'object' && first !== null && 'message' in first ? `${message}: ${String(first.message)}` : message
+}
+
+function documentOf (input: Readonly<Record<string, unknown>>): NewDocument {
+  const { id, document, fileId, contentType, metadata } = input
+  const text = (value: unknown) => typeof value === 'string' ? value : undefined
+  const type = contentTypes.find((one) => one === contentType)
+  if (type === undefined) throw new Error('a document of a batch has no type')
+  return { id: text(id), document: text(document), fileId: text(fileId), contentType: type, metadata: Object(metadata) }
+}
+
+function callerOf (stored: Readonly<Record<string, unknown>>): { actor: Actor, user: ModelUser | null } {
+  const { userId = null, address = null, apiKey } = Object(stored['actor'])
+  return { actor: { userId, address, apiKey }, user: stored['user'] === null ? null : Object(stored['user']) }
+}

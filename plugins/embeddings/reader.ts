@@ -1,0 +1,81 @@
+/** Reads documents: their text, in chunks. */
+import type { Models } from '../../lib/models/types.js'
+import type { Files } from '../files/types.js'
+import type { NewDocument } from './types.js'
+import { textBlocks, type Block } from '../../lib/documents/blocks.js'
+import { markdownBlocks } from '../../lib/documents/markdown.js'
+import { maxPdfBytes, pdfText } from '../../lib/documents/pdf.js'
+import { splitBlocks } from '../../lib/documents/split.js'
+import { failure } from '../../lib/errors.js'
+import { storable } from '../../lib/json/storable.js'
+import { createPace } from '../../lib/pace.js'
+import { createPlaces } from '../../lib/places.js'
+import { maxChunks, maxDocumentLength } from './bounds.js'
+
+const pdfAtOnce = 2 // in a process: a thread takes up to 0.5 GB
+const pdfWaiting = 8 // of a tenant
+const pdfWaitMs = 60_000
+const maxTextBytes = 4 * maxDocumentLength // of a file, in UTF-8
+
+type Source = Pick<NewDocument, 'contentType' | 'document' | 'fileId'>
+
+export interface ReaderParts {
+  readonly models: Pick<Models, 'countTokens'>
+  /** null without the plugin files. */
+  readonly files: () => Pick<Files, 'get' | 'open'> | null
+}
+
+export interface DocumentReader {
+  /** The chunks of the document, at least one. Rejects with `documentUnreadable`, `documentsBusy` and `notFound`. */
+  read (tenant: string, document: Source, signal: AbortSignal): Promise<string[]>
+  close (): void
+}
+
+export function createReader ({ models, files }: ReaderParts): DocumentReader {
+  const busy = () => failure('documentsBusy')
+  const places = createPlaces({ maxOfTenant: pdfWaiting, maxInAll: pdfAtOnce, maxWait: pdfWaitMs, tooManyOfTenant: busy, tooManyInAll: busy })
+
+  async function bytesOf (tenant: string, fileId: string, most: number): Promise<Buffer<ArrayBuffer>> {
+    const store = files()
+    if (store === null) throw failure('badRequest', { message: 'This server has no files: send the text as `document`' })
+    const file = await store.get(tenant, fileId)
+    if (file !== null && file.size > most) throw failure('fileTooLarge', { message: `The file has more than ${Math.floor(most / 1_000_000)} MB: split it` })
+    const bytes = file === null ? null : await store.open(tenant, fileId)
+    if (bytes === null) throw failure('notFound', { message: 'The tenant has no such file' })
+    const parts: Uint8Array[] = []
+    for await (const part of bytes) parts.push(part)
+    return Buffer.concat(parts)
+  }
+
+  async function blocksOf (tenant: string, { contentType, document, fileId = '' }: Source, signal: AbortSignal): Promise<Block[]> {
+    if (contentType === 'application/pdf') {
+      const text = await places.run(tenant, async () => {
+        const bytes = await bytesOf(tenant, fileId, maxPdfBytes)
+        return await pdfText(new Uint8Array(bytes), maxDocumentLength, signal)
+      })
+      return textBlocks(text)
+    }
+    const text = document ?? (await bytesOf(tenant, fileId, maxTextBytes)).toString('utf8')
+    if (text.length > maxDocumentLength) throw failure('documentUnreadable', { message: `The document has more than ${maxDocumentLength} characters: split it` })
+    switch (contentType) {
+      case 'text/plain': return textBlocks(text)
+      case 'text/markdown': return markdownBlocks(text)
+      case 'text/html': {
+        const { htmlBlocks } = await import('../../lib/documents/html.js')
+        return htmlBlocks(text)
+      }
+      default: return contentType satisfies never
+    }
+  }
+
+  return {
+    async read (tenant, document, signal) {
+      const blocks = await blocksOf(tenant, document, signal)
+      const chunks = await splitBlocks(blocks, { countTokens: models.countTokens, pace: createPace(tenant), maxChunks })
+      if (chunks.length === 0) throw failure('documentUnreadable', { message: 'The document has no text' })
+      if (chunks.length > maxChunks) throw failure('documentUnreadable', { message: `The document has more than ${maxChunks} chunks of 400 tokens: split it` })
+      return chunks.map(storable)
+    },
+    close: () => places.close()
+  }
+}

@@ -1,0 +1,127 @@
+/** The endpoints of documents and search. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Static } from 'typebox'
+import type { Batches } from './batches.js'
+import type { EmbeddingsService } from './service.js'
+import { failure } from '../../lib/errors.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import { pageOf } from '../../lib/http/page.js'
+import { Success } from '../../lib/http/schemas.js'
+import { actorOf } from '../audit/actor.js'
+import { leftOf } from '../models/left.js'
+import { limitedUser } from '../resource-limits/service.js'
+import { tenantOf } from '../tenancy/required.js'
+import { checkDocument, checkFilter } from './bounds.js'
+import {
+  Batch, BatchParams, BatchQueued, BatchStatus, Document, DocumentList, DocumentParams, ListQuery, Put, Reindexing, Results, SearchBody, Texts, Vectors
+} from './schemas.js'
+
+const tags = ['Documents and search']
+const config = { access: 'user' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+const modelRefusals = [...refusals, 402, 424, 502, 504] as const
+
+export interface EmbeddingRouteParts {
+  readonly service: EmbeddingsService
+  readonly batches: Batches
+  /** Begins to embed stale documents anew; false if there are none. */
+  readonly reindex: () => Promise<boolean>
+  /** Throws for a file that the caller may not read. */
+  readonly requireFile: (request: FastifyRequest, tenant: string, fileId: string) => Promise<void>
+}
+
+export function embeddingRoutes (app: FastifyInstance, { service, batches, reindex, requireFile }: EmbeddingRouteParts): void {
+  const callOf = (request: FastifyRequest, reply: FastifyReply) => ({ user: limitedUser(request), signal: leftOf(reply), actor: actorOf(request) })
+
+  app.post<{ Body: Static<typeof Texts> }>('/agent/embeddings', {
+    config,
+    schema: { tags, summary: 'Embed texts', body: Texts, response: { 200: Vectors, ...errorResponses(...modelRefusals) } }
+  }, async (request, reply) => {
+    const { embeddings, model, usage } = await service.embed(tenantOf(request), request.body.texts, callOf(request, reply))
+    return { embeddings: embeddings.map((vector) => [...vector]), model, usage }
+  })
+
+  app.post<{ Body: Static<typeof Document> }>('/agent/embeddings/document', {
+    config: { ...config, idempotency: 'plain' },
+    schema: {
+      tags,
+      summary: 'Store a document for search',
+      description: 'It is split by its headings and paragraphs into chunks of at most 400 tokens. A document of the same id is replaced at once, and answered 200.',
+      body: Document,
+      response: { 200: Put, 201: Put, ...errorResponses(...modelRefusals, 413, 422) }
+    }
+  }, async (request, reply) => {
+    const tenant = tenantOf(request)
+    const { body } = request
+    checkDocument(body, '/body')
+    if (body.fileId !== undefined) await requireFile(request, tenant, body.fileId)
+    const { id, isNew, chunks, usage } = await service.put(tenant, body, callOf(request, reply))
+    return reply.code(isNew ? 201 : 200).send({ success: true, id, chunks, usage })
+  })
+
+  app.post<{ Body: Static<typeof Batch> }>('/agent/embeddings/batch', {
+    config: { ...config, idempotency: 'plain' },
+    schema: {
+      tags,
+      summary: 'Store documents in the background',
+      description: 'A durable job stores them in their order. A document that fails does not stop the others.',
+      body: Batch,
+      response: { 202: BatchQueued, ...errorResponses(...refusals, 413) }
+    }
+  }, async (request, reply) => {
+    const tenant = tenantOf(request)
+    const { documents } = request.body
+    for (const [index, document] of documents.entries()) {
+      checkDocument(document, `/body/documents/${index}`)
+      if (document.fileId !== undefined) await requireFile(request, tenant, document.fileId)
+    }
+    const { batchId, total } = await batches.add(tenant, documents, actorOf(request), limitedUser(request))
+    return reply.code(202).send({ batchId, status: 'queued', total, statusUrl: `${app.prefix}/agent/embeddings/batch/${batchId}` })
+  })
+
+  app.get<{ Params: Static<typeof BatchParams> }>('/agent/embeddings/batch/:id', {
+    config,
+    schema: { tags, summary: 'How far a batch is', description: 'It is kept for 7 days after its end.', params: BatchParams, response: { 200: BatchStatus, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const state = await batches.state(tenantOf(request), request.params.id)
+    if (state === null) throw failure('notFound', { message: 'The tenant has no such batch' })
+    return { ...state, failed: [...state.failed] }
+  })
+
+  app.get<{ Querystring: Static<typeof ListQuery> }>('/agent/embeddings/documents', {
+    config,
+    schema: { tags, summary: 'The documents of the tenant, the newest first', querystring: ListQuery, response: { 200: DocumentList, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const page = pageOf(request)
+    const { data, total } = await service.list(tenantOf(request), page)
+    return { data: data.map(({ metadata, createdAt, ...rest }) => ({ ...rest, metadata: { ...metadata }, createdAt: createdAt.toISOString() })), pagination: { ...page, total } }
+  })
+
+  app.delete<{ Params: Static<typeof DocumentParams> }>('/agent/embeddings/document/:id', {
+    config,
+    schema: { tags, summary: 'Delete a document', params: DocumentParams, response: { 200: Success, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    if (!await service.remove(tenantOf(request), request.params.id, actorOf(request))) throw failure('notFound', { message: 'The tenant has no such document' })
+    return { success: true }
+  })
+
+  app.post<{ Body: Static<typeof SearchBody> }>('/agent/embeddings/search', {
+    config,
+    schema: { tags, summary: 'Search the documents of the tenant', body: SearchBody, response: { 200: Results, ...errorResponses(...modelRefusals) } }
+  }, async (request, reply) => {
+    const { body } = request
+    checkFilter(body.filter ?? {}, '/body/filter')
+    const { results, usage } = await service.search(tenantOf(request), body, callOf(request, reply))
+    return { results: results.map(({ metadata, ...found }) => ({ ...found, metadata: { ...metadata } })), usage }
+  })
+
+  app.post('/agent/embeddings/reindex', {
+    config: { access: 'platform-admin' },
+    schema: {
+      tags,
+      summary: 'Embed documents anew that another model embedded',
+      description: 'A background job does it for all tenants; the tokens are usage of the tenants. It can be started again at any time.',
+      response: { 202: Reindexing, ...errorResponses(...refusals) }
+    }
+  }, async (_request, reply) => reply.code(202).send({ success: true, stale: await reindex() }))
+}

@@ -1,0 +1,133 @@
+/** What `app.embeddings` is. */
+import type { Actor, AuditAction, AuditEntry } from '../../lib/audit.js'
+import type { Models, ModelUsage } from '../../lib/models/types.js'
+import type { AlsoWrite, Chunk, VectorSpace, VectorStore } from '../../lib/vectors/types.js'
+import type { DocumentReader } from './reader.js'
+import type { DocumentCall, EmbeddingCall, Embeddings, NewDocument, PutDocument } from './types.js'
+import { randomUUID } from 'node:crypto'
+import { noActor, writeAudit } from '../../lib/audit.js'
+import { failure } from '../../lib/errors.js'
+import { storable } from '../../lib/json/storable.js'
+import { markCharged } from '../../lib/models/failures.js'
+import { addUsage, noUsage } from '../../lib/models/prices.js'
+import { createPlaces } from '../../lib/places.js'
+import { fuse } from './fusion.js'
+
+const textsPerCall = 256
+const atOnce = 16 // documents in this process
+const ofTenant = 4
+const waitMs = 10_000
+const candidates = 50 // of each list that a hybrid search fuses
+
+export interface EmbeddingsParts {
+  readonly models: Pick<Models, 'embed'>
+  readonly space: VectorSpace
+  readonly store: VectorStore
+  readonly reader: DocumentReader
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
+
+export interface EmbeddingsService extends Embeddings {
+  /** As `put`; `also` writes in the transaction of the document. */
+  putWith (tenant: string, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument>
+  /** Embeds the text of a document anew. false if it is gone, or was replaced meanwhile. */
+  renew (tenant: string, id: string, signal: AbortSignal): Promise<boolean>
+  close (): Promise<void>
+}
+
+export function createEmbeddings ({ models, space, store, reader, now }: EmbeddingsParts): EmbeddingsService {
+  const busy = () => failure('documentsBusy')
+  const places = createPlaces({ maxOfTenant: ofTenant, maxInAll: atOnce, maxWait: waitMs, tooManyOfTenant: busy, tooManyInAll: busy })
+
+  async function embed (tenant: string, texts: readonly string[], { user, signal }: EmbeddingCall) {
+    const embeddings: (readonly number[])[] = []
+    let usage = noUsage
+    for (let start = 0; start < texts.length; start += textsPerCall) {
+      const part = texts.slice(start, start + textsPerCall)
+      const embedded = await models.embed({ tenant, user, texts: part, dimensions: space.dimensions, signal }).catch((error: unknown) => {
+        if (start > 0) markCharged(error)
+        throw error
+      })
+      embeddings.push(...embedded.embeddings)
+      usage = addUsage(usage, embedded.usage)
+    }
+    return { embeddings, model: space.model, usage }
+  }
+
+  async function embedChunks (tenant: string, contents: readonly string[], call: EmbeddingCall): Promise<{ chunks: Chunk[], usage: ModelUsage }> {
+    const { embeddings, usage } = await embed(tenant, contents, call)
+    return { usage, chunks: contents.map((content, position) => ({ position, content, embedding: embeddings[position] ?? [] })) }
+  }
+
+  function entry (tenant: string, action: AuditAction, actor: Actor, target: string, details?: Record<string, unknown>): AuditEntry {
+    return { tenant, action, actor, target, details, at: new Date(now()) }
+  }
+
+  async function putWith (tenant: string, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument> {
+    const { id = randomUUID(), contentType, metadata = {} } = document
+    return await places.run(tenant, async () => {
+      const contents = await reader.read(tenant, document, call.signal)
+      const { chunks, usage } = await embedChunks(tenant, contents, call)
+      const outcome = await afterCharge(store.put(tenant, { id, contentType, metadata, chunks }, {
+        also: async (transaction, isNew) => {
+          await also?.(transaction, isNew)
+          await writeAudit(transaction, entry(tenant, isNew ? 'document.create' : 'document.replace', call.actor, id, { contentType, chunks: chunks.length }))
+        }
+      }))
+      return { id, isNew: outcome === 'new', chunks: chunks.length, usage }
+    })
+  }
+
+  return {
+    store: store.name,
+    embed,
+    putWith,
+    put: putWith,
+    remove: (tenant, id, actor) => store.remove(tenant, id, (transaction) => writeAudit(transaction, entry(tenant, 'document.delete', actor, id))),
+    list: (tenant, page) => store.list(tenant, page),
+
+    async search (tenant, { query, limit = 10, threshold, filter = {}, mode = 'vector' }, call) {
+      const text = storable(query)
+      if (mode === 'text') return { results: await store.byText(tenant, text, { limit, threshold, filter }), usage: noUsage }
+      const { embeddings: [vector = []], usage } = await embed(tenant, [text], call)
+      if (mode === 'vector') return { results: await afterCharge(store.byVector(tenant, vector, { limit, threshold, filter })), usage }
+      const most = Math.max(limit, candidates)
+      const lists = await afterCharge(Promise.all([
+        store.byVector(tenant, vector, { limit: most, threshold, filter }),
+        store.byText(tenant, text, { limit: most, filter })
+      ]))
+      return { results: fuse(lists).slice(0, limit), usage }
+    },
+
+    async renew (tenant, id, signal) {
+      const document = await store.read(tenant, id)
+      if (document === null) return false
+      const { contents, version, contentType, metadata } = document
+      const { chunks } = await embedChunks(tenant, contents, { user: null, signal })
+      const outcome = await store.put(tenant, { id, contentType, metadata, chunks }, {
+        version,
+        also: (transaction) => writeAudit(transaction, entry(tenant, 'document.reindex', noActor, id))
+      })
+      return outcome !== 'changed'
+    },
+
+    check: () => store.check(),
+
+    async close () {
+      places.close()
+      reader.close()
+      await store.close()
+    }
+  }
+}
+
+/** Another try would be charged again. */
+async function afterCharge<Result> (work: Promise<Result>): Promise<Result> {
+  try {
+    return await work
+  } catch (error) {
+    markCharged(error)
+    throw error
+  }
+}

@@ -1,0 +1,74 @@
+/** What `app.embeddings` is. The tenant is the first argument of every method, and never empty. */
+import type { Actor } from '../../lib/audit.js'
+import type { Embedded, ModelUsage, ModelUser } from '../../lib/models/types.js'
+import type { Page } from '../../lib/http/page.js'
+import type { FilterValue, Found, StoredDocument } from '../../lib/vectors/types.js'
+
+export const contentTypes = ['text/plain', 'text/markdown', 'text/html', 'application/pdf'] as const
+export type DocumentType = typeof contentTypes[number]
+
+export interface NewDocument {
+  /** 1 to 200 characters. Default: a random UUID. */
+  readonly id?: string | undefined
+  readonly contentType: DocumentType
+  /** The text, or */
+  readonly document?: string | undefined
+  /** the id of a file of the tenant. A PDF is always a file. */
+  readonly fileId?: string | undefined
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined
+}
+
+export const searchModes = ['vector', 'text', 'hybrid'] as const
+export type SearchMode = typeof searchModes[number]
+
+export interface Search {
+  readonly query: string
+  /** 1 to 100. Default: 10. */
+  readonly limit?: number | undefined
+  /** 0 to 1: the least cosine similarity, or for `text` the least rank. Default: none. */
+  readonly threshold?: number | undefined
+  /** Members that the metadata of a document must equal. */
+  readonly filter?: Readonly<Record<string, FilterValue>> | undefined
+  /** Default: `vector`. */
+  readonly mode?: SearchMode | undefined
+}
+
+/** The caller. */
+export interface EmbeddingCall {
+  readonly user: ModelUser | null
+  readonly signal: AbortSignal
+}
+
+export interface DocumentCall extends EmbeddingCall {
+  readonly actor: Actor
+}
+
+export interface PutDocument {
+  readonly id: string
+  readonly isNew: boolean
+  readonly chunks: number
+  readonly usage: ModelUsage
+}
+
+export interface SearchResult {
+  readonly results: readonly Found[]
+  readonly usage: ModelUsage
+}
+
+export interface Embeddings {
+  /** `pgvector`, or `qdrant:<collection>`. */
+  readonly store: string
+  embed (tenant: string, texts: readonly string[], call: EmbeddingCall): Promise<Embedded>
+  /**
+   * Splits and embeds a document, and replaces the one of the same id. Rejects with `documentUnreadable`, `documentsBusy`,
+   * `notFound` for a file, `validationFailed`, and as `Models.embed` does; the document of before is then still there.
+   */
+  put (tenant: string, document: NewDocument, call: DocumentCall): Promise<PutDocument>
+  /** false if the tenant has no such document. */
+  remove (tenant: string, id: string, actor: Actor): Promise<boolean>
+  /** The newest first. */
+  list (tenant: string, page: Page): Promise<{ data: StoredDocument[], total: number }>
+  search (tenant: string, search: Search, call: EmbeddingCall): Promise<SearchResult>
+  /** Resolves if the store of vectors can be reached. */
+  check (): Promise<void>
+}
