@@ -1,0 +1,64 @@
+/**
+ * Chat with a language model that knows the documents of the tenant and calls tools with the rights of the caller; and the
+ * conversations, which are kept for each user.
+ */
+import type {} from '../auth/index.js'
+import type {} from '../database/index.js'
+import type {} from '../embeddings/index.js'
+import type {} from '../mcp-client/mcp-servers.js'
+import type {} from '../models/index.js'
+import type {} from '../tenancy/index.js'
+import type {} from '../tools/index.js'
+import type { Static } from 'typebox'
+import type { AgentHealth } from './schemas.js'
+import type { Chat } from '../../lib/config/schema/agent.js'
+import { createLook } from '../../lib/look.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { callback, record, whole } from '../../lib/plugin/options.js'
+import { agentRoutes } from './routes.js'
+import { createAgent } from './service.js'
+import { createConversationStore } from './store.js'
+
+export interface AgentOptions {
+  /** The document's `agent.chat`. */
+  readonly chat?: Chat | undefined
+  /** Tokens of an answer, as `agent.llm.maxOutputTokens`. Default: 1000. */
+  readonly maxOutputTokens?: number | undefined
+  /** Milliseconds between comments of event streams. Default: 15,000. */
+  readonly heartbeatMs?: number | undefined
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+export default definePlugin<AgentOptions>({
+  name: 'agent',
+  dependencies: ['database', 'models', 'tenancy'],
+  optional: ['embeddings', 'mcp-client', 'tools'],
+  routeDependencies: ['auth'],
+  options: { chat: record, maxOutputTokens: whole(1, 1_000_000), heartbeatMs: whole(10, 600_000), now: callback },
+  setup (app, { chat = {}, maxOutputTokens = 1000, heartbeatMs, now = Date.now }) {
+    const { models, log } = app
+    const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
+    const embeddings = optional(app, 'embeddings')
+    const [tools, servers] = [optional(app, 'tools'), optional(app, 'mcpServers')]
+    const store = createConversationStore(dbFor)
+    const service = createAgent({ settings: { timeoutMs: 300_000, ...chat, maxOutputTokens }, store, dbFor, models, embeddings, tools: () => ({ tools: tools(), servers: servers() }), log, now })
+    const reached = createLook(async () => {
+      await embeddings()?.check()
+      return true
+    }, { onError: (err) => log.warn({ err }, 'the store of vectors cannot be reached') })
+
+    async function health (tenant: string): Promise<Static<typeof AgentHealth>> {
+      const vectorStore = embeddings() === null ? 'off' : await reached() === true ? 'up' : 'down'
+      return {
+        status: vectorStore === 'down' ? 'degraded' : 'ok',
+        llm: models.chatModel === null ? 'off' : 'up',
+        embedding: models.embeddingModel === null ? 'off' : 'up',
+        vectorStore,
+        mcp: Object.fromEntries(servers()?.servers(tenant).map(({ name, status }) => [name, status]) ?? [])
+      }
+    }
+    return (group) => agentRoutes(group, service, { heartbeatMs, health })
+  }
+})

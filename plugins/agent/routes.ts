@@ -1,0 +1,126 @@
+/** The endpoints of chat and conversations. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Static } from 'typebox'
+import type { AgentService } from './service.js'
+import type { AgentEvent, Citation, Conversation, Owner } from './types.js'
+import { failure } from '../../lib/errors.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
+import { pageOf, pageQuery } from '../../lib/http/page.js'
+import { Success } from '../../lib/http/schemas.js'
+import { isUserId } from '../../lib/user-id.js'
+import { Type } from 'typebox'
+import { actorOf } from '../audit/actor.js'
+import { callerOf, isPlatformAdmin } from '../auth/access.js'
+import { sendEvents } from '../models/event-stream.js'
+import { leftOf } from '../models/left.js'
+import { limitedUser } from '../resource-limits/service.js'
+import { tenantOf } from '../tenancy/required.js'
+import { AgentHealth, ChatAnswer, ChatBody, ConversationList, ConversationParams, ConversationWithMessages } from './schemas.js'
+
+const tags = ['Agent']
+const config = { access: 'user' } as const
+const refusals = [400, 401, 403, 404, 429, 500, 503] as const
+const chatRefusals = [...refusals, 402, 413, 415, 424, 502, 504] as const
+const ListQuery = Type.Object(pageQuery('Conversations'), { additionalProperties: false })
+
+export interface AgentRouteOptions {
+  /** Milliseconds between comments of event streams. */
+  readonly heartbeatMs?: number | undefined
+  readonly health: (tenant: string) => Promise<Static<typeof AgentHealth>>
+}
+
+export function agentRoutes (app: FastifyInstance, service: AgentService, { heartbeatMs, health }: AgentRouteOptions): void {
+  app.post<{ Body: ChatBody }>('/agent/chat', {
+    config: { ...config, idempotency: 'plain' },
+    preHandler (request, _reply, done) {
+      const isRefused = request.body.stream === true && request.headers[idempotencyHeader] !== undefined
+      done(isRefused ? failure('badRequest', { message: 'Streams are not kept: send `Idempotency-Key` without `stream`' }) : undefined)
+    },
+    schema: {
+      tags,
+      summary: 'Chat with a model that knows the documents and tools of the tenant',
+      description: 'With `stream: true` server-sent events, each `data: {...}`: `start` with `conversationId` and `citations`, `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` or `error`. ' +
+        'A comment comes every 15 seconds. A failure before the provider answers has its status. A caller that leaves ends the call. A conversation is kept when its answer is complete.',
+      body: ChatBody,
+      response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
+    }
+  }, async (request, reply) => {
+    const { message, conversationId, stream = false, documents = true, tools = false } = request.body
+    const owner = ownerOf(request)
+    const events = service.chat({ owner, user: limitedUser(request), message, conversationId, documents, tools, request, claim: actorOf(request).claim, signal: leftOf(reply) })
+    if (!stream) return await answerOf(events)
+    const first = await events.next()
+    return sendEvents(reply, startingWith(first, events), { heartbeatMs })
+  })
+
+  app.get<{ Querystring: Static<typeof ListQuery> }>('/agent/conversations', {
+    config,
+    schema: { tags, summary: 'The conversations of the caller, the one that was used last first', querystring: ListQuery, response: { 200: ConversationList, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const page = pageOf(request)
+    const { data, total } = await service.list(ownerOf(request), page)
+    return { data: data.map((conversation) => ({ ...shown(conversation), messages: conversation.messages })), pagination: { ...page, total } }
+  })
+
+  app.get<{ Params: Static<typeof ConversationParams> }>('/agent/conversations/:id', {
+    config,
+    schema: { tags, summary: 'A conversation of the caller with its messages', params: ConversationParams, response: { 200: ConversationWithMessages, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    const conversation = await service.read(ownerOf(request), request.params.id)
+    const messages = conversation.history.map(({ role, content, citations, createdAt }) => ({ role, content, ...citations.length > 0 && { citations }, createdAt: createdAt.toISOString() }))
+    return { ...shown(conversation), messages }
+  })
+
+  app.delete<{ Params: Static<typeof ConversationParams> }>('/agent/conversations/:id', {
+    config,
+    schema: { tags, summary: 'Delete a conversation of the caller', params: ConversationParams, response: { 200: Success, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    await service.delete(ownerOf(request), request.params.id, actorOf(request))
+    return { success: true }
+  })
+
+  app.get('/agent/health', {
+    config,
+    schema: { tags, summary: 'Whether models and documents can be used', response: { 200: AgentHealth, ...errorResponses(...refusals) } }
+  }, async (request) => {
+    return await health(tenantOf(request))
+  })
+}
+
+/** Throws `tenantRequired`, and `badRequest` for a user whose id the database cannot keep. */
+function ownerOf (request: FastifyRequest): Owner {
+  const tenant = tenantOf(request)
+  const caller = callerOf(request)
+  if (!isUserId(caller.sub)) throw failure('badRequest', { message: 'Conversations cannot be kept for this user: the `sub` of the token is too long, or no text' })
+  return { tenant, user: caller.sub, platform: isPlatformAdmin(caller) }
+}
+
+function shown ({ id, title, createdAt, updatedAt }: Conversation) {
+  return { id, title, createdAt: createdAt.toISOString(), updatedAt: updatedAt.toISOString() }
+}
+
+async function answerOf (events: AsyncIterable<AgentEvent>): Promise<Static<typeof ChatAnswer>> {
+  let conversationId = ''
+  let citations: readonly Citation[] = []
+  let content = ''
+  const toolCalls: Array<{ name: string, ok: boolean }> = []
+  let usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, cost: 0 }
+  for await (const event of events) {
+    if (event.type === 'start') ({ conversationId, citations } = event)
+    else if (event.type === 'content') content += event.text
+    else if (event.type === 'tool') toolCalls.push({ name: event.name, ok: event.ok })
+    else if (event.type === 'usage') usage = event
+  }
+  return { conversationId, message: { role: 'assistant', content }, citations: [...citations], toolCalls, usage }
+}
+
+/** The events, the first of which was read already. */
+async function * startingWith (first: IteratorResult<AgentEvent, void>, events: AsyncGenerator<AgentEvent, void, undefined>): AsyncGenerator<AgentEvent, void, undefined> {
+  try {
+    if (first.done !== true) yield first.value
+    yield * events
+  } finally {
+    await events.return()
+  }
+}

@@ -1,0 +1,180 @@
+/** Chat with a model, the tenant's documents and tools, in conversations that are kept. */
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { Actor } from '../../lib/audit.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
+import type { IdempotencyClaim } from '../../lib/idempotency-claim.js'
+import type { ChatResult, Models, ModelTool, ModelUsage, ModelUser } from '../../lib/models/types.js'
+import type { Embeddings } from '../embeddings/types.js'
+import type { ToolSources } from './tools.js'
+import type { ConversationStore } from './store.js'
+import type { AgentEvent, Conversation, ConversationMessage, Excerpt, Owner } from './types.js'
+import { randomUUID } from 'node:crypto'
+import { writeAudit } from '../../lib/audit.js'
+import { failure } from '../../lib/errors.js'
+import { promptOf } from './prompt.js'
+import { chatTools } from './tools.js'
+
+const maxExcerpts = 8
+const maxQuery = 4000 // characters of a message that documents are searched with
+const maxTitle = 100 // characters
+const defaultContext = 16_000 // tokens, of a model whose context the document does not say
+const toolsShare = 0.25 // of the context, for the results of tools
+const margin = 200 // tokens for frames that the count does not see
+
+/** The document's `agent.chat`, and the tokens of an answer. */
+export interface AgentSettings {
+  readonly system?: string | undefined
+  /** Names of tools. Default: all tools of the caller. */
+  readonly tools?: readonly string[] | undefined
+  readonly maxRounds?: number | undefined
+  readonly maxOutputTokens: number
+  /** Of a whole answer. */
+  readonly timeoutMs: number
+}
+
+export interface ChatInput {
+  readonly owner: Owner
+  /** For limits of resources. */
+  readonly user: ModelUser | null
+  readonly message: string
+  /** Default: a new conversation. */
+  readonly conversationId?: string | undefined
+  readonly documents: boolean
+  readonly tools: boolean
+  /** The rights of tools. */
+  readonly request: FastifyRequest
+  /** Marked with the conversation. */
+  readonly claim?: IdempotencyClaim | undefined
+  /** Aborted when the caller leaves. */
+  readonly signal: AbortSignal
+}
+
+export interface AgentService {
+  /** Throws `notFound` for a conversation of another user or tenant, and the errors of the model, before the first event; later errors reject the iteration. */
+  chat (input: ChatInput): AsyncGenerator<AgentEvent, void, undefined>
+  list (owner: Owner, page: Page): Promise<{ data: Conversation[], total: number }>
+  /** Throws `notFound`. */
+  read (owner: Owner, id: string): Promise<Conversation & { readonly history: readonly ConversationMessage[] }>
+  /** Throws `notFound`. */
+  delete (owner: Owner, id: string, actor: Actor): Promise<void>
+}
+
+export interface AgentParts {
+  readonly settings: AgentSettings
+  readonly store: ConversationStore
+  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly models: Models
+  /** null: no documents are searched. */
+  readonly embeddings: () => Pick<Embeddings, 'search'> | null
+  readonly tools: () => ToolSources
+  readonly log: FastifyBaseLogger
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
+
+export function createAgent ({ settings, store, dbFor, models, embeddings, tools, log, now }: AgentParts): AgentService {
+  /** Chunks of documents for the message, the best first. */
+  async function search ({ owner: { tenant }, user, message }: ChatInput, signal: AbortSignal): Promise<{ excerpts: readonly Excerpt[], usage: ModelUsage | null }> {
+    const found = await embeddings()?.search(tenant, { query: message.slice(0, maxQuery), limit: maxExcerpts, mode: 'hybrid' }, { user, signal })
+    if (found === undefined) return { excerpts: [], usage: null }
+    return { excerpts: found.results.map(({ id, chunk, content, score }) => ({ id, chunk, content, score })), usage: found.usage }
+  }
+
+  /** Tokens that a prompt may have. */
+  function budgetFor (offered: readonly ModelTool[]): number {
+    const known = models.list.find(({ id, kind }) => kind === 'chat' && id === models.chatModel)?.contextTokens
+    const context = known ?? Math.max(defaultContext, settings.maxOutputTokens * 2)
+    if (offered.length === 0) return context - settings.maxOutputTokens - margin
+    const schemas = models.countTokens(JSON.stringify(offered.map(({ name, description, inputSchema }) => ({ name, description, inputSchema }))))
+    return Math.floor(context * (1 - toolsShare)) - schemas - settings.maxOutputTokens - margin
+  }
+
+  async function keep ({ owner, message, conversationId, claim }: ChatInput, id: string, excerpts: readonly Excerpt[], { text }: ChatResult): Promise<void> {
+    const citations = excerpts.map(citationOf)
+    const title = conversationId === undefined ? titleOf(message) : null
+    await store.add(owner, { id, title, at: new Date(now()), messages: [{ role: 'user', content: message, citations: [] }, { role: 'assistant', content: text, citations }] }, claim)
+  }
+
+  async function * answer (input: ChatInput, signal: AbortSignal): AsyncGenerator<AgentEvent, void, undefined> {
+    const { owner, conversationId, message, user } = input
+    const { tenant } = owner
+    if (conversationId !== undefined && await store.find(owner, conversationId) === null) throw conversationUnknown()
+    const id = conversationId ?? randomUUID()
+    const history = conversationId === undefined ? [] : await store.messages(tenant, conversationId)
+    const offered = input.tools ? await chatTools(tools(), settings.tools, input.request) : []
+    const found = input.documents ? await search(input, signal) : { excerpts: [], usage: null }
+    const { messages, excerpts } = promptOf({
+      system: settings.system, hasTools: offered.length > 0, history, excerpts: found.excerpts, message, budget: budgetFor(offered), countTokens: models.countTokens
+    })
+    const call = { tenant, user, messages, signal, ...offered.length > 0 && { tools: offered, ...settings.maxRounds !== undefined && { maxRounds: settings.maxRounds } } }
+    for await (const event of models.stream(call)) {
+      if (event.type === 'begun') yield { type: 'start', conversationId: id, citations: excerpts.map(citationOf) }
+      else if (event.type === 'usage') yield { ...event, ...sum(event, found.usage) }
+      else if (event.type !== 'done') yield event
+      else {
+        await keep(input, id, excerpts, event.result)
+        log.info({ tenant, conversation: id, excerpts: excerpts.length, toolCalls: event.result.toolCalls.length }, 'a chat was answered')
+        yield { type: 'done', finishReason: event.result.finishReason }
+      }
+    }
+  }
+
+  return {
+    async * chat (input) {
+      const over = new AbortController()
+      const leave = () => over.abort(input.signal.reason)
+      const timer = setTimeout(() => over.abort(failure('providerTimeout', { message: `The answer took more than ${settings.timeoutMs} ms` })), settings.timeoutMs)
+      if (input.signal.aborted) leave()
+      input.signal.addEventListener('abort', leave, { once: true })
+      try {
+        yield * answer(input, over.signal)
+      } finally {
+        clearTimeout(timer)
+        input.signal.removeEventListener('abort', leave)
+        // Ends the call of a reader who left the iteration.
+        over.abort(failure('stopping', { message: 'The answer has ended' }))
+      }
+    },
+
+    list: (owner, page) => store.list(owner, page),
+
+    async read (owner, id) {
+      const conversation = await store.find(owner, id)
+      if (conversation === null) throw conversationUnknown()
+      return { ...conversation, history: await store.messages(owner.tenant, id) }
+    },
+
+    async delete (owner, id, actor) {
+      const { tenant } = owner
+      await dbFor(tenant).transaction().execute(async (writer) => {
+        if (!await store.remove(writer, owner, id)) throw conversationUnknown()
+        await writeAudit(writer, { tenant, action: 'conversation.delete', actor, target: id, at: new Date(now()) })
+      })
+    }
+  }
+}
+
+function conversationUnknown (): Error {
+  return failure('notFound', { message: 'You have no such conversation' })
+}
+
+function titleOf (message: string): string {
+  return message.trim().replaceAll(/\s+/g, ' ').slice(0, maxTitle)
+}
+
+function citationOf ({ id, chunk, score }: Excerpt) {
+  return { id, chunk, score }
+}
+
+function sum (usage: ModelUsage, other: ModelUsage | null): ModelUsage {
+  const { inputTokens, outputTokens, totalTokens, cost } = usage
+  if (other === null) return { inputTokens, outputTokens, totalTokens, cost }
+  return {
+    inputTokens: inputTokens + other.inputTokens,
+    outputTokens: outputTokens + other.outputTokens,
+    totalTokens: totalTokens + other.totalTokens,
+    cost: cost + other.cost
+  }
+}

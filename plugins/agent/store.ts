@@ -1,0 +1,135 @@
+/** The SQL of conversations. */
+import type { Kysely, Transaction } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
+import type { Conversation, ConversationMessage, Owner } from './types.js'
+import { sql } from 'kysely'
+import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { markClaim, type IdempotencyClaim } from '../../lib/idempotency-claim.js'
+import { storable } from '../../lib/json/storable.js'
+
+const conversations = 'tenantry.conversations'
+const messages = 'tenantry.conversation_messages'
+const maxMessages = 500 // of a conversation; the oldest go first
+const maxBytes = 1_048_576 // of a conversation; the oldest messages go first
+const maxContent = 200_000 // characters of a message
+const maxConversations = 500 // of a user; those that were not used for the longest time go first
+
+export type NewMessage = Omit<ConversationMessage, 'createdAt'>
+
+/** What is added to a conversation. */
+export interface Turn {
+  readonly id: string
+  /** Of a new conversation; null for one that exists. */
+  readonly title: string | null
+  readonly messages: readonly NewMessage[]
+  readonly at: Date
+}
+
+export type ConversationStore = ReturnType<typeof createConversationStore>
+
+/** @param dbFor runs the statements of a tenant */
+export function createConversationStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
+  const ofOwner = ({ tenant, user, platform }: Owner) => dbFor(tenant).selectFrom(conversations)
+    .where('tenant_id', '=', tenant).where('user_id', '=', user).where('platform', '=', platform)
+
+  return {
+    /** A page of the user's conversations, the one that was used last first, and how many there are in all. */
+    async list (owner: Owner, { limit, offset }: Page): Promise<{ data: Conversation[], total: number }> {
+      const rows = await ofOwner(owner).selectAll().orderBy('updated_at', 'desc').orderBy('id').limit(limit).offset(offset).execute()
+      const { total } = await ofOwner(owner).select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
+      return { data: rows.map(conversationOf), total }
+    },
+
+    /** null for a conversation of another user or tenant. */
+    async find (owner: Owner, id: string): Promise<Conversation | null> {
+      const row = await ofOwner(owner).selectAll().where('id', '=', id).executeTakeFirst()
+      return row === undefined ? null : conversationOf(row)
+    },
+
+    /** The messages that are kept, the oldest first. */
+    async messages (tenant: string, id: string): Promise<ConversationMessage[]> {
+      const rows = await dbFor(tenant).selectFrom(messages).select(['role', 'content', 'citations', 'created_at'])
+        .where('tenant_id', '=', tenant).where('conversation_id', '=', id).orderBy('position', 'desc').limit(maxMessages).execute()
+      return rows.reverse().map(({ role, content, citations, created_at: createdAt }) => ({ role, content, citations: citations ?? [], createdAt }))
+    },
+
+    /** Adds the messages. false if the conversation or the tenant was deleted meanwhile. */
+    async add (owner: Owner, turn: Turn, claim?: IdempotencyClaim): Promise<boolean> {
+      return await dbFor(owner.tenant).transaction().execute(async (writer) => {
+        if (!await holdTenant(writer, owner.tenant, 'shared')) return false
+        if (claim !== undefined) await markClaim<SystemTables>(writer, claim)
+        if (turn.title !== null) {
+          await insert(writer, owner, { ...turn, title: turn.title })
+          await removeOld(writer, owner)
+        }
+        return await append(writer, owner, turn)
+      })
+    },
+
+    /** Deletes the conversation with its messages; false if the user has none of this id. */
+    async remove (writer: Transaction<SystemTables>, { tenant, user, platform }: Owner, id: string): Promise<boolean> {
+      const row = await writer.deleteFrom(conversations).where('tenant_id', '=', tenant).where('id', '=', id)
+        .where('user_id', '=', user).where('platform', '=', platform).returning('id').executeTakeFirst()
+      return row !== undefined
+    }
+  }
+}
+
+type Writer = Transaction<SystemTables>
+
+async function insert (writer: Writer, { tenant, user, platform }: Owner, { id, title, at }: Turn & { readonly title: string }): Promise<void> {
+  await writer.insertInto(conversations).values({
+    tenant_id: tenant, id, user_id: user, platform, title: storable(title), last_position: 0, messages: 0, bytes: 0, created_at: at, updated_at: at
+  }).execute()
+}
+
+async function removeOld (writer: Writer, { tenant, user, platform }: Owner): Promise<void> {
+  const old = writer.selectFrom(conversations).select('id').where('tenant_id', '=', tenant).where('user_id', '=', user).where('platform', '=', platform)
+    .orderBy('updated_at', 'desc').orderBy('id').offset(maxConversations)
+  await writer.deleteFrom(conversations).where('tenant_id', '=', tenant).where('id', 'in', old).execute()
+}
+
+async function append (writer: Writer, { tenant }: Owner, { id, messages: added, at }: Turn): Promise<boolean> {
+  const row = await writer.selectFrom(conversations).select(['last_position', 'messages', 'bytes'])
+    .where('tenant_id', '=', tenant).where('id', '=', id).forUpdate().executeTakeFirst()
+  if (row === undefined) return false
+  const rows = added.map(({ role, content, citations }, index) => {
+    const kept = storable(content.slice(0, maxContent))
+    return {
+      tenant_id: tenant,
+      conversation_id: id,
+      position: row.last_position + index + 1,
+      role,
+      content: kept,
+      citations: citations.length === 0 ? null : JSON.stringify(citations),
+      bytes: Buffer.byteLength(kept),
+      created_at: at
+    }
+  })
+  await writer.insertInto(messages).values(rows).execute()
+  const all = { messages: row.messages + rows.length, bytes: row.bytes + rows.reduce((sum, { bytes }) => sum + bytes, 0) }
+  const { messages: count, bytes } = all.messages > maxMessages || all.bytes > maxBytes ? await removeFirst(writer, tenant, id, rows.length) : all
+  await writer.updateTable(conversations).set({ last_position: row.last_position + rows.length, messages: count, bytes, updated_at: at })
+    .where('tenant_id', '=', tenant).where('id', '=', id).execute()
+  return true
+}
+
+/** Removes the oldest messages until the rest is within the bounds; the `newest` stay. */
+async function removeFirst (writer: Writer, tenant: string, id: string, newest: number): Promise<{ messages: number, bytes: number }> {
+  const rows = await writer.selectFrom(messages).select(['position', 'bytes']).where('tenant_id', '=', tenant).where('conversation_id', '=', id).orderBy('position', 'desc').execute()
+  let count = 0
+  let bytes = 0
+  for (const row of rows) {
+    if (count >= newest && (count === maxMessages || bytes + row.bytes > maxBytes)) break
+    count++
+    bytes += row.bytes
+  }
+  const last = rows[count]
+  if (last !== undefined) await writer.deleteFrom(messages).where('tenant_id', '=', tenant).where('conversation_id', '=', id).where('position', '<=', last.position).execute()
+  return { messages: count, bytes }
+}
+
+function conversationOf ({ id, title, messages, created_at: createdAt, updated_at: updatedAt }: { id: string, title: string, messages: number, created_at: Date, updated_at: Date }): Conversation {
+  return { id, title, messages, createdAt, updatedAt }
+}

@@ -1,0 +1,48 @@
+/** Conversations of users with a language model. */
+import type { ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
+
+/** A chunk of a document that an answer had at hand. */
+export interface Citation {
+  /** Of the document. */
+  readonly id: string
+  readonly chunk: number
+  readonly score: number
+}
+
+/** A chunk with its text. */
+export interface Excerpt extends Citation {
+  readonly content: string
+}
+
+/** A user of a tenant, or one of the platform that acts for the tenant. */
+export interface Owner {
+  readonly tenant: string
+  /** The `sub`. */
+  readonly user: string
+  readonly platform: boolean
+}
+
+export interface Conversation {
+  readonly id: string
+  /** The beginning of the first message. */
+  readonly title: string
+  /** Messages that are kept. */
+  readonly messages: number
+  readonly createdAt: Date
+  readonly updatedAt: Date
+}
+
+export interface ConversationMessage {
+  readonly role: 'user' | 'assistant'
+  readonly content: string
+  readonly citations: readonly Citation[]
+  readonly createdAt: Date
+}
+
+/** What a chat yields, in order. */
+export type AgentEvent =
+  | { readonly type: 'start', readonly conversationId: string, readonly citations: readonly Citation[] }
+  | { readonly type: 'content', readonly text: string }
+  | ({ readonly type: 'tool' } & ToolCallOutcome)
+  | ({ readonly type: 'usage' } & ModelUsage)
+  | { readonly type: 'done', readonly finishReason: string }

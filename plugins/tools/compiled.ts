@@ -1,0 +1,31 @@
+/** Tools compiled from their routes: once for each generation of a document, never for a request. */
+import type { Tool, ToolRoute } from './types.js'
+import { toolShape, type ToolShape } from '../../lib/compiler/tool-shape.js'
+import { pathParameters } from '../../lib/compiler/route-parts.js'
+
+export interface CompiledTool {
+  readonly route: ToolRoute
+  readonly tool: Tool
+  readonly shape: ToolShape
+  /** Of the path. */
+  readonly params: readonly string[]
+  /** Characters of its schemas. */
+  readonly size: number
+}
+
+export type CompiledTools = ReadonlyMap<string, CompiledTool>
+
+/** null for a route that the tables of the database do not fit. */
+export function compileTool (route: ToolRoute): CompiledTool | null {
+  const documentation = route.documentation()
+  if (documentation === undefined) return null
+  const params = pathParameters(route.path)
+  const shape = toolShape(params, documentation)
+  const { inputSchema, outputSchema } = shape
+  const tool = Object.freeze({ ...route.declared, inputSchema, ...outputSchema !== undefined && { outputSchema } })
+  return { route, tool, shape, params, size: JSON.stringify(tool).length }
+}
+
+export function sizeOf (tools: CompiledTools): number {
+  return 1 + [...tools.values()].reduce((sum, { size }) => sum + size, 0)
+}

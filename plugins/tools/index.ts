@@ -1,0 +1,81 @@
+/**
+ * Tools: `app.tools` lists and calls the routes that language models may call, which are those with `config: { tool }`.
+ * A tool has the rights of its caller and no others.
+ */
+import type {} from '../auth/index.js'
+import type {} from '../database/index.js'
+import type {} from '../models/index.js'
+import type {} from '../openapi/documentation.js'
+import type {} from '../tenancy/index.js'
+import type { RouteOptions } from 'fastify'
+import type { ToolDeclaration } from '../../lib/config/meaning/tools.js'
+import type { ToolRoute, Tools } from './types.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { routesOf } from '../../lib/plugin/guards.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { documentationOf } from '../openapi/documentation.js'
+import { createFigures } from './figures.js'
+import { trackNesting } from './nesting.js'
+import { createRun } from './run.js'
+import { createTools } from './service.js'
+
+export type { FindTenantTools, TenantTools, Tool, ToolCall, ToolRoute, Tools } from './types.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    tools: Tools
+  }
+  interface FastifyContextConfig {
+    /** The route is a tool. Its input has the parameters, the query string and the body of the route's schema. */
+    tool?: ToolDeclaration & {
+      /** What the handler itself asks of its callers. Default: nothing beyond the route's `permissions`. */
+      readonly permissions?: readonly string[]
+    }
+  }
+}
+
+/** The plugin has no options. */
+export type ToolsOptions = Record<never, never>
+
+export default definePlugin<ToolsOptions>({
+  name: 'tools',
+  dependencies: ['auth'],
+  optional: ['database', 'metrics', 'models', 'tenant-config'],
+  observesRoutes: true,
+  options: {},
+  setup (app) {
+    const service = createTools({ run: createRun(app, trackNesting(app)), count: createFigures(app), documents: optional(app, 'tenantDocuments') })
+    app.decorate('tools', service)
+    const add = (route: RouteOptions) => {
+      const tool = toolRouteOf(route)
+      if (tool !== undefined) service.add(tool)
+    }
+    for (const route of routesOf(app)) add(route)
+    app.addHook('onRoute', add)
+    let end: (() => void) | undefined
+    app.addHook('onReady', async () => {
+      if (app.hasDecorator('engine')) end = app.engine.onCatalogue(() => service.invalidate())
+      if (app.hasDecorator('models')) app.models.addTools(service)
+    })
+    app.addHook('onClose', async () => end?.())
+    return undefined
+  }
+})
+
+function toolRouteOf (route: RouteOptions): ToolRoute | undefined {
+  const { method, url, config = {}, schema } = route
+  const { tool, access = 'public', authProvider, permission, permissions = [] } = config
+  if (tool === undefined || typeof method !== 'string' || method === 'HEAD') return undefined
+  const { permissions: further = [], ...declared } = tool
+  const documented = { methods: [method], url, config, schema }
+  return {
+    declared,
+    method,
+    path: url,
+    access,
+    authProvider,
+    permission,
+    permissions: [...permissions, ...further],
+    documentation: () => documentationOf(documented) ?? {}
+  }
+}
