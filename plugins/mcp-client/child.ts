@@ -1,0 +1,119 @@
+/** A child process that speaks the protocol over its standard input and output. */
+import type * as Sdk from '@modelcontextprotocol/client'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as wait } from 'node:timers/promises'
+
+const killDelay = 2000 // ms that a process has to end by itself
+const closeDelay = 1000 // ms that the rest of its output has to arrive
+
+export interface ChildOptions {
+  readonly command: string
+  readonly args: readonly string[]
+  /** All that the process gets besides PATH. The library's own transport would add HOME, SHELL and others. */
+  readonly env: Readonly<Record<string, string>>
+  /** Bytes of one message. A longer one ends the process. */
+  readonly maxBytes: number
+}
+
+export class ChildTransport implements Sdk.Transport {
+  onclose?: () => void
+  onerror?: (error: Error) => void
+  onmessage?: <Message extends Sdk.JSONRPCMessage> (message: Message) => void
+  readonly #options: ChildOptions
+  readonly #buffer: Sdk.ReadBuffer
+  readonly #serialize: typeof Sdk.serializeMessage
+  #child: ChildProcess | null = null
+  #end: Promise<void> | null = null
+
+  constructor (sdk: Pick<typeof Sdk, 'ReadBuffer' | 'serializeMessage'>, options: ChildOptions) {
+    this.#options = options
+    this.#buffer = new sdk.ReadBuffer({ maxBufferSize: options.maxBytes })
+    this.#serialize = sdk.serializeMessage
+  }
+
+  get pid (): number | undefined {
+    return this.#child?.pid
+  }
+
+  async start (): Promise<void> {
+    const { command, args, env } = this.#options
+    // In a group of its own, so that processes which it starts end with it.
+    const child = spawn(command, [...args], { env: { ...process.env['PATH'] !== undefined && { PATH: process.env['PATH'] }, ...env }, stdio: ['pipe', 'pipe', 'ignore'], detached: true })
+    this.#child = child
+    child.once('exit', () => {
+      // What it started may hold its output open, and must not outlive it.
+      if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL')
+      setTimeout(() => child.stdout?.destroy(), closeDelay).unref()
+    })
+    child.once('close', () => {
+      this.#buffer.clear()
+      this.onclose?.()
+    })
+    child.stdin?.on('error', (error) => this.onerror?.(error))
+    child.stdout?.on('error', (error) => this.onerror?.(error))
+    child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk))
+    await once(child, 'spawn')
+    child.on('error', (error) => this.onerror?.(error))
+  }
+
+  async send (message: Sdk.JSONRPCMessage): Promise<void> {
+    const { stdin } = this.#child ?? {}
+    if (stdin === undefined || stdin === null || !stdin.writable) throw new Error('the process has ended')
+    if (!stdin.write(this.#serialize(message))) await Promise.race([once(stdin, 'drain'), once(stdin, 'close')])
+  }
+
+  close (): Promise<void> {
+    this.#end ??= this.#stop()
+    return this.#end
+  }
+
+  async #stop (): Promise<void> {
+    const child = this.#child
+    if (child === null || child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, 'close')
+    child.stdin?.end()
+    signalGroup(child.pid, 'SIGTERM')
+    const late = new AbortController()
+    await Promise.race([ended, wait(killDelay, undefined, { signal: late.signal, ref: false }).catch(() => {})])
+    late.abort()
+    // Processes of the group may be left that hold its output open.
+    signalGroup(child.pid, 'SIGKILL')
+    child.stdout?.destroy()
+    await ended
+  }
+
+  #read (chunk: Buffer): void {
+    try {
+      this.#buffer.append(chunk)
+    } catch (error) {
+      this.#fail(error)
+      return
+    }
+    for (;;) {
+      try {
+        const message = this.#buffer.readMessage()
+        if (message === null) return
+        this.onmessage?.(message)
+      } catch (error) {
+        // A line that is no message, such as one that a server logs.
+        this.onerror?.(error instanceof Error ? error : new Error(String(error)))
+      }
+    }
+  }
+
+  #fail (error: unknown): void {
+    this.onerror?.(error instanceof Error ? error : new Error(String(error)))
+    const pid = this.#child?.pid
+    if (pid !== undefined) signalGroup(pid, 'SIGKILL')
+    this.#child?.stdout?.destroy()
+  }
+}
+
+function signalGroup (pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-pid, signal)
+  } catch {
+    // It has ended.
+  }
+}

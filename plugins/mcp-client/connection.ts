@@ -1,0 +1,140 @@
+/** A connection with a server: its tools, and their calls. */
+import type * as Sdk from '@modelcontextprotocol/client'
+import type { FastifyBaseLogger } from 'fastify'
+import type { McpServer } from '../../lib/config/schema/agent.js'
+import { failure } from '../../lib/errors.js'
+import { untilAborted } from '../../lib/until-aborted.js'
+import { version } from '../../lib/version.js'
+import { depthMember } from '../tools/depth.js'
+import { ChildTransport } from './child.js'
+import { boundedFetch } from './http.js'
+import { compileTool, type RemoteTool } from './remote-tool.js'
+import type { ToolResult } from './types.js'
+
+export const maxResult = 1_048_576 // characters of a result, as JSON
+const maxMessage = 4_194_304 // bytes that a server sends in one message
+const maxTools = 500 // of a server; further ones are left out
+const maxPages = 20 // of its list
+const probeTimeout = 5000 // ms that a server has to say whether it speaks the newest version
+const lookTimeout = 5000 // ms that a server has to list its tools after a call took too long
+
+export interface ConnectionCall {
+  readonly args: Readonly<Record<string, unknown>>
+  readonly depth: number
+  readonly signal: AbortSignal
+}
+
+export interface Connection {
+  /** Those that the document allows, by name. */
+  tools (signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>>
+  /** Of the list that was read last. */
+  readonly count: number
+  call (tool: string, call: ConnectionCall): Promise<ToolResult>
+  /** Resolves when the server is gone, for whatever reason. */
+  readonly ended: Promise<void>
+  close (): Promise<void>
+}
+
+/**
+ * Rejects if the server does not start within its `timeoutMs`.
+ *
+ * @param signal ends a start
+ */
+export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyBaseLogger, signal: AbortSignal): Promise<Connection> {
+  const { name, timeoutMs = 30_000, allowTools } = server
+  const transport = transportOf(sdk, server)
+  const client = new sdk.Client({ name: 'tenantry', version }, {
+    versionNegotiation: { mode: 'auto', probe: { timeoutMs: Math.min(probeTimeout, timeoutMs) } },
+    listMaxPages: maxPages,
+    inputRequired: { autoFulfill: false }
+  })
+  let isOver = false
+  let known: Promise<ReadonlyMap<string, RemoteTool>> | null = null
+  let count = 0
+  const ended = new Promise<void>((resolve) => {
+    client.onclose = () => {
+      isOver = true
+      resolve()
+    }
+  })
+  client.onerror = (err) => log.debug({ err, server: name }, 'an MCP server sent what cannot be read')
+  const giveUp = () => { transport.close().catch(() => {}) }
+  signal.addEventListener('abort', giveUp, { once: true })
+  try {
+    await client.connect(transport, { timeout: timeoutMs })
+    signal.throwIfAborted()
+  } catch (error) {
+    await transport.close().catch(() => {})
+    throw error
+  } finally {
+    signal.removeEventListener('abort', giveUp)
+  }
+  client.setNotificationHandler('notifications/tools/list_changed', () => { known = null })
+
+  async function load (): Promise<ReadonlyMap<string, RemoteTool>> {
+    if (client.getServerCapabilities()?.tools === undefined) return new Map()
+    const { tools } = await client.listTools(undefined, { timeout: timeoutMs, cacheMode: 'refresh' })
+    const allowed = tools.filter((tool) => allowTools === undefined || allowTools.includes(tool.name)).slice(0, maxTools)
+    const compiled = new Map(allowed.flatMap((tool) => {
+      const made = compileTool(tool)
+      return made === null ? [] : [[tool.name, made] as const]
+    }))
+    count = compiled.size
+    return compiled
+  }
+
+  /** The process may hang, or only the tool. */
+  function look (): void {
+    client.listTools({}, { timeout: lookTimeout, cacheMode: 'refresh' }).catch((error: unknown) => {
+      if (error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout) return client.close()
+    }).catch((err: unknown) => log.debug({ err, server: name }, 'an MCP server could not be closed'))
+  }
+
+  function errorOf (error: unknown): Error {
+    if (error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout) {
+      look()
+      return failure('toolTimeout', { cause: error })
+    }
+    // It may be another process by now, which knows nothing of the session.
+    if (server.command === undefined) giveUp()
+    return failure('toolFailed', { message: isOver ? 'The MCP server of the tool has ended; try again' : 'The MCP server did not answer as it should', cause: error })
+  }
+
+  return {
+    ended,
+    get count () { return count },
+    async tools (signal) {
+      known ??= load().catch((error: unknown) => {
+        known = null
+        throw errorOf(error)
+      })
+      return await untilAborted(known, signal)
+    },
+    async call (tool, { args, depth, signal }) {
+      try {
+        const result = await client.callTool({ name: tool, arguments: { ...args }, _meta: { [depthMember]: depth } }, { signal, timeout: timeoutMs, maxTotalTimeout: timeoutMs })
+        return resultOf(result)
+      } catch (error) {
+        signal.throwIfAborted()
+        // The server refuses the call: what it says is the result of the tool.
+        if (error instanceof sdk.ProtocolError) return { content: [{ type: 'text', text: error.message.slice(0, maxResult) }], isError: true }
+        if (error instanceof ResultTooLarge) throw failure('toolFailed', { message: `The result has more than ${maxResult} characters: ask for less` })
+        throw errorOf(error)
+      }
+    },
+    close: () => client.close()
+  }
+}
+
+class ResultTooLarge extends Error {}
+
+function resultOf ({ content, isError = false, structuredContent }: Sdk.CallToolResult): ToolResult {
+  const result = { content, isError, ...structuredContent !== undefined && { structuredContent } }
+  if (JSON.stringify(result).length > maxResult) throw new ResultTooLarge()
+  return result
+}
+
+function transportOf (sdk: typeof Sdk, { command, args = [], env = {}, url, headers = {} }: McpServer): Sdk.Transport {
+  if (command !== undefined) return new ChildTransport(sdk, { command, args, env, maxBytes: maxMessage })
+  return new sdk.StreamableHTTPClientTransport(new URL(url ?? ''), { requestInit: { headers }, fetch: boundedFetch(maxMessage) })
+}

@@ -1,0 +1,62 @@
+/**
+ * Tools of other MCP servers, which the platform's document names: `app.mcpServers`, and the endpoints under `/agent/mcp`.
+ * Models may call them too.
+ */
+import type {} from '../auth/index.js'
+import type {} from '../database/index.js'
+import type {} from '../models/index.js'
+import type {} from '../tenancy/index.js'
+import type {} from '../tools/index.js'
+import type {} from './mcp-servers.js'
+import { writeAudit } from '../../lib/audit.js'
+import { FaultList } from '../../lib/config/faults.js'
+import { checkMcpServers } from '../../lib/config/meaning/mcp-servers.js'
+import { McpServer } from '../../lib/config/schema/agent.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback, list, whole } from '../../lib/plugin/options.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { whenStopping } from '../../lib/plugin/when-stopping.js'
+import { connect } from './connection.js'
+import { createFigures } from './figures.js'
+import { createPool } from './pool.js'
+import { mcpClientRoutes } from './routes.js'
+import { createMcpServers } from './service.js'
+
+export type { Execution, McpServers, ServerInfo, ServerStatus, ServerTool, ToolResult, ToolUser } from './types.js'
+
+export interface McpClientOptions {
+  /** The document's `agent.mcpServers`. */
+  readonly servers: readonly McpServer[]
+  /** Child processes at the same time. Default: 8. */
+  readonly maxProcesses?: number | undefined
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
+export default definePlugin<McpClientOptions>({
+  name: 'mcp-client',
+  dependencies: ['database', 'tenancy', 'tools'],
+  routeDependencies: ['auth'],
+  optional: ['metrics', 'models'],
+  options: { servers: list, maxProcesses: whole(1, 1000), now: callback },
+  async setup (app, { servers, maxProcesses = 8, now = Date.now }) {
+    const faults = new FaultList()
+    checkMcpServers(servers, faults)
+    faults.throwIfAny()
+    const sdk = await import('@modelcontextprotocol/client').catch((cause: unknown) => {
+      throw new Error('agent.mcpServers needs the package "@modelcontextprotocol/client": run "npm i @modelcontextprotocol/client@^2.4.0"', { cause })
+    })
+    const { engine, log } = app
+    const pool = createPool({
+      open: (server, signal) => connect(sdk, server, log, signal),
+      maxProcesses,
+      now,
+      onFailure: ({ name }, err) => log.warn({ err, server: name }, 'an MCP server is gone')
+    })
+    const service = createMcpServers({ servers, pool, audit: (entry) => writeAudit(engine.kyselyFor(entry.tenant), entry), count: createFigures(app), log, now })
+    app.decorate('mcpServers', service)
+    app.addHook('onReady', async () => optional(app, 'models')()?.addTools(service))
+    whenStopping(app, () => pool.close())
+    return (group) => mcpClientRoutes(group, service)
+  }
+})

@@ -1,0 +1,55 @@
+/** What a request to the MCP endpoint must be before it is read: for this host, and from a page that may call. */
+import type { FastifyRequest, onRequestHookHandler, onSendHookHandler, preHandlerAsyncHookHandler } from 'fastify'
+import type { AllowedOrigins } from '../cors/index.js'
+import { failure } from '../../lib/errors.js'
+
+export interface GuardOptions {
+  /** The public address of the server. */
+  readonly url: string
+  /** Origins of pages that may call; null without the plugin cors. */
+  readonly origins: () => AllowedOrigins | null
+}
+
+export interface Guard {
+  /** A page of another name that leads to this server (DNS rebinding) sends another host. */
+  readonly checkHost: onRequestHookHandler
+  readonly checkOrigin: preHandlerAsyncHookHandler
+  /** Adds to a 401 where its caller gets a token (RFC 9728, 5.1). */
+  readonly challenge: onSendHookHandler
+}
+
+/** @param metadata the address of the metadata of this endpoint */
+export function createGuard ({ url, origins }: GuardOptions, metadata: string): Guard {
+  const { host, hostname, port, protocol, origin: own } = new URL(url)
+  const hosts = new Set([host, `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`])
+
+  async function isAllowed (origin: string, { tenant = null }: FastifyRequest): Promise<boolean> {
+    if (origin === own) return true
+    const allowed = origins()
+    if (allowed === null) return false
+    return allowed.isPlatforms(origin) || (tenant !== null && await allowed.isTenants(tenant.id, origin))
+  }
+
+  return {
+    checkHost (request, _reply, done) {
+      // Behind a proxy that the server trusts it is the one of X-Forwarded-Host.
+      if (!hosts.has(request.host)) throw failure('forbidden', { message: 'The Host header is not the host of `mcp.url`' })
+      done()
+    },
+
+    async checkOrigin (request) {
+      const { origin } = request.headers
+      if (origin !== undefined && !await isAllowed(origin, request)) throw failure('forbidden', { message: 'The Origin header is not among the origins of `cors`' })
+    },
+
+    challenge (_request, reply, payload, done) {
+      if (reply.statusCode === 401) reply.header('www-authenticate', withMetadata(reply.getHeader('www-authenticate'), metadata))
+      done(null, payload)
+    }
+  }
+}
+
+function withMetadata (challenge: unknown, metadata: string): string {
+  const [, parameters = ''] = /^Bearer\s*(.*)$/s.exec(String(challenge)) ?? []
+  return `Bearer ${[`resource_metadata="${metadata}"`, ...parameters === '' ? [] : [parameters]].join(', ')}`
+}

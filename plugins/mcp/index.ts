@@ -1,0 +1,44 @@
+/**
+ * The MCP server of an app, at `POST /mcp`: routes with `mcp` are tools and resources, and the document declares prompts. It
+ * keeps no sessions. A call runs its route in this process, with the identity of the caller.
+ */
+import type {} from '../auth/index.js'
+import type {} from '../cors/index.js'
+import type {} from '../tenancy/index.js'
+import type {} from '../tools/index.js'
+import type { Mcp } from '../../lib/config/schema/mcp.js'
+import { FaultList } from '../../lib/config/faults.js'
+import { checkMcp } from '../../lib/config/meaning/mcp.js'
+import { Mcp as McpSection } from '../../lib/config/schema/mcp.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { list, membersOf, text } from '../../lib/plugin/options.js'
+import { mcpRoutes } from './routes.js'
+import { createMcp } from './service.js'
+
+/** The document's section `mcp`. */
+export interface McpOptions extends Mcp {
+  /** The name that clients show. Default: `API`. */
+  readonly name?: string | undefined
+  /** Issuers of the tokens that the app accepts, for the metadata of OAuth. Default: none. */
+  readonly issuers?: readonly string[] | undefined
+}
+
+export default definePlugin<McpOptions>({
+  name: 'mcp',
+  dependencies: ['auth', 'tools'],
+  routeDependencies: ['auth'],
+  optional: ['cors', 'tenancy'],
+  options: { ...membersOf(McpSection), name: text, issuers: list },
+  async setup (app, { url, instructions, prompts = [], name = 'API', issuers = [] }) {
+    const faults = new FaultList()
+    checkMcp({ url, prompts }, faults)
+    faults.throwIfAny()
+    const sdk = await import('@modelcontextprotocol/server').catch((cause: unknown) => {
+      throw new Error('mcp needs the package "@modelcontextprotocol/server": run "npm i @modelcontextprotocol/server@^2.4.0"', { cause })
+    })
+    const service = createMcp({ sdk, tools: app.tools, url, name, instructions, prompts, log: app.log })
+    app.addHook('onClose', async () => await service.close())
+    return (group) => mcpRoutes(group, service, { url, name, issuers, origins: optional(app, 'origins') })
+  }
+})

@@ -1,0 +1,51 @@
+/** `POST /mcp`, and the metadata by which OAuth clients find where to get a token (RFC 9728). */
+import type { FastifyInstance } from 'fastify'
+import type { GuardOptions } from './guard.js'
+import type { McpService } from './service.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import { Type } from 'typebox'
+import { leftOf } from '../models/left.js'
+import { createGuard } from './guard.js'
+import { JsonRpcMessage, JsonRpcResponse, ResourceMetadata } from './schemas.js'
+
+const tags = ['MCP']
+
+export interface McpRouteOptions extends GuardOptions {
+  /** Of the app, for people. */
+  readonly name: string
+  readonly issuers: readonly string[]
+}
+
+export function mcpRoutes (app: FastifyInstance, service: McpService, { name, issuers, ...options }: McpRouteOptions): void {
+  const resource = `${options.url}${app.prefix}/mcp`
+  const guard = createGuard(options, `${options.url}${app.prefix}/.well-known/oauth-protected-resource/mcp`)
+
+  app.post<{ Reply: string }>('/mcp', {
+    config: { access: 'user', exposedHeaders: 'www-authenticate' },
+    onRequest: guard.checkHost,
+    preHandler: guard.checkOrigin,
+    onSend: guard.challenge,
+    schema: {
+      tags,
+      summary: 'Call the API as an MCP client',
+      description: 'A message of the Model Context Protocol 2026-07-28, or of an older version, over streamable HTTP without sessions. ' +
+        'Tools are the routes with `mcp` that the caller may call. A batch of messages is refused.',
+      body: JsonRpcMessage,
+      response: { 200: JsonRpcResponse, 202: Type.Null({ description: 'The message was a notification.' }), ...errorResponses(400, 401, 403, 406, 413, 415, 429, 500, 503) }
+    }
+  }, async (request, reply) => {
+    const { status, headers, body } = await service.handle(request, leftOf(reply))
+    return reply.code(status).headers(headers).serializer((payload: unknown) => String(payload)).send(body)
+  })
+
+  const metadata = {
+    resource,
+    ...issuers.length > 0 && { authorization_servers: [...issuers] },
+    bearer_methods_supported: ['header'],
+    resource_name: name
+  }
+  app.get('/.well-known/oauth-protected-resource/mcp', {
+    config: { access: 'public' },
+    schema: { tags, summary: 'Where MCP clients get tokens', response: { 200: ResourceMetadata, ...errorResponses(429, 500) } }
+  }, async (_request, reply) => reply.header('cache-control', 'public, max-age=3600').send(metadata))
+}

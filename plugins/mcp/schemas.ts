@@ -1,0 +1,26 @@
+/** Bodies of the MCP endpoints. */
+import { Type } from 'typebox'
+
+const Id = Type.Union([Type.String(), Type.Integer(), Type.Null()])
+
+/** The protocol's own schemas judge the rest. */
+export const JsonRpcMessage = Type.Object({
+  jsonrpc: Type.Literal('2.0'),
+  method: Type.Optional(Type.String({ description: 'Such as `tools/list`. A response has none.' })),
+  id: Type.Optional(Type.Unknown({ description: 'Of a request. A notification has none.' })),
+  params: Type.Optional(Type.Unknown())
+}, { description: 'A JSON-RPC message.', additionalProperties: true })
+
+export const JsonRpcResponse = Type.Object({
+  jsonrpc: Type.Literal('2.0'),
+  id: Id,
+  result: Type.Optional(Type.Unknown()),
+  error: Type.Optional(Type.Object({ code: Type.Integer(), message: Type.String(), data: Type.Optional(Type.Unknown()) }))
+}, { description: 'The response to a request. Clients of older versions get it as one server-sent event.' })
+
+export const ResourceMetadata = Type.Object({
+  resource: Type.String({ description: 'What a token must be asked for.' }),
+  authorization_servers: Type.Optional(Type.Array(Type.String(), { description: 'The issuers of tokens that the server accepts.' })),
+  bearer_methods_supported: Type.Array(Type.String()),
+  resource_name: Type.String()
+})

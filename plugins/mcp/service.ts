@@ -1,0 +1,85 @@
+/** Answers messages of MCP clients. */
+import type * as Sdk from '@modelcontextprotocol/server'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { McpPrompt } from '../../lib/config/schema/mcp.js'
+import type { Tools } from '../tools/types.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { version } from '../../lib/version.js'
+import { depthOf } from '../tools/depth.js'
+import { addPrompts } from './prompts.js'
+import { addResources } from './resources.js'
+import { addTools } from './tools.js'
+
+const methodNotFound = -32601
+
+/** Headers that the protocol reads. No other one reaches its library. */
+const read = ['accept', 'content-type', 'mcp-method', 'mcp-name', 'mcp-protocol-version'] as const
+
+export interface McpParts {
+  readonly sdk: typeof Sdk
+  readonly tools: Tools
+  /** The public address of the server. */
+  readonly url: string
+  readonly name: string
+  readonly instructions: string | undefined
+  readonly prompts: readonly McpPrompt[]
+  readonly log: FastifyBaseLogger
+}
+
+export interface McpResponse {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** Empty for a notification. */
+  readonly body: string
+}
+
+export interface McpService {
+  /** @param signal aborted when the caller leaves */
+  handle (request: FastifyRequest, signal: AbortSignal): Promise<McpResponse>
+  close (): Promise<void>
+}
+
+export function createMcp ({ sdk, tools, url, name, instructions, prompts, log }: McpParts): McpService {
+  const callers = new WeakMap<Request, FastifyRequest>()
+  const info = { name, version }
+  const options = {
+    capabilities: { tools: {}, resources: {}, ...prompts.length > 0 && { prompts: {} } },
+    ...instructions !== undefined && { instructions }
+  }
+
+  // The library asks for a server for each request; it is a few maps.
+  const handler = sdk.createMcpHandler(({ requestInfo }) => {
+    const caller = requestInfo && callers.get(requestInfo)
+    if (requestInfo === undefined || caller === undefined) throw new Error('a server was asked for without a request')
+    const server = new sdk.Server(info, options)
+    addTools(server, { sdk, tools, caller, signal: requestInfo.signal })
+    addResources(server, { sdk, tools, caller, signal: requestInfo.signal })
+    if (prompts.length > 0) addPrompts(server, sdk, prompts)
+    return server
+  }, {
+    keepAliveMs: 0,
+    onerror: (err) => log.debug({ err }, 'a message of an MCP client was refused')
+  })
+
+  return {
+    async handle (request, signal) {
+      const { body, headers } = request
+      // It would hold a connection open, and tools change with the tenant's document only.
+      if (isRecord(body) && body['method'] === 'subscriptions/listen') return refused(body['id'])
+      // It may be a tool of a server of this package, which a tool of this one calls.
+      request.toolDepth = Math.max(request.toolDepth, depthOf(body))
+      const message = new Request(`${url}/mcp`, { method: 'POST', headers: read.flatMap((name) => headers[name] === undefined ? [] : [[name, String(headers[name])]]), signal })
+      callers.set(message, request)
+      const response = await handler.fetch(message, { parsedBody: body })
+      const type = response.headers.get('content-type')
+      return { status: response.status, headers: type === null ? {} : { 'content-type': type }, body: await response.text() }
+    },
+
+    close: () => handler.close()
+  }
+}
+
+function refused (id: unknown): McpResponse {
+  const body = { jsonrpc: '2.0', id: typeof id === 'string' || typeof id === 'number' ? id : null, error: { code: methodNotFound, message: 'Method not found: this server has no subscriptions' } }
+  return { status: 404, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
+}
