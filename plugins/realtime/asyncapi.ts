@@ -1,0 +1,42 @@
+/** `GET /doc/realtime`: the messages as an AsyncAPI 3 document. */
+import { clientMessages, serverMessages } from '../../lib/realtime/messages.js'
+import { version } from '../../lib/version.js'
+
+interface Operation {
+  readonly action: 'send' | 'receive'
+  readonly name: string
+  readonly schema: object
+}
+
+/** What the server does with each message. */
+const operations: readonly Operation[] = [
+  ...Object.entries(clientMessages).map(([name, schema]) => ({ action: 'receive' as const, name, schema })),
+  ...Object.entries(serverMessages).map(([name, schema]) => ({ action: 'send' as const, name, schema }))
+]
+
+const keyOf = ({ action, name }: Operation): string => `${action === 'send' ? 'server' : 'client'}.${name}`
+
+export function asyncApi (address: string): object {
+  const security = [{ type: 'http', scheme: 'bearer' }, { type: 'httpApiKey', name: 'x-api-key', in: 'header' }]
+  return {
+    asyncapi: '3.0.0',
+    info: { title: 'Realtime', version, description: 'Changes of rows, rooms and presence over a websocket. The same messages come from `GET /realtime/events` as server-sent events.' },
+    defaultContentType: 'application/json',
+    channels: {
+      realtime: {
+        address,
+        description: 'Close codes: 1009 message too large, 1012 the server stops (the reason is `{"retryAfterMs": n}`), 4401 not authenticated, 4402 plan limit, 4403 origin or tenant refused, 4408 messages not read, 4429 too many messages.',
+        messages: Object.fromEntries(operations.map((operation) => [keyOf(operation), { $ref: `#/components/messages/${keyOf(operation)}` }]))
+      }
+    },
+    operations: Object.fromEntries(operations.map((operation) => [`${operation.action}.${operation.name}`, {
+      action: operation.action,
+      channel: { $ref: '#/channels/realtime' },
+      messages: [{ $ref: `#/channels/realtime/messages/${keyOf(operation)}` }]
+    }])),
+    components: {
+      messages: Object.fromEntries(operations.map((operation) => [keyOf(operation), { name: operation.name, payload: operation.schema }])),
+      securitySchemes: { token: security[0], apiKey: security[1] }
+    }
+  }
+}

@@ -1,0 +1,69 @@
+/** From the `id` and the `filter` of a watch to values as PostgreSQL writes them in JSON, so that texts can be compared. */
+import type { Engine } from '../../lib/database/engine.js'
+import type { WatchedTable } from '../../lib/realtime/changes.js'
+import type { Condition } from '../../lib/realtime/changes.js'
+import type { WatchRequest } from './types.js'
+import { encoderOf, kindOf, unfit } from '../../lib/compiler/query/column-value.js'
+import { castType } from '../../lib/compiler/query/identifiers.js'
+import { changeKeys } from '../../lib/database/migrations/change-triggers.js'
+import { identifier } from '../../lib/database/sql.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import { parseJson } from '../../lib/json/parse.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { maxFilterColumns } from '../../lib/realtime/messages.js'
+
+const maxValueLength = 512 // characters
+
+/** Throws `validationFailed`, or rejects with it, for columns that are unknown or excluded, and values that are not theirs. */
+export async function conditionsOf (engine: Engine, watched: WatchedTable, { id, filter = {}, isText = false }: WatchRequest): Promise<Condition[]> {
+  const { table, excluded } = watched
+  const values = new Map<string, unknown>()
+  for (const [name, value] of Object.entries(filter)) {
+    if (!table.columns.has(name) || excluded.has(name)) throw invalid(`/filter/${name}`, 'is not a column that can be filtered by')
+    values.set(name, value)
+  }
+  if (id !== undefined) for (const [name, value] of keyOf(id, table)) values.set(name, value)
+  if (values.size > maxFilterColumns) throw invalid('/filter', `has ${values.size} columns: expected at most ${maxFilterColumns}`)
+  const bound: unknown[] = []
+  const parts: string[] = []
+  for (const [name, value] of values) {
+    const column = table.columns.get(name)
+    if (column === undefined) throw invalid(`/filter/${name}`, 'is not a column')
+    const path = id !== undefined && !Object.hasOwn(filter, name) ? '/id' : `/filter/${name}`
+    const kind = kindOf(column.type)
+    if (kind === 'json' || kind === 'array' || kind === 'vector') throw invalid(path, `is a column of the type ${column.type}: expected one with single values`)
+    if (typeof value === 'object' && value !== null) throw invalid(path, 'expected one value to be equal to')
+    if (typeof value === 'string' && value.length > maxValueLength) throw invalid(path, `has ${value.length} characters: expected at most ${maxValueLength}`)
+    // It would be compared as it is written, which its sender cannot mean.
+    if (typeof value === 'string' && value.includes('{{')) throw invalid(path, 'must not hold a template')
+    const encoded = value === null ? null : isText ? String(value) : encoderOf(column)(value)
+    if (encoded === unfit) throw invalid(path, `is not a value of the type ${column.type}`)
+    parts.push(`$${bound.push(encoded)}::${castType(column.type)} as ${identifier(name)}`)
+  }
+  if (parts.length === 0) return []
+  const text = await engine.text({ text: `select row_to_json(v.*)::text from (select ${parts.join(', ')}) v` }, bound, { tenantId: null }).catch((error: unknown) => {
+    if (isClientFault(error)) throw invalid('/filter', 'a value does not fit its column')
+    throw error
+  })
+  const row = parseJson(text ?? '{}')
+  return isRecord(row) ? Object.entries(row).map(([column, value]) => ({ column, text: stringifyJson(value) })) : []
+}
+
+function keyOf (id: unknown, table: WatchedTable['table']): [string, unknown][] {
+  const keys = changeKeys(table)
+  const [only] = keys
+  if (only !== undefined && keys.length === 1 && !isRecord(id)) return [[only, id]]
+  if (!isRecord(id) || Object.keys(id).length !== keys.length || !keys.every((name) => Object.hasOwn(id, name))) {
+    throw invalid('/id', `expected ${keys.length === 1 ? 'the value' : 'an object'} of ${keys.join(', ')}`)
+  }
+  return keys.map((name) => [name, id[name]])
+}
+
+function isClientFault (error: unknown): boolean {
+  return isRecord(error) && typeof error['statusCode'] === 'number' && error['statusCode'] < 500
+}
+
+export function invalid (path: string, message: string): TenantryError {
+  return failure('validationFailed', { extras: { details: [{ path, message, keyword: 'watch' }] } })
+}

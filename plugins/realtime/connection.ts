@@ -1,0 +1,225 @@
+/** One websocket: identity first, then messages, within its bounds. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { WebSocket } from 'ws'
+import type { ClientMessage } from '../../lib/realtime/messages.js'
+import type { Credential, Identify } from './identity.js'
+import type { Core } from './service.js'
+import type { Client, Identity, Outlet } from './types.js'
+import { failure, isFailure, TenantryError } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { whileTrue } from '../../lib/realtime/drain.js'
+import { readMessage } from '../../lib/realtime/read-message.js'
+import { credentialOf, sentCredential } from './identity.js'
+import { errorMessage } from './service.js'
+import { closeCodes } from './types.js'
+
+const identityMs = 10_000 // for the first message
+const maxUnsentBytes = 1_048_576
+const littleUnsentBytes = 262_144
+const lingerMs = 5000 // for the closing handshake
+
+export interface ConnectionParts {
+  readonly core: Core
+  readonly identify: Identify
+  readonly maxMessagesPerSecond: number
+  /** A monotonic clock, in milliseconds. */
+  readonly now: () => number
+}
+
+/** A socket that the server looks after. */
+export interface Connection {
+  readonly socket: WebSocket
+  /** It has answered since it was pinged last. */
+  isAlive: boolean
+  /** It has no identity yet. */
+  isAnonymous: boolean
+  close (code: number, reason: string): void
+}
+
+export function serveConnection (socket: WebSocket, request: FastifyRequest, reply: FastifyReply, { core, identify, maxMessagesPerSecond, now }: ConnectionParts): Connection {
+  let client: Client | null = null
+  let isEnded = false
+  let isIdentifying = false
+  let rooms: Promise<void> = Promise.resolve()
+  let earlier: string[] = []
+  let room = maxMessagesPerSecond
+  let counted = now()
+
+  const outlet: Outlet = {
+    send (text) {
+      if (isEnded) return
+      if (socket.bufferedAmount > maxUnsentBytes) return end(closeCodes.tooSlow, 'Messages were not read')
+      socket.send(text)
+    },
+    async drained () {
+      await whileTrue(() => !isEnded && socket.bufferedAmount > littleUnsentBytes)
+    },
+    close: end
+  }
+  const connection: Connection = { socket, isAlive: true, isAnonymous: true, close: end }
+
+  const waiting = setTimeout(() => end(closeCodes.unauthenticated, 'No token came in time'), identityMs)
+
+  /** The protocol has at most 123 bytes for a reason. */
+  function end (code: number, reason: string): void {
+    if (isEnded) return
+    release()
+    socket.resume()
+    socket.close(code, reason.slice(0, 120))
+    setTimeout(() => socket.terminate(), lingerMs).unref()
+  }
+
+  function release (): void {
+    isEnded = true
+    earlier = []
+    clearTimeout(waiting)
+    if (client !== null) core.close(client)
+  }
+
+  function fail (error: unknown, ref?: ClientMessage['ref']): void {
+    const known = error instanceof TenantryError ? error : failure('internal', { cause: error })
+    if (known.statusCode >= 500) request.log.warn({ err: error }, 'a message of a client failed')
+    outlet.send(errorMessage(known, ref), 'error')
+  }
+
+  /** False beyond the bound, which ends the connection. */
+  function count (): boolean {
+    const at = now()
+    room = Math.min(maxMessagesPerSecond, room + Math.max(0, at - counted) * maxMessagesPerSecond / 1000)
+    counted = at
+    if (room >= 1) {
+      room--
+      return true
+    }
+    end(closeCodes.tooManyMessages, `More than ${maxMessagesPerSecond} messages a second`)
+    return false
+  }
+
+  /** What comes meanwhile waits in the socket. */
+  function begin (credential: Credential | null): void {
+    isIdentifying = true
+    socket.pause()
+    identify(credential, request, reply).then(open, refuse).finally(() => {
+      isIdentifying = false
+      if (isEnded) return
+      const texts = earlier
+      earlier = []
+      for (const text of texts) take(text)
+      socket.resume()
+    })
+  }
+
+  async function open (identity: Identity): Promise<void> {
+    if (isEnded) return
+    try {
+      const opened = await core.open(outlet, identity)
+      client = opened
+      connection.isAnonymous = false
+      clearTimeout(waiting)
+      if (isEnded) core.close(opened)
+    } catch (error) {
+      if (!isFailure(error, 'planLimit')) return refuse(error)
+      fail(error)
+      end(closeCodes.planLimit, error.message)
+    }
+  }
+
+  function refuse (error: unknown): void {
+    const known = error instanceof TenantryError ? error : failure('internal', { cause: error })
+    const { statusCode, message } = known
+    if (statusCode >= 500) {
+      request.log.warn({ err: error }, 'a connection could not be identified')
+      return end(closeCodes.stopping, stringifyJson({ retryAfterMs: 1000 }))
+    }
+    if (statusCode === 429) return end(closeCodes.tooManyMessages, message)
+    const isRefused = known.code === failure('tenantRequired').code || known.code === failure('tenantInvalid').code || statusCode === 403 || statusCode === 404
+    end(isRefused ? closeCodes.refused : closeCodes.unauthenticated, message)
+  }
+
+  function take (text: string): void {
+    if (isEnded) return
+    const read = readMessage(text)
+    if (client === null) {
+      if ('message' in read && read.message.type === 'auth') return begin(credentialOf(read.message.token))
+      return end(closeCodes.unauthenticated, 'The first message must be of the type auth')
+    }
+    if ('error' in read) return fail(read.error, read.ref)
+    answer(client, read.message)
+  }
+
+  function answer (open: Client, message: ClientMessage): void {
+    const { ref } = message
+    const acknowledge = () => outlet.send(stringifyJson({ type: 'ack', ref }), 'ack')
+    const failed = (error: unknown) => fail(error, ref)
+    switch (message.type) {
+      case 'ping': return outlet.send(stringifyJson({ type: 'pong', ref }), 'pong')
+      case 'watch': {
+        core.watch(open, message).catch(failed)
+        return
+      }
+      case 'unwatch': {
+        try {
+          core.unwatch(open, message.watch)
+          acknowledge()
+        } catch (error) {
+          failed(error)
+        }
+        return
+      }
+      case 'auth': {
+        identify(credentialOf(message.token), request, reply).then((identity) => {
+          core.renew(open, identity)
+          acknowledge()
+        }).catch(failed)
+        return
+      }
+      // These keep their order.
+      case 'join':
+        inOrder(async () => {
+          await core.join(open, message.room, message.state)
+          acknowledge()
+        }, failed)
+        return
+      case 'leave':
+        inOrder(async () => {
+          await core.leave(open, message.room)
+          acknowledge()
+        }, failed)
+        return
+      case 'message':
+        inOrder(async () => {
+          await core.message(open, message.room, message.event, message.data)
+          if (ref !== undefined) acknowledge()
+        }, failed)
+        return
+      default:
+        return message satisfies never
+    }
+  }
+
+  function inOrder (work: () => Promise<void>, failed: (error: unknown) => void): void {
+    rooms = rooms.then(async () => {
+      if (!isEnded) await work()
+    }).catch(failed)
+  }
+
+  socket.on('message', (data, isBinary) => {
+    if (isEnded || !count()) return
+    if (isBinary) return client === null ? end(closeCodes.unauthenticated, 'The first message must be of the type auth') : fail(failure('badRequest', { message: 'The message is binary: send text' }))
+    const text = String(data)
+    if (isIdentifying) earlier.push(text)
+    else take(text)
+  })
+  // Answers to pings take room, too.
+  socket.on('ping', () => { count() })
+  socket.on('pong', () => { connection.isAlive = true })
+  socket.on('close', release)
+
+  try {
+    const credential = sentCredential(request)
+    if (credential !== null) begin(credential)
+  } catch (error) {
+    refuse(error)
+  }
+  return connection
+}

@@ -1,0 +1,162 @@
+/** `GET /realtime/events`: the same messages as server-sent events. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Core } from './service.js'
+import type { Identity, Outlet, WatchRequest } from './types.js'
+import { Type, type Static } from 'typebox'
+import { failure } from '../../lib/errors.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import { whileTrue } from '../../lib/realtime/drain.js'
+import { callerOf } from '../auth/access.js'
+import { tenantOf } from '../tenancy/required.js'
+import { invalid } from './conditions.js'
+import { retryAfterMs } from './sockets.js'
+
+const maxUnsentBytes = 1_048_576
+const littleUnsentBytes = 262_144
+const commentMs = 15_000 // proxies end connections that say nothing
+const maxPosition = Number.MAX_SAFE_INTEGER
+
+const Query = Type.Object({
+  watch: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 4096 }), { maxItems: 50, description: 'A table, and columns that rows must have: `notes?done=false`, percent-encoded. Can be repeated.' })),
+  room: Type.Optional(Type.Array(Type.String({ pattern: '^[\\w.:@/-]{1,128}$', expected: '1 to 128 of A-Z a-z 0-9 _ . : @ / -' }), { maxItems: 50, description: 'A room to join. Can be repeated.' }))
+}, { additionalProperties: false })
+
+export interface StreamParts {
+  readonly core: Core
+  /** Checks the caller of the request again. */
+  readonly identityOf: (request: FastifyRequest, reply: FastifyReply, tenant: string) => Identity
+}
+
+export function eventStream (group: FastifyInstance, { core, identityOf }: StreamParts): void {
+  group.get<{ Querystring: Static<typeof Query> }>('/realtime/events', {
+    exposeHeadRoute: false,
+    config: { access: 'user' },
+    schema: {
+      tags: ['Realtime'],
+      summary: 'Read changes and rooms as server-sent events',
+      description: 'An event is named by the `type` of its message, `data` is the message, and `id` the position of a change. `Last-Event-ID` sends later changes first.',
+      querystring: Query,
+      response: { 200: { description: 'A stream that ends with the connection.', content: { 'text/event-stream': { schema: Type.String() } } }, ...errorResponses(400, 401, 'planLimit', 403, 404, 429, 500, 503) }
+    }
+  }, async (request, reply) => {
+    const tenant = tenantOf(request)
+    callerOf(request)
+    const since = sinceOf(request)
+    const { watch = [], room = [] } = request.query
+    const requests = watch.map((text) => watchOf(text, since))
+    const stream = createStream(request, reply)
+    // What is wrong is an error of HTTP as long as nothing was sent.
+    const client = await core.open(stream.outlet, identityOf(request, reply, tenant))
+    stream.onEnd(() => core.close(client))
+    try {
+      for (const name of room) await core.join(client, name, null)
+      stream.replaying = requests.length
+      for (const each of requests) await core.watch(client, each, () => { stream.replaying-- })
+    } catch (error) {
+      core.close(client)
+      throw error
+    }
+    if (request.raw.socket.destroyed) return core.close(client)
+    stream.begin()
+    return reply
+  })
+}
+
+/** A stream that keeps what it is sent until it begins, so that a refusal can still be an HTTP error. */
+function createStream (request: FastifyRequest, reply: FastifyReply) {
+  const { raw } = reply
+  const early: string[] = []
+  let earlyBytes = 0
+  let hasBegun = false
+  let isEnded = false
+  let ended = () => {}
+  let timer: NodeJS.Timeout | undefined
+
+  const stream = {
+    /** Watches that are not live yet: a position then says nothing of what the others were sent. */
+    replaying: 0,
+    onEnd (listener: () => void) { ended = listener },
+    begin () {
+      hasBegun = true
+      reply.hijack()
+      const { socket } = raw
+      socket?.setTimeout(0)
+      socket?.setNoDelay(true)
+      raw.on('close', end)
+      raw.writeHead(200, {
+        ...reply.getHeaders() as Record<string, string>,
+        'content-type': 'text/event-stream; charset=utf-8',
+        // nginx would gather the events.
+        'x-accel-buffering': 'no'
+      })
+      raw.flushHeaders()
+      for (const text of early.splice(0)) raw.write(text)
+      timer = setInterval(() => write(': \n\n'), commentMs).unref()
+      if (isEnded) raw.end()
+    },
+    outlet: {
+      send (text, type, position) {
+        const id = position !== undefined && stream.replaying === 0 ? `id: ${position}\n` : ''
+        write(`event: ${type}\n${id}data: ${text}\n\n`)
+      },
+      async drained () {
+        await whileTrue(() => !isEnded && raw.writableLength > littleUnsentBytes)
+      },
+      close (code) {
+        if (isEnded) return
+        if (hasBegun) {
+          // 1012: the server stops.
+          if (code === 1012) raw.write(`retry: ${retryAfterMs()}\n\n`)
+          raw.end()
+        }
+        end()
+      }
+    } satisfies Outlet as Outlet
+  }
+
+  function write (text: string): void {
+    if (isEnded) return
+    if (!hasBegun) {
+      earlyBytes += text.length
+      if (earlyBytes <= maxUnsentBytes) early.push(text)
+      else end()
+      return
+    }
+    if (raw.writableLength > maxUnsentBytes) {
+      end()
+      raw.destroy()
+      return
+    }
+    raw.write(text)
+  }
+
+  function end (): void {
+    if (isEnded) return
+    isEnded = true
+    clearInterval(timer)
+    ended()
+  }
+
+  request.raw.on('close', end)
+  return stream
+}
+
+function sinceOf ({ headers }: FastifyRequest): number | undefined {
+  const text = headers['last-event-id']
+  if (text === undefined || text === '') return undefined
+  const position = Number(text)
+  if (!/^\d{1,16}$/.test(String(text)) || position > maxPosition) throw failure('badRequest', { message: 'Last-Event-ID is not a position: expected a whole number' })
+  return position
+}
+
+/** `notes?done=false`: the texts of columns, as PostgreSQL reads them. */
+function watchOf (text: string, since: number | undefined): WatchRequest {
+  const mark = text.indexOf('?')
+  const table = mark < 0 ? text : text.slice(0, mark)
+  const filter: Record<string, string> = Object.create(null)
+  for (const [name, value] of new URLSearchParams(mark < 0 ? '' : text.slice(mark + 1))) {
+    if (name in filter) throw invalid('/watch', `names the column ${name} twice`)
+    filter[name] = value
+  }
+  return { table, filter: { ...filter }, since, ref: text.slice(0, 128), isText: true }
+}

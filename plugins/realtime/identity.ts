@@ -1,0 +1,78 @@
+/** Who a connection belongs to: by header, by subprotocol, or by its first message. */
+import type {} from '../auth/index.js'
+import type {} from '../cors/index.js'
+import type {} from '../rate-limit/index.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Claims } from '../../lib/compiler/types.js'
+import type { Identity } from './types.js'
+import { failure } from '../../lib/errors.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { bearerToken } from '../auth/bearer.js'
+import { tokenMissing } from '../auth/access.js'
+import { createLimit } from '../rate-limit/rules.js'
+
+/** What a client proves itself with. */
+export interface Credential {
+  readonly kind: 'token' | 'key'
+  readonly text: string
+}
+
+const subprotocol = 'tenantry'
+const bearerPrefix = 'bearer.'
+const token = /^[\w-]+\.[\w-]+\.[\w-]*$/
+
+/** Of one address: keys that this process does not remember. */
+const unknownKeys = createLimit({ max: 100, windowMs: 60_000, skipSuccessfulRequests: true }, 'realtime x-api-key')
+
+/** The subprotocol that the server takes. The one with the token is never sent back. */
+export function chooseProtocol (offered: ReadonlySet<string>): string | false {
+  return offered.has(subprotocol) ? subprotocol : false
+}
+
+/** The credential of a message, or of a subprotocol. */
+export function credentialOf (text: string): Credential {
+  return { kind: token.test(text) ? 'token' : 'key', text }
+}
+
+/** The credential that came with the upgrade; null where a message is to bring it. Throws for two of them. */
+export function sentCredential ({ headers }: FastifyRequest): Credential | null {
+  const bearer = bearerToken({ headers })
+  const key = headers['x-api-key']
+  const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((text) => text.trim()).filter((text) => text.startsWith(bearerPrefix))
+  const sent: Credential[] = [
+    ...bearer === null ? [] : [{ kind: 'token' as const, text: bearer }],
+    ...key === undefined ? [] : [{ kind: 'key' as const, text: String(key) }],
+    ...offered.map((text) => credentialOf(text.slice(bearerPrefix.length)))
+  ]
+  if (sent.length > 1) throw failure('credentialsAmbiguous')
+  return sent[0] ?? null
+}
+
+/** Makes the identity of a request and a credential; rejects with the errors of HTTP, of which 401 and 403 end a connection. */
+export function createIdentify (app: FastifyInstance) {
+  const limiter = optional(app, 'rateLimiter')
+  const origins = optional(app, 'origins')
+
+  function claimsOf ({ kind, text }: Credential, request: FastifyRequest, reply: FastifyReply): Claims | Promise<Claims> {
+    return kind === 'token' ? app.auth.verify(text) : app.auth.identify(text, () => limiter()?.check(request, reply, unknownKeys))
+  }
+
+  return async (credential: Credential | null, request: FastifyRequest, reply: FastifyReply): Promise<Identity> => {
+    if (credential === null) throw tokenMissing()
+    const claims = await claimsOf(credential, request, reply)
+    const tenant = await app.tenancy.admit(request, claims)
+    const { origin } = request.headers
+    const allowed = origins()
+    if (origin !== undefined && allowed !== null && !allowed.isPlatforms(origin) && !await allowed.isTenants(tenant.id, origin)) {
+      throw failure('forbidden', { message: 'Pages of this origin may not connect' })
+    }
+    return {
+      claims,
+      tenant: tenant.id,
+      verify: () => claimsOf(credential, request, reply)
+    }
+  }
+}
+
+export type Identify = ReturnType<typeof createIdentify>

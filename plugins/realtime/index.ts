@@ -1,0 +1,163 @@
+/**
+ * Realtime: changes of rows, rooms and presence over websockets and server-sent events; `app.realtime`. Changes are
+ * recorded by triggers, which the plugin database makes for its option `watched`.
+ */
+import type {} from '../database/index.js'
+import type {} from '../auth/index.js'
+import type {} from '../metrics/metrics.js'
+import type {} from '../tenancy/index.js'
+import type { FastifyInstance } from 'fastify'
+import type { RoomBus, RoomListener } from '../../lib/realtime/bus.js'
+import type { Sockets } from './sockets.js'
+import type { RealtimeStatus } from './types.js'
+import { randomUUID } from 'node:crypto'
+import { FaultList, nearest } from '../../lib/config/faults.js'
+import { checkRealtime } from '../../lib/config/meaning/realtime.js'
+import { Realtime as RealtimeSchema, type Realtime as RealtimeSection } from '../../lib/config/schema/realtime.js'
+import { isWatchable } from '../../lib/database/migrations/change-triggers.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { listen } from '../../lib/plugin/listen.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { callback, membersOf } from '../../lib/plugin/options.js'
+import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { whenStopping } from '../../lib/plugin/when-stopping.js'
+import { plansOf } from '../plans/plans-of.js'
+import { createIdentify } from './identity.js'
+import { createMemberStore } from './member-store.js'
+import { createPostgresBus } from './postgres-bus.js'
+import { createReader } from './reader.js'
+import { createRooms } from './rooms.js'
+import { realtimeRoutes } from './routes.js'
+import { createCore } from './service.js'
+import { retryAfterMs } from './sockets.js'
+import { createChangeStore, sweepChanges } from './store.js'
+import { closeCodes } from './types.js'
+
+export type { ClientMessage, ServerMessage } from '../../lib/realtime/messages.js'
+export type { Published, Realtime, RealtimeStatus } from './types.js'
+
+/** The document's section `realtime`. */
+export interface RealtimeOptions extends RealtimeSection {
+  /** The clock of kept changes, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+  /** The clock of message rates, in milliseconds. Default: the process's monotonic one. */
+  readonly monotonic?: (() => number) | undefined
+}
+
+const expiryMs = 500 // between looks at tokens, which expire
+
+export default definePlugin<RealtimeOptions>({
+  name: 'realtime',
+  dependencies: ['database', 'auth', 'tenancy'],
+  optional: ['usage', 'rate-limit', 'metrics', 'cors'],
+  after: ['plans'],
+  routeDependencies: ['auth', 'tenancy'],
+  options: { ...membersOf(RealtimeSchema), now: callback, monotonic: callback },
+  async setup (app, options) {
+    const { now = Date.now, monotonic = () => performance.now(), ...section } = options
+    if (section.enabled === false) return undefined
+    const faults = new FaultList()
+    checkRealtime(section, faults)
+    faults.throwIfAny()
+    const { db, engine, events, log, tenants } = app
+    const instance = randomUUID()
+    const store = createChangeStore(db)
+    const usage = optional(app, 'usage')
+    const bus = await openBus(app, section, instance, (tenant, event) => rooms.hear(tenant, event))
+    const rooms = createRooms({ store: createMemberStore(db, (tenant) => engine.kyselyFor(tenant), instance), bus, plans: plansOf(app), isLimited: () => usage() !== null, maxMessageBytes: section.maxMessageBytes ?? 65_536, log })
+    const reader = createReader({ store, tableOf: (name) => core.tableOf(name), log })
+    const core = createCore({ app, engine, tenants, usage, store, reader, rooms, section, log })
+    let sockets: Sockets | null = null
+    app.decorate('realtime', {
+      publish: (tenant, message) => rooms.publish(tenant, message, null),
+      get connections () { return core.connections },
+      status: () => ({ connections: core.connections, watches: core.watches, rooms: rooms.count, bus: section.redis !== undefined && engine.kind !== 'embedded' ? 'redis' : engine.kind })
+    })
+
+    const recheck = (tenant: string): void => { core.recheck(tenant).catch((err: unknown) => log.warn({ err }, 'connections could not be checked')) }
+    const recheckAll = () => recheck('')
+    listen(app, events, { tenant: recheck, users: recheck, sessions: recheck, roles: recheck, rbac: recheckAll, 'api-keys': recheck, config: recheck, gap: recheckAll })
+    sweepHourly(app, 'old changes of rows', async () => {
+      await sweepChanges(store, new Date(now() - (section.retentionSeconds ?? 86_400) * 1000))
+    })
+
+    let timer: NodeJS.Timeout | undefined
+    app.addHook('onReady', async () => {
+      await checkTables(app, section)
+      addMetrics(app, () => app.realtime.status())
+      await bus.open()
+      if (Object.keys(section.tables ?? {}).length > 0) reader.start()
+      timer = setInterval(() => { core.expire().catch((err: unknown) => log.warn({ err }, 'connections could not be checked')) }, expiryMs).unref()
+    })
+    let isStopped = false
+    whenStopping(app, async () => {
+      if (isStopped) return
+      isStopped = true
+      clearInterval(timer)
+      await sockets?.stop()
+      core.closeAll((outlet) => outlet.close(closeCodes.stopping, JSON.stringify({ retryAfterMs: retryAfterMs() })))
+      await reader.stop()
+      await rooms.close()
+      await bus.close()
+    })
+    return async (group) => {
+      sockets = await realtimeRoutes(group, {
+        core,
+        identify: createIdentify(app),
+        identityOf: (request, _reply, tenant) => ({ claims: request.auth ?? { sub: '' }, tenant, verify: () => reverify(app, request) }),
+        maxMessageBytes: section.maxMessageBytes ?? 65_536,
+        maxMessagesPerSecond: section.maxMessagesPerSecond ?? 50,
+        now: monotonic
+      })
+    }
+  }
+})
+
+/** The caller of a stream, whose token came in its headers. */
+function reverify (app: FastifyInstance, { headers }: { headers: { authorization?: string, 'x-api-key'?: string | string[] } }) {
+  const key = headers['x-api-key']
+  return key === undefined ? app.auth.verify((headers.authorization ?? '').replace(/^bearer +/i, '').trim()) : app.auth.identify(String(key))
+}
+
+async function openBus ({ db, engine, events, log }: FastifyInstance, { redis }: RealtimeSection, instance: string, listener: RoomListener): Promise<RoomBus> {
+  // An embedded database has one process.
+  if (engine.kind === 'embedded') return { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => {}, close: async () => {} }
+  const overPostgres = (listener: RoomListener) => createPostgresBus({ db, events, instance, listener, log })
+  if (redis === undefined) return overPostgres(listener)
+  const { createRedisBus } = await import('./redis-bus.js')
+  return await createRedisBus({ url: redis.url, db, instance, listener, fallback: overPostgres, log })
+}
+
+/** Throws a ConfigError that names every fault. Tables of a database that is not migrated are not looked for. */
+async function checkTables ({ engine }: FastifyInstance, { tables = {} }: RealtimeSection): Promise<void> {
+  if (Object.keys(tables).length === 0 || (await engine.pendingMigrations()).length > 0) return
+  const faults = new FaultList()
+  const { catalogue } = engine
+  for (const [name, { excludeFields = [] }] of Object.entries(tables)) {
+    const pointer = `/realtime/tables/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
+    const table = catalogue.tables.get(name)
+    if (table === undefined) faults.add(pointer, `there is no table "${name}" in the schema "${catalogue.schema}"`, nearest(name, catalogue.tables.keys()))
+    else if (!isWatchable(table)) faults.add(pointer, `"${name}" cannot be watched: expected a table with a tenant_id column and a primary key`)
+    else {
+      for (const [index, column] of excludeFields.entries()) {
+        if (!table.columns.has(column)) faults.add(`${pointer}/excludeFields/${index}`, `the table "${name}" has no column "${column}"`, nearest(column, table.columns.keys()))
+      }
+    }
+  }
+  faults.throwIfAny()
+}
+
+function addMetrics (app: FastifyInstance, status: () => RealtimeStatus): void {
+  const registry = optional(app, 'metrics')()
+  if (registry === null) return
+  const gauges = {
+    connections: 'Websockets and event streams of this process.',
+    watches: 'Open watches of this process.',
+    rooms: 'Rooms with members of this process.'
+  } as const
+  import('prom-client').then(({ Gauge }) => {
+    for (const [name, help] of Object.entries(gauges) as [keyof typeof gauges, string][]) {
+      registry.registerMetric(new Gauge({ name: `tenantry_realtime_${name}`, help, registers: [], collect () { this.set(status()[name]) } }))
+    }
+  }).catch((err: unknown) => app.log.debug({ err }, 'the metrics of realtime are missing'))
+}

@@ -1,0 +1,84 @@
+/**
+ * Watches that begin. Each one begins behind the positions of all changes that were committed before its request, so that
+ * no later commit is missed.
+ */
+import type { ChangeStore, Standing } from './store.js'
+import type { Watch } from './types.js'
+
+/** Where a watch begins. */
+export interface Begin {
+  readonly position: number
+  /** Changes up to it are not kept. */
+  readonly floor: number
+}
+
+interface Opening {
+  readonly watch: Watch
+  readonly begin: (at: Begin) => void
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+  /** Changes up to this place need a position first. */
+  until: number | undefined
+  /** Where it begins, once they have. */
+  at: Begin | undefined
+}
+
+/** Adds the watch to those of its tenant, and returns how far those were sent changes; null where that is less than the position. */
+export type Enter = (watch: Watch, position: number) => number | null
+
+export class Openings {
+  readonly #store: Pick<ChangeStore, 'standings' | 'givePositionsOf'>
+  #waiting: Opening[] = []
+
+  constructor (store: Pick<ChangeStore, 'standings' | 'givePositionsOf'>) {
+    this.#store = store
+  }
+
+  get size (): number { return this.#waiting.length }
+
+  /** Resolves when the watch has begun; `begin` is called in that moment. */
+  add (watch: Watch, begin: (at: Begin) => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ watch, begin, resolve, reject, until: undefined, at: undefined })
+    })
+  }
+
+  /** Begins those that can begin. The changes of each tenant that another one waits for get a batch of positions. */
+  async settle (enter: Enter): Promise<void> {
+    const waiting = this.#waiting.filter(({ at }) => at === undefined)
+    const tenants = new Set(waiting.map(({ watch }) => watch.tenant))
+    const standings = tenants.size === 0 ? [] : await this.#store.standings([...tenants])
+    const byTenant = new Map(standings.map((standing) => [standing.tenant, standing]))
+    const late = new Set<string>()
+    for (const opening of waiting) {
+      const standing = byTenant.get(opening.watch.tenant)
+      if (standing === undefined) continue
+      if (!isBehind(opening, standing)) opening.at = { position: standing.position, floor: standing.floor }
+      else if (!opening.watch.isClosed) late.add(standing.tenant)
+    }
+    this.#waiting = this.#waiting.filter((opening) => !begins(opening, enter))
+    for (const tenant of late) await this.#store.givePositionsOf(tenant)
+  }
+
+  fail (error: unknown): void {
+    const failed = this.#waiting
+    this.#waiting = []
+    for (const { reject } of failed) reject(error)
+  }
+}
+
+/** Changes that were committed before the request still lack positions. */
+function isBehind (opening: Opening, { oldest, newest }: Standing): boolean {
+  opening.until ??= newest ?? 0
+  return oldest !== null && oldest <= opening.until
+}
+
+function begins ({ watch, begin, resolve, at }: Opening, enter: Enter): boolean {
+  if (!watch.isClosed) {
+    const position = at === undefined ? null : enter(watch, at.position)
+    if (at === undefined || position === null) return false
+    begin({ position, floor: at.floor })
+  }
+  resolve()
+  return true
+}

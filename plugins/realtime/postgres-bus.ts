@@ -1,0 +1,155 @@
+/** Events of rooms over PostgreSQL: each process writes them in batches, and one notice a batch wakes the others. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
+import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { RoomBus, RoomEvent, RoomListener } from '../../lib/realtime/bus.js'
+import { sql } from 'kysely'
+import { createPoller } from '../../lib/database/poller.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { Outgoing } from '../../lib/realtime/bus.js'
+
+const gatherMs = 10 // in which events become one batch
+const idlePauseMs = 1000 // between looks that no notice asks for
+const keptMs = 60_000
+const maxRows = 500 // of one look
+
+export interface PostgresBusParts {
+  readonly db: Kysely<SystemTables>
+  readonly events: Events
+  /** Of this process. */
+  readonly instance: string
+  readonly listener: RoomListener
+  readonly log: FastifyBaseLogger
+}
+
+interface Begun {
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
+export function createPostgresBus ({ db, events, instance, listener, log }: PostgresBusParts): RoomBus {
+  const outgoing = new Outgoing()
+  const ending = new AbortController()
+  /** The last batch of each process that was read. */
+  const read = new Map<string, number>()
+  let written = 0
+  let timer: NodeJS.Timeout | undefined
+  let writing: Promise<void> | null = null
+  let stop = () => {}
+  let state: 'resting' | 'beginning' | 'hearing' = 'resting'
+  let begun: Begun[] = []
+  const poller = createPoller({
+    look,
+    signal: ending.signal,
+    log,
+    messages: { failed: 'messages of rooms do not reach this process: the database cannot be reached, or is not migrated. It is tried again', again: 'messages of rooms arrive again' }
+  })
+
+  /** One batch at a time, so that the others see them in order. */
+  async function write (): Promise<void> {
+    while (!outgoing.isEmpty) {
+      const batch = [...outgoing.take()]
+      const numbers = batch.map(() => ++written)
+      try {
+        await events.change({ topic: 'realtime', tenant: '' }, async (transaction) => {
+          await sql`insert into tenantry.realtime_messages (tenant_id, instance_id, number, messages)
+            select t.id, ${instance}::uuid, g.number, g.messages
+            from unnest(${batch.map(([tenant]) => tenant)}::text[], ${numbers}::bigint[], ${batch.map(([, list]) => JSON.stringify(list))}::text[]) as g (tenant, number, messages)
+            join tenantry.tenants t on t.id = g.tenant and t.status <> 'deleting'`.execute(transaction)
+          await sql`delete from tenantry.realtime_messages where instance_id = ${instance}::uuid and at < clock_timestamp() - make_interval(secs => ${keptMs / 1000})`.execute(transaction)
+        })
+      } catch (error) {
+        log.warn({ err: error, batches: batch.length }, 'messages of rooms did not reach the other processes')
+      }
+    }
+  }
+
+  function flush (): void {
+    timer = undefined
+    writing ??= write().finally(() => {
+      writing = null
+      if (!outgoing.isEmpty) flush()
+    })
+  }
+
+  async function look (): Promise<number> {
+    if (state === 'beginning') await begin()
+    if (state === 'resting') return Infinity
+    const { rows } = await sql<{ tenant: string, instance: string, number: number, messages: string }>`
+      select m.tenant_id as tenant, m.instance_id as instance, m.number::float8 as number, m.messages
+      from tenantry.realtime_messages m left join unnest(${[...read.keys()]}::uuid[], ${[...read.values()]}::bigint[]) as r (instance, number) on r.instance = m.instance_id
+      where m.instance_id <> ${instance}::uuid and m.number > coalesce(r.number, 0) order by m.instance_id, m.number limit ${maxRows}::int`.execute(db)
+    for (const { tenant, instance: from, number, messages } of rows) {
+      read.set(from, number)
+      for (const event of eventsIn(messages)) listener(tenant, event)
+    }
+    return rows.length === maxRows ? 0 : idlePauseMs
+  }
+
+  /** Skips earlier messages. */
+  async function begin (): Promise<void> {
+    try {
+      const { rows } = await sql<{ instance: string, number: number }>`
+        select instance_id as instance, max(number)::float8 as number from tenantry.realtime_messages group by instance_id`.execute(db)
+      read.clear()
+      for (const { instance: from, number } of rows) read.set(from, number)
+    } catch (error) {
+      endBeginning('resting', error)
+      throw error
+    }
+    endBeginning('hearing', null)
+  }
+
+  function endBeginning (next: 'resting' | 'hearing', error: unknown): void {
+    const waiting = begun
+    begun = []
+    state = next
+    for (const { resolve, reject } of waiting) {
+      if (error === null) resolve()
+      else reject(error)
+    }
+  }
+
+  return {
+    async open () {
+      stop = events.on('realtime', () => poller.wake())
+      poller.start()
+    },
+    async hear () {
+      if (state === 'hearing' || ending.signal.aborted) return
+      state = 'beginning'
+      await new Promise<void>((resolve, reject) => {
+        begun.push({ resolve, reject })
+        poller.wake()
+      })
+    },
+    rest () {
+      if (state === 'hearing') state = 'resting'
+    },
+    send (tenant, event) {
+      if (!outgoing.add(tenant, event)) log.warn({ tenant }, 'a message of a room was lost: too many wait for the database')
+      if (writing === null) timer ??= setTimeout(flush, gatherMs)
+    },
+    async close () {
+      stop()
+      ending.abort()
+      endBeginning('resting', null)
+      clearTimeout(timer)
+      flush()
+      await writing
+      await poller.ended()
+    }
+  }
+}
+
+/** Only processes of this server write them; a row of another version is left out. */
+export function eventsIn (text: string): RoomEvent[] {
+  const list: unknown = JSON.parse(text)
+  return Array.isArray(list) ? list.filter(isRoomEvent) : []
+}
+
+function isRoomEvent (value: unknown): value is RoomEvent {
+  if (!isRecord(value) || typeof value['room'] !== 'string') return false
+  return value['kind'] === 'presence' || (value['kind'] === 'message' && typeof value['text'] === 'string')
+}

@@ -1,0 +1,198 @@
+/**
+ * Reads changes for the watches of this process, from the first watch to the last. Changes get their positions after their
+ * commit, by one process at a time. They are read in batches, so that writes send no notices. Tenants take turns: each
+ * look sends at most one batch of each.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { WatchedTable } from '../../lib/realtime/changes.js'
+import type { Batch, ChangeStore, Lag } from './store.js'
+import type { Watch } from './types.js'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { createPoller } from '../../lib/database/poller.js'
+import { Change } from '../../lib/realtime/changes.js'
+import { failure } from '../../lib/errors.js'
+import { Openings, type Begin } from './openings.js'
+
+const pauseMs = 50 // from look to look while there are watches
+const leastPauseMs = 10 // between them on a slow database
+const maxTenants = 100 // of one batch
+const maxSends = 500 // before other work of the process gets its turn
+
+export interface ReaderParts {
+  readonly store: ChangeStore
+  readonly tableOf: (name: string) => WatchedTable | undefined
+  readonly log: FastifyBaseLogger
+}
+
+export interface Reader {
+  start (): void
+  /** Resolves when no later commit is missed; `begin` is called in that moment. */
+  open (watch: Watch, begin: (at: Begin) => void): Promise<void>
+  /** Sends changes behind the position, then makes the watch live. */
+  replay (watch: Watch, since: number): Promise<void>
+  close (watch: Watch): void
+  stop (): Promise<void>
+}
+
+/** The watches of a tenant. */
+interface Group {
+  /** The last change that live watches were sent. */
+  cursor: number
+  /** By table; none is empty. */
+  readonly watches: Map<string, Set<Watch>>
+}
+
+export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
+  const groups = new Map<string, Group>()
+  const openings = new Openings(store)
+  /** Tenants with changes to send, and how far they reach. */
+  const lags = new Map<string, number>()
+  const ending = new AbortController()
+  /** Of the last head that was read; null while there are no watches. */
+  let stamp: number | null = null
+  /** The tenant whose changes got positions last, where others wait. */
+  let after = ''
+  let sends = 0
+  const poller = createPoller({
+    look,
+    signal: ending.signal,
+    log,
+    messages: { failed: 'changes of rows are not sent: the database cannot be reached, or is not migrated. It is tried again', again: 'changes of rows are sent again' }
+  })
+
+  async function look (): Promise<number> {
+    if (groups.size === 0 && openings.size === 0) {
+      stamp = null
+      lags.clear()
+      return Infinity
+    }
+    const begun = performance.now()
+    try {
+      const isBusy = await readNews()
+      await deliverAll()
+      await openings.settle(enter)
+      return isBusy || lags.size > 0 || openings.size > 0 ? 0 : Math.max(leastPauseMs, pauseMs - (performance.now() - begun))
+    } catch (error) {
+      openings.fail(failure('databaseUnavailable', { cause: error }))
+      throw error
+    }
+  }
+
+  /** Returns whether there is more. */
+  async function readNews (): Promise<boolean> {
+    stamp ??= await store.latest()
+    let { heads, waiting, more } = await store.news(stamp)
+    if (waiting) {
+      const given = await store.givePositions(after)
+      after = given.last ?? ''
+      const again = await store.news(stamp)
+      heads = again.heads
+      more = again.more || given.more
+    }
+    for (const { tenant, position } of heads) if (groups.has(tenant)) lags.set(tenant, position)
+    stamp = heads.at(-1)?.stamp ?? stamp
+    return more
+  }
+
+  /** Sends a batch, which the tenants share. Those whose turn it was come behind the others. */
+  async function deliverAll (): Promise<void> {
+    const turn: (Lag & { readonly group: Group })[] = []
+    const tables = new Set<string>()
+    for (const [tenant, head] of lags) {
+      const group = groups.get(tenant)
+      if (group === undefined || group.cursor >= head) {
+        lags.delete(tenant)
+        continue
+      }
+      if (turn.length === maxTenants) break
+      turn.push({ tenant, head, after: group.cursor, group })
+      for (const table of group.watches.keys()) tables.add(table)
+    }
+    if (turn.length === 0) return
+    const batches = await store.readAll(turn, [...tables])
+    for (const { tenant, head, group } of turn) {
+      lags.delete(tenant)
+      const batch = batches.get(tenant)
+      if (batch === undefined) continue
+      await deliver(group, batch)
+      if (batch.until < head) lags.set(tenant, head)
+    }
+  }
+
+  async function deliver (group: Group, { changes, until }: Batch): Promise<void> {
+    for (const stored of changes) {
+      const watched = tableOf(stored.table)
+      const watches = group.watches.get(stored.table)
+      if (watched !== undefined && watches !== undefined) {
+        const change = new Change(stored, watched)
+        for (const watch of watches) if (watch.isLive) send(watch, change)
+        sends += watches.size
+      }
+      // A watch that catches up meanwhile becomes live behind this change.
+      group.cursor = stored.position
+      if (sends >= maxSends) {
+        sends = 0
+        await nextTurn()
+      }
+    }
+    group.cursor = until
+  }
+
+  function enter (watch: Watch, position: number): number | null {
+    const { tenant, table } = watch
+    let group = groups.get(tenant)
+    if (group === undefined) groups.set(tenant, group = { cursor: position, watches: new Map() })
+    if (group.cursor < position) return null
+    const watches = group.watches.get(table)
+    if (watches === undefined) group.watches.set(table, new Set([watch]))
+    else watches.add(watch)
+    return group.cursor
+  }
+
+  async function replay (watch: Watch, since: number): Promise<void> {
+    const watched = tableOf(watch.table)
+    for (let cursor = since; !watch.isClosed;) {
+      const group = groups.get(watch.tenant)
+      if (group === undefined || watched === undefined) return
+      if (cursor >= group.cursor) {
+        watch.isLive = true
+        return
+      }
+      const { changes, until } = await store.read(watch.tenant, [watch.table], cursor, group.cursor)
+      for (const stored of changes) send(watch, new Change(stored, watched))
+      cursor = until
+      await watch.client.outlet.drained()
+    }
+  }
+
+  return {
+    start: poller.start,
+    open (watch, begin) {
+      const opened = openings.add(watch, begin)
+      poller.wake()
+      return opened
+    },
+    replay,
+    close (watch) {
+      watch.isClosed = true
+      const { tenant, table } = watch
+      const group = groups.get(tenant)
+      const watches = group?.watches.get(table)
+      if (group === undefined || watches === undefined) return
+      watches.delete(watch)
+      if (watches.size === 0) group.watches.delete(table)
+      if (group.watches.size === 0) groups.delete(tenant)
+    },
+    async stop () {
+      ending.abort()
+      openings.fail(failure('databaseUnavailable'))
+      await poller.ended()
+    }
+  }
+}
+
+function send (watch: Watch, change: Change): void {
+  if (watch.isClosed || !watch.isAllowed) return
+  const action = change.actionFor(watch.conditions)
+  if (action !== null) watch.client.outlet.send(change.messageFor(watch.id, action), 'change', change.position)
+}

@@ -1,0 +1,114 @@
+/** Events of rooms over Redis: one publication for each batch. Without Redis they go over PostgreSQL. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Redis } from 'ioredis'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { RoomBus, RoomEvent, RoomListener } from '../../lib/realtime/bus.js'
+import { createHash } from 'node:crypto'
+import { sql } from 'kysely'
+import { Outgoing } from '../../lib/realtime/bus.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { openRedis } from '../../lib/redis.js'
+import { eventsIn } from './postgres-bus.js'
+
+const gatherMs = 5 // in which events become one publication
+const maxProcesses = 10_000 // whose last events are known
+
+export interface RedisBusParts {
+  readonly url: string
+  readonly db: Kysely<SystemTables>
+  readonly instance: string
+  readonly listener: RoomListener
+  /** Makes the bus that carries events while Redis is away. */
+  readonly fallback: (listener: RoomListener) => RoomBus
+  readonly log: FastifyBaseLogger
+}
+
+export async function createRedisBus ({ url, db, instance, listener, fallback: makeFallback, log }: RedisBusParts): Promise<RoomBus> {
+  const connection = await openRedis(url, log)
+  const { Redis } = await import('ioredis')
+  const outgoing = new Outgoing()
+  const fallback = makeFallback(hearOnce)
+  /** The last event of each process that was heard. */
+  const last = new Map<string, number>()
+  let sent = 0
+  let subscriber: Redis | null = null
+  let channel = ''
+  let timer: NodeJS.Timeout | undefined
+  let publishing: Promise<void> = Promise.resolve()
+
+  /** A publication that Redis kept while it was frozen was sent over the fallback too. */
+  function hearOnce (tenant: string, event: RoomEvent): void {
+    const { mark } = event
+    if (mark !== undefined) {
+      const [from, number] = mark
+      if (number <= (last.get(from) ?? 0)) return
+      last.delete(from)
+      last.set(from, number)
+      const [oldest] = last.keys()
+      if (last.size > maxProcesses && oldest !== undefined) last.delete(oldest)
+    }
+    listener(tenant, event)
+  }
+
+  function hear (text: string): void {
+    const batch: unknown = JSON.parse(text)
+    if (!isRecord(batch) || batch['from'] === instance || typeof batch['tenant'] !== 'string' || typeof batch['events'] !== 'string') return
+    for (const event of eventsIn(batch['events'])) hearOnce(batch['tenant'], event)
+  }
+
+  async function publish (): Promise<void> {
+    for (const [tenant, events] of outgoing.take()) {
+      const text = JSON.stringify({ from: instance, tenant, events: JSON.stringify(events) })
+      const isSent = await connection.run(async (client) => {
+        await client.publish(channel, text)
+        return true
+      }, () => false)
+      if (!isSent) for (const event of events) fallback.send(tenant, event)
+    }
+  }
+
+  function flush (): void {
+    timer = undefined
+    publishing = publishing.then(publish)
+  }
+
+  return {
+    async open () {
+      await fallback.open()
+      channel = `tenantry:realtime:${await nameOf(db)}`
+      subscriber = new Redis(url, { autoResubscribe: true, maxRetriesPerRequest: null, retryStrategy: () => 500 })
+      subscriber.on('error', () => {})
+      subscriber.on('message', (_channel, text) => {
+        try {
+          hear(text)
+        } catch (err) {
+          log.debug({ err }, 'an event of a room cannot be read')
+        }
+      })
+      const subscribed = subscriber.subscribe(channel)
+      subscribed.catch((err: unknown) => log.debug({ err }, 'events of rooms are not heard'))
+      await Promise.race([subscribed.catch(() => {}), new Promise((resolve) => setTimeout(resolve, 1000).unref())])
+    },
+    hear: () => fallback.hear(),
+    rest: () => fallback.rest(),
+    send (tenant, event) {
+      if (!outgoing.add(tenant, { ...event, mark: [instance, ++sent] })) log.warn({ tenant }, 'a message of a room was lost: too many wait for Redis')
+      timer ??= setTimeout(flush, gatherMs)
+    },
+    async close () {
+      clearTimeout(timer)
+      flush()
+      await publishing
+      subscriber?.disconnect()
+      connection.close()
+      await fallback.close()
+    }
+  }
+}
+
+/** Of the database: two that share a Redis share no rooms. */
+async function nameOf (db: Kysely<SystemTables>): Promise<string> {
+  const { rows: [row] } = await sql<{ name: string }>`select current_database() || ' ' || coalesce(min(applied_at)::text, '') as name from tenantry.migrations`.execute(db)
+  return createHash('sha256').update(row?.name ?? '').digest('base64url').slice(0, 22)
+}

@@ -1,0 +1,198 @@
+/** Rooms of this process: messages and presence, for its own clients at once and for those of others over the bus. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Plans } from '../../lib/plans.js'
+import type { RoomBus, RoomEvent } from '../../lib/realtime/bus.js'
+import type { MemberStore, Place } from './member-store.js'
+import type { Client, Published } from './types.js'
+import { failure } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { isRoomName } from '../../lib/realtime/rooms.js'
+import { allowed, refusal } from '../usage/metrics.js'
+
+const maxMembers = 1000 // of one room
+const maxEventLength = 128 // characters
+const beatMs = 4000 // a process is dead after 30 s of silence; without members it has no beat
+const presenceMs = 20 // in which changes of one room become one list
+const memberMs = 1 // more for each member, so that large rooms have fewer lists
+
+export interface RoomsParts {
+  readonly store: MemberStore
+  readonly bus: RoomBus
+  readonly plans: Plans
+  /** Whether plans limit rooms. */
+  readonly isLimited: () => boolean
+  /** Of a message of the server, as JSON. */
+  readonly maxMessageBytes: number
+  readonly log: FastifyBaseLogger
+}
+
+export type Rooms = ReturnType<typeof createRooms>
+
+interface Room extends Place {
+  /** Members of this process, with their states. */
+  readonly members: Map<Client, unknown>
+  timer: NodeJS.Timeout | undefined
+  isReading: boolean
+  /** It changed while it was read. */
+  isStale: boolean
+}
+
+export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, log }: RoomsParts) {
+  const rooms = new Map<string, Room>()
+  let beating: Promise<void> = Promise.resolve()
+  let timer: NodeJS.Timeout | undefined
+  let begun: Promise<void> | null = null
+  let joining = 0
+
+  const keyOf = ({ tenant, room }: Place): string => `${tenant} ${room}`
+
+  /** Sends to the members of this process but one. */
+  function deliver (place: Place, text: string, except: Client | null): void {
+    const room = rooms.get(keyOf(place))
+    if (room === undefined) return
+    for (const client of room.members.keys()) if (client !== except) client.outlet.send(text, 'message')
+  }
+
+  /** Many changes at once make one list. */
+  function announce (place: Place): void {
+    const room = rooms.get(keyOf(place))
+    if (room === undefined) return
+    if (room.isReading) room.isStale = true
+    else room.timer ??= setTimeout(() => { show(room) }, presenceMs + memberMs * room.members.size)
+  }
+
+  function show (room: Room): void {
+    room.timer = undefined
+    room.isReading = true
+    room.isStale = false
+    store.members(room, maxMembers).then((members) => {
+      const text = stringifyJson({ type: 'presence', room: room.room, members })
+      for (const client of room.members.keys()) client.outlet.send(text, 'presence')
+    }, (err: unknown) => {
+      log.debug({ err, tenant: room.tenant }, 'the members of a room could not be read')
+      room.isStale = true
+    }).finally(() => {
+      room.isReading = false
+      if (room.isStale && room.members.size > 0) announce(room)
+    })
+  }
+
+  function changed (place: Place): void {
+    announce(place)
+    bus.send(place.tenant, { kind: 'presence', room: place.room })
+  }
+
+  function drop (place: Place, client: Client): void {
+    const room = rooms.get(keyOf(place))
+    if (room === undefined) return
+    room.members.delete(client)
+    if (room.members.size > 0) return
+    clearTimeout(room.timer)
+    rooms.delete(keyOf(place))
+  }
+
+  async function beat (): Promise<void> {
+    const wasForgotten = await store.beat()
+    if (wasForgotten) {
+      const own = [...rooms.values()]
+      await store.restore(own.flatMap(({ tenant, room, members }) => Array.from(members, ([{ id }, state]) => ({ tenant, room, id, state }))))
+      for (const { tenant, room } of own) changed({ tenant, room })
+    }
+    for (const place of await store.removeDead()) changed(place)
+  }
+
+  /** The first member makes this process known to the others, and lets it hear them. */
+  function ready (): Promise<void> {
+    joining++
+    begun ??= Promise.all([beat(), bus.hear()]).then(() => {
+      timer = setInterval(() => {
+        if (rooms.size === 0 && joining === 0) return rest()
+        beating = beat().catch((err: unknown) => log.warn({ err }, 'the members of rooms are not kept: the database cannot be reached'))
+      }, beatMs).unref()
+    }, (error: unknown) => {
+      begun = null
+      throw error
+    })
+    return begun
+  }
+
+  function rest (): void {
+    clearInterval(timer)
+    begun = null
+    bus.rest()
+  }
+
+  async function enter (client: Client, name: string, state: unknown): Promise<void> {
+    await ready()
+    const place = { tenant: client.identity.tenant, room: name }
+    const joined = await store.join({ ...place, id: client.id, state }, maxMembers, (tier) => isLimited() ? allowed('rooms', plans.of(tier)) : null)
+    if (joined.kind === 'gone') throw failure('tenantUnknown')
+    if (joined.kind === 'crowded') throw failure('stateConflict', { message: `The room has ${maxMembers} members: no more can join` })
+    if (joined.kind === 'full') throw refusal(plans, 'rooms', plans.of(joined.plan), joined.needed)
+    if (client.isClosed) {
+      await store.leave(place.tenant, [name], client.id)
+      return
+    }
+    let room = rooms.get(keyOf(place))
+    if (room === undefined) rooms.set(keyOf(place), room = { ...place, members: new Map(), timer: undefined, isReading: false, isStale: false })
+    room.members.set(client, state)
+    client.rooms.add(name)
+    changed(place)
+  }
+
+  return {
+    get count () { return rooms.size },
+
+    /** Rejects with `planLimit`, `tenantUnknown`, `stateConflict`. */
+    async join (client: Client, name: string, state: unknown): Promise<void> {
+      try {
+        await enter(client, name, state)
+      } finally {
+        joining--
+      }
+    },
+
+    async leave (client: Client, names: readonly string[]): Promise<void> {
+      const { tenant } = client.identity
+      const left = names.filter((name) => client.rooms.delete(name))
+      if (left.length === 0) return
+      for (const room of left) drop({ tenant, room }, client)
+      await store.leave(tenant, left, client.id)
+      for (const room of left) changed({ tenant, room })
+    },
+
+    /** `from`: the client that sends it; null for the server. */
+    publish (tenant: string, { room, event, data }: Published, from: Client | null): void {
+      const text = stringifyJson({ type: 'message', room, event, data: data ?? null, from: from?.id ?? null })
+      if (from === null) checkPublished({ room, event }, text, maxMessageBytes)
+      deliver({ tenant, room }, text, from)
+      bus.send(tenant, { kind: 'message', room, text })
+    },
+
+    /** An event of another process. */
+    hear (tenant: string, event: RoomEvent): void {
+      if (event.kind === 'message') deliver({ tenant, room: event.room }, event.text, null)
+      else announce({ tenant, room: event.room })
+    },
+
+    /** Members of this process leave; the others hear of it. */
+    async close (): Promise<void> {
+      clearInterval(timer)
+      await begun?.catch(() => {})
+      await beating
+      for (const { timer } of rooms.values()) clearTimeout(timer)
+      rooms.clear()
+      if (begun === null) return
+      const left = await store.retire().catch(() => [])
+      for (const { tenant, room } of left) bus.send(tenant, { kind: 'presence', room })
+    }
+  }
+}
+
+/** Throws `badRequest`. */
+function checkPublished ({ room, event }: Pick<Published, 'room' | 'event'>, text: string, maxBytes: number): void {
+  if (!isRoomName(room)) throw failure('badRequest', { message: 'This is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' })
+  if (event !== undefined && (event === '' || event.length > maxEventLength)) throw failure('badRequest', { message: `The name of an event has ${event.length} characters: expected 1 to ${maxEventLength}` })
+  const bytes = Buffer.byteLength(text)
+  if (bytes > maxBytes) throw failure('badRequest', { message: `The message has ${bytes} bytes: expected at most ${maxBytes}` })
+}

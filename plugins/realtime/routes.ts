@@ -1,0 +1,25 @@
+/** The endpoints of realtime. */
+import type { FastifyInstance } from 'fastify'
+import type { StreamParts } from './event-stream.js'
+import type { SocketParts, Sockets } from './sockets.js'
+import { Type } from 'typebox'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { asyncApi } from './asyncapi.js'
+import { eventStream } from './event-stream.js'
+import { openSockets } from './sockets.js'
+
+export async function realtimeRoutes (group: FastifyInstance, parts: SocketParts & StreamParts): Promise<Sockets> {
+  eventStream(group, parts)
+  const document = stringifyJson(asyncApi(`${group.prefix}/realtime`))
+  group.get('/doc/realtime', {
+    config: { access: 'public' },
+    schema: {
+      tags: ['Realtime'],
+      summary: 'Describe the messages of realtime',
+      description: 'An AsyncAPI 3 document.',
+      response: { 200: Type.Unknown({ description: 'The document.' }), ...errorResponses(429, 500) }
+    }
+  }, async (_request, reply) => reply.header('cache-control', 'no-cache').type('application/json').serializer((text: string) => text).send(document))
+  return await openSockets(group, parts)
+}

@@ -1,0 +1,266 @@
+/** The core of realtime: connections, their watches and their rooms, whatever carries them. */
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { Claims } from '../../lib/compiler/types.js'
+import type { Realtime as RealtimeSection } from '../../lib/config/schema/realtime.js'
+import type { Engine } from '../../lib/database/engine.js'
+import type { WatchedTable } from '../../lib/realtime/changes.js'
+import type { Tenants } from '../tenancy/index.js'
+import type { Usage } from '../usage/index.js'
+import type { Gauge } from '../usage/index.js'
+import type { Reader } from './reader.js'
+import type { Rooms } from './rooms.js'
+import type { ChangeStore } from './store.js'
+import type { Client, Identity, Outlet, Watch, WatchRequest } from './types.js'
+import { randomUUID } from 'node:crypto'
+import { isWatchable } from '../../lib/database/migrations/change-triggers.js'
+import { failure, TenantryError } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { maxStateBytes, type Ref } from '../../lib/realtime/messages.js'
+import { createRoomRules } from '../../lib/realtime/rooms.js'
+import { requirePermissions } from '../auth/access.js'
+import { conditionsOf, invalid } from './conditions.js'
+import { closeCodes } from './types.js'
+
+export interface CoreParts {
+  readonly app: Pick<FastifyInstance, 'auth'>
+  readonly engine: Engine
+  readonly tenants: Pick<Tenants, 'get'>
+  readonly usage: () => Usage | null
+  readonly store: ChangeStore
+  readonly reader: Reader
+  readonly rooms: Rooms
+  readonly section: RealtimeSection
+  readonly log: FastifyBaseLogger
+}
+
+export type Core = ReturnType<typeof createCore>
+
+const maxRoomsOfClient = 100
+const maxWatchesOfClient = 1000
+
+export function createCore ({ app, engine, tenants, usage, store, reader, rooms, section, log }: CoreParts) {
+  const clients = new Set<Client>()
+  const ruleOf = createRoomRules(section.rooms)
+  const listed = section.tables ?? {}
+  let untriggered: Promise<readonly string[]> | null = null
+  let watches = 0
+  let openWatches = 0
+
+  function allows ({ claims, tenant }: Identity, permissions: readonly string[]): void | Promise<void> {
+    return requirePermissions({ auth: claims, tenant: { id: tenant }, server: app }, permissions)
+  }
+
+  async function holds (identity: Identity, permissions: readonly string[]): Promise<boolean> {
+    try {
+      await allows(identity, permissions)
+      return true
+    } catch (error) {
+      if (error instanceof TenantryError && error.statusCode < 500) return false
+      throw error
+    }
+  }
+
+  async function requireTrigger (table: string): Promise<void> {
+    untriggered ??= store.untriggered(engine.catalogue.schema, Object.keys(listed))
+    const lacking = await untriggered.catch((error: unknown) => {
+      untriggered = null
+      throw error
+    })
+    if (!lacking.includes(table)) return
+    untriggered = null
+    throw failure('migrationPending')
+  }
+
+  async function open (outlet: Outlet, identity: Identity): Promise<Client> {
+    await usage()?.take(identity.tenant, 'connections')
+    const client: Client = { id: randomUUID(), outlet, identity, isClosed: false, watches: new Map(), rooms: new Set() }
+    clients.add(client)
+    outlet.send(stringifyJson({ type: 'ready', connectionId: client.id }), 'ready')
+    return client
+  }
+
+  function close (client: Client): void {
+    if (client.isClosed) return
+    client.isClosed = true
+    clients.delete(client)
+    const { tenant } = client.identity
+    for (const watch of client.watches.values()) endWatch(watch)
+    client.watches.clear()
+    rooms.leave(client, [...client.rooms]).catch((err: unknown) => log.debug({ err }, 'a connection could not leave its rooms: they forget it with this process'))
+    give(tenant, 'connections')
+  }
+
+  function endWatch (watch: Watch): void {
+    if (watch.isClosed) return
+    openWatches--
+    reader.close(watch)
+    give(watch.tenant, 'entities_watched')
+  }
+
+  function give (tenant: string, gauge: Gauge): void {
+    usage()?.give(tenant, gauge)
+  }
+
+  /** The connection ends where its token or key is not valid any more. Most tokens are known: nothing is waited for. */
+  function verify (client: Client): void | Promise<void> {
+    const { identity } = client
+    const refused = (error: unknown): void => {
+      if (client.identity === identity && error instanceof TenantryError && error.statusCode < 500) client.outlet.close(closeCodes.unauthenticated, 'The token or key is not valid any more')
+    }
+    const verified = (claims: Claims): void => {
+      if (client.identity === identity && claims !== identity.claims) client.identity = { ...identity, claims }
+    }
+    try {
+      const claims = identity.verify()
+      return claims instanceof Promise ? claims.then(verified, refused) : verified(claims)
+    } catch (error) {
+      refused(error)
+    }
+  }
+
+  /** The token or key, the tenant and the permissions still hold; else the connection ends, or its watches and rooms fall silent. */
+  async function recheck (client: Client): Promise<void> {
+    const { identity, outlet } = client
+    await verify(client)
+    if (client.isClosed) return
+    const tenant = await tenants.get(identity.tenant)
+    if (tenant === null || tenant.status !== 'active') return outlet.close(closeCodes.refused, 'The tenant is suspended or deleted')
+    for (const watch of client.watches.values()) {
+      if (watch.permissions.length > 0) watch.isAllowed = await holds(client.identity, watch.permissions)
+    }
+    const lost: string[] = []
+    for (const room of client.rooms) {
+      const rule = ruleOf(room)
+      if (rule === null || (rule.join.length > 0 && !await holds(client.identity, rule.join))) lost.push(room)
+    }
+    if (lost.length > 0) await rooms.leave(client, lost)
+  }
+
+  async function lookAt (client: Client): Promise<void> {
+    if (client.isClosed) return
+    await recheck(client).catch((err: unknown) => log.debug({ err }, 'a connection could not be checked: it is tried again'))
+  }
+
+  /** Throws `forbidden` for a room that there may not be. */
+  function requireRule (room: string) {
+    const rule = ruleOf(room)
+    if (rule === null) throw failure('forbidden', { message: 'There is no room of this name' })
+    return rule
+  }
+
+  return {
+    open,
+    close,
+    tableOf: (name: string): WatchedTable | undefined => watchedTable(name, engine, listed),
+    get connections () { return clients.size },
+    get watches () { return openWatches },
+
+    /** Sends the `ack`, then earlier changes from `since` or a `gap`, then changes as they come. */
+    async watch (client: Client, request: WatchRequest, replayed: () => void = () => {}): Promise<void> {
+      const { identity } = client
+      const { table: name, ref, since } = request
+      const watched = watchedTable(name, engine, listed)
+      if (watched === undefined) throw invalid('/table', 'is not a table that can be watched')
+      const permissions = listed[name]?.permissions ?? []
+      await allows(identity, permissions)
+      await requireTrigger(name)
+      const conditions = await conditionsOf(engine, watched, request)
+      if (client.watches.size >= maxWatchesOfClient) throw failure('tooManyAttempts', { message: `A connection has at most ${maxWatchesOfClient} watches` })
+      await usage()?.take(identity.tenant, 'entities_watched')
+      const id = String(++watches)
+      const watch: Watch = { id, client, tenant: identity.tenant, table: name, conditions, permissions, isAllowed: true, isLive: false, isClosed: false }
+      if (client.isClosed) return give(identity.tenant, 'entities_watched')
+      client.watches.set(id, watch)
+      openWatches++
+      let start = 0
+      try {
+        await reader.open(watch, ({ position, floor }) => {
+          client.outlet.send(stringifyJson({ type: 'ack', ref, watch: id, position }), 'ack', position)
+          start = position
+          if (since === undefined || since === position) watch.isLive = true
+          else if (since > position || since < floor) {
+            client.outlet.send(stringifyJson({ type: 'gap', watch: id, position }), 'gap', position)
+            watch.isLive = true
+          } else start = since
+        })
+      } catch (error) {
+        client.watches.delete(id)
+        endWatch(watch)
+        throw error
+      }
+      if (!watch.isLive) {
+        reader.replay(watch, start).then(replayed, (err: unknown) => {
+          log.warn({ err, tenant: identity.tenant }, 'earlier changes could not be read: the connection ends, and its client comes back')
+          client.outlet.close(closeCodes.stopping, stringifyJson({ retryAfterMs: 1000 }))
+        })
+      } else replayed()
+    },
+
+    unwatch (client: Client, id: string): void {
+      const watch = client.watches.get(id)
+      if (watch === undefined) throw failure('notFound', { message: 'There is no such watch' })
+      client.watches.delete(id)
+      endWatch(watch)
+    },
+
+    async join (client: Client, room: string, state: unknown): Promise<void> {
+      const { join } = requireRule(room)
+      await allows(client.identity, join)
+      if (state !== undefined && Buffer.byteLength(stringifyJson(state)) > maxStateBytes) throw invalid('/state', `has more than ${maxStateBytes} bytes of JSON`)
+      if (!client.rooms.has(room) && client.rooms.size >= maxRoomsOfClient) throw failure('tooManyAttempts', { message: `A connection is in at most ${maxRoomsOfClient} rooms` })
+      await rooms.join(client, room, state ?? null)
+    },
+
+    async leave (client: Client, room: string): Promise<void> {
+      await rooms.leave(client, [room])
+    },
+
+    async message (client: Client, room: string, event: string | undefined, data: unknown): Promise<void> {
+      if (!client.rooms.has(room)) throw failure('forbidden', { message: 'Only members of a room send messages to it: join it first' })
+      const { publish } = requireRule(room)
+      await allows(client.identity, publish)
+      if (client.rooms.has(room)) rooms.publish(client.identity.tenant, { room, event, data }, client)
+    },
+
+    /** Another token for the connection. Throws `tenantMismatch` for one of another tenant. */
+    renew (client: Client, identity: Identity): void {
+      if (identity.tenant !== client.identity.tenant) throw failure('tenantMismatch', { message: 'The token is of another tenant than the connection' })
+      client.identity = identity
+    },
+
+    /** Looks at the connections of the tenant, or at all of them. */
+    async recheck (tenant: string): Promise<void> {
+      for (const client of clients) if (tenant === '' || client.identity.tenant === tenant) await lookAt(client)
+    },
+
+    /** Ends connections whose tokens have expired. Changes of anything else are noticed as they come. */
+    async expire (): Promise<void> {
+      for (const client of clients) {
+        const verified = verify(client)
+        if (verified instanceof Promise) await verified
+      }
+    },
+
+    closeAll (closing: (outlet: Outlet) => void): void {
+      for (const client of clients) closing(client.outlet)
+    }
+  }
+}
+
+export function errorMessage (error: TenantryError, ref: Ref | undefined): string {
+  const { statusCode, code, message, extras } = error
+  const details = extras['details']
+  return stringifyJson({ type: 'error', ref, status: statusCode, code, message: details === undefined ? message : `${message}: ${detailText(details)}`, ...'upgrade' in extras && { upgrade: extras['upgrade'] } })
+}
+
+function detailText (details: unknown): string {
+  if (!Array.isArray(details)) return ''
+  return details.slice(0, 5).map(({ path, message }: { path?: unknown, message?: unknown }) => `${String(path ?? '')} ${String(message ?? '')}`.trim()).join('; ')
+}
+
+function watchedTable (name: string, engine: Engine, listed: NonNullable<RealtimeSection['tables']>): WatchedTable | undefined {
+  const rules = Object.hasOwn(listed, name) ? listed[name] : undefined
+  const table = rules === undefined ? undefined : engine.catalogue.tables.get(name)
+  if (rules === undefined || table === undefined || !isWatchable(table)) return undefined
+  return { table, excluded: new Set(rules.excludeFields), actions: rules.events === undefined ? null : new Set(rules.events) }
+}

@@ -1,0 +1,154 @@
+/** `GET /realtime`: upgrades to websockets, on @fastify/websocket. */
+import type { FastifyInstance } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { Connection, ConnectionParts } from './connection.js'
+import { failure } from '../../lib/errors.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import { chooseProtocol } from './identity.js'
+import { serveConnection } from './connection.js'
+import { closeCodes } from './types.js'
+
+const pingMs = 30_000
+const maxAnonymous = 10_000 // sockets that have not sent a token yet
+const spreadMs = 5000 // over which clients come back after a stop
+const leaveMs = 400 // in which clients answer the end of their connections
+const path = '/realtime'
+
+const replyOf = Symbol('tenantry.realtime.reply')
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    [replyOf]: FastifyReply | null
+  }
+}
+
+export interface SocketParts extends Omit<ConnectionParts, 'now'> {
+  readonly maxMessageBytes: number
+  readonly now: () => number
+}
+
+export interface Sockets {
+  /** Ends all connections; their clients come back at different times. */
+  stop (): Promise<void>
+  readonly count: number
+}
+
+export async function openSockets (group: FastifyInstance, { maxMessageBytes, ...parts }: SocketParts): Promise<Sockets> {
+  const connections = new Set<Connection>()
+  let isStopping = false
+  let whenEmpty = () => {}
+
+  const own = !group.hasDecorator('websocketServer')
+  if (own) await openServer(group, maxMessageBytes)
+  group.decorateRequest(replyOf, null)
+
+  const timer = setInterval(() => {
+    for (const connection of connections) {
+      if (!connection.isAlive) connection.socket.terminate()
+      connection.isAlive = false
+      connection.socket.ping()
+    }
+  }, pingMs).unref()
+
+  group.route({
+    method: 'GET',
+    url: path,
+    exposeHeadRoute: false,
+    config: { access: 'public', rateLimitRule: false },
+    schema: {
+      tags: ['Realtime'],
+      summary: 'Open a websocket',
+      description: 'The messages are in the AsyncAPI document at `/doc/realtime`. The token is in the Authorization header, in the subprotocols `tenantry, bearer.<token>`, or in a first message `{"type":"auth","token":"..."}`.',
+      response: errorResponses(426, 500)
+    },
+    onRequest (request, reply, done) {
+      request[replyOf] = reply
+      done()
+    },
+    handler () {
+      throw failure('upgradeRequired', { headers: { connection: 'Upgrade', upgrade: 'websocket' } })
+    },
+    wsHandler (socket, request) {
+      const reply = request[replyOf]
+      let anonymous = 0
+      for (const { isAnonymous } of connections) if (isAnonymous) anonymous++
+      if (reply === null || isStopping || anonymous >= maxAnonymous) return socket.close(closeCodes.stopping, later())
+      const connection = serveConnection(socket, request, reply, parts)
+      connections.add(connection)
+      socket.on('close', () => {
+        connections.delete(connection)
+        if (connections.size === 0) whenEmpty()
+      })
+    }
+  })
+
+  return {
+    get count () { return connections.size },
+    async stop () {
+      isStopping = true
+      clearInterval(timer)
+      if (connections.size === 0) return
+      const empty = new Promise<void>((resolve) => { whenEmpty = resolve })
+      for (const connection of connections) connection.close(closeCodes.stopping, later())
+      await Promise.race([empty, new Promise((resolve) => setTimeout(resolve, leaveMs))])
+      for (const { socket } of connections) socket.terminate()
+    }
+  }
+}
+
+/** The reason that tells a client when to come back. */
+export function later (): string {
+  return JSON.stringify({ retryAfterMs: retryAfterMs() })
+}
+
+export function retryAfterMs (): number {
+  return Math.floor(Math.random() * spreadMs)
+}
+
+/** No compression for each message: it costs memory for each connection, and makes small messages late. */
+async function openServer (group: FastifyInstance, maxPayload: number): Promise<void> {
+  const { server } = group
+  const earlier = new Set(server.listeners('upgrade'))
+  const { default: websocket } = await import('@fastify/websocket')
+  await group.register(websocket, {
+    options: { maxPayload, perMessageDeflate: false, handleProtocols: chooseProtocol },
+    // Its own one would end the socket before the close frame leaves.
+    errorHandler (error, _socket, request) { request.log.debug({ err: error }, 'a websocket failed') },
+    preClose (done) { done() }
+  })
+  // With a listener, Node hands it every request that asks for an upgrade: of HTTP/2 too, which clients of Java and curl do.
+  const full = `${group.prefix}${path}`
+  for (const listener of server.listeners('upgrade')) {
+    if (earlier.has(listener)) continue
+    server.removeListener('upgrade', listener as () => void)
+    const sorted = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+      if (isWebsocket(request) && pathOf(request) === full) listener.call(server, request, socket, head)
+      else if (server.listenerCount('upgrade') === 1) readAgain(server, request, socket, head)
+    }
+    server.on('upgrade', sorted)
+    group.addHook('onClose', async () => { server.removeListener('upgrade', sorted) })
+  }
+}
+
+function isWebsocket ({ headers: { upgrade = '' } }: IncomingMessage): boolean {
+  return upgrade.toLowerCase() === 'websocket'
+}
+
+function pathOf ({ url = '' }: IncomingMessage): string {
+  return url.split('?', 1)[0] ?? ''
+}
+
+/** Serves the request as if it had not asked for an upgrade, as Node does without a listener. */
+function readAgain (server: FastifyInstance['server'], { method = '', url = '', httpVersion, rawHeaders }: IncomingMessage, socket: Duplex, head: Buffer): void {
+  const lines = [`${method} ${url} HTTP/${httpVersion}`]
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? ''
+    const value = rawHeaders[index + 1] ?? ''
+    const lower = name.toLowerCase()
+    if (lower === 'upgrade') continue
+    lines.push(lower === 'connection' ? `${name}: ${value.split(',').filter((option) => option.trim().toLowerCase() !== 'upgrade').join(',') || 'keep-alive'}` : `${name}: ${value}`)
+  }
+  socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]))
+  server.emit('connection', socket)
+}

@@ -1,0 +1,214 @@
+/** Changes in the database: their positions, and those that a client lacks. */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { StoredChange } from '../../lib/realtime/changes.js'
+import { sql, type RawBuilder } from 'kysely'
+
+const maxTenants = 100 // of one batch of positions
+const maxEach = 20 // changes of one of them, while many wait;
+const maxAlone = 2000 // where fewer wait, they share as many
+const maxChanges = 500 // of one read,
+const maxBytes = 4_194_304 // and their rows, of which the first is read whatever its size
+const maxHeads = 1000 // of one look
+const maxSwept = 2000 // changes of a tenant that one statement of the sweep looks at
+
+const positionLock = 'tenantry.realtime_changes.positions'
+
+/** How far the changes of a tenant have positions. */
+export interface Head {
+  readonly tenant: string
+  readonly position: number
+  readonly stamp: number
+}
+
+/** Where the changes of a tenant stand. */
+export interface Standing {
+  readonly tenant: string
+  readonly position: number
+  /** Changes up to it are not kept any more. */
+  readonly floor: number
+  /** Places of the first and the last change without a position; null without any. */
+  readonly oldest: number | null
+  readonly newest: number | null
+}
+
+/** Changes of a tenant that are to be sent. */
+export interface Lag {
+  readonly tenant: string
+  readonly after: number
+  readonly head: number
+}
+
+/** Changes in order, and how far they reach. */
+export interface Batch {
+  readonly changes: readonly StoredChange[]
+  readonly until: number
+}
+
+/** What a batch of positions came to. */
+export interface Given {
+  readonly count: number
+  /** The last tenant of the batch; null where none came behind it. */
+  readonly last: string | null
+  /** More changes may wait. */
+  readonly more: boolean
+}
+
+export type ChangeStore = ReturnType<typeof createChangeStore>
+
+export function createChangeStore (db: Kysely<SystemTables>) {
+  async function give (turns: RawBuilder<unknown>): Promise<Given> {
+    return await db.transaction().execute(async (transaction) => {
+      // A statement of its own: the next one sees what the last holder has committed.
+      await sql`select pg_advisory_xact_lock(hashtextextended(${positionLock}, 0))`.execute(transaction)
+      const { rows: [row] } = await sql<Given>`
+          with recursive turns as ${turns}, turn as materialized (
+            select tenant_id from turns limit ${maxTenants}::int
+          ), share as materialized (
+            select greatest(${maxEach}::int, ${maxAlone}::int / greatest(count(*), 1)) as most, count(*) = ${maxTenants}::int as full from turn
+          ), fresh as materialized (
+            select e.tenant_id, e.place, row_number() over (partition by e.tenant_id order by e.place) as nth from turn, lateral (
+              select tenant_id, place from tenantry.realtime_changes where position is null and tenant_id = turn.tenant_id order by tenant_id, place
+              limit (select most from share)) e
+          ), counts as materialized (
+            select tenant_id, count(*) as count from fresh group by tenant_id
+          ), heads as (
+            insert into tenantry.realtime_heads as h (tenant_id, position, stamp)
+            select tenant_id, count, nextval('tenantry.realtime_stamps') from counts order by tenant_id
+            on conflict (tenant_id) do update set position = h.position + excluded.position, stamp = excluded.stamp
+            returning h.tenant_id, h.position
+          ), placed as (
+            update tenantry.realtime_changes c set position = heads.position - counts.count + fresh.nth
+            from fresh join counts using (tenant_id) join heads using (tenant_id)
+            where c.tenant_id = fresh.tenant_id and c.place = fresh.place returning 1
+          ) select (select count(*)::int from placed) as count, case when share.full then (select max(tenant_id) from turn) end as last,
+            share.full or exists (select from counts where count >= share.most) as more from share`.execute(transaction)
+      return row ?? { count: 0, last: null, more: false }
+    })
+  }
+
+  return {
+    /**
+     * Heads with a later stamp, the earliest ones, and whether committed changes wait for their positions. Stamps grow in
+     * the order of the commits, since one transaction at a time gives positions.
+     */
+    async news (stamp: number): Promise<{ readonly heads: Head[], readonly waiting: boolean, readonly more: boolean }> {
+      const { rows: [row] } = await sql<{ heads: Head[] | null, waiting: boolean }>`
+        select exists (select from tenantry.realtime_changes where position is null) as waiting,
+          (select json_agg(json_build_object('tenant', tenant_id, 'position', position, 'stamp', stamp) order by stamp)
+            from (select * from tenantry.realtime_heads where stamp > ${stamp}::bigint order by stamp limit ${maxHeads}::int) h) as heads`.execute(db)
+      const heads = row?.heads ?? []
+      return { heads, waiting: row?.waiting === true, more: heads.length === maxHeads }
+    },
+
+    /** The latest stamp. */
+    async latest (): Promise<number> {
+      const { rows: [row] } = await sql<{ stamp: number }>`select coalesce(max(stamp), 0)::float8 as stamp from tenantry.realtime_heads`.execute(db)
+      return row?.stamp ?? 0
+    },
+
+    /** Of the tenants: how far their changes have positions, and those that wait for theirs. */
+    async standings (tenants: readonly string[]): Promise<Standing[]> {
+      const { rows } = await sql<Standing>`
+        select t.id as tenant, coalesce(h.position, 0)::float8 as position, coalesce(h.floor, 0)::float8 as floor,
+          (select place from tenantry.realtime_changes where tenant_id = t.id and position is null order by tenant_id, place limit 1)::float8 as oldest,
+          (select place from tenantry.realtime_changes where tenant_id = t.id and position is null order by tenant_id desc, place desc limit 1)::float8 as newest
+        from unnest(${tenants}::text[]) t (id) left join tenantry.realtime_heads h on h.tenant_id = t.id`.execute(db)
+      return rows
+    },
+
+    /**
+     * Gives positions to committed changes, a batch of some tenants, and returns how many there were. A change that is
+     * committed later gets a later position, whatever the order in which the transactions began or wrote. Changes of one
+     * row keep their order: the second writer waits for the commit of the first one before its trigger takes a `place`.
+     *
+     * @param after  the batch begins with the tenants behind this one
+     */
+    async givePositions (after: string): Promise<Given> {
+      return await give(sql`(
+            (select tenant_id from tenantry.realtime_changes where position is null and tenant_id > ${after} order by tenant_id, place limit 1)
+            union all
+            select next.tenant_id from turns, lateral (
+              select tenant_id from tenantry.realtime_changes where position is null and tenant_id > turns.tenant_id order by tenant_id, place limit 1) next
+          )`)
+    },
+
+    /** Gives positions to committed changes of the tenant, a batch, and returns how many there were. */
+    async givePositionsOf (tenant: string): Promise<number> {
+      return (await give(sql`(select ${tenant}::text as tenant_id)`)).count
+    },
+
+    /** Changes of the tables behind a position, as far as another, in order; `until` is how far they reach. */
+    async read (tenant: string, tables: readonly string[], after: number, head: number): Promise<Batch> {
+      const { rows } = await sql<StoredChange & { more: boolean }>`
+        select position::float8 as position, table_name as "table", kind, key::text as key, record::text as record, before::text as before, cut, total > ${maxChanges}::int or kept < total as more from (
+          select *, count(*) over () as total, count(*) filter (where nth = 1 or bytes <= ${maxBytes}::int) over () as kept from (
+            select *, row_number() over (order by position) as nth, sum(octet_length(record::text)) over (order by position) as bytes from (
+              select * from tenantry.realtime_changes
+              where tenant_id = ${tenant} and position > ${after}::bigint and position <= ${head}::bigint and table_name = any (${tables}::text[])
+              order by position limit ${maxChanges + 1}::int
+            ) taken
+          ) measured
+        ) bounded where nth <= ${maxChanges}::int and (nth = 1 or bytes <= ${maxBytes}::int) order by position`.execute(db)
+      const last = rows.at(-1)
+      return { changes: rows, until: last?.more === true ? last.position : head }
+    },
+
+    /** The same of several tenants, who share the batch: the changes by tenant. At least the first change of each is read. */
+    async readAll (lags: readonly Lag[], tables: readonly string[]): Promise<ReadonlyMap<string, Batch>> {
+      const share = Math.max(maxEach, Math.floor(maxChanges / Math.max(1, lags.length)))
+      const { rows } = await sql<StoredChange & { tenant: string, total: number }>`
+        select tenant, position::float8 as position, table_name as "table", kind, key::text as key, record::text as record, before::text as before, cut, total::float8 as total from (
+          select *, sum(octet_length(record::text)) over (order by nth, tenant) as bytes from (
+            select t.tenant, c.*, row_number() over (partition by t.tenant order by c.position) as nth, count(*) over (partition by t.tenant) as total
+            from unnest(${lags.map(({ tenant }) => tenant)}::text[], ${lags.map(({ after }) => after)}::bigint[], ${lags.map(({ head }) => head)}::bigint[]) as t (tenant, after, head), lateral (
+              select position, table_name, kind, key, record, before, cut from tenantry.realtime_changes
+              where tenant_id = t.tenant and position > t.after and position <= t.head and table_name = any (${tables}::text[])
+              order by position limit ${share + 1}::int) c
+          ) taken
+        ) measured where nth <= ${share}::int and (nth = 1 or bytes <= ${maxBytes}::int) order by tenant, position`.execute(db)
+      const byTenant = new Map(lags.map(({ tenant }) => [tenant, [] as typeof rows]))
+      for (const row of rows) byTenant.get(row.tenant)?.push(row)
+      return new Map(lags.map(({ tenant, head }) => {
+        const changes = byTenant.get(tenant) ?? []
+        const last = changes.at(-1)
+        return [tenant, { changes, until: last !== undefined && changes.length < last.total ? last.position : head }]
+      }))
+    },
+
+    /** Removes changes that were made before the time; returns how many. */
+    async sweep (before: Date): Promise<number> {
+      const { rows: [row] } = await sql<{ count: number }>`
+        with old as (
+          select c.tenant_id, c.place, c.position from tenantry.realtime_heads h, lateral (
+            select tenant_id, place, position, at from tenantry.realtime_changes where tenant_id = h.tenant_id and position is not null order by position limit ${maxSwept}::int) c
+          where c.at < ${before}::timestamptz
+        ), gone as (
+          delete from tenantry.realtime_changes c using old where c.tenant_id = old.tenant_id and c.place = old.place returning c.tenant_id, c.position
+        ), floors as (
+          update tenantry.realtime_heads h set floor = greatest(h.floor, g.last) from (select tenant_id, max(position) as last from gone group by tenant_id) g
+          where h.tenant_id = g.tenant_id returning 1
+        ) select count(*)::int as count from gone`.execute(db)
+      return row?.count ?? 0
+    },
+
+    /** Of the tables, those that have no trigger yet. */
+    async untriggered (schema: string, tables: readonly string[]): Promise<string[]> {
+      const { rows } = await sql<{ name: string }>`
+        select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where n.nspname = ${schema} and c.relname = any (${tables}::text[])
+        and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = 'tenantry_changes' and t.tgenabled <> 'D')`.execute(db)
+      return rows.map(({ name }) => name)
+    }
+  }
+}
+
+/** Removes all changes that were made before the time. They get positions first, so that clients that come back see the gap. */
+export async function sweepChanges (store: ChangeStore, before: Date): Promise<void> {
+  for (let after = '', more = true; more;) {
+    const given = await store.givePositions(after)
+    after = given.last ?? ''
+    more = given.more
+  }
+  while (await store.sweep(before) > 0);
+}
