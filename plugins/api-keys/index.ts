@@ -4,6 +4,7 @@ import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
+import { requireSameContext } from '../../lib/plugin/optional.js'
 import { callback } from '../../lib/plugin/options.js'
 import { createKeyMemory } from './memory.js'
 import { apiKeyRoutes } from './routes.js'
@@ -22,11 +23,12 @@ export default definePlugin<ApiKeysOptions>({
   routeDependencies: [],
   options: { now: callback },
   setup (app, { now = Date.now }) {
-    const { auth, db, engine, events, log, tenancy } = app
+    const { db, engine, events, log, tenancy } = app
     const store = createApiKeyStore(db)
     const uses = createKeyUses((noted) => store.writeUses(noted), log)
     const memory = createKeyMemory({ maxTenants: tenancy.maxRemembered, store, uses, now })
-    auth.useApiKeys((key, admit) => memory.find(key, admit))
+    requireSameContext(app, 'auth', 'api-keys')
+    app.decorate('apiKeys', { find: (key, admit) => memory.find(key, admit) })
 
     // The deletion of a tenant is a change of its keys too.
     listen(app, events, { 'api-keys': memory.forget, users: memory.forget, gap: memory.clear })

@@ -1,7 +1,7 @@
 /** The text of an API key: `tnt_<id>_<secret>`. The id finds it, and tells a leaked key's owner which one it is. */
 import { hash, randomBytes } from 'node:crypto'
 
-const secretBytes = 32 // 256 random bits: nobody guesses them, so that a plain hash is enough to keep
+const secretBytes = 32 // 256 random bits, which cannot be guessed: a plain hash is enough
 const form = /^tnt_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})_[A-Za-z0-9_-]{43}$/
 
 /** A new key with this id; each call makes another secret. */

@@ -1,10 +1,9 @@
 /**
- * Keys that this process remembers: which tenant an id belongs to, which never changes, and the keys of each tenant,
- * which a change makes it forget. Ids that are nobody's are kept apart, few and not for long: whoever sends many of them
- * pushes out nothing but each other.
+ * Keys that this process remembers: the tenant of each id, which never changes, and the keys of each tenant, which a change
+ * removes. Unknown ids are kept apart, few and for a short time: many of them push out only each other.
  */
 import type { Claims } from '../../lib/compiler/types.js'
-import type { Admit, FindApiKey } from '../auth/callers.js'
+import type { Admit, ApiKeyOwners } from '../auth/sources.js'
 import type { ApiKeyStore, KeyRow } from './store.js'
 import type { KeyUses } from './uses.js'
 import { timingSafeEqual } from 'node:crypto'
@@ -17,7 +16,7 @@ import { hashOf, idOf } from './key-text.js'
 const maxIds = 100_000
 const maxWeight = 67_108_864 // bytes, about, of all keys that are remembered
 const maxLookups = 1000
-const lookupAge = 60_000 // ms that "there is none" is told again: an id is random, and never comes to be after it was asked for
+const lookupAge = 60_000 // ms for which an unknown id is remembered: ids are random, and none appears after it was asked for
 
 /** A key as requests need it. */
 interface LiveKey {
@@ -35,7 +34,7 @@ interface TenantKeys {
 
 export interface KeyMemory {
   /** The claims of the key's owner, at once where it is remembered; null where the key does not hold. */
-  find: FindApiKey
+  find: ApiKeyOwners['find']
   /** The keys of the tenant have changed. */
   forget (tenant: string): void
   clear (): void

@@ -16,13 +16,13 @@ import { maxGraceDays, maxKeys, type ApiKey, type ApiKeys, type Grantor } from '
 const Id = Type.String({ format: 'uuid' })
 const Time = (description: string) => Type.String({ format: 'date-time', description })
 const TimeOrNull = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
-const KeyText = Type.String({ description: 'The key itself: it is told this once. Send it as `x-api-key`.' })
+const KeyText = Type.String({ description: 'The key itself, which is shown only once. Send it as `x-api-key`.' })
 const closed = { additionalProperties: false } as const
 
 const shown = {
   id: Id,
   name: Type.String(),
-  scopes: Type.Array(Type.String(), { description: 'The permissions of whoever sends the key.' }),
+  scopes: Type.Array(Type.String(), { description: 'The permissions of requests with the key.' }),
   createdAt: Time('When the key was made.'),
   createdBy: Type.String({ description: 'The `sub` of who made it.' }),
   expiresAt: TimeOrNull('When the key ends, or ended; null: never.'),
@@ -34,7 +34,7 @@ const Made = named('NewApiKey', Type.Object({ key: KeyText, ...shown }))
 
 const NewKey = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\u0000]*$', description: 'What the key is for.' }),
-  scopes: Type.Optional(Type.Array(Permission, { maxItems: 100, uniqueItems: true, default: [], description: 'The permissions of whoever sends the key. Default: none.' })),
+  scopes: Type.Optional(Type.Array(Permission, { maxItems: 100, uniqueItems: true, default: [], description: 'The permissions of requests with the key. Default: none.' })),
   expiresAt: Type.Optional(TimeOrNull('When the key ends; in the future. Default: never.'))
 }, closed)
 
@@ -48,7 +48,6 @@ const Rotated = named('RotatedApiKey', Type.Object({ id: Id, key: KeyText, oldKe
 const tags = ['API keys']
 const config = { access: 'tenant-admin', permission: 'api-keys:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const uncached = { 'cache-control': 'no-store' }
 
 export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () => number): void {
   app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/api-keys', {
@@ -67,7 +66,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
   }, async (request, reply) => {
     const { name, scopes = [], expiresAt } = request.body
     const { key, ...made } = await service.create(tenantOf(request), { name, scopes, expiresAt: futureTime(expiresAt, now()) }, await grantorOf(request))
-    return reply.code(201).headers(uncached).send({ key, ...bodyOf(made) })
+    return reply.code(201).send({ key, ...bodyOf(made) })
   })
 
   app.delete<{ Params: Static<typeof Params> }>('/tenant/api-keys/:id', {
@@ -81,10 +80,10 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
   app.post<{ Params: Static<typeof Params>, Body: Static<typeof Rotation> }>('/tenant/api-keys/:id/rotate', {
     config: { ...config, idempotency: 'encrypted' },
     schema: { tags, summary: 'Replace an API key by another one of the same id and scopes', description: 'A caller who is no administrator must hold all of its scopes.', params: Params, body: Rotation, bodyOptional: true, response: { 200: Rotated, ...errorResponses(...refusals, 409) } }
-  }, async (request, reply) => {
+  }, async (request) => {
     const { id } = request.params
     const { key, oldKeyValidUntil } = await service.rotate(tenantOf(request), id, request.body.gracePeriodDays ?? 0, await grantorOf(request))
-    return reply.headers(uncached).send({ id, key, oldKeyValidUntil: oldKeyValidUntil.toISOString() })
+    return { id, key, oldKeyValidUntil: oldKeyValidUntil.toISOString() }
   })
 }
 

@@ -43,12 +43,12 @@ export interface Grantor {
 
 export interface ApiKeys {
   list (tenant: string): Promise<ApiKey[]>
-  /** The key, and its text, which is told this once. `grantExceeds` for scopes that the caller does not hold, `conflict` past 100 keys. */
+  /** The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` past 100 keys. */
   create (tenant: string, key: NewApiKey, by: Grantor): Promise<ApiKey & { readonly key: string }>
   /**
-   * Another text for the key; the one of before holds until then, which is no later than the key expires, and one that was replaced before that no longer. Whoever
-   * is given the text has the key's scopes, so they must hold them: `grantExceeds`. `notFound`;
-   * `conflict` for a key that has expired, which another text would not open either.
+   * Makes a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older
+   * ones end at once. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, and `conflict` for a
+   * key that has expired.
    */
   rotate (tenant: string, id: string, gracePeriodDays: number, by: Grantor): Promise<{ key: string, oldKeyValidUntil: Date }>
   /** The key ends at once. `notFound`. */

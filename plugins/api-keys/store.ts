@@ -29,7 +29,7 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
       return await reader.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).orderBy('created_at').orderBy('id').execute()
     },
 
-    /** How many keys the tenant has, which nobody else changes until the transaction ends; null where there is no such tenant. */
+    /** The number of the tenant's keys, locked until the transaction ends; null if there is no such tenant. */
     async lockedCount (writer: Writer, tenant: string): Promise<number | null> {
       if (!await holdTenant(writer, tenant, 'alone')) return null
       const { count } = await writer.selectFrom('tenantry.api_keys').select(sql<number>`count(*)::integer`.as('count')).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
@@ -40,7 +40,7 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
       await writer.insertInto('tenantry.api_keys').values({ ...key, tenant_id: tenant }).execute()
     },
 
-    /** The key, which nobody else changes until the transaction ends. */
+    /** The key, locked until the transaction ends. */
     async locked (writer: Writer, tenant: string, id: string): Promise<KeyRow | undefined> {
       return await writer.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).forUpdate().executeTakeFirst()
     },

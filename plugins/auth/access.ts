@@ -1,7 +1,7 @@
 /** Who may call: what a route asks of its caller, and which permissions a caller holds (DESIGN 5). */
 import type { Claims } from '../../lib/compiler/types.js'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { PermissionsOf } from './callers.js'
+import type { RoleSource } from './sources.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { tokenInvalid } from './errors.js'
 import { covers, noPermissions, type PermissionSet } from './permissions.js'
@@ -24,7 +24,7 @@ export interface CallerRequest {
   readonly auth: Claims | null
   /** That of the request, which a gateway may have named and not the token. Without the plugin tenancy there is none. */
   readonly tenant?: { readonly id: string } | null
-  readonly server: { readonly auth: { readonly permissionsOf: PermissionsOf } }
+  readonly server: { readonly auth: { readonly permissionsOf: RoleSource['permissionsOf'] } }
 }
 
 /** 401: no token was sent (RFC 6750: no error code where none was). */
@@ -43,6 +43,13 @@ export function requireProvider ({ auth, headers }: { readonly auth: Claims | nu
   if (auth !== null && providerOf(auth) !== provider && headers['x-api-key'] === undefined) throw tokenInvalid()
 }
 
+/** An `onRequest` hook of endpoints for users alone. The message says what an API key lacks, such as "An API key has no password". */
+export function refuseApiKeys (lack: string): ({ headers }: { readonly headers: IncomingHttpHeaders }) => Promise<void> {
+  return async ({ headers }) => {
+    if (headers['x-api-key'] !== undefined) throw failure('forbidden', { message: `${lack}: send the token of a user` })
+  }
+}
+
 /** 403: the caller is known and may not. */
 export function insufficientPermissions (): TenantryError {
   return failure('forbidden')
@@ -59,7 +66,7 @@ export function requireCaller (request: CallerRequest, access: Access, permissio
     case 'public':
     case 'open':
       return
-    // A caller of these is whoever the identity step takes.
+    // Every caller with an identity.
     case 'partial':
     case 'user':
       callerOf(request)

@@ -6,7 +6,7 @@ import { tokenExpired, tokenInvalid } from './errors.js'
 
 const clockTolerance = 5_000 // ms that the clocks of issuer and server may differ
 
-/** Throws for a payload that nobody should sign: no server of ours would take the token. */
+/** Throws for a payload that no server would accept. */
 export function requireForm (payload: object): void {
   if (!isClaims(payload)) throw new Error('a claim has a wrong form: see `Claims`')
 }

@@ -1,4 +1,4 @@
-/** Nobody grants what they do not hold (DESIGN 5). */
+/** Callers can grant only permissions that they hold. */
 import { failure } from '../../lib/errors.js'
 import { covers, type PermissionSet } from './permissions.js'
 

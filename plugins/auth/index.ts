@@ -27,6 +27,7 @@ import { ownProvider } from './providers/claims.js'
 import { createProviders } from './providers/index.js'
 import { readRegistered } from './registered.js'
 import { registerJwt, type Registration } from './registration.js'
+import { sourcesOf } from './sources.js'
 import { createTokens, type Tokens, type TokenStore, type Verified } from './tokens.js'
 
 declare module 'fastify' {
@@ -55,11 +56,11 @@ export interface Auth extends Tokens, Callers {}
 export interface AuthOptions {
   /** The own keys. Without them every token that is not of a provider is refused. */
   readonly jwt?: JwtOptions | undefined
-  /** The document's `authProviders`: whose tokens are taken besides. Default: nobody's. */
+  /** The document's `authProviders`, whose tokens are accepted too. Default: none. */
   readonly authProviders?: AuthProviders | undefined
   /**
-   * The platform's own key (SPEC, the setting API_KEY): whoever sends it as `x-api-key` is a platform administrator. 16
-   * to 256 visible ASCII characters, else the plugin does not start. Default: there is none.
+   * The platform's own key (the setting API_KEY). A caller who sends it as `x-api-key` is a platform administrator. 16 to
+   * 256 visible ASCII characters, else the plugin does not start. Default: none.
    */
   readonly apiKey?: string | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
@@ -68,7 +69,7 @@ export interface AuthOptions {
 
 export default definePlugin<AuthOptions>({
   name: 'auth',
-  optional: ['rate-limit'],
+  optional: ['rate-limit', 'sessions', 'api-keys', 'rbac', 'tenant-rbac'],
   observesRoutes: true,
   options: { jwt: record, authProviders: record, apiKey: text, now: callback },
   async setup (app, options) {
@@ -84,11 +85,12 @@ export default definePlugin<AuthOptions>({
     app.addHook('onClose', async () => providers.close())
     const keys = jwt && keysOf(jwt)
     const registration = await registerJwt(app, keys)
-    const store = createTokens(ownKeysOf(registration, jwt, keys, now), now, providers, maxLifetime)
+    const sources = sourcesOf(app)
+    const store = createTokens(ownKeysOf(registration, jwt, keys, now), now, providers, maxLifetime, sources.revocations)
     const { forget, look, issue, hasRevocations, ...tokens } = store
     if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is refused')
     applyRules(app, registration, store)
-    const callers = createCallers(options.apiKey)
+    const callers = createCallers(options.apiKey, sources)
     const own: Auth = { ...tokens, ...callers }
     app.decorate('auth', own)
     app.decorateRequest('auth', null)

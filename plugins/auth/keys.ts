@@ -37,7 +37,7 @@ export function keysOf (jwt: JwtOptions): Keys {
     : { algorithm, verifying: [publicKey], signing: privateKey }
 }
 
-/** What tells a verifying key apart from others in the header `kid` of its tokens; nothing of a secret can be told from it. */
+/** Identifies a verifying key in the header `kid` of its tokens. It reveals nothing of a secret. */
 export function keyIdOf (algorithm: Jwt['algorithm'], key: string): string {
   // The text of a public key may be written in several ways; what it holds may not.
   const material = algorithm === 'HS256' ? key : createPublicKey(key).export({ type: 'spki', format: 'der' })

@@ -16,7 +16,7 @@ export interface PermissionSet {
   values (): Iterable<string>
 }
 
-/** The permissions of nobody. */
+/** No permissions. */
 export const noPermissions: PermissionSet = new Set<string>()
 
 /** The set holds the permission: by its name, by `resource:*` or by `*`. */

@@ -1,7 +1,7 @@
 /** The registration of @fastify/jwt: that of the app, or one that is made here. */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyJWTOptions, JWT } from '@fastify/jwt'
+import type { FastifyInstance, FastifyPluginCallback } from 'fastify'
 import type { Keys } from './keys.js'
-import fastifyJwt, { type FastifyJWTOptions, type JWT } from '@fastify/jwt'
 import { randomBytes } from 'node:crypto'
 
 const namespace = 'tenantry'
@@ -21,10 +21,11 @@ export async function registerJwt (app: FastifyInstance, keys: Keys | undefined)
   if (known !== undefined && isJwt(known)) {
     return { jwt: { ...known }, isOfApp: true, decoratorName: decoratorNameOf(known) }
   }
+  const { default: fastifyJwt } = await import('@fastify/jwt')
   const options = packageOptions(keys)
   const decoratorName = known === undefined && app.hasRequestDecorator('user') ? 'jwtUser' : 'user'
   if (known === undefined) await app.register(fastifyJwt, { ...options, decoratorName })
-  else await registerBeside(app, options, decoratorName)
+  else await registerBeside(app, fastifyJwt, options, decoratorName)
   return { jwt: { ...app.jwt }, isOfApp: false, decoratorName }
 }
 
@@ -36,7 +37,7 @@ export function packageOptions (keys: Keys | undefined): FastifyJWTOptions {
 }
 
 /** `app.jwt` exists already, and holds namespaces of the app. */
-async function registerBeside (app: FastifyInstance, options: FastifyJWTOptions, decoratorName: string): Promise<void> {
+async function registerBeside (app: FastifyInstance, fastifyJwt: FastifyPluginCallback<FastifyJWTOptions>, options: FastifyJWTOptions, decoratorName: string): Promise<void> {
   if (!Object.hasOwn(app, 'jwt')) app.decorate('jwt', { ...app.jwt })
   if (!app.hasRequestDecorator(decoratorName)) app.decorateRequest(decoratorName, null)
   await app.register(fastifyJwt, { ...options, namespace, jwtVerify: 'jwtVerify', jwtSign: 'jwtSign', jwtDecode: 'jwtDecode' })

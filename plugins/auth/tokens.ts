@@ -11,7 +11,8 @@ import { tokenInvalid } from './errors.js'
 import type { PartialClaims } from './partial.js'
 import { ownProvider } from './providers/claims.js'
 import { readToken } from './providers/token.js'
-import { noRevocations, tokenId, type RevocationList } from './revocations.js'
+import { noRevocations, tokenId } from './revocations.js'
+import { noSources, type Sources } from './sources.js'
 
 const defaultExpiresIn = 3600 // s
 const maxTokenLength = 8192 // characters; longer ones are not looked at
@@ -34,20 +35,18 @@ export interface Tokens {
    * The claims of a valid token, frozen, at once where nothing has to be asked for; throws, or rejects with, `tokenInvalid`,
    * `tokenExpired` or `identityProviderUnavailable`.
    *
-   * @param provider `jwt`: only a token of the own key; a name: only one of that provider. Default: any of them, told apart by `iss`
+   * @param provider `jwt`: only a token of the own key; a name: only one of that provider. Default: any of them, which `iss` names
    */
   verify (token: string, provider?: string): Claims | Promise<Claims>
   /** A token that is good for the second factor alone, and lives 5 minutes. Throws where there is no key to sign with. */
   signPartial (claims: PartialClaims): string
   /** The claims of a partial token, frozen: those that it was signed with. Whether it was revoked is not looked at. Throws `tokenInvalid` or `tokenExpired`. */
   verifyPartial (token: string): Claims
-  /** Registers who knows of tokens that were revoked. Throws for a second one. */
-  useRevocations (list: RevocationList): void
   /** The id by which a token is revoked. */
   tokenId (token: string): string
   /** Seconds that a token lives which `sign` makes: `jwt.expiresIn`. */
   readonly lifetime: number
-  /** Seconds that a token may live, whoever signs it: `jwt.maxLifetime`, Infinity without it. */
+  /** The longest life of a token of any issuer, in seconds: `jwt.maxLifetime`, Infinity without it. */
   readonly maxLifetime: number
   /** There is a key to sign with. */
   readonly canSign: boolean
@@ -68,7 +67,7 @@ export interface TokenStore extends Tokens {
    * `aud`. Throws if `access` would refuse the token.
    */
   issue (payload: unknown, options?: Partial<PackageOptions>): string
-  /** Another plugin knows of revoked tokens. */
+  /** A plugin has added a list of revoked tokens. */
   readonly hasRevocations: boolean
 }
 
@@ -87,13 +86,12 @@ export interface Verified extends Held {
  *
  * @param now the clock, in milliseconds since 1970
  */
-export function createTokens (own: OwnKeys | undefined, now: () => number = Date.now, providers?: Providers, maxLifetime = Infinity): TokenStore {
+export function createTokens (own: OwnKeys | undefined, now: () => number = Date.now, providers?: Providers, maxLifetime = Infinity, listOf: Sources['revocations'] = noSources.revocations): TokenStore {
   const { decode = refuse, encode, partial, claims: fixed, lifetime = defaultExpiresIn, isAged = false } = own ?? {}
   const verified = new LRUCache<string, Verified>({
     maxSize: maxCachedCharacters,
     sizeCalculation: (_value, token) => token.length
   })
-  let revocations = noRevocations
 
   function verifyAnew (token: string, provider: string | undefined): Verified | Promise<Verified> {
     if (token.length > maxTokenLength) throw tokenInvalid()
@@ -119,6 +117,7 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
 
   function unlessRevoked (token: string, entry: Verified): Verified | Promise<Verified> {
     // A change during the call is asked for again.
+    const revocations = listOf() ?? noRevocations
     const { version } = revocations
     const settle = (refused: boolean) => {
       if (refused) throw tokenInvalid()
@@ -133,7 +132,7 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
     const known = verified.get(token)
     if (known === undefined || now() >= known.until) return verifyAnew(token, provider)
     if (provider !== undefined && provider !== known.provider) throw tokenInvalid()
-    return known.version === revocations.version ? known : unlessRevoked(token, known)
+    return known.version === (listOf() ?? noRevocations).version ? known : unlessRevoked(token, known)
   }
 
   return {
@@ -171,14 +170,10 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
       if (partial === undefined || token.length > maxTokenLength) throw tokenInvalid()
       return partial.verify(token)
     },
-    useRevocations (list) {
-      if (revocations !== noRevocations) throw new Error('revoked tokens are known in one place: a plugin has registered itself already')
-      revocations = list
-    },
     tokenId,
     lifetime,
     maxLifetime,
-    get hasRevocations () { return revocations !== noRevocations },
+    get hasRevocations () { return listOf() !== null },
     canSign: encode !== undefined,
     canSignPartial: partial !== undefined,
     providers: providers?.names ?? [],

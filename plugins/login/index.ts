@@ -19,7 +19,7 @@ import { createLogin } from './service.js'
 import { createTries } from './tries.js'
 
 export interface LoginOptions {
-  /** Whether whoever names a tenant may become a user of it. Default: `closed`. */
+  /** `open`: anyone who knows the id of a tenant may become a user of it. Default: `closed`. */
   readonly registration?: 'open' | 'closed' | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined

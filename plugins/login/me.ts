@@ -1,13 +1,11 @@
 /** `GET /auth/me`: the caller, as this server knows it. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { Mfa } from '../mfa/index.js'
 import type { Users } from '../users/index.js'
 import { Type } from 'typebox'
-import { failure } from '../../lib/errors.js'
 import { named } from '../../lib/named-schema.js'
-import { callerOf, holdings, isPlatformAdmin } from '../auth/access.js'
+import { callerOf, holdings, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { uncached } from '../sessions/login-response.js'
 
 const orNull = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Boolean>>(schema: Schema, description: string) => Type.Union([schema, Type.Null()], { description })
 
@@ -30,20 +28,20 @@ export interface MeParts {
 export function meRoute (app: FastifyInstance, { users, mfa }: MeParts): void {
   app.get('/auth/me', {
     config: { access: 'user' },
-    onRequest: refuseApiKeys,
+    onRequest: refuseApiKeys('An API key is no user'),
     schema: {
       tags: ['Login'],
       security: [{ bearer: [] }],
       summary: 'The user of this token',
       response: { 200: Me, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
     }
-  }, async (request, reply) => {
+  }, async (request) => {
     const auth = callerOf(request)
     // A gateway may name the tenant. The platform's administrators stay users of the platform.
     const tenant = auth.tenant_id ?? (isPlatformAdmin(auth) ? '' : request.tenant?.id ?? '')
     const user = await users.find(tenant, auth.sub)
     const held = await holdings(request)
-    return uncached(reply).send({
+    return {
       id: auth.sub,
       email: user?.email ?? auth.email ?? null,
       role: auth.role ?? null,
@@ -51,10 +49,6 @@ export function meRoute (app: FastifyInstance, { users, mfa }: MeParts): void {
       tenantId: tenant === '' ? null : tenant,
       mfaEnabled: mfa !== null && await mfa.isEnabled(tenant, auth.sub),
       emailVerified: user?.emailVerified ?? null
-    })
+    }
   })
-}
-
-async function refuseApiKeys ({ headers }: FastifyRequest): Promise<void> {
-  if (headers['x-api-key'] !== undefined) throw failure('forbidden', { message: 'An API key is no user: send the token of a user' })
 }

@@ -1,28 +1,22 @@
 /** The endpoints of logins and their schemas (SPEC "Multi-factor authentication", DESIGN 5 "Login"). */
 import type {} from '../rate-limit/index.js'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { Login } from './service.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { actorOf } from '../audit/actor.js'
+import { actorOf, strangerOf } from '../audit/actor.js'
 import { callerOf } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
+import { triesPerHour, triesPerMinute } from '../rate-limit/stranger-limits.js'
 import { Email, Password } from '../users/user.js'
 import { named } from '../../lib/named-schema.js'
 import { maxRefreshTokenLength, readRefreshToken } from '../sessions/refresh-token.js'
 import { tokenInvalid } from '../auth/errors.js'
-import { ExpiresIn, LoginSession, sendSession, uncached } from '../sessions/login-response.js'
-import { existingTenant, namedTenant, isReachable, type NamedTenant } from '../tenancy/named-tenant.js'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The tenant that a login or a registration names; null on other routes. */
-    loginTenant: NamedTenant | null
-  }
-}
+import { ExpiresIn, LoginSession, sendSession } from '../sessions/login-response.js'
+import { decorateNamedTenant, existingTenant, findNamedTenant, isReachable, NamedTenantHeader, requireNamedTenant } from '../tenancy/named-tenant.js'
 
 export interface LoginRouteOptions {
-  /** Whether whoever names a tenant may become a user of it. */
+  /** Whether callers who name a tenant may become its users. */
   readonly isOpen: boolean
   /** Whether there are second factors. */
   readonly hasMfa: boolean
@@ -42,8 +36,7 @@ const Partial = named('PartialLogin', Type.Object({
   expiresIn: ExpiresIn
 }))
 
-/** For `/doc`: it is judged before anything else. */
-const TenantHeader = Type.Object({ 'X-Tenant-ID': Type.Optional(Type.String({ description: 'The tenant; without it the platform, which nobody registers at.' })) })
+const TenantHeader = NamedTenantHeader('The tenant. Without it the platform, where users cannot register.')
 
 const RefreshBody = Type.Object({
   refreshToken: Type.String({ maxLength: maxRefreshTokenLength, description: 'That of the last login or refresh.' })
@@ -51,34 +44,30 @@ const RefreshBody = Type.Object({
 
 const tags = ['Login']
 const refusals = [400, 403, 429, 500, 503] as const
-const minute = 60_000 // ms
-/** For each address, whatever becomes of them: what is asked for takes a core some 20 ms. */
-const tryLimit = { max: 60, windowMs: minute }
-const registrationLimit = { max: 60, windowMs: 60 * minute }
 
 export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMfa }: LoginRouteOptions): void {
-  app.decorateRequest('loginTenant', null)
+  decorateNamedTenant(app)
 
   app.post<{ Body: Static<typeof Credentials> }>('/auth/login', {
-    config: { access: 'public', addressLimit: tryLimit },
+    config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
     schema: {
       tags,
       summary: 'A token for an e-mail address and a password',
-      description: 'Of a user of the tenant that `X-Tenant-ID` names; without the header of the platform. Whether there is such a tenant and user is not told.',
+      description: 'Of a user of the tenant that `X-Tenant-ID` names; without the header of the platform. The answer does not say whether the tenant or the user exists.',
       headers: TenantHeader,
       body: Credentials,
       response: { 200: Type.Union([LoginSession, Partial]), ...errorResponses(...refusals, 401) }
     },
-    async onRequest (request) { request.loginTenant = await namedTenant(request) }
+    onRequest: findNamedTenant
   }, async (request, reply) => {
-    const answer = await login.logIn(tenantOf(request), request.body, request.ip)
+    const answer = await login.logIn(requireNamedTenant(request), request.body, request.ip)
     if ('token' in answer) return sendSession(reply, answer)
-    return uncached(reply).send({ mfaRequired: true, ...answer })
+    return { mfaRequired: true, ...answer }
   })
 
   app.post<{ Body: Static<typeof Credentials> }>('/auth/register', {
-    config: { access: 'public', addressLimit: registrationLimit },
+    config: { access: 'public', addressLimit: triesPerHour },
     bodyLimit,
     schema: {
       tags,
@@ -91,14 +80,14 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     async onRequest (request) {
       if (!isOpen) throw registrationClosed()
       const tenant = await existingTenant(request)
-      if (tenant === undefined) throw failure('tenantRequired', { message: 'Whoever registers becomes a user of a tenant: send the X-Tenant-ID header' })
+      if (tenant === undefined) throw failure('tenantRequired', { message: 'A registration makes a user of a tenant: send the X-Tenant-ID header' })
       if (tenant.config['registration'] === 'closed') throw registrationClosed()
-      request.loginTenant = { id: tenant.id, exists: true }
+      request.namedTenant = { id: tenant.id, exists: true }
     }
-  }, async (request, reply) => sendSession(reply.code(201), await login.register(tenantOf(request).id, request.body, request.ip)))
+  }, async (request, reply) => sendSession(reply.code(201), await login.register(requireNamedTenant(request).id, request.body, request.ip)))
 
   app.post<{ Body: Static<typeof RefreshBody> }>('/auth/refresh', {
-    config: { access: 'public', addressLimit: tryLimit },
+    config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
     schema: {
       tags,
@@ -111,12 +100,12 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     const { refreshToken } = request.body
     const tenant = readRefreshToken(refreshToken)?.tenant
     if (tenant === undefined || !await isReachable(request, tenant)) throw tokenInvalid()
-    return sendSession(reply, await login.refresh(refreshToken, { userId: null, address: request.ip }))
+    return sendSession(reply, await login.refresh(refreshToken, strangerOf(request)))
   })
 
   if (!hasMfa) return
   app.post<{ Body: Static<typeof Code> }>('/auth/mfa/verify', {
-    config: { access: 'partial', addressLimit: tryLimit },
+    config: { access: 'partial', addressLimit: triesPerMinute },
     bodyLimit,
     schema: {
       tags,
@@ -127,11 +116,6 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
   }, async (request, reply) => {
     return sendSession(reply, await login.verifyCode(callerOf(request), request.body.code, actorOf(request)))
   })
-}
-
-function tenantOf ({ loginTenant }: FastifyRequest): NamedTenant {
-  if (loginTenant === null) throw new Error('the request was not asked for its tenant')
-  return loginTenant
 }
 
 function registrationClosed (): Error {

@@ -31,7 +31,7 @@ export interface MfaRequired {
 export interface Login {
   /** Throws `credentialsInvalid`, where there is no such tenant too, `tooManyAttempts`, `loginBusy`. */
   logIn (named: NamedTenant, credentials: Credentials, address: string): Promise<LoggedIn | MfaRequired>
-  /** The second factor of whoever has a partial token with these claims. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid` where there is no such user or it has logged out everywhere since. */
+  /** Checks the second factor of the user of a partial token. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid` if there is no such user or all its sessions were ended since. */
   verifyCode (claims: Claims, code: string, actor: Actor): Promise<LoggedIn>
   /** The next token of a session. Throws `tokenInvalid`. */
   refresh (refreshToken: string, actor: Actor): Promise<LoggedIn>
@@ -79,7 +79,7 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
         throw error
       })
       const answer = user === null ? null : await entered(user)
-      // A password waits for its turn: whoever was disabled meanwhile, and logged out everywhere, must not come in after that.
+      // The check of a password waits for its turn. A user who was disabled meanwhile must not get a token.
       if (user === null || answer === null || !await users.isUnchanged(user, password)) {
         await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'credentials' })
         throw credentialsInvalid()
@@ -92,21 +92,21 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
       const { sub, tenant_id: tenant = '' } = claims
       const user = await users.find(tenant, sub)
       if (mfa === null || user === null || user.status !== 'active' || await sessions.isClosed(claims)) throw tokenInvalid()
-      const told = (outcome: 'success' | 'failure', reason?: string) => audit(tenant, 'auth.mfa', actor, user.email, outcome, reason === undefined ? undefined : { reason })
+      const audited = (outcome: 'success' | 'failure', reason?: string) => audit(tenant, 'auth.mfa', actor, user.email, outcome, reason === undefined ? undefined : { reason })
       const isRight = await mfa.check(tenant, sub, code, actor).catch(async (error: unknown) => {
-        if (isFailure(error, 'tooManyAttempts')) await told('failure', 'locked')
+        if (isFailure(error, 'tooManyAttempts')) await audited('failure', 'locked')
         throw error
       })
       if (!isRight) {
-        await told('failure', 'code')
+        await audited('failure', 'code')
         throw credentialsInvalid('Invalid code')
       }
       // After the code was found right: a wrong code leaves the token for another try.
       if (!await sessions.usePartial(claims)) {
-        await told('failure', 'used')
+        await audited('failure', 'used')
         throw tokenInvalid()
       }
-      await told('success')
+      await audited('success')
       return await opened(user, ['pwd', 'otp'], claims)
     },
 

@@ -1,13 +1,13 @@
 /**
- * How often a password may be tried (DESIGN 5 "Login"). A try is counted before the password is checked, for addresses of
- * nobody too, so that a refusal tells nothing.
+ * How often a password may be tried. A try is counted before the password is checked, for unknown addresses too, so that a
+ * refusal does not show whether a user has the address.
  */
 import type { Attempts, AttemptRule } from '../../lib/attempts.js'
 import { addressKey } from '../../lib/http/address-key.js'
 
 const windowMs = 900_000 // 15 minutes
 
-/** From one address: whoever guesses elsewhere locks nobody out with it. */
+/** From one address: guesses from another address do not lock the user out. */
 const fromAddress: AttemptRule = { kind: 'password.address', max: 5, windowMs }
 /** From all addresses together: guesses are slow then, and the user still gets in. */
 const fromAnywhere: AttemptRule = { kind: 'password', max: 50, windowMs, pauseMs: 60_000 }
@@ -53,7 +53,7 @@ export function createTries (attemptsOf: (tenant: string) => Attempts): Tries {
     }
     if (found === null) return null
     await attempts.forgive(fromAddress, tenant, subject)
-    // Only this one: whoever guesses from many addresses would else have all tries again with each login of the user.
+    // Only this try: else each login of the user would give an attacker with many addresses all tries back.
     await attempts.giveBack(fromAnywhere, tenant, account)
     return found
   }

@@ -62,8 +62,8 @@ export function createLinks (db: Database, dbFor: (tenant: string) => Database, 
   const at = () => new Date(now())
   return {
     /**
-     * Gives the link of the address this token. false where there is nobody to send it to: no active user of the address,
-     * a user whose address is confirmed already, an invitation that was accepted or has expired.
+     * Gives the link of the address this token. false if no mail is to be sent: the address has no active user or is
+     * confirmed already, or the invitation was accepted or has expired.
      */
     async issue (kind: MailKind, tenant: string, email: string, token: string): Promise<boolean> {
       if (kind === 'invite') {

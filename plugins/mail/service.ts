@@ -31,9 +31,8 @@ export interface Mail {
   requireConfigured (): void
   readonly isConfigured: boolean
   /**
-   * Sends the mail later, and again where that fails. Its link is made when it is sent, so that no job holds a token. No
-   * mail is sent where nobody is to get it, see `Links.issue`: that is found out later too, so that this call takes the
-   * same work for any address.
+   * Sends the mail later, and again if that fails. The link is made when the mail is sent, so that no job holds a token.
+   * `Links.issue` decides then whether there is a receiver, so that this call does the same work for every address.
    */
   post (mail: PostedMail, transaction?: Transaction<SystemTables>): Promise<void>
   readonly links: Links

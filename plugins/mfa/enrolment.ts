@@ -1,4 +1,4 @@
-/** What an authenticator app is told: the otpauth URI, and its QR code. */
+/** The otpauth URI for an authenticator app, and its QR code. */
 import { grouped } from './codes.js'
 import { digits, stepSeconds } from './totp.js'
 

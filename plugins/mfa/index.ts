@@ -22,11 +22,11 @@ declare module 'fastify' {
 
 export type { Mfa } from './service.js'
 
-const unfinishedAfter = 86_400_000 // ms after which a setup that nobody enabled is removed
+const unfinishedAfter = 86_400_000 // ms after which a setup that was not enabled is removed
 
 /** The settings of the master keys, as the plugin secrets has them; and the document's `mfa` section. */
 export interface MfaOptions extends Omit<KeyOptions, 'folder'> {
-  /** Does not start without a master key. Default: false, it stays off as long as nobody has a second factor. */
+  /** true: the start fails without a master key. Default: false; without a key the plugin is off until a user has a second factor. */
   readonly enabled?: boolean | undefined
   /** The name that authenticator apps show. Default: `API`. */
   readonly issuer?: string | undefined

@@ -11,8 +11,8 @@ import { refuseUnknownKeys } from '../secrets/key-check.js'
 const turnOff = 'turn second factors off with "mfa": { "enabled": false } in the document'
 
 /**
- * The cipher of the settings. null on PostgreSQL without SECRETS_MASTER_KEY, which is logged: unless second factors are
- * required, or somebody has one already and would be let in without it; then it throws.
+ * The cipher of the settings. On PostgreSQL without SECRETS_MASTER_KEY it is null, which is logged. It throws if second
+ * factors are required, or a user has one and could log in without it.
  */
 export async function openCipher (app: FastifyInstance, store: MfaStore, settings: Omit<KeyOptions, 'folder'>, required: boolean): Promise<SecretCipher | null> {
   const { engine, log } = app

@@ -2,9 +2,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Mfa, User } from './service.js'
 import { Type, type Static } from 'typebox'
-import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
-import { callerOf, isPlatformAdmin } from '../auth/access.js'
+import { callerOf, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/named-schema.js'
 import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
@@ -20,9 +19,9 @@ const BackupCodeBody = Type.Object({ code: BackupCode }, closed)
 const AnyCodeBody = Type.Object({ code: AnyCode }, closed)
 const CodeQuery = Type.Object({ code: Type.Optional(AnyCode) }, { ...closed, description: '`code` is demanded where the second factor is enabled.' })
 
-const BackupCodes = Type.Array(Type.String(), { description: `${backupCodeCount} codes, each of which can be used once. They are told this once.` })
+const BackupCodes = Type.Array(Type.String(), { description: `${backupCodeCount} codes, each of which can be used once. They are shown only once.` })
 const Enrolment = named('MfaEnrolment', Type.Object({
-  secret: Type.String({ description: 'In base32. It is told this once.' }),
+  secret: Type.String({ description: 'In base32. It is shown only once.' }),
   qrCode: Type.String({ description: 'What apps scan: a PNG as a data URL.' }),
   manualEntry: Type.String({ description: 'The secret in groups of four, for apps that cannot scan.' })
 }))
@@ -35,42 +34,41 @@ const Renewed = Type.Object({ backupCodes: BackupCodes })
 const BackupCodeUsed = Type.Object({ valid: Type.Boolean(), backupCodesRemaining: Remaining })
 
 /** A key is no person, and has no phone. */
-const told = { tags: ['Multi-factor authentication'], security: [{ bearer: [] }] }
+const shared = { tags: ['Multi-factor authentication'], security: [{ bearer: [] }] }
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const uncached = { 'cache-control': 'no-store' }
 
 export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
-  const onRequest = refuseApiKeys
+  const onRequest = refuseApiKeys('An API key has no second factor')
 
   app.post<{ Body: Static<typeof SetupBody> }>('/mfa/setup', {
     config,
     onRequest,
-    schema: { ...told, summary: 'Set up a second factor', description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.', body: SetupBody, bodyOptional: true, response: { 200: Enrolment, ...errorResponses(...refusals, 409) } }
-  }, async (request, reply) => {
+    schema: { ...shared, summary: 'Set up a second factor', description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.', body: SetupBody, bodyOptional: true, response: { 200: Enrolment, ...errorResponses(...refusals, 409) } }
+  }, async (request) => {
     const { email, sub } = callerOf(request)
-    return reply.headers(uncached).send(await mfa.setup(userOf(request), email ?? sub, request.body.code, actorIn(request)))
+    return await mfa.setup(userOf(request), email ?? sub, request.body.code, actorIn(request))
   })
 
   app.post<{ Body: Static<typeof TotpBody> }>('/mfa/verify', {
     config,
     onRequest,
-    schema: { ...told, summary: 'Check a one-time password', description: 'Where the second factor is enabled the code is used up; before, it is one of what was set up.', body: TotpBody, response: { 200: Valid, ...errorResponses(...refusals) } }
+    schema: { ...shared, summary: 'Check a one-time password', description: 'Where the second factor is enabled the code is used up; before, it is one of what was set up.', body: TotpBody, response: { 200: Valid, ...errorResponses(...refusals) } }
   }, async (request) => ({ valid: await mfa.verify(userOf(request), request.body.code, actorIn(request)) }))
 
   app.post<{ Body: Static<typeof TotpBody> }>('/mfa/enable', {
     config,
     onRequest,
-    schema: { ...told, summary: 'Enable the second factor that was set up', body: TotpBody, response: { 200: Enabled, ...errorResponses(...refusals, 409) } }
-  }, async (request, reply) => {
+    schema: { ...shared, summary: 'Enable the second factor that was set up', body: TotpBody, response: { 200: Enabled, ...errorResponses(...refusals, 409) } }
+  }, async (request) => {
     const backupCodes = await mfa.enable(userOf(request), request.body.code, actorIn(request))
-    return reply.headers(uncached).send({ enabled: true, backupCodes })
+    return { enabled: true, backupCodes }
   })
 
   app.post<{ Body: Static<typeof AnyCodeBody> }>('/mfa/disable', {
     config,
     onRequest,
-    schema: { ...told, summary: 'Remove the second factor', body: AnyCodeBody, response: { 200: Disabled, ...errorResponses(...refusals, 409) } }
+    schema: { ...shared, summary: 'Remove the second factor', body: AnyCodeBody, response: { 200: Disabled, ...errorResponses(...refusals, 409) } }
   }, async (request) => {
     await mfa.disable(userOf(request), request.body.code, actorIn(request))
     return { enabled: false }
@@ -79,7 +77,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.get('/mfa/status', {
     config,
     onRequest,
-    schema: { ...told, summary: 'Whether the caller has a second factor', response: { 200: Status, ...errorResponses(...refusals) } }
+    schema: { ...shared, summary: 'Whether the caller has a second factor', response: { 200: Status, ...errorResponses(...refusals) } }
   }, (request) => mfa.status(userOf(request)))
 
   app.get<{ Querystring: Static<typeof CodeQuery> }>('/mfa/backup-codes', {
@@ -87,21 +85,17 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     onRequest,
     // It changes what there is.
     exposeHeadRoute: false,
-    schema: { ...told, summary: 'Make new backup codes', description: 'Those of before end.', querystring: CodeQuery, response: { 200: Renewed, ...errorResponses(...refusals, 409) } }
-  }, async (request, reply) => {
+    schema: { ...shared, summary: 'Make new backup codes', description: 'Those of before end.', querystring: CodeQuery, response: { 200: Renewed, ...errorResponses(...refusals, 409) } }
+  }, async (request) => {
     const backupCodes = await mfa.renewBackupCodes(userOf(request), request.query.code, actorIn(request))
-    return reply.headers(uncached).send({ backupCodes })
+    return { backupCodes }
   })
 
   app.post<{ Body: Static<typeof BackupCodeBody> }>('/mfa/backup-codes/verify', {
     config,
     onRequest,
-    schema: { ...told, summary: 'Use up a backup code', body: BackupCodeBody, response: { 200: BackupCodeUsed, ...errorResponses(...refusals) } }
+    schema: { ...shared, summary: 'Use up a backup code', body: BackupCodeBody, response: { 200: BackupCodeUsed, ...errorResponses(...refusals) } }
   }, (request) => mfa.useBackupCode(userOf(request), request.body.code, actorIn(request)))
-}
-
-async function refuseApiKeys ({ headers }: FastifyRequest): Promise<void> {
-  if (headers['x-api-key'] !== undefined) throw failure('forbidden', { message: 'An API key has no second factor: send the token of a user' })
 }
 
 /** Of the tenant that the token names, or a gateway; the platform's administrators stay its users whichever tenant they act on. */

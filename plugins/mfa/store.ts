@@ -101,7 +101,7 @@ export function createMfaStore (db: Kysely<SystemTables>) {
       await db.deleteFrom('tenantry.user_mfa').where('tenant_id', '=', tenant).where('user_id', '=', id).execute()
     },
 
-    /** Somebody has a second factor. */
+    /** Whether a user has a second factor. */
     async isUsed (): Promise<boolean> {
       return await db.selectFrom('tenantry.user_mfa').select('user_id').where('enabled', '=', true).limit(1).executeTakeFirst() !== undefined
     },

@@ -1,42 +1,33 @@
 /** The endpoints of passwords and their schemas. */
 import type {} from '../rate-limit/index.js'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { PasswordService } from './service.js'
 import { Type, type Static } from 'typebox'
-import { failure } from '../../lib/errors.js'
 import { Success } from '../../lib/http/schemas.js'
-import { callerOf } from '../auth/access.js'
+import { strangerOf } from '../audit/actor.js'
+import { callerOf, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { readLinkToken, type LinkToken } from '../mail/links.js'
-import { isReachable, namedTenant, type NamedTenant } from '../tenancy/named-tenant.js'
+import { reachableLink } from '../mail/reachable-link.js'
+import { triesPerHour, triesPerMinute } from '../rate-limit/stranger-limits.js'
+import { decorateNamedTenant, findNamedTenant, NamedTenantHeader, requireNamedTenant } from '../tenancy/named-tenant.js'
 import { LinkPassword, LinkTokenText } from '../users/link-body.js'
 import { Email, Password } from '../users/user.js'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The tenant that a call without a token names; null on other routes. */
-    mailTenant: NamedTenant | null
-  }
-}
 
 const bodyLimit = 32_768 // bytes: two of the longest passwords as `\uXXXX`
 const closed = { additionalProperties: false } as const
 const ForgotBody = Type.Object({ email: Email }, closed)
 const VerifyBody = Type.Object({ token: LinkTokenText }, closed)
 const ChangeBody = Type.Object({ currentPassword: Password, password: Password }, closed)
-const TenantHeader = Type.Object({ 'X-Tenant-ID': Type.Optional(Type.String({ description: 'The tenant of the user; without it the platform.' })) })
+const TenantHeader = NamedTenantHeader('The tenant of the user; without it the platform.')
 
 const tags = ['Passwords']
 const refusals = [400, 403, 429, 500, 503] as const
-const minute = 60_000 // ms
-const tryLimit = { max: 60, windowMs: minute }
-const forgotLimit = { max: 60, windowMs: 60 * minute }
 
 export function passwordRoutes (app: FastifyInstance, service: PasswordService): void {
-  app.decorateRequest('mailTenant', null)
+  decorateNamedTenant(app)
 
   app.post<{ Body: Static<typeof ForgotBody> }>('/auth/password/forgot', {
-    config: { access: 'public', addressLimit: forgotLimit },
+    config: { access: 'public', addressLimit: triesPerHour },
     bodyLimit,
     schema: {
       tags,
@@ -46,16 +37,14 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
       body: ForgotBody,
       response: { 202: Success, ...errorResponses(...refusals) }
     },
-    async onRequest (request) { request.mailTenant = await namedTenant(request) }
+    onRequest: findNamedTenant
   }, async (request, reply) => {
-    const { mailTenant, body } = request
-    if (mailTenant === null) throw new Error('the request was not asked for its tenant')
-    await service.forgot(mailTenant, body.email, strangerOf(request))
+    await service.forgot(requireNamedTenant(request), request.body.email, strangerOf(request))
     return reply.code(202).send({ success: true })
   })
 
   app.post<{ Body: Static<typeof LinkPassword> }>('/auth/password/reset', {
-    config: { access: 'public', addressLimit: tryLimit },
+    config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
     schema: {
       tags,
@@ -65,23 +54,40 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
       response: { 200: Success, ...errorResponses(...refusals) }
     }
   }, async (request) => {
-    await service.reset(await linkOf(request, request.body.token), request.body.password, strangerOf(request))
+    await service.reset(await reachableLink(request, request.body.token), request.body.password, strangerOf(request))
     return { success: true }
   })
 
   app.post<{ Body: Static<typeof VerifyBody> }>('/auth/email/verify', {
-    config: { access: 'public', addressLimit: tryLimit },
+    config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
     schema: { tags, summary: 'Confirm an e-mail address with the link of a mail', body: VerifyBody, response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
-    await service.verify(await linkOf(request, request.body.token), strangerOf(request))
+    await service.verify(await reachableLink(request, request.body.token), strangerOf(request))
     return { success: true }
   })
 
-  app.post<{ Body: Static<typeof ChangeBody> }>('/auth/password', {
-    config: { access: 'user', addressLimit: tryLimit },
+  app.post('/auth/email/resend', {
+    config: { access: 'user', addressLimit: triesPerHour },
     bodyLimit,
-    onRequest: refuseApiKeys,
+    onRequest: refuseApiKeys('An API key has no e-mail address'),
+    schema: {
+      tags,
+      security: [{ bearer: [] }],
+      summary: 'Send the mail that confirms the address of this user again',
+      description: 'The answer is 202 also where no mail is sent: the address is confirmed already, or was sent three of these mails within an hour. 503 without `auth.mail`.',
+      response: { 202: Success, ...errorResponses(...refusals, 401, 404) }
+    }
+  }, async (request, reply) => {
+    const claims = callerOf(request)
+    await service.resend(claims, { userId: claims.sub, address: request.ip })
+    return reply.code(202).send({ success: true })
+  })
+
+  app.post<{ Body: Static<typeof ChangeBody> }>('/auth/password', {
+    config: { access: 'user', addressLimit: triesPerMinute },
+    bodyLimit,
+    onRequest: refuseApiKeys('An API key has no password'),
     schema: {
       tags,
       security: [{ bearer: [] }],
@@ -95,19 +101,4 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     await service.change(claims, request.body, { userId: claims.sub, address: request.ip })
     return { success: true }
   })
-}
-
-async function refuseApiKeys ({ headers }: FastifyRequest): Promise<void> {
-  if (headers['x-api-key'] !== undefined) throw failure('forbidden', { message: 'An API key has no password: send the token of a user' })
-}
-
-function strangerOf ({ ip }: FastifyRequest) {
-  return { userId: null, address: ip }
-}
-
-/** Throws `linkInvalid` for a text that is no token, and for one of a tenant that is not there or not the one that a header names. */
-async function linkOf (request: FastifyRequest, text: string): Promise<LinkToken> {
-  const token = readLinkToken(text)
-  if (token === null || !await isReachable(request, token.tenant)) throw failure('linkInvalid')
-  return token
 }

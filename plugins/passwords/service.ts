@@ -15,7 +15,8 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { unknownTenant } from '../tenancy/named-tenant.js'
 
 /** Mails to one address. */
-const mailsToAddress: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: 3_600_000 }
+const resetMails: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: 3_600_000 }
+const verifyMails: AttemptRule = { ...resetMails, kind: 'mail.verify' }
 
 export interface PasswordService {
   /** Sends a link to the address, if a user has it and fewer than three were sent within the hour. Throws `mailNotConfigured`. */
@@ -24,6 +25,8 @@ export interface PasswordService {
   reset (token: LinkToken, password: string, actor: Actor): Promise<void>
   /** Another password for a user who knows the present one: all other sessions end. Throws `credentialsInvalid`, `tooManyAttempts`, `validationFailed`. */
   change (claims: Claims, passwords: { readonly currentPassword: string, readonly password: string }, actor: Actor & { readonly address: string }): Promise<void>
+  /** Sends the user another link that confirms its address, unless it is confirmed or three were sent within the hour. Throws `mailNotConfigured`, and `forbidden` for a user of an identity provider. */
+  resend (claims: Claims, actor: Actor): Promise<void>
   /** Throws `linkInvalid`. */
   verify (token: LinkToken, actor: Actor): Promise<void>
 }
@@ -42,21 +45,39 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
   const { links } = mail
   const at = () => new Date(now())
 
+  /** Counts a mail to the address; false where the rule allows no more. */
+  async function mayPost (rule: AttemptRule, tenant: string, subject: string): Promise<boolean> {
+    const attempts = attemptsOf(tenant)
+    try {
+      if (await attempts.isSpent(rule, tenant, subject)) return false
+      await attempts.take(rule, tenant, subject)
+      return true
+    } catch (error) {
+      if (isFailure(error, 'tooManyAttempts')) return false
+      throw error
+    }
+  }
+
   return {
     async forgot ({ id, exists }, given, actor) {
       mail.requireConfigured()
       const email = given.toLowerCase()
       const tenant = exists ? id : unknownTenant
-      // Counted before anything is known of the address, in the database: for all servers, and for addresses that nobody has.
-      const [attempts, subject] = [attemptsOf(tenant), exists ? email : `${id} ${email}`]
-      try {
-        if (await attempts.isSpent(mailsToAddress, tenant, subject)) return
-        await attempts.take(mailsToAddress, tenant, subject)
-      } catch (error) {
-        if (isFailure(error, 'tooManyAttempts')) return
-        throw error
-      }
+      // Counted before anything is known of the address, in the database: for all servers, and for unknown addresses.
+      if (!await mayPost(resetMails, tenant, exists ? email : `${id} ${email}`)) return
       await mail.post({ kind: 'reset', tenant, email, exists, actor })
+    },
+
+    async resend ({ sub, tenant_id: tenant = '' }, actor) {
+      mail.requireConfigured()
+      const user = await users.find(tenant, sub)
+      if (user === null) throw failure('forbidden', { message: 'This user has no e-mail address here: confirm it where the user logs in' })
+      const { email, emailVerified } = user
+      if (emailVerified || !await mayPost(verifyMails, tenant, email)) return
+      await dbFor(tenant).transaction().execute(async (writer) => {
+        await mail.post({ kind: 'verify', tenant, email, actor }, writer)
+        await writeAudit(writer, { tenant, action: 'auth.email.resend', actor, target: email, at: at() })
+      })
     },
 
     async reset (token, password, actor) {
@@ -68,7 +89,7 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
         if (link === null) throw failure('linkInvalid')
         const { userId, email } = link
         const user = { tenant, id: userId }
-        // Whoever has the link receives the mail of the address.
+        // The owner of the link receives the mail of the address.
         if (!await users.setVerified(writer, user, email) || !await users.setPassword(writer, user, hash)) throw failure('linkInvalid')
         await end(userId, 'sessions')
         await writeAudit(writer, { tenant, action: 'auth.password.reset', actor: { ...actor, userId }, target: email, at: at() })

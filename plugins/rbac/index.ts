@@ -5,6 +5,7 @@ import type {} from '../tenancy/index.js'
 import { isFailure } from '../../lib/errors.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
+import { requireSameContext } from '../../lib/plugin/optional.js'
 import { callback, text } from '../../lib/plugin/options.js'
 import { noPermissions } from '../auth/permissions.js'
 import { createRoleMemory } from './memory.js'
@@ -31,14 +32,17 @@ export default definePlugin<RbacOptions>({
     const memory = createRoleMemory({ store, db, dbFor: (tenant) => engine.kyselyFor(tenant), defaultRole })
 
     // The tenant of the request is that of the token, or where that names none the one that a gateway names.
-    const changed = auth.useRoles(({ sub, tenant_id: own = '', api_key: apiKey }, tenant = own) => {
-      // A key has its scopes and no role, not even the default one.
-      return apiKey === undefined ? memory.permissionsOf(tenant, sub) : noPermissions
+    requireSameContext(app, 'auth', 'rbac')
+    app.decorate('platformRoles', {
+      permissionsOf ({ sub, tenant_id: own = '', api_key: apiKey }, tenant = own) {
+        // A key has its scopes and no role, not even the default one.
+        return apiKey === undefined ? memory.permissionsOf(tenant, sub) : noPermissions
+      }
     })
 
     const forget = () => {
       memory.clear()
-      changed()
+      auth.forgetPermissions()
     }
     // The deletion of a tenant is a change of its users' roles too.
     listen(app, events, { rbac: forget, gap: forget })

@@ -53,7 +53,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
   })
 
   app.post<{ Body: Static<typeof NewRole> }>('/rbac/roles', {
-    config: { ...config, idempotency: 'plain' },
+    config: { ...config, idempotency: 'plain', location: true },
     schema: { tags, summary: 'Add a role', description: `At most ${maxRoles} roles. A role gives its permissions and no more: a role with the name admin makes no administrator.`, body: NewRole, response: { 201: Role, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const { name, description = null, permissions = [] } = request.body

@@ -1,6 +1,6 @@
 /**
  * Sessions: `app.sessions`, which opens sessions and ends them early, and the endpoints `/auth/logout` and
- * `/auth/logout-all`. It tells the plugin auth which tokens have ended.
+ * `/auth/logout-all`. The plugin auth refuses the tokens of `app.revocations`.
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -8,6 +8,7 @@ import type {} from '../tenancy/index.js'
 import { defaultRefreshDays, maxRefreshDays } from '../../lib/config/schema/auth.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
+import { requireSameContext } from '../../lib/plugin/optional.js'
 import { callback, whole } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { dayMs } from '../../lib/time.js'
@@ -48,7 +49,8 @@ export default definePlugin<SessionsOptions>({
     const refreshTokens = createRefreshStore(db, (tenant) => engine.kyselyFor(tenant))
     const owners = createOwners(auth.providers)
     const revocations = createRevocations({ maxTenants: app.hasDecorator('tenancy') ? app.tenancy.maxRemembered : maxTenants, store, owners, now })
-    auth.useRevocations(revocations)
+    requireSameContext(app, 'auth', 'sessions')
+    app.decorate('revocations', revocations)
     const service = createSessions({ store, refreshTokens, refreshLife: refreshDays * dayMs, owners, events, auth, dbFor: (tenant) => engine.kyselyFor(tenant), log, now })
     app.decorate('sessions', service)
 

@@ -90,7 +90,7 @@ function listOf ({ tokens, ends }: ReadRevocations): OwnedList {
 
 const missing = ['42P01', '3F000'] // SQLSTATEs: no such table, no such schema
 
-/** Before the table was made nothing was ended, and whoever may make it must be let in to do so. The first change brings a notice. */
+/** Without the table no token was ended. The administrator who migrates must be able to log in. The first change brings a notice. */
 function unmigrated (error: unknown): ReadRevocations {
   if (error instanceof Error && missing.includes(sqlStateOf(error.cause) ?? '')) return { tokens: null, ends: null }
   throw error

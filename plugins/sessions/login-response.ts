@@ -26,9 +26,5 @@ export interface LoggedIn extends BegunSession {
 }
 
 export function sendSession (reply: FastifyReply, { token, expiresIn, refreshToken, user: { id, email, role, tenant } }: LoggedIn): FastifyReply {
-  return uncached(reply).send({ token, tokenType: 'Bearer', expiresIn, refreshToken, user: { id, email, role, tenantId: tenant === '' ? null : tenant } })
-}
-
-export function uncached (reply: FastifyReply): FastifyReply {
-  return reply.header('cache-control', 'no-store')
+  return reply.send({ token, tokenType: 'Bearer', expiresIn, refreshToken, user: { id, email, role, tenantId: tenant === '' ? null : tenant } })
 }

@@ -13,14 +13,14 @@ import { Success } from '../../lib/http/schemas.js'
 const Nothing = named('OptionalBody', Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' }))
 
 /** A key has no session, and there is nothing to say. */
-const told = { tags: ['Sessions'], security: [{ bearer: [] }], body: Nothing, bodyOptional: true }
+const shared = { tags: ['Sessions'], security: [{ bearer: [] }], body: Nothing, bodyOptional: true }
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
   app.post('/auth/logout', {
     config,
-    schema: { ...told, summary: 'End the session of this token', description: 'The token is refused from now on, within a second by every server.', response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: { ...shared, summary: 'End the session of this token', description: 'The token is refused from now on, within a second by every server.', response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
     const { claims, token } = sessionOf(request)
     await sessions.close(claims, token, actorOf(request))
@@ -29,7 +29,7 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
 
   app.post('/auth/logout-all', {
     config,
-    schema: { ...told, summary: 'End all sessions of the user', description: 'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.', response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: { ...shared, summary: 'End all sessions of the user', description: 'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.', response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
     const { claims } = sessionOf(request)
     await sessions.closeAll(claims.tenant_id ?? '', claims.sub, actorOf(request), claims)

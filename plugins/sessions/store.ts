@@ -56,7 +56,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       return row?.ended?.getTime() ?? 0
     },
 
-    /** Until the transaction ends nobody else writes rows of the owner; false where there is no such tenant. */
+    /** Locks the rows of the owner until the transaction ends; false if there is no such tenant. */
     async lock (writer: Writer, tenant: string, owner: string): Promise<boolean> {
       await sql`select pg_advisory_xact_lock(hashtextextended(${`tenantry.revocations:${owner}`}, 0))`.execute(writer)
       return await holdTenant(writer, tenant, 'shared')

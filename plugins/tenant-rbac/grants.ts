@@ -1,13 +1,13 @@
 /**
- * What a change of roles gives to anybody (DESIGN 5: nobody grants what they do not hold). Whether the roles are in force
- * does not matter: what is written down while they are not would hold when somebody else puts them in force.
+ * The permissions that a change of roles gives to users. Its author must hold them. Roles that are not in force count too,
+ * since another administrator may put them in force later.
  */
 import type { Role, RbacConfig } from './roles.js'
 import { covers, type PermissionSet } from '../auth/permissions.js'
 import { requireGrant } from '../auth/grants.js'
 import { withParents } from './roles.js'
 
-/** Throws `grantExceeds` where the change gives somebody a permission that its author does not hold. */
+/** Throws `grantExceeds` if the change gives a user a permission that its author does not hold. */
 export function requireRbacGrant (held: PermissionSet, before: RbacConfig, after: RbacConfig): void {
   const excess = excessOf(held, after.roles)
   if (excess.size === 0) return
@@ -27,7 +27,7 @@ export function requireRbacGrant (held: PermissionSet, before: RbacConfig, after
     if (!after.roles.has(name)) requireGain(byDefault, before, name)
   }
 
-  /** Whoever had the one role is given what these hold. */
+  /** Users of the one role get the permissions of these. */
   function requireGain (given: readonly Role[], { roles }: RbacConfig, name: string | null): void {
     const wanted = given.flatMap(({ permissions }) => permissions.filter((permission) => excess.has(permission)))
     if (wanted.length === 0) return

@@ -5,6 +5,7 @@ import type {} from '../tenancy/index.js'
 import { createLoadCache } from '../../lib/load-cache.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
+import { requireSameContext } from '../../lib/plugin/optional.js'
 import { noPermissions } from '../auth/permissions.js'
 import { resolveRoles, weightOf, type RolePermissions } from './roles.js'
 import { tenantRbacRoutes } from './routes.js'
@@ -30,22 +31,25 @@ export default definePlugin<Record<never, never>>({
       }
     })
 
-    const changed = auth.useRoles(({ role, api_key: apiKey }, tenant) => {
-      // A key has its scopes and no role, not even the default one.
-      if (tenant === undefined || apiKey !== undefined) return noPermissions
-      const roles = resolved.get(tenant)
-      return roles instanceof Promise ? roles.then(({ of }) => of(role)) : roles.of(role)
+    requireSameContext(app, 'auth', 'tenant-rbac')
+    app.decorate('tenantRoles', {
+      permissionsOf ({ role, api_key: apiKey }, tenant) {
+        // A key has its scopes and no role, not even the default one.
+        if (tenant === undefined || apiKey !== undefined) return noPermissions
+        const roles = resolved.get(tenant)
+        return roles instanceof Promise ? roles.then(({ of }) => of(role)) : roles.of(role)
+      }
     })
 
     listen(app, events, {
       // The deletion of a tenant is a change of its roles too.
       roles (tenant) {
         resolved.forget(tenant)
-        changed()
+        auth.forgetPermissions()
       },
       gap () {
         resolved.clear()
-        changed()
+        auth.forgetPermissions()
       }
     })
     return (group) => tenantRbacRoutes(group, createTenantRbac(store, events, (tenant) => engine.kyselyFor(tenant)))

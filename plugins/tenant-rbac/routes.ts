@@ -52,7 +52,7 @@ const tags = ['Roles']
 const reading = { access: 'user' } as const
 const writing = { access: 'tenant-admin', permission: 'rbac:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const rule = `A caller who is no administrator gives nobody a permission that it does not hold itself. At most ${maxRoles} roles with ${maxPermissionsInAll} permissions in all.`
+const rule = `Callers who are not administrators can grant only permissions that they hold. At most ${maxRoles} roles with ${maxPermissionsInAll} permissions in all.`
 
 export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): void {
   app.get('/tenant/rbac', {

@@ -20,8 +20,8 @@ export interface Author {
 export type RoleChanges = Partial<Omit<Role, 'name'>>
 
 /**
- * Every change throws `roleInvalid` for roles that cannot be, `grantExceeds` where it gives somebody what its author does
- * not hold, and `tenantUnknown`. Of two changes at a time the second is judged on what the first left.
+ * Every change throws `roleInvalid` for invalid roles, `grantExceeds` if it gives a permission that its author does not
+ * hold, and `tenantUnknown`. Of two changes at a time the second is checked against the result of the first.
  */
 export interface TenantRbac {
   read (tenant: string): Promise<RbacConfig>

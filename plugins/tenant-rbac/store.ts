@@ -30,7 +30,7 @@ export function createRbacStore (db: Reader) {
   return {
     read,
 
-    /** The roles of the tenant, which nobody else changes until the transaction ends; null where there is no such tenant. */
+    /** The roles of the tenant, locked until the transaction ends; null if there is no such tenant. */
     async locked (writer: Writer, tenant: string): Promise<RbacConfig | null> {
       return await holdTenant(writer, tenant, 'alone') ? read(tenant, writer) : null
     },

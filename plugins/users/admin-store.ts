@@ -43,8 +43,9 @@ export function createUserAdminStore (dbFor: (tenant: string) => Kysely<SystemTa
       await writer.updateTable('tenantry.users').set({ ...changes, updated_at: at }).where('tenant_id', '=', tenant).where('id', '=', id).execute()
     },
 
-    /** Removes the user with its second factor. Its sessions go by themselves. */
+    /** Removes the user with its second factor and its conversations. Its sessions go by themselves. */
     async delete (writer: Writer, { tenant, id }: UserId): Promise<void> {
+      await writer.deleteFrom('tenantry.conversations').where('tenant_id', '=', tenant).where('user_id', '=', id).where('platform', '=', false).execute()
       await writer.deleteFrom('tenantry.user_mfa').where('tenant_id', '=', tenant).where('user_id', '=', id).execute()
       await writer.deleteFrom('tenantry.users').where('tenant_id', '=', tenant).where('id', '=', id).execute()
     },

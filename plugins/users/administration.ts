@@ -92,7 +92,7 @@ export function createUserAdministration ({ store, adminStore, users, sessions, 
   async function locked (writer: Transaction<SystemTables>, { tenant, id, role: judged }: User, { role, status }: UserChanges, author: Author): Promise<User> {
     const user = await adminStore.read(writer, { tenant, id })
     if (user === null) throw userUnknown()
-    if (user.role !== judged) throw failure('stateConflict', { message: 'Somebody else changed the user: read it again' })
+    if (user.role !== judged) throw failure('stateConflict', { message: 'The user was changed by another request: read it again' })
     const staysAdministrator = (role ?? user.role) === 'admin' && (status ?? user.status) === 'active'
     const isAdministrator = user.role === 'admin' && user.status === 'active'
     if (isAdministrator && !staysAdministrator && !isPlatformAdmin(author.claims) && !await adminStore.hasOtherAdministrator(writer, user)) {
@@ -182,7 +182,7 @@ export function createUserAdministration ({ store, adminStore, users, sessions, 
         const link = await mail.links.use(writer, 'invite', token)
         if (link === null || link.role === null) throw failure('linkInvalid')
         const { email, userId: id, role } = link
-        // Whoever has the link receives the mail of the address.
+        // The link was sent to this address.
         const user: User = { id, tenant, email, role, status: 'active', emailVerified: true, createdAt: at() }
         if (!await store.insert(writer, user, hash)) throw taken()
         await writeAudit(writer, { tenant, action: 'user.accept', actor: { ...actor, userId: id }, target: email, details: { id, role }, at: at() })

@@ -3,16 +3,15 @@ import type {} from '../rate-limit/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Author, UserAdministration } from './administration.js'
 import { Type, type Static } from 'typebox'
-import { failure } from '../../lib/errors.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { Success } from '../../lib/http/schemas.js'
 import { named } from '../../lib/named-schema.js'
-import { actorOf } from '../audit/actor.js'
+import { actorOf, strangerOf } from '../audit/actor.js'
 import { callerOf, holdings } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { readLinkToken } from '../mail/links.js'
+import { reachableLink } from '../mail/reachable-link.js'
+import { triesPerMinute } from '../rate-limit/stranger-limits.js'
 import { LoginSession, sendSession } from '../sessions/login-response.js'
-import { isReachable } from '../tenancy/named-tenant.js'
 import { tenantOf } from '../tenancy/required.js'
 import { LinkPassword } from './link-body.js'
 import { Email, maxEmailLength, Role, type User } from './user.js'
@@ -45,8 +44,7 @@ const Invited = Type.Object({
 const tags = ['Users']
 const config = { access: 'tenant-admin', permission: 'users:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const acceptLimit = { max: 60, windowMs: 60_000 }
-const rule = 'Callers without the role `admin` must hold what the user\'s role gives. Nobody changes or deletes itself, nor the last administrator of the tenant; administrators of the platform may.'
+const rule = 'Callers without the role `admin` must hold what the user\'s role gives. Callers cannot change or delete themselves or the last administrator of the tenant; administrators of the platform can.'
 
 export function userRoutes (app: FastifyInstance, service: UserAdministration): void {
   app.get<{ Querystring: Static<typeof ListQuery> }>('/users', {
@@ -99,14 +97,12 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
   })
 
   app.post<{ Body: Static<typeof LinkPassword> }>('/auth/invite/accept', {
-    config: { access: 'public', addressLimit: acceptLimit },
+    config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
     schema: { tags, summary: 'Become a user with the link of an invitation', body: LinkPassword, response: { 201: LoginSession, ...errorResponses(400, 403, 409, 429, 500, 503) } }
   }, async (request, reply) => {
-    const { token: text, password } = request.body
-    const token = readLinkToken(text)
-    if (token === null || !await isReachable(request, token.tenant)) throw failure('linkInvalid')
-    return sendSession(reply.code(201), await service.accept(token, password, { userId: null, address: request.ip }))
+    const { token, password } = request.body
+    return sendSession(reply.code(201), await service.accept(await reachableLink(request, token), password, strangerOf(request)))
   })
 }
 

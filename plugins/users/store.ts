@@ -1,6 +1,7 @@
 /** The SQL of users. */
 import type { Kysely, Selectable, Transaction } from 'kysely'
-import type { SystemTables, UsersTable } from '../../lib/database/system-tables.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { UsersTable } from '../../lib/database/user-tables.js'
 import type { User } from './user.js'
 
 type Row = Selectable<UsersTable>

@@ -19,7 +19,7 @@ export interface User {
   readonly createdAt: Date
 }
 
-/** The role of whoever is given no other. */
+/** The role of users without another one. */
 export const defaultRole = 'user'
 
 /** The longest that SMTP carries (RFC 5321, 4.5.3.1.3). */

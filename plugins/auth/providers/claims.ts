@@ -11,10 +11,10 @@ const maxRole = 128
 const maxEmail = 254
 const control = /[\u0000-\u001f\u007f]/ // eslint-disable-line no-control-regex -- databases refuse some of them
 
-/** What tokens of the platform's own key are told by, where others are told by the name of their provider. */
+/** The name for tokens of the platform's own key, beside the names of providers. */
 export const ownProvider = 'jwt'
 
-/** Marks claims of an external provider; nobody can claim it in a token of the own key. */
+/** Marks claims of an external provider. A symbol, so that no token can hold it. */
 const issuedBy = Symbol('tenantry.auth.provider')
 
 /** Whose token the claims are of. */

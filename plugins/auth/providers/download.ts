@@ -1,4 +1,4 @@
-/** Asks another server for a JSON document, of which little is expected: it may be slow, endless, or somebody else's. */
+/** Downloads a JSON document from another server. The response may be slow, endless or of another kind. */
 import { parseBounded } from '../../../lib/json-bounds.js'
 
 const maxBytes = 1_048_576 // of the document, unpacked

@@ -1,4 +1,4 @@
-/** Tokens of external identity providers: whose they are is told by `iss`, and what they must be by the document (DESIGN 5). */
+/** Tokens of external identity providers: `iss` names the provider, and the document has the rules. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { CompleteAuthProvider } from '../../../lib/config/meaning/auth-providers.js'
 import type { SignatureAlgorithm } from '../../../lib/config/schema/auth-providers.js'
@@ -86,7 +86,7 @@ export function createProviders ({ providers, now, maxLifetime, log, onChange }:
   }
 }
 
-/** What can be told of a token before its key is looked for. Throws `tokenInvalid`. */
+/** The checks of a token that need no key. Throws `tokenInvalid`. */
 function requireFit ({ header: { alg, kid, crit }, payload: { aud } }: ReadToken, { algorithms, audience }: Provider): { algorithm: SignatureAlgorithm, kid: string | undefined } {
   const algorithm = algorithms.find((name) => name === alg)
   const named: readonly unknown[] = Array.isArray(aud) ? aud : [aud]

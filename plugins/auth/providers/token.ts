@@ -1,4 +1,4 @@
-/** Takes a token apart (RFC 7515, 7.1), whoever has signed it. */
+/** Decodes a token (RFC 7515, 7.1) without verifying its signature. */
 import { isRecord } from '../../../lib/plain-value.js'
 
 const parts = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/

@@ -1,0 +1,53 @@
+/** Decorators that other plugins add, and auth reads: revoked tokens, API keys of tenants, and roles. */
+import type { FastifyInstance } from 'fastify'
+import type { Claims } from '../../lib/compiler/types.js'
+import type { PermissionSet } from './permissions.js'
+import type { RevocationList } from './revocations.js'
+import { optional } from '../../lib/plugin/optional.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Tokens that ended before their time. Added by the plugin sessions. */
+    revocations: RevocationList
+    /** The API keys of tenants. Added by the plugin api-keys. */
+    apiKeys: ApiKeyOwners
+    /** Roles that the platform gives. Added by the plugin rbac. */
+    platformRoles: RoleSource
+    /** Roles that tenants give. Added by the plugin tenant-rbac. */
+    tenantRoles: RoleSource
+  }
+}
+
+/** Throws, or rejects with, `rateLimited` if the sender has sent too many unknown keys. */
+export type Admit = () => void | Promise<void>
+
+export interface ApiKeyOwners {
+  /**
+   * The claims of a key's owner, frozen; null for a key that is unknown or no longer valid. Awaits `admit` before it looks
+   * for a key that is not in memory, so that guesses are limited.
+   */
+  find (key: string, admit: Admit): Claims | null | Promise<Claims | null>
+}
+
+export interface RoleSource {
+  /** The permissions of the caller's role in the tenant of the request. */
+  permissionsOf (auth: Claims, tenant?: string): PermissionSet | Promise<PermissionSet>
+}
+
+/** Each function returns null, or leaves out a source, as long as no plugin has added it. */
+export interface Sources {
+  revocations (): RevocationList | null
+  apiKeys (): ApiKeyOwners | null
+  roles (): RoleSource[]
+}
+
+export function sourcesOf (app: FastifyInstance): Sources {
+  const roles = [optional(app, 'platformRoles'), optional(app, 'tenantRoles')]
+  return {
+    revocations: optional(app, 'revocations'),
+    apiKeys: optional(app, 'apiKeys'),
+    roles: () => roles.flatMap((source) => source() ?? [])
+  }
+}
+
+export const noSources: Sources = { revocations: () => null, apiKeys: () => null, roles: () => [] }
