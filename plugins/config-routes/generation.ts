@@ -11,6 +11,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import type { WorkflowSet } from '../../lib/workflows/index.js'
 import { FaultList, formatFault } from '../../lib/config/faults.js'
 import { rowPathsOf } from '../../lib/compiler/location.js'
+import { readsByPath } from '../../lib/compiler/precondition.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import { compileRoute, type CompiledRoute, type RouteContext } from '../../lib/compiler/route.js'
 import { createWorkflowSet, workflowsOf } from '../../lib/workflows/index.js'
@@ -26,6 +27,8 @@ export interface Generation {
   readonly routes: ReadonlyArray<{ readonly declared: Route, readonly compiled: CompiledRoute }>
   /** The route that serves now; null for one that the database no longer fits. */
   route (index: number): CompiledRoute | null
+  /** The `GET` route that serves now on the path of the route; null without one. */
+  readOnPath (index: number): CompiledRoute | null
   /** The documentation of the route that serves now, or served last where the database no longer fits it. */
   documentation (index: number): RouteDocumentation | undefined
   close (): void
@@ -61,12 +64,16 @@ export function createGeneration (declared: ReadonlyArray<Pick<Entry<Route>, 'po
     })
   })
 
+  const reads = readsByPath(routes.keys(), (index) => routes[index]!.declared)
+  const readOf = (index: number) => reads.get(routes[index]!.declared.path) ?? -1
+
   return {
     routes,
     route: (index) => current[index] ?? null,
+    readOnPath: (index) => current[readOf(index)] ?? null,
     documentation (index) {
       const route = latest[index]
-      return route === undefined ? undefined : documentRoute(route.declared, route.compiled)
+      return route === undefined ? undefined : documentRoute(route.declared, route.compiled, latest[readOf(index)]?.compiled)
     },
     close: end
   }

@@ -94,7 +94,7 @@ interface SigningSecrets {
   readonly own: boolean
 }
 
-/** None of them is empty, or the text of a template that found nothing: whoever reads the document knows that. */
+/** None of them is empty, or the text of a template that found nothing: the text of the document is public. */
 async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: string, secrets: Secrets | null): Promise<SigningSecrets> {
   if (key === null) return { accepted: [secret.evaluate(nothing)].filter(isSecret), own: false }
   const values = tenant === '' || secrets === null ? [] : await secrets.accepted(tenant, key)

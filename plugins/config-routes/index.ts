@@ -1,5 +1,6 @@
 /** The routes that a document declares. It rejects with a ConfigError that holds every fault of the sections. */
 import type {} from '../openapi/index.js'
+import type {} from '../tools/index.js'
 import type {} from '../usage/requests.js'
 import type {} from '../workflows/index.js'
 import type { FastifyInstance } from 'fastify'
@@ -10,22 +11,24 @@ import { documentRoute } from '../../lib/compiler/documentation.js'
 import { setting } from '../../lib/config/environment.js'
 import { pointerTo } from '../../lib/config/faults.js'
 import { checkConfig } from '../../lib/config/index.js'
+import { toolOf } from '../../lib/config/meaning/tools.js'
 import { webhookRoutes } from '../../lib/config/webhook-routes.js'
 import { platformConnectors } from '../../lib/connectors/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { list, record } from '../../lib/plugin/options.js'
+import { acceptForms } from './forms.js'
 import { createGeneration } from './generation.js'
 import { readinessOf } from './readiness.js'
 import { receiptsOf } from './receipts.js'
 import { requirePlugins } from './requirements.js'
-import { serveRoute, servingOf, type Serving } from './serve.js'
+import { serveRoute, servingOf, type Origin, type Serving } from './serve.js'
 import { keepSignedBodies } from './signed-body.js'
 
 export default definePlugin<ConfigRoutesOptions>({
   name: 'config-routes',
   dependencies: ['database', 'rate-limit'],
   optional: ['integrations'],
-  after: ['cache', 'idempotency', 'openapi', 'resource-limits', 'secrets', 'webhooks', 'workflows'],
+  after: ['cache', 'files', 'idempotency', 'openapi', 'realtime', 'resource-limits', 'secrets', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
   // The check of the configuration judges the members of the sections.
   options: {
@@ -54,6 +57,7 @@ export default definePlugin<ConfigRoutesOptions>({
       origin: 'platform',
       connectors: connectors ?? platformConnectors(checked, env, overridableEnv),
       declaredWorkflows: checked.workflows,
+      fileRules: app.hasDecorator('routeFiles') ? app.routeFiles.rules : undefined,
       stepKinds: app.hasDecorator('workflows') ? app.workflows.steps : {}
     }, app.engine, app.log)
     // After the listener of the generation, which compiles its routes anew.
@@ -66,6 +70,8 @@ export default definePlugin<ConfigRoutesOptions>({
 
     const receipts = receiptsOf(app)
     const mount = (group: FastifyInstance, serving: Serving, declared: Route, route: CompiledRoute, index: number) => {
+      const tool = toolOf(declared)
+      const origin: Origin = { generation: '', placeOf: (pointer) => pointer, readOnPath: () => generation.readOnPath(index) }
       group.route({
         method: route.method,
         url: declared.path,
@@ -77,22 +83,32 @@ export default definePlugin<ConfigRoutesOptions>({
           tenantInQuery: route.webhook !== null,
           // A signed request is not held to the limit of strangers.
           ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
+          ...tool !== undefined && { tool: { ...tool, permissions: route.permissions } },
           openapi: () => generation.documentation(index) ?? documentRoute(declared, route)
         },
         handler: (request, reply) => readiness.whenMigrated(() => {
           const compiled = generation.route(index)
           if (compiled === null) throw readiness.schemaChanged()
-          return serveRoute(compiled, serving, request, reply)
+          return serveRoute(compiled, serving, request, reply, origin)
         })
       })
     }
     return async (group) => {
       const serving = servingOf(app, { dashboardPermission, overridableEnv, appUrl: setting(env, 'APP_URL'), receipts, prefix: group.prefix })
-      for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook === null) mount(group, serving, declared, compiled, index)
+      const mountAll = (app: FastifyInstance, isOne: (route: CompiledRoute) => boolean) => {
+        for (const [index, { declared, compiled }] of generation.routes.entries()) if (isOne(compiled)) mount(app, serving, declared, compiled, index)
+      }
+      mountAll(group, ({ webhook, files }) => webhook === null && files === null)
       await group.register(async (signed) => {
         keepSignedBodies(signed, () => true)
-        for (const [index, { declared, compiled }] of generation.routes.entries()) if (compiled.webhook !== null) mount(signed, serving, declared, compiled, index)
+        mountAll(signed, ({ webhook }) => webhook !== null)
       })
+      if (generation.routes.some(({ compiled }) => compiled.files !== null)) {
+        await group.register(async (forms) => {
+          await acceptForms(forms)
+          mountAll(forms, ({ files }) => files !== null)
+        })
+      }
     }
   }
 })

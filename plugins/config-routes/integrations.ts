@@ -1,11 +1,20 @@
 /** Runs the calls to other services of a route (SPEC "Behaviour of route configuration" 4). */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Once } from './once.js'
+import type { ReceivedForm } from '../files/declared.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Scope } from '../../lib/compiler/types.js'
+import type { Isolation, Session } from '../../lib/database/engine.js'
 import type { Integrations } from '../integrations/integrations.js'
 import { expressionFaults, type PlaceOf } from '../../lib/log/expression-faults.js'
 import { createPace } from '../../lib/pace.js'
+
+/** What the transaction of a write does before it writes. */
+export interface Guard {
+  readonly isolation: Isolation | undefined
+  /** Rejects with `preconditionFailed` where another version is current. */
+  check (session: Session): Promise<void>
+}
 
 /** What runs the calls of one request. */
 export interface Caller {
@@ -16,6 +25,10 @@ export interface Caller {
   readonly placeOf: PlaceOf
   /** The request holds an idempotency key. */
   readonly once?: Once | undefined
+  /** The request has a precondition. */
+  readonly guard?: Guard | undefined
+  /** Of a form: they become readable with what the route writes. */
+  readonly form?: ReceivedForm | null | undefined
   /** Hears of the one record that the route created, as JSON text, before anything is sent. */
   readonly created?: ((record: string) => void) | undefined
 }

@@ -11,7 +11,7 @@ export async function withinLimit ({ resource, metric, amount }: CompiledResourc
   try {
     return await work()
   } catch (error) {
-    // Whoever tries again finds what there was.
+    // A further try finds the same limits.
     await give()
     throw error
   }

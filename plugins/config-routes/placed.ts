@@ -1,4 +1,4 @@
-/** A broken rule of a table, told by where the caller gave its columns. */
+/** A broken rule of a table, with the places of its columns in the request. */
 import type { BoundQuery, CompiledQuery } from '../../lib/compiler/types.js'
 import { ColumnsError } from '../../lib/database/failures.js'
 

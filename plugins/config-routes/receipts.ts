@@ -32,7 +32,7 @@ export interface Receipts {
   /**
    * Runs the work unless the delivery was handled before: then it resolves with undefined. Where it is being handled at
    * this moment it waits for the end of that, and rejects with `stateConflict` after some seconds. A work that rejects leaves the
-   * delivery to whoever brings it next. `tenantUnknown`
+   * delivery to the next request that brings it. `tenantUnknown`
    */
   once<T> (delivery: Delivered, work: () => Promise<T>): Promise<T | undefined>
 }
@@ -97,7 +97,7 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
         waiting--
       }
     }
-    // Whoever sends it tries again, and hears how it ended.
+    // The sender tries again, and gets the result then.
     throw failure('stateConflict', { message: 'The delivery is being handled: send it again later', headers: retryAfter })
   }
 

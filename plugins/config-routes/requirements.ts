@@ -14,5 +14,7 @@ export function requirePlugins (app: FastifyInstance, routes: readonly CompiledR
   need('resource-limits', (route) => route.resourceLimit !== null)
   need('cache', (route) => route.cache !== null)
   need('integrations', (route) => route.integrations.length > 0 || route.workflow?.workflow.calls === true)
+  need('files', (route) => route.files !== null)
+  need('realtime', (route) => route.realtime !== null)
   need('workflows', (route) => route.workflow?.async === true)
 }

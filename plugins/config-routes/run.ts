@@ -20,7 +20,7 @@ interface Answered {
 }
 
 /**
- * Runs the route for one request; what it wrote is told to the cache once it is committed and before this resolves or
+ * Runs the route for one request; its writes are announced to the cache once they are committed and before this resolves or
  * rejects. See `run` for the body.
  */
 export async function runRoute (route: CompiledRoute, engine: Engine, cache: CacheStore | null, scope: Scope, caller: Caller): Promise<string> {
@@ -40,45 +40,58 @@ const nothingWritten = (): void => {}
 /**
  * Runs the route and returns its body as JSON text. Where nothing needs the rows in JavaScript, the
  * text is the one that PostgreSQL built. Throws the errors of the catalogue; what would be too large is not written, but where
- * calls to other services follow, of which nobody knows before.
+ * calls to other services follow, which are unknown before.
  */
 async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: Caller, written: () => void | Promise<void>): Promise<string> {
-  const options = { tenantId: scope.tenant?.id ?? null }
+  const { once, guard, form = null } = caller
+  const options = { tenantId: scope.tenant?.id ?? null, isolation: guard?.isolation }
   const copies = route.copies?.response ?? null
   // What it copies of the request is known before anything is asked of the database.
   if (copies !== null) copies(scope, 0)
   const calls = route.integrations.length > 0
-  const { once } = caller
-  const writes = (copies !== null || once !== undefined) && route.queries.some((query) => query.write)
-  if (writes && !calls) {
+  const writes = (copies !== null || once !== undefined || form !== null) && route.queries.some((query) => query.write)
+  if ((writes || form !== null) && !calls) {
     const body = await engine.transaction(options, async (session) => {
+      if (guard !== undefined) await guard.check(session)
+      await form?.complete(session)
       const answer = await answerOf(route, scope, (bound) => textIn(session, bound))
       const body = bodyOf(route, answer, scope)
-      told(answer, caller)
+      reportCreated(answer, caller)
       if (once !== undefined) await once.answered(session, body)
       return body
     })
     once?.kept()
+    form?.keep()
     await written()
     return body
   }
-  const answer = route.transaction || (once !== undefined && writes)
+  const answer = route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
     ? await engine.transaction(options, async (session) => {
+      if (guard !== undefined) await guard.check(session)
+      await form?.complete(session)
       const answer = await answerOf(route, scope, (bound) => textIn(session, bound))
       if (once !== undefined && writes) await once.written(session)
       return answer
     })
     : await answerOf(route, scope, (bound) => engine.text(bound.statement, bound.values, options))
+  // Rows that are written name the files, whatever the calls do.
+  if (writes) form?.keep()
   const telling = written()
   if (telling instanceof Promise) await telling
   const last = calls ? await runIntegrations(route, scope, caller) : null
   const answered = calls && route.queries.length === 0 ? { text: stringifyJson(last?.result ?? null), form: 'value' as const } : answer
   const body = bodyOf(route, answered, scope, last)
-  told(answer, caller)
+  reportCreated(answer, caller)
   return body
 }
 
-function told ({ text, form }: Answered, { created }: Caller): void {
+/** The body of a route that only reads, as it is within the session. Rejects as the route does. */
+export async function readIn (session: Session, route: CompiledRoute, scope: Scope): Promise<string> {
+  route.copies?.response?.(scope, 0)
+  return bodyOf(route, await answerOf(route, scope, (bound) => textIn(session, bound)), scope)
+}
+
+function reportCreated ({ text, form }: Answered, { created }: Caller): void {
   if (created !== undefined && form === 'record') created(text)
 }
 
@@ -95,7 +108,7 @@ function bodyOf (route: CompiledRoute, { text, form }: Answered, scope: Scope, l
   if (response === null) return stringifyJson(answer)
   if (response.kind === 'schema') return response.serialize(answer, form)
   const computed = { ...scope, results: resultsOf(route, answer, scope, last) }
-  // How long the text of what was computed is, nobody knows.
+  // The length of a computed text is unknown.
   copies?.response?.(computed, Infinity)
   return response.serialize(computed)
 }

@@ -27,7 +27,7 @@ export function createWarned (): Warned {
 export function secretsFor (route: CompiledRoute, source: SecretSource, request: FastifyRequest): SecretValues | Promise<SecretValues> {
   if (route.secrets.length === 0) return none
   const { tenant } = request
-  if (source.secrets === null || tenant === null || tenant === undefined) return told(route, none, source, request)
+  if (source.secrets === null || tenant === null || tenant === undefined) return warnOfMissing(route, none, source, request)
   const values = source.secrets.values(tenant.id)
   return values instanceof Promise
     ? values.then((loaded) => used(route, loaded, source, tenant.id, request))
@@ -36,10 +36,10 @@ export function secretsFor (route: CompiledRoute, source: SecretSource, request:
 
 function used (route: CompiledRoute, values: SecretValues, source: SecretSource, tenant: string, request: FastifyRequest): SecretValues {
   source.secrets?.accessed(tenant, route.secrets)
-  return told(route, values, source, request)
+  return warnOfMissing(route, values, source, request)
 }
 
-function told (route: CompiledRoute, values: SecretValues, { overridableEnv, warned }: SecretSource, { log, tenant }: FastifyRequest): SecretValues {
+function warnOfMissing (route: CompiledRoute, values: SecretValues, { overridableEnv, warned }: SecretSource, { log, tenant }: FastifyRequest): SecretValues {
   for (const key of route.secrets) {
     const value = values.get(key)
     if (typeof value === 'string' || (value === undefined && (overridableEnv.has(key) || route.optionalSecrets.has(key)))) continue

@@ -1,6 +1,7 @@
 /** Serves one request on a compiled route: validation, permissions, limits, cache, statements, calls, body (DESIGN, "The way of a request"). */
 import type {} from '../idempotency/index.js'
 import type {} from '../resource-limits/index.js'
+import type {} from '../realtime/types.js'
 import type {} from '../secrets/index.js'
 import type {} from '../webhooks/index.js'
 import type {} from '../workflows/index.js'
@@ -11,9 +12,11 @@ import type { Scope } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { PlaceOf } from '../../lib/log/expression-faults.js'
 import type { CacheStore } from '../cache/store.js'
+import type { RouteFiles } from '../files/declared.js'
 import type { Idempotency } from '../idempotency/service.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { SecretValues } from '../secrets/service.js'
+import type { Realtime } from '../realtime/types.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Receipts } from './receipts.js'
 import { takesIdempotencyKey } from '../../lib/compiler/idempotency.js'
@@ -24,8 +27,12 @@ import { traceOf } from '../../lib/trace-context.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { holds, requirePermissions } from '../auth/access.js'
 import { createInbound, type Inbound } from './inbound.js'
+import { withForm } from './forms.js'
+import type { Caller } from './integrations.js'
 import { withinLimit } from './limits.js'
+import { sendMessage } from './message.js'
 import { once, type Once } from './once.js'
+import { guardingOf, type Guarding } from './precondition.js'
 import { runRoute } from './run.js'
 import { createWarned, secretsFor, type SecretSource } from './secrets.js'
 import { answerOfWorkflow, type WorkflowServing } from './workflow.js'
@@ -41,12 +48,16 @@ export interface Serving extends SecretSource, WorkflowServing {
   readonly loads: Map<string, Promise<string>>
   /** null where the plugin is not registered: no tenant then has limits. */
   readonly limits: ResourceLimits | null
-  /** null where the plugin is off: nobody then hears of what is written. */
+  /** null if the plugin is off: writes then have no events. */
   readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
   /** A permission that a tenant's own callers must hold to bypass field exclusion by naming their tenant in X-Tenant-ID. */
   readonly dashboardPermission: string | undefined
   /** null where the plugin is not registered: idempotency keys then have no effect. */
   readonly idempotency: Idempotency | null
+  /** null where the plugin is not registered, as no route then takes forms. */
+  readonly files: () => RouteFiles | null
+  /** null where the plugin is not registered, as no route then sends messages. */
+  readonly realtime: () => Realtime | null
   /** Verifies what other services send. */
   readonly inbound: Inbound
   /** What stands before the paths of the document. */
@@ -79,6 +90,8 @@ export function servingOf (app: FastifyInstance, { dashboardPermission, overrida
     webhooks: optional(app, 'webhooks')(),
     dashboardPermission,
     idempotency: optional(app, 'idempotency')(),
+    files: optional(app, 'routeFiles'),
+    realtime: optional(app, 'realtime'),
     prefix,
     inbound: createInbound(app, { secrets, appUrl: appUrl.trim().replace(/\/+$/, ''), warned, receipts })
   }
@@ -90,38 +103,49 @@ export interface Origin {
   readonly generation: string
   /** Places in the document: what is compiled of a tenant's route may be shared, and has places within the route. */
   readonly placeOf: PlaceOf
+  /** The `GET` route on the path of the route, which shows the versions of what the route changes; null without one. */
+  readOnPath (): CompiledRoute | null
 }
 
-const platform: Origin = Object.freeze<Origin>({ generation: '', placeOf: (pointer) => pointer })
+/** What of a request its transaction heeds. */
+type Terms = Pick<Caller, 'once' | 'guard'>
 
 /** Answers the request with the body as JSON text; or has sent 304 for a read that the caller has already. */
-export function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin = platform): Promise<string | FastifyReply> {
+export function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin): Promise<string | FastifyReply> {
   if (route.webhook !== null) return serving.inbound(route.webhook, request, reply, () => serve(route, serving, request, reply, origin))
   return isRead(route) ? serveRead(route, serving, request, reply, origin) : serve(route, serving, request, reply, origin)
 }
 
 async function serve (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin): Promise<string> {
+  const guarding = guardingOf(route, origin, serving, request)
   route.request.validate(request)
   const permitted = route.permissions.length > 0 ? requirePermissions(request, route.permissions) : undefined
   if (permitted !== undefined) await permitted
+  if (route.files !== null) return withForm(route, serving.files(), request, () => keyed(route, serving, request, reply, origin, guarding))
+  return keyed(route, serving, request, reply, origin, guarding)
+}
+
+/** Once for each idempotency key. */
+async function keyed (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin, guarding: Guarding | undefined): Promise<string> {
   const { idempotency } = serving
   const key = idempotency !== null && takesIdempotencyKey(route) ? idempotencyKeyIn(request.headers) : undefined
-  if (idempotency === null || key === undefined) return scoped(route, serving, request, reply, origin)
+  if (idempotency === null || key === undefined) return scoped(route, serving, request, reply, origin, guarding)
   // The address of a run's status holds a token.
-  return once(idempotency, { key, encrypted: route.workflow !== null }, request, reply, (held) => {
+  return once(idempotency, { key, encrypted: route.workflow !== null }, request, reply, (once) => {
     reply.code(route.status).header('content-type', contentType)
-    return scoped(route, serving, request, reply, origin, held)
+    return scoped(route, serving, request, reply, origin, undefined, once)
   })
 }
 
-async function scoped (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin, held?: Once): Promise<string> {
+async function scoped (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin, guarding: Guarding | undefined, once?: Once): Promise<string> {
   const secrets = secretsFor(route, serving, request)
   const fullAccess = hasFullAccess(request, serving.dashboardPermission)
   // Most routes write nothing that anybody hears of: they wait for nothing here.
   const events = writes(route) && serving.webhooks !== null && serving.webhooks.hears(request.tenant?.id ?? '')
   const scope = scopeOf(request, fullAccess instanceof Promise ? await fullAccess : fullAccess, secrets instanceof Promise ? await secrets : secrets, events instanceof Promise ? await events : events)
-  if (scope.events === true) return limited(route, serving, request, reply, scope, origin, held).finally(serving.webhooks?.wake)
-  return limited(route, serving, request, reply, scope, origin, held)
+  const terms: Terms = { once, guard: guarding === undefined ? undefined : await guarding(scope) }
+  if (scope.events === true) return limited(route, serving, request, reply, scope, origin, terms).finally(serving.webhooks?.wake)
+  return limited(route, serving, request, reply, scope, origin, terms)
 }
 
 /** What it answers may be kept by its caller, to be asked for with `If-None-Match`. */
@@ -143,19 +167,31 @@ function writes ({ writes, workflow }: CompiledRoute): boolean {
 }
 
 /** Within the limit of the caller's user, where the route has one. */
-function limited (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin, held: Once | undefined): Promise<string> {
+function limited (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin, terms: Terms): Promise<string> {
   reply.code(route.status).header('content-type', contentType)
-  if (route.resourceLimit === null || serving.limits === null) return answer(route, serving, request, reply, scope, origin, held)
-  return withinLimit(route.resourceLimit, serving.limits, request, scope, () => answer(route, serving, request, reply, scope, origin, held))
+  if (route.resourceLimit === null || serving.limits === null) return answer(route, serving, request, reply, scope, origin, terms)
+  return withinLimit(route.resourceLimit, serving.limits, request, scope, () => answer(route, serving, request, reply, scope, origin, terms))
 }
 
 /** What the statements give, or was cached of them. */
-function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin, held: Once | undefined): Promise<string> {
+function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin, terms: Terms): Promise<string> {
   const { engine, cache, loads, integrations } = serving
-  if (route.workflow !== null) return answerOfWorkflow(route, route.workflow, serving, request, reply, scope, origin.placeOf)
+  const form = route.files === null ? null : request.receivedForm
+  if (route.workflow !== null) {
+    const run = () => answerOfWorkflow(route, workflow, serving, request, reply, scope, origin.placeOf)
+    const { workflow } = route
+    return form === null ? run() : engine.transaction({ tenantId: scope.tenant?.id ?? null }, form.complete).then(run)
+  }
   if (route.cache === null || cache === null) {
     const created = route.location === null ? undefined : locate(route.location, serving.prefix, reply)
-    return runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf, once: held, created })
+    const body = runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf, form, created, ...terms })
+    const { realtime } = route
+    return realtime === null
+      ? body
+      : body.then((text) => {
+        sendMessage(realtime, scope, serving.realtime(), request.log)
+        return text
+      })
   }
   return cachedAnswer(route, route.cache, { engine, cache, loads, integrations }, request, reply, scope, origin)
 }
@@ -183,13 +219,13 @@ async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: Compil
   }
   reply.header('x-cache', 'MISS')
   const { stamp } = found
-  // Whoever asks after a write has another stamp, and never joins what was begun before it.
+  // A request after a write has another stamp, and never joins work that began before it.
   const id = `${tenant}:${stamp} ${key}`
   const known = loads.get(id)
   if (known !== undefined) return known
   const body = runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf })
   loads.set(id, body)
-  // Nobody waits until it is kept; until then it is given to those who ask.
+  // The response does not wait until it is kept. Until then, requests share it.
   const end = () => { loads.delete(id) }
   body.then((text) => cache.set(tenant, key, text, ttlMs, stamp)).then(end, end)
   return body
@@ -205,6 +241,7 @@ function scopeOf (request: FastifyRequest, fullAccess: boolean, secrets: SecretV
     tenant: request.tenant ?? null,
     secrets,
     results: {},
+    files: request.receivedForm?.files,
     fullAccess,
     events,
     // Only routes that are webhooks read it.

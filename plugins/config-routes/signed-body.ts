@@ -45,7 +45,7 @@ export function createReadBody (app: FastifyInstance): ReadBody {
     const form = formOf(body)
     if (form === null) throw failure('badRequest', { message: 'The form is not valid UTF-8, or has more than 1000 fields' })
     const { payload } = form
-    // Either sends its JSON so where it is told to send forms, and interactions of Slack always come so.
+    // Both send JSON in this way if they are set to send forms; interactions of Slack always do.
     return (provider === 'github' || provider === 'slack') && typeof payload === 'string' ? await json(request, Buffer.from(payload)) : form
   }
 }

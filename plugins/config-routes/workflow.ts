@@ -49,8 +49,8 @@ export async function answerOfWorkflow (route: CompiledRoute, started: CompiledR
 }
 
 /** Written out, since copying by `...` takes several times as long. */
-function withInput ({ body, params, query, headers, auth, tenant, secrets, results, fullAccess, payload, events = false, trace = null }: Scope, input: unknown): Scope {
-  return { body, params, query, headers, auth, tenant, secrets, results, fullAccess, payload, events, trace, input }
+function withInput ({ body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events = false, trace = null }: Scope, input: unknown): Scope {
+  return { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events, trace, input }
 }
 
 /** What a run uses. */
@@ -79,7 +79,7 @@ async function run (route: CompiledRoute, { workflow }: CompiledRouteWorkflow, {
 
 const never = new AbortController().signal
 
-/** Aborted when the caller is gone: nobody then waits for what is left to do. */
+/** Aborted when the caller has left: the rest of the work has no reader. */
 export function goneOf ({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController()
   raw.once('close', () => {

@@ -3,6 +3,7 @@ import type { JsonSchema } from '../../lib/compiler/types.js'
 import type { DocumentedRoute } from './documentation.js'
 import { createPace } from '../../lib/pace.js'
 import { errorSchemas } from '../../lib/http/error-schemas.js'
+import { ifMatchParameter } from '../../lib/http/entity-tags.js'
 import { idempotencyParameter } from '../../lib/http/idempotency-key.js'
 import { createComponents, sharedSchemas, type Components } from './components.js'
 import { createPathItems, type PathItems } from './path-items.js'
@@ -58,7 +59,7 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
   const keptText = kept.map(([name, schema]) => `${JSON.stringify(name)}:${JSON.stringify(schema)}`)
   const others = JSON.stringify(mergedComponents(otherComponents, {
     ...sharedComponents,
-    ...((tenancy || idempotency) && { parameters: { ...tenancy && { TenantId: tenantParameter }, ...idempotency && { IdempotencyKey: idempotencyParameter } } }),
+    parameters: { ...tenancy && { TenantId: tenantParameter }, ...idempotency && { IdempotencyKey: idempotencyParameter }, IfMatch: ifMatchParameter },
     securitySchemes: securitySchemes(routes.some(({ config }) => config?.access === 'partial'))
   }))
 

@@ -13,6 +13,8 @@ declare module 'fastify' {
     openapi?: Documentation | (() => Documentation) | false
     /** The statuses of the rate limits that apply to the route; the plugin rate-limit sets them. Default: no rate limit applies. */
     limitStatuses?: readonly number[]
+    /** The 201 of the route has the header Location. Default: false. */
+    location?: boolean
   }
 }
 
@@ -42,6 +44,10 @@ export interface Documentation {
   readonly cached?: boolean
   /** A declared route takes the header Idempotency-Key. */
   readonly takesIdempotencyKey?: boolean
+  /** A declared route honours the header If-Match. */
+  readonly honoursIfMatch?: boolean
+  /** The 201 of a declared route has the header Location. */
+  readonly location?: boolean
   /** Default: as the route's `access` has it. */
   readonly security?: readonly JsonSchema[]
   /** Media types of the body. Default: application/json. */

@@ -6,6 +6,7 @@
 import type { RouteOptions } from 'fastify'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { routesOf } from '../../lib/plugin/guards.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { flag, text } from '../../lib/plugin/options.js'
 import { version } from '../../lib/version.js'
 import { openApiRoutes } from './routes.js'
@@ -34,12 +35,12 @@ export interface OpenApiOptions {
 export default definePlugin<OpenApiOptions>({
   name: 'openapi',
   routeDependencies: [],
-  optional: ['idempotency', 'tenancy'],
+  optional: ['idempotency', 'tenancy', 'tenant-config'],
   options: { title: text, version: text, description: text, ui: flag },
   async setup (app, { title = 'API', version: apiVersion = version, description, ui = true }) {
     const earlier = Array.from(routesOf(app))
     const contexts = new Set([app])
-    const service = createOpenApi({ shell: () => swagger.shell(), contexts, tenancy: () => app.hasDecorator('tenancy'), idempotency: () => app.hasDecorator('idempotency') })
+    const service = createOpenApi({ shell: () => swagger.shell(), contexts, tenancy: () => app.hasDecorator('tenancy'), idempotency: () => app.hasDecorator('idempotency'), documents: optional(app, 'tenantDocuments') })
     const info = { title, version: apiVersion, ...(description !== undefined && { description }) }
     const swagger = app.hasDecorator('swagger') ? appSwagger(app, service) : await ownSwagger(app, info, service)
     app.decorate('openapi', service)

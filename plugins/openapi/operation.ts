@@ -9,7 +9,7 @@ import { errorResponses } from '../../lib/http/error-schemas.js'
 import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
 import { isSchema, toSchemaObject } from './schema.js'
 import { parametersOf, toTemplate } from './path.js'
-import { cacheHeaders, limitHeaders, rateLimited } from './shared.js'
+import { cacheHeaders, limitHeaders, locationHeaders, rateLimited } from './shared.js'
 
 /** What an operation is made with. */
 export interface OperationContext {
@@ -58,7 +58,8 @@ function parameterObjects (route: DocumentedRoute, documentation: Documentation,
   const { access } = route.config ?? {}
   const tenant = tenancy && access !== undefined && access !== 'public' ? [{ $ref: '#/components/parameters/TenantId' }] : []
   const key = idempotency && takesKey(route, documentation) && !Object.hasOwn(propertiesOf(headers), idempotencyHeader) ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []
-  return [...path, ...other, ...tenant, ...key]
+  const match = documentation.honoursIfMatch === true && !Object.hasOwn(propertiesOf(headers), 'if-match') ? [{ $ref: '#/components/parameters/IfMatch' }] : []
+  return [...path, ...other, ...tenant, ...key, ...match]
 }
 
 function takesKey ({ config }: DocumentedRoute, { takesIdempotencyKey }: Documentation): boolean {
@@ -99,23 +100,27 @@ function contentOf (media: readonly string[], schema: unknown, components: Compo
 function responses (route: DocumentedRoute, documentation: Documentation, { components, tenancy, idempotency }: OperationContext): JsonSchema {
   const { response, errors = [], produces = defaultMedia } = documentation
   const { limitStatuses = [] } = route.config ?? {}
-  const told: Record<string, JsonSchema> = {}
-  const tell = (status: string, schema: unknown, media: readonly string[]) => {
+  const described: Record<string, JsonSchema> = {}
+  const describe = (status: string, schema: unknown, media: readonly string[]) => {
     const { description = STATUS_CODES[status] ?? 'Answer', ...rest } = isSchema(schema) ? schema : {}
     const empty = rest['type'] === 'null'
     // The copy without a description has no name.
     const written = isSchema(schema) && schemaName(schema) !== undefined ? schema : rest
-    told[status] = { description, ...(!empty && { content: contentOf(media, written, components) }) }
+    described[status] = { description, ...(!empty && { content: contentOf(media, written, components) }) }
   }
-  for (const [status, schema] of Object.entries(errorResponses(...impliedErrors(route, documentation, tenancy), ...idempotency && takesKey(route, documentation) ? [409] : [], ...errors))) tell(status, schema, defaultMedia)
-  for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) tell(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)
+  for (const [status, schema] of Object.entries(errorResponses(...impliedErrors(route, documentation, tenancy), ...idempotency && takesKey(route, documentation) ? [409] : [], ...errors))) describe(status, schema, defaultMedia)
+  for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) describe(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)
   // A status that means something else as well keeps the body of every error.
-  for (const status of limitStatuses) if (status === 429 || told[status] === undefined) told[status] = rateLimited
-  if (!Object.keys(told).some(isSuccess)) told[200] = { description: 'Success' }
+  for (const status of limitStatuses) if (status === 429 || described[status] === undefined) described[status] = rateLimited
+  if (!Object.keys(described).some(isSuccess)) described[200] = { description: 'Success' }
 
   const headers = { ...(limitStatuses.length > 0 && limitHeaders), ...(documentation.cached === true && cacheHeaders) }
-  if (Object.keys(headers).length === 0) return told
-  return Object.fromEntries(Object.entries(told).map(([status, answer]) => [status, isSuccess(status) ? { ...answer, headers } : answer]))
+  const created = route.config?.location === true || documentation.location === true ? { ...headers, ...locationHeaders } : headers
+  return Object.fromEntries(Object.entries(described).map(([status, answer]) => [status, isSuccess(status) ? withHeaders(answer, status === '201' ? created : headers) : answer]))
+}
+
+function withHeaders (answer: JsonSchema, headers: object): JsonSchema {
+  return Object.keys(headers).length === 0 ? answer : { ...answer, headers }
 }
 
 function isSuccess (status: string): boolean {
@@ -145,7 +150,7 @@ function callersOf ({ config }: DocumentedRoute): string | undefined {
   const { access, permission, permissions = [] } = config ?? {}
   const texts: string[] = []
   if (access === 'platform-admin') texts.push('For platform administrators.')
-  if (access === 'tenant-admin') texts.push(permission === undefined ? 'For administrators of the tenant.' : `For administrators of the tenant, and whoever holds \`${permission}\` there.`)
+  if (access === 'tenant-admin') texts.push(permission === undefined ? 'For administrators of the tenant.' : `For administrators of the tenant, and callers with the permission \`${permission}\`.`)
   if (permissions.length > 0) texts.push(`Needs ${permissions.map((name) => `\`${name}\``).join(' and ')}.`)
   return texts.length === 0 ? undefined : texts.join(' ')
 }

@@ -128,7 +128,7 @@ function itemText ({ template, operations }: PathItem, further?: PathItem): stri
 }
 
 /** The parts of an operation that the document has always room for: the parameters of its path, whether it takes a body, its statuses and who may call it. */
-function withoutSchemas ({ operationId, tags, declared, deprecated, body, response, errors, cached, security, consumes, produces }: Documentation): Documentation {
+function withoutSchemas ({ operationId, tags, declared, deprecated, body, response, errors, cached, takesIdempotencyKey, honoursIfMatch, location, security, consumes, produces }: Documentation): Documentation {
   const statuses = typeof response === 'object' && response !== null ? Object.keys(response) : []
   return {
     ...(operationId !== undefined && { operationId }),
@@ -138,6 +138,9 @@ function withoutSchemas ({ operationId, tags, declared, deprecated, body, respon
     ...(body !== undefined && body !== null && { body: {} }),
     ...(errors !== undefined && { errors }),
     ...(cached !== undefined && { cached }),
+    ...(takesIdempotencyKey !== undefined && { takesIdempotencyKey }),
+    ...(honoursIfMatch !== undefined && { honoursIfMatch }),
+    ...(location !== undefined && { location }),
     ...(security !== undefined && { security }),
     ...(consumes !== undefined && { consumes }),
     ...(produces !== undefined && { produces }),

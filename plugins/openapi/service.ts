@@ -1,6 +1,7 @@
 /** `app.openapi`: the documents of the app, composed when they are first asked for. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
 import type { DocumentedRoute } from './documentation.js'
 import { LRUCache } from 'lru-cache'
 import { createPace } from '../../lib/pace.js'
@@ -17,12 +18,17 @@ export interface FurtherRoutes {
   routes (): Iterable<DocumentedRoute>
 }
 
+declare module '../../lib/tenant-document/tenant-documents.js' {
+  interface TenantDocuments {
+    /** Further routes of `GET /doc` for a caller; null adds none. */
+    documentation (request: FastifyRequest): FurtherRoutes | null | Promise<FurtherRoutes | null>
+  }
+}
+
 /** `app.openapi`. */
 export interface OpenApi {
   /** The document as JSON text, composed on the first call after a change. */
   text (): string
-  /** Further routes of `GET /doc` for a caller; null adds none. Set once, by the plugin that serves such routes. */
-  further: ((request: FastifyRequest) => FurtherRoutes | null | Promise<FurtherRoutes | null>) | null
   /** Marks the document as outdated, since the documentation of a route has changed. */
   invalidate (): void
 }
@@ -35,6 +41,8 @@ export interface OpenApiParts {
   readonly tenancy: () => boolean
   /** Routes may take the header Idempotency-Key. */
   readonly idempotency: () => boolean
+  /** null without documents of tenants. */
+  readonly documents: () => TenantDocuments | null
 }
 
 /** `app.openapi`, with the members that this plugin itself calls. */
@@ -46,7 +54,7 @@ export interface OpenApiService extends OpenApi {
   fill (outline: JsonSchema): ComposedDocument
 }
 
-export function createOpenApi ({ shell, contexts, tenancy, idempotency }: OpenApiParts): OpenApiService {
+export function createOpenApi ({ shell, contexts, tenancy, idempotency, documents }: OpenApiParts): OpenApiService {
   const routes: DocumentedRoute[] = []
   const pace = createPace()
   let composed: ComposedDocument | null = null
@@ -77,14 +85,13 @@ export function createOpenApi ({ shell, contexts, tenancy, idempotency }: OpenAp
   const service: OpenApiService = {
     text: () => serverDocument().text,
     async textFor (request) {
-      const further = await service.further?.(request) ?? null
+      const further = await documents()?.documentation(request) ?? null
       if (further === null) return service.text()
       const document = await extended.forceFetch(further.key, { context: further })
       // Requests that waited for the same document are answered in turns as well: each response may have megabytes.
       await pace.rest()
       return document
     },
-    further: null,
     invalidate () {
       composed = null
       extended.clear()

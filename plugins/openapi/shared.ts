@@ -11,13 +11,16 @@ const limits = {
 const headers = {
   ...limits,
   'Retry-After': count('Seconds until the window ends.'),
-  'X-Cache': { description: '`HIT`: the response comes from the cache. `MISS`: it does not.', schema: { type: 'string', enum: ['HIT', 'MISS'] } }
+  'X-Cache': { description: '`HIT`: the response comes from the cache. `MISS`: it does not.', schema: { type: 'string', enum: ['HIT', 'MISS'] } },
+  Location: { description: 'The path of what was created. A declared route sends it for one record, if the caller sees its key.', schema: { type: 'string' } }
 }
 
 /** Headers of responses of limited routes. */
 export const limitHeaders = referencesTo(Object.keys(limits))
 /** Headers of responses of cached routes. */
 export const cacheHeaders = referencesTo(['X-Cache'])
+/** Headers of 201 responses that name what was created. */
+export const locationHeaders = referencesTo(['Location'])
 /** The response of a rate limit. */
 export const rateLimited = { $ref: '#/components/responses/RateLimited' }
 

@@ -47,7 +47,7 @@ export function missingColumn ({ name: table, columns }: Table, name: string, de
   return { path: placeOf(name), message: `"${table}" has no column of this name${declared ? ', which is declared and not made' : meant(name, columns.keys())}`, keyword: 'additionalProperties' }
 }
 
-/** A column that would make every row of a table somebody's is none to add in passing. */
+/** The tenant column is never added by this endpoint: it would decide the owner of every row. */
 export function tenantFault (names: readonly string[]): ErrorDetail[] {
   if (!names.includes(tenantColumn)) return []
   return [{ path: placeOf(tenantColumn), message: 'the rows of this table belong to no tenant: leave it out, or declare the table with `tenantScoped` and migrate', keyword: 'additionalProperties' }]
@@ -55,7 +55,7 @@ export function tenantFault (names: readonly string[]): ErrorDetail[] {
 
 const maxShown = 63 // characters of a name, as many as a name can have
 
-/** A name as it is told: callers send long ones. */
+/** A name for messages: callers send long ones. */
 export function shown (name: string): string {
   return name.length > maxShown ? `${name.slice(0, maxShown)}…` : name
 }

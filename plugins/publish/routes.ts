@@ -65,7 +65,7 @@ const refusals = [401, 403, 429, 500, 503] as const
 export function publishRoutes (app: FastifyInstance, readiness: () => Readiness, publishing: () => Publishing): void {
   app.post<{ Body: Static<typeof Init> }>('/publish/init', {
     config,
-    schema: { tags, summary: 'Which tables there are', description: 'Asks the database itself. Views are told too; tables of the server and of other schemas are not there.', body: Init, response: { 200: Initiated, ...errorResponses(400, ...refusals) } }
+    schema: { tags, summary: 'Which tables there are', description: 'Asks the database itself. Views are listed too; tables of the server and of other schemas are not.', body: Init, response: { 200: Initiated, ...errorResponses(400, ...refusals) } }
   }, ({ body: { checkTables } }) => publishing().check(checkTables))
 
   app.post('/publish/verify', {
@@ -78,13 +78,13 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
     schema: {
       tags,
       summary: 'Write a record, with a look at its table first',
-      description: 'Of a table that has a tenant, `X-Tenant-ID` names whose record it is. What the table lacks is told with the SQL that would add it, and nothing is written.',
+      description: 'Of a table that has a tenant, `X-Tenant-ID` names whose record it is. If the table lacks columns, the answer has the SQL that would add them, and nothing is written.',
       body: Entity,
       response: { 201: Published, ...errorResponses(...refusals, 409), 400: missingColumns, 404: missingTable }
     }
   }, async (request, reply) => {
-    const { body: { table, data }, auth, ip, tenant } = request
-    const text = await publishing().entity({ auth, ip, tenant }, table, data)
+    const { body: { table, data }, auth, ip, tenant, idempotency } = request
+    const text = await publishing().entity({ auth, ip, tenant, idempotency }, table, data)
     reply.code(201).header('content-type', 'application/json; charset=utf-8')
     return text
   })

@@ -1,4 +1,4 @@
-/** Rows that the platform's administrators publish: written where the table has what they hold, else told what it lacks. */
+/** Rows that administrators of the platform publish. Without the columns that they need, the answer names what the table lacks. */
 import type { AuditEntry } from '../../lib/audit.js'
 import type { CompiledQuery, Scope, ScopeTenant } from '../../lib/compiler/types.js'
 import type { Table } from '../../lib/database/catalogue.js'
@@ -40,14 +40,14 @@ export interface PublishingDependencies {
   readonly engine: Engine
   /** null where the plugin is not registered. */
   readonly cache: CacheStore | null
-  /** null where the plugin is off: nobody then hears of what is written. */
+  /** null if the plugin is off: writes then send no events. */
   readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
 }
 
 /** By column. */
 type Values = Readonly<Record<string, unknown>>
 
-const maxLacking = 100 // columns that are told, and for which SQL is made
+const maxLacking = 100 // columns in an answer, with their SQL
 const maxDetails = 20
 
 export function createPublishing ({ engine, cache, webhooks }: PublishingDependencies): Publishing {
@@ -156,7 +156,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
         try {
           return answerOf(name, await write(publisher, known, data))
         } catch (error) {
-          // It may be declared and not made, or somebody has changed it since it was read.
+          // The table may be declared and not migrated, or have changed since it was read.
           if (!isFailure(error, 'schemaChanged')) throw error
           throw await lackingFor(publisher, name, data) ?? error
         }
@@ -189,12 +189,12 @@ function scopeOf (tenant: ScopeTenant | null, data: Values, events: boolean): Sc
   return { ...noScope, body: { data }, tenant, fullAccess: true, events }
 }
 
-function entryOf ({ auth, ip }: Publisher, tenant: ScopeTenant | null, table: Table, text: string): AuditEntry {
+function entryOf ({ auth, ip, idempotency = null }: Publisher, tenant: ScopeTenant | null, table: Table, text: string): AuditEntry {
   const id = idOf(table, text)
   return {
     tenant: tenant?.id ?? '',
     action: 'publish.entity',
-    actor: actorOf({ auth, ip, tenant }),
+    actor: actorOf({ auth, ip, tenant, idempotency }),
     target: id === undefined ? table.name : `${table.name}:${id}`,
     details: { table: table.name },
     at: new Date()

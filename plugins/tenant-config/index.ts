@@ -4,6 +4,7 @@
  */
 import type {} from '../integrations/index.js'
 import type {} from '../secrets/index.js'
+import type {} from '../tools/index.js'
 import type {} from '../webhooks/index.js'
 import type {} from '../workflows/index.js'
 import type { FastifyInstance, RouteOptions } from 'fastify'
@@ -15,7 +16,7 @@ import { checkConfig } from '../../lib/config/index.js'
 import { unknownConnectors } from '../../lib/connectors/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { routesOf } from '../../lib/plugin/guards.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional, requireSameContext } from '../../lib/plugin/optional.js'
 import { record, text } from '../../lib/plugin/options.js'
 import { routeContextOf } from '../../lib/tenant-document/index.js'
 import { documentedRoutes } from './documentation.js'
@@ -25,6 +26,7 @@ import { tenantConfigRoutes } from './routes.js'
 import { serveTenantRoutes } from './serve.js'
 import { createConfigService } from './service.js'
 import { createConfigStore } from './store.js'
+import { toolsOf } from './tools.js'
 import { webhooksOf } from './webhooks.js'
 
 /** The document's sections of the same names; what they leave out has the document's defaults. */
@@ -37,12 +39,15 @@ export interface TenantConfigOptions extends Partial<Pick<ConfigInput, 'tenancy'
   readonly prefix?: string | undefined
 }
 
+/** The decorators of the plugins that read `app.tenantDocuments`. */
+const readers = ['integrations', 'openapi', 'tools', 'webhooks', 'workflows'] as const
+
 export default definePlugin<TenantConfigOptions>({
   name: 'tenant-config',
   dependencies: ['database', 'auth', 'tenancy', 'rate-limit'],
   optional: ['cache', 'resource-limits', 'secrets'],
   // Routes, steps and webhooks of tenants are compiled for these.
-  after: ['idempotency', 'integrations', 'openapi', 'webhooks', 'workflows'],
+  after: ['files', 'idempotency', 'integrations', 'openapi', 'realtime', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
   options: { tenancy: record, pagination: record, cache: record, config: record, env: record, prefix: text },
   setup (app, { env = process.env, config, tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, prefix: ownPrefix = '' }) {
@@ -52,7 +57,8 @@ export default definePlugin<TenantConfigOptions>({
     const taken = collectTaken(app, prefix)
     const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events)
     const secrets = optional(app, 'secrets')
-    const context = (catalogue: Catalogue) => ({ env, tenancy, pagination, cache, catalogue, ...app.hasDecorator('workflows') && { stepKinds: app.workflows.steps } })
+    const fileRules = app.hasDecorator('routeFiles') ? app.routeFiles.rules : null
+    const context = (catalogue: Catalogue) => ({ env, tenancy, pagination, cache, catalogue, fileRules, messages: app.hasDecorator('realtime'), ...app.hasDecorator('workflows') && { stepKinds: app.workflows.steps } })
     const loaded = createLoaded({
       max: tenancy.maxLoadedTenants,
       events,
@@ -60,21 +66,25 @@ export default definePlugin<TenantConfigOptions>({
       // The document of a waiting request is read on the server's own connections.
       load: createLoad({ store: createConfigStore(() => db, events), log, catalogue: () => engine.catalogue, context: (document, tables) => routeContextOf(document, context(tables), true) })
     })
-    if (app.hasDecorator('integrations')) app.integrations.useTenants(async (tenant) => (await loaded.get(tenant)).workflows.context(engine.catalogue).connectors ?? unknownConnectors)
-    if (app.hasDecorator('workflows')) app.workflows.useTenants(async (tenant) => (await loaded.get(tenant)).workflows)
+    for (const reader of readers) requireSameContext(app, reader, 'tenant-config')
     const { env: visibleEnv, envNames } = routeContextOf({}, context(engine.catalogue), true)
-    if (app.hasDecorator('webhooks')) app.webhooks.useTenants((tenant, through) => webhooksOf(tenant, through, { env: visibleEnv, envNames, log }))
+    let limitStatuses: readonly number[] = []
+    app.decorate('tenantDocuments', {
+      connectors: async (tenant) => (await loaded.get(tenant)).workflows.context(engine.catalogue).connectors ?? unknownConnectors,
+      workflows: async (tenant) => (await loaded.get(tenant)).workflows,
+      tools: async (tenant) => toolsOf(tenant, await loaded.get(tenant), prefix),
+      webhooks: (tenant, through) => webhooksOf(tenant, through, { env: visibleEnv, envNames, log }),
+      documentation: (request) => documentedRoutes(request, loaded, prefix, limitStatuses)
+    })
     const endCatalogue = engine.onCatalogue(() => { if (app.hasDecorator('openapi')) app.openapi.invalidate() })
     app.addHook('onClose', async () => {
       endCatalogue()
       loaded.close()
     })
-    let limitStatuses: readonly number[] = []
-    if (app.hasDecorator('openapi')) app.openapi.further = (request) => documentedRoutes(request, loaded, prefix, limitStatuses)
 
     const service = createConfigService(
       store,
-      () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers, sendsWebhooks: app.hasDecorator('webhooks'), hasCors: app.hasPlugin('tenantry-cors') }),
+      () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers, sendsWebhooks: app.hasDecorator('webhooks'), hasCors: app.hasPlugin('tenantry-cors'), ...app.hasDecorator('tools') && { tools: app.tools.names } }),
       (tenant) => loaded.settled(tenant),
       async (tenant) => await secrets()?.values(tenant) ?? new Map()
     )

@@ -48,7 +48,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
       const compiled = { ...context(rest, tables), faults: new FaultList() }
       return { ...compiled, workflows: createWorkflowSet(workflowsOf(rest.workflows), compiled) }
     })
-    // Its faults were told when it was saved; one that appears now is that of the tables.
+    // Its faults were reported when it was saved. A new one is due to the tables.
     const compile = (route: Route, tables: Catalogue) => shared(route, tables, () => compileRoute(route, '', { ...contextOf(tables), rowPaths, faults: new FaultList() }), candidatesFor(route, rowPaths))
     return await createTenantRoutes({
       tenant,
@@ -79,7 +79,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
       return routes
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
-      // Of another version of the server, say. Whoever has routes of it at hand keeps them.
+      // Another version of the server may have saved it. Routes that are loaded stay.
       log.error({ err: error, tenant, version: saved.version }, 'the saved document of a tenant cannot be read by this version of the server')
       return before ?? { ...nothing(saved.version), find: unreadable }
     }

@@ -49,7 +49,7 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
   }
 
   const ends = [
-    // A tenant that nobody asks for here is loaded when somebody does.
+    // An unused tenant is loaded with its next request.
     events.on('config', (tenant) => {
       if (cache.peek(tenant) === undefined) cache.forget(tenant)
       else renew(tenant)
@@ -61,7 +61,7 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
   return {
     get: (tenant) => cache.get(tenant),
     async settled (tenant) {
-      // Whoever was told that it is saved never meets the one before.
+      // After the response to a save, requests get the new document.
       if (await renewals.get(tenant) === false) cache.forget(tenant)
     },
     close () {

@@ -1,9 +1,11 @@
 /** Requests that no route of the server takes: those of the tenants' own routes. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { Loaded } from './loaded.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
+import { failure } from '../../lib/errors.js'
 import { methodNotAllowed, routePathsOf } from '../../lib/http/route-paths.js'
 import { requireProvider, tokenMissing } from '../auth/access.js'
+import { acceptForms } from '../config-routes/forms.js'
 import { readinessOf } from '../config-routes/readiness.js'
 import { receiptsOf } from '../config-routes/receipts.js'
 import { serveRoute, servingOf, type Serving } from '../config-routes/serve.js'
@@ -65,13 +67,18 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
   let serving: Serving
   app.addHook('onReady', async () => { serving = servingOf(app, { dashboardPermission, appUrl, receipts, prefix: app.prefix }) })
 
-  await app.register(async (own) => {
+  // The parser of forms has hooks of its own, which reads do without.
+  await app.register(async (own) => mount(own, ['GET', 'DELETE'], false))
+  await app.register(async (own) => mount(own, ['POST', 'PUT', 'PATCH'], true))
+
+  async function mount (own: FastifyInstance, methods: HTTPMethods[], takesForms: boolean): Promise<void> {
     keepSignedBodies(own, ({ tenantRoute }) => tenantRoute?.declared.webhook !== undefined)
+    if (takesForms) await acceptForms(own)
     own.setErrorHandler((error, { tenantRoute }) => {
       throw tenantRoute === null ? error : placedExpression(error, tenantRoute.placeOf)
     })
     own.route({
-      method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
+      method: methods,
       url: '/*',
       config: { access: 'open', openapi: false, tenantInQuery: true, fallback: true },
       onRequest (request, reply, done) {
@@ -83,6 +90,10 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
         if (met instanceof Promise) met.then(settle).catch(done)
         else settle(met)
       },
+      preHandler (request, _reply, done) {
+        const isRefused = takesForms && request.isMultipart() && request.tenantRoute?.declared.multipart !== true
+        done(isRefused ? failure('mediaTypeUnsupported') : undefined)
+      },
       handler: (request, reply) => readiness.whenMigrated(() => {
         const { tenantRoute } = request
         const compiled = tenantRoute?.compiled() ?? null
@@ -90,7 +101,7 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
         return serveRoute(compiled, serving, request, reply, tenantRoute)
       })
     })
-  })
+  }
 }
 
 /** A caller without a token gets nothing here; known before the route is compiled, which says the same. */

@@ -11,7 +11,7 @@ import { compiledParts } from '../../lib/compiler/route-parts.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 
 /**
- * Compiles the route, unless somebody has for the same tables; null where the tables do not fit.
+ * Compiles the route, or returns the one that was compiled for the same tables; null if the tables do not fit.
  * @param others what the route depends on of other routes of its document
  */
 export type CompileShared = (route: Route, tables: Catalogue, compile: () => CompiledRoute | null, others?: readonly object[]) => CompiledRoute | null

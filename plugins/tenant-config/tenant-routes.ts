@@ -9,6 +9,7 @@ import type { PlaceOf } from '../../lib/log/expression-faults.js'
 import type { Origin } from '../config-routes/serve.js'
 import type { WorkflowDocument } from '../workflows/documents.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
+import { readsByPath } from '../../lib/compiler/precondition.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
 import { createPace } from '../../lib/pace.js'
 import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
@@ -23,7 +24,7 @@ export interface TenantRoute extends Origin {
   readonly limit: Limit | null
   /** For the tables as they are now; null where these no longer have what the route needs. */
   compiled (): CompiledRoute | null
-  /** Somebody has asked for it. */
+  /** It was requested at least once. */
   readonly used: boolean
   /** What `/doc` says of the route as it is in `compiled`, without keeping what only documentation needs. */
   documentation (): RouteDocumentation | undefined
@@ -61,7 +62,7 @@ export async function createTenantRoutes ({ tenant, version, generation, weight,
   const rules = createRules(rateLimit ?? { enabled: false }, tenant)
   const table = new RouteTable<TenantRoute>()
   const pace = createPace(tenant)
-  const mounted: TenantRoute[] = []
+  const mounted: Mounted[] = []
   for (const { value: declared, pointer } of routes) {
     const method = methodOf(declared)
     const limit = rules.limitOf(declared.rateLimit ?? null, method, declared.path)
@@ -70,6 +71,8 @@ export async function createTenantRoutes ({ tenant, version, generation, weight,
     mounted.push(route)
     if (pace.due()) await pace.rest()
   }
+  const reads = readsByPath(mounted, ({ declared }) => declared)
+  for (const route of mounted) route.showVersionsBy(reads.get(route.declared.path))
 
   return {
     version,
@@ -93,6 +96,7 @@ class Mounted implements TenantRoute {
   readonly limit: Limit | null
   readonly #catalogue: () => Catalogue
   readonly #compile: TenantRoutesSource['compile']
+  #read: Mounted | undefined
   #of: Catalogue | undefined
   #compiled: CompiledRoute | null = null
 
@@ -115,12 +119,32 @@ class Mounted implements TenantRoute {
     return this.#compiled
   }
 
+  /** The route of the same document that reads what is on the path. */
+  showVersionsBy (read: Mounted | undefined): void {
+    this.#read = read
+  }
+
+  readOnPath (): CompiledRoute | null {
+    return this.#read?.compiled() ?? null
+  }
+
   get used (): boolean {
     return this.#of !== undefined
   }
 
   documentation (): RouteDocumentation | undefined {
-    const route = this.used ? this.compiled() : this.#compile(this.declared, this.#catalogue())
-    return route === null ? undefined : documentRoute(this.declared, route)
+    const route = this.#shown()
+    return route === null ? undefined : documentRoute(this.declared, route, this.#shownRead())
+  }
+
+  /** Of a route that changes what a `GET` on its path shows. */
+  #shownRead (): CompiledRoute | undefined {
+    const read = this.#read
+    return read === undefined || read === this ? undefined : read.#shown() ?? undefined
+  }
+
+  /** What was never asked for is not kept. */
+  #shown (): CompiledRoute | null {
+    return this.used ? this.compiled() : this.#compile(this.declared, this.#catalogue())
   }
 }

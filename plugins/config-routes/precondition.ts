@@ -1,0 +1,48 @@
+/** `If-Match` on declared writes: the version that the `GET` route on the same path shows, read in the transaction of the write. */
+import type { FastifyRequest } from 'fastify'
+import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { Scope } from '../../lib/compiler/types.js'
+import type { Session } from '../../lib/database/engine.js'
+import type { Guard } from './integrations.js'
+import { heedsIfMatch, honoursIfMatch, isolationOf } from '../../lib/compiler/precondition.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { ifMatchOf, requireMatch, tagOfBody } from '../../lib/http/entity-tags.js'
+import { requirePermissions } from '../auth/access.js'
+import { readIn } from './run.js'
+import { secretsFor, type SecretSource } from './secrets.js'
+
+/** Makes the guard for the scope of the write. */
+export type Guarding = (scope: Scope) => Promise<Guard>
+
+/**
+ * undefined for requests without `If-Match`, and for routes that do not heed it. Throws `badRequest` for a malformed header, and
+ * for a route without a version: to ignore the header would lose the changes that it protects. Takes the request before its
+ * validation converts the parameters.
+ */
+export function guardingOf (write: CompiledRoute, origin: { readOnPath (): CompiledRoute | null }, source: SecretSource, request: FastifyRequest): Guarding | undefined {
+  if (request.headers['if-match'] === undefined || !heedsIfMatch(write)) return undefined
+  const match = ifMatchOf(request)
+  if (match === undefined) return undefined
+  const read = origin.readOnPath()
+  if (read === null || !honoursIfMatch(write, read)) throw failure('badRequest', { message: 'This route does not take If-Match, since no GET route on its path shows a version: send the request without it' })
+  const asked = { params: { ...Object(request.params) }, query: { ...Object(request.query) }, body: undefined }
+  return async (scope) => {
+    await requirePermissions(request, read.permissions)
+    read.request.validate(asked)
+    const readScope = { ...scope, ...asked, secrets: await secretsFor(read, source, request), events: false }
+    return {
+      isolation: isolationOf(match, write, read),
+      async check (session) { requireMatch(match, await tagIn(session, read, { ...readScope, results: {} })) }
+    }
+  }
+}
+
+/** null where there is no record. The tag of a body that is too large to have one is met by `*` alone. */
+async function tagIn (session: Session, read: CompiledRoute, scope: Scope): Promise<string | null> {
+  try {
+    return tagOfBody(await readIn(session, read, scope)) ?? ''
+  } catch (error) {
+    if (isFailure(error, 'notFound')) return null
+    throw error
+  }
+}

@@ -1,0 +1,36 @@
+/** Routes of a tenant that are tools. */
+import type { TenantTools, ToolRoute } from '../tools/index.js'
+import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
+import { methodOf } from '../../lib/compiler/route-parts.js'
+import { toolOf } from '../../lib/config/meaning/tools.js'
+import { ownProvider } from '../auth/providers/claims.js'
+import { asksForToken } from './serve.js'
+
+const known = new WeakMap<TenantRoutes, TenantTools>()
+
+/**
+ * The tools of a loaded document, made when they are first asked for. null without tools.
+ * @param prefix what stands before the paths of tenants' routes
+ */
+export function toolsOf (tenant: string, loaded: TenantRoutes, prefix: string): TenantTools | null {
+  const [first] = loaded.routes
+  if (first === undefined) return null
+  const tools = known.get(loaded) ?? { key: `${tenant} ${first.generation}`, routes: loaded.routes.flatMap((route) => toolRouteOf(route, prefix) ?? []) }
+  known.set(loaded, tools)
+  return tools.routes.length === 0 ? null : tools
+}
+
+function toolRouteOf (route: TenantRoute, prefix: string): ToolRoute | undefined {
+  const { authProvider = ownProvider, requiredPermissions: permissions = [] } = route.declared
+  const declared = toolOf(route.declared)
+  if (declared === undefined) return undefined
+  return {
+    declared,
+    method: methodOf(route.declared),
+    path: prefix + route.declared.path,
+    access: asksForToken(route.declared) ? 'user' : 'open',
+    authProvider,
+    permissions,
+    documentation: () => route.documentation()
+  }
+}
