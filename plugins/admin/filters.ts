@@ -21,8 +21,8 @@ export interface ReadFilters {
   readonly values: Readonly<Record<string, unknown>>
   /** The JSON Pointer to each filter, in their order. */
   readonly places: readonly string[]
-  /** `title.eq`: what is told of them, without values. */
-  readonly told: readonly string[]
+  /** `title.eq`: the filters without values, for the audit log. */
+  readonly named: readonly string[]
 }
 
 /** Reads the filters, one text or several by column; throws `validationFailed` where one cannot be read. */
@@ -32,7 +32,7 @@ export function readFilters (given: Readonly<Record<string, unknown>>, table: Ta
   const filters: Filter[] = []
   const values: Record<string, unknown> = {}
   const places: string[] = []
-  const told: string[] = []
+  const named: string[] = []
   for (const [index, { name, text }] of texts.entries()) {
     const at = placeOf(name)
     const column = columnOf(table, name, at)
@@ -42,9 +42,9 @@ export function readFilters (given: Readonly<Record<string, unknown>>, table: Ta
     const filter = { column: name, operator, value: read }
     filters.push(negated ? { not: filter } : filter)
     places.push(at)
-    told.push(`${name}.${negated ? 'not.' : ''}${operator}`)
+    named.push(`${name}.${negated ? 'not.' : ''}${operator}`)
   }
-  return { filters, values, places, told }
+  return { filters, values, places, named }
 }
 
 const maxShownName = 100 // characters

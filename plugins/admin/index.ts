@@ -5,6 +5,7 @@
 import type {} from '../auth/index.js'
 import type {} from '../cache/store.js'
 import type {} from '../database/index.js'
+import type {} from '../files/declared.js'
 import type {} from '../webhooks/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
@@ -15,13 +16,13 @@ export default definePlugin<Record<never, never>>({
   name: 'admin',
   dependencies: ['database', 'tenancy'],
   routeDependencies: ['auth'],
-  optional: ['cache', 'webhooks'],
+  optional: ['cache', 'files', 'webhooks'],
   options: {},
   setup (app) {
     const { engine, tenants } = app
-    const [cache, webhooks] = [optional(app, 'cache'), optional(app, 'webhooks')]
+    const [cache, files, webhooks] = [optional(app, 'cache'), optional(app, 'routeFiles'), optional(app, 'webhooks')]
     let entities: Entities
-    app.addHook('onReady', async () => { entities = createEntities({ engine, tenants, cache: cache(), webhooks: webhooks() }) })
+    app.addHook('onReady', async () => { entities = createEntities({ engine, tenants, cache: cache(), webhooks: webhooks(), deletesFiles: () => files()?.rules.deletedWithRows === true }) })
     return (group) => adminRoutes(group, () => entities)
   }
 })

@@ -126,7 +126,7 @@ function callerOf (request: FastifyRequest): Caller {
 
 const filterName = /^filter\[(.*)\]$/s
 
-/** `filter[title]=a&filter[id]=b` becomes the one member `filter`, so that everything else is told as unknown. */
+/** `filter[title]=a&filter[id]=b` becomes the one member `filter`, so that all others are unknown parameters. */
 const gatherFilters: preValidationHookHandler = (request, _reply, done) => {
   const others: [string, unknown][] = []
   const filters: [string, unknown][] = []

@@ -57,14 +57,16 @@ export interface EntitiesDependencies {
   readonly tenants: Pick<Tenants, 'get'>
   /** null where the plugin is not registered. */
   readonly cache: CacheStore | null
-  /** null where the plugin is off: nobody then hears of what is written. */
+  /** null if the plugin is off: writes then send no events. */
   readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
+  /** Rows that are deleted take their files with them. */
+  readonly deletesFiles: () => boolean
 }
 
 const byId = '{{params.id}}'
 
-export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDependencies): Entities {
-  const shapes = createShapes(engine)
+export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles }: EntitiesDependencies): Entities {
+  const shapes = createShapes(engine, deletesFiles)
 
   /** Whose rows the caller reads; throws `tenantRequired` where it would be those of every tenant and none can be seen. */
   function reachOf ({ platform, tenant }: Caller, table: Table): Reach {
@@ -90,7 +92,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
     return tenant === null ? null : String(tenant)
   }
 
-  /** Whose the row is that is written; null for a table that has no tenant. Throws where it is nobody's whom a request could be for. */
+  /** The tenant of the row that is written; null for a table without tenants. Throws if the row's tenant cannot be requested. */
   async function ownerOf (caller: Caller, table: Table, id: string, includeDeleted: boolean): Promise<ScopeTenant | null> {
     if (!table.tenantScoped) return null
     if (caller.tenant !== null) return caller.tenant
@@ -112,8 +114,8 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
     return webhooks !== null && await webhooks.hears(owner?.id ?? '')
   }
 
-  /** What was read is told to the log of its owner, the platform's for null, before it is answered. */
-  async function told (caller: Caller, owner: ScopeTenant | null, entry: Pick<AuditEntry, 'action' | 'target' | 'details'>): Promise<void> {
+  /** Writes a read to the audit log of the owner, or of the platform for null, before it is answered. */
+  async function auditRead (caller: Caller, owner: ScopeTenant | null, entry: Pick<AuditEntry, 'action' | 'target' | 'details'>): Promise<void> {
     await writeAudit(owner === null ? engine.kysely : engine.kyselyFor(owner.id), entryOf(caller, owner, entry))
   }
 
@@ -127,7 +129,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
     async list (caller, name, { filter = {}, order, select, includeDeleted = false, limit, offset }) {
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       const reach = reachOf(caller, table)
-      const { filters, values, places, told: asked } = readFilters(filter, table)
+      const { filters, values, places, named } = readFilters(filter, table)
       const query: Query = {
         table: name,
         operation: 'select',
@@ -137,7 +139,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
       }
       const { bound } = shapes.bind({ reach, includeDeleted, query }, { ...scopeOf(caller.tenant, {}, { limit, offset }), body: values }, placesOf(places))
       const text = await engine.text(bound.statement, bound.values, sessionOf(caller.tenant))
-      await told(caller, table.tenantScoped ? caller.tenant : null, { action: 'entity.list', target: name, details: { ...asked.length > 0 && { filters: asked }, ...includeDeleted && { includeDeleted } } })
+      await auditRead(caller, table.tenantScoped ? caller.tenant : null, { action: 'entity.list', target: name, details: { ...named.length > 0 && { filters: named }, ...includeDeleted && { includeDeleted } } })
       // A page is there whatever is on it.
       return text ?? ''
     },
@@ -152,7 +154,7 @@ export function createEntities ({ engine, tenants, cache, webhooks }: EntitiesDe
       const { bound } = shapes.bind({ reach, includeDeleted, query }, scopeOf(caller.tenant, { id }), inRequest)
       const text = await engine.text(bound.statement, bound.values, sessionOf(caller.tenant))
       if (text === null) throw failure('notFound')
-      await told(caller, owner, { action: 'entity.read', target: `${name}:${id}`, ...includeDeleted && { details: { includeDeleted } } })
+      await auditRead(caller, owner, { action: 'entity.read', target: `${name}:${id}`, ...includeDeleted && { details: { includeDeleted } } })
       return text
     },
 

@@ -43,7 +43,8 @@ const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['body', 'p
 /** Every list names its page, which the endpoint has bounded. */
 const pagination = { defaultLimit: 1, maxLimit: Number.MAX_SAFE_INTEGER, defaultOffset: 0 }
 
-export function createShapes (engine: Pick<Engine, 'catalogue'>): Shapes {
+/** @param deletesFiles  rows that are deleted take their files with them */
+export function createShapes (engine: Pick<Engine, 'catalogue'>, deletesFiles: () => boolean): Shapes {
   const known = new LRUCache<string, CompiledQuery>({ max: maxShapes })
   let { catalogue } = engine
 
@@ -61,6 +62,7 @@ export function createShapes (engine: Pick<Engine, 'catalogue'>): Shapes {
       softDelete: { enabled: query.operation === 'delete' && !includeDeleted },
       // The view holds what may be read, and no more.
       sharedTables: new Set(view.tables.keys()),
+      deletesFiles: deletesFiles(),
       origin: originOf(query, view)
     })
     if (compiled === null) throw failure('validationFailed', { extras: { details: faults.faults.slice(0, maxDetails).map((fault) => detailOf(fault, places)) } })
@@ -99,7 +101,7 @@ function detailOf ({ pointer, message, suggestion }: Fault, places: Places) {
   return { path: places(pointer), message: suggestion === undefined ? message : `${message}, did you mean "${suggestion}"?`, keyword: 'pattern' }
 }
 
-/** A value that fits no column, told by where the caller gave it. */
+/** A value that fits no column, with its place in the request. */
 function placed (error: unknown, places: Places): unknown {
   if (!(error instanceof TenantryError) || !Array.isArray(error.extras['details'])) return error
   const details = error.extras['details'].map((detail: unknown) => isRecord(detail) && typeof detail['path'] === 'string' ? { ...detail, path: places(detail['path']) } : detail)

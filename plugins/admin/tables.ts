@@ -1,4 +1,4 @@
-/** What a table must be for what is done with its rows, and what is told where it is not. */
+/** The requirements of a table for work on its rows, and the refusals. */
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
 import { keyColumns } from '../../lib/compiler/query/row-key.js'
 import { meant } from '../../lib/config/faults.js'
@@ -10,7 +10,7 @@ import { isRecord } from '../../lib/plain-value.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { isSeen, type Reach } from './views.js'
 
-/** The table of that name. One that is not there, and one that somebody of this reach may not know, are the same `notFound`. */
+/** The table of that name. Throws the same `notFound` for a table that does not exist and one that the caller may not see. */
 export function tableOf ({ tables }: Catalogue, name: string, reach: Reach): Table {
   const table = tables.get(name)
   if (table !== undefined && isSeen(table, reach)) return table
@@ -44,8 +44,8 @@ export function requireSoftDelete (schema: string, table: Table, otherwise = '')
 }
 
 /**
- * A foreign key, or what it changes in the rows that refer, forbids to delete a row: told by the table that refers, where
- * somebody of this reach may know it. Anything else is returned as it is.
+ * The error of a delete that a foreign key forbids. It names the referring table if the caller may see it. Other errors are
+ * returned unchanged.
  */
 export function refused (error: unknown, { tables }: Catalogue, reach: Reach): unknown {
   if (!(error instanceof ColumnsError)) return error
@@ -62,6 +62,6 @@ export function refused (error: unknown, { tables }: Catalogue, reach: Reach): u
 
 function columnsOf ({ extras: { details } }: TenantryError): string[] {
   const told: unknown[] = Array.isArray(details) ? details : []
-  // A column is told by its name where the caller gave it nowhere.
+  // A column has its name if the caller gave it nowhere.
   return told.flatMap((detail) => isRecord(detail) && typeof detail['path'] === 'string' ? [detail['path'].slice(1)] : [])
 }

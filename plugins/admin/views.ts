@@ -1,4 +1,4 @@
-/** The catalogue as somebody may see it: queries are compiled against a view, and name nothing that is not in it. */
+/** The part of the catalogue that a caller may see. Queries are compiled against it and can name nothing else. */
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
 
 /**
@@ -34,7 +34,7 @@ function makeView ({ schema, tables }: Catalogue, reach: Reach, includeDeleted: 
   })
 }
 
-/** Whether somebody of this reach may know that there is the table. */
+/** Whether callers of this reach may see the table. */
 export function isSeen ({ tenantScoped }: Table, reach: Reach): boolean {
   return reach !== 'tenant' || tenantScoped
 }

@@ -4,7 +4,7 @@
  */
 
 export const relativeError = 0.025
-const shortest = 0.05 // ms; what is shorter is in the bucket 0, and told as this
+const shortest = 0.05 // ms; shorter durations are in the bucket 0, and count as this
 const longest = 3_600_000 // ms; what takes longer is in the last bucket
 const factor = (1 + relativeError) / (1 - relativeError)
 const logFactor = Math.log(factor)

@@ -24,7 +24,7 @@ export function rangeOf ({ from, to }: RangeQuery, now: number, maxDays: number)
   const until = to === undefined ? now + 1 : endOf(to, '/query/to')
   const begin = from === undefined ? until - day : timeOf(from, '/query/from')
   if (begin > until) throw invalidInput('/query/from', 'must not be after `to`, which is now where it is left out', 'maximum')
-  // Whoever counts back from their own now is not refused for the time that the request took.
+  // A caller who counts back from its own clock is not refused for the duration of the request.
   if (until - begin > maxDays * day + hour) throw invalidInput('/query/from', `must be at most ${maxDays} days before \`to\`: figures are kept for as long`, 'minimum')
   return { from: new Date(begin), until: new Date(until) }
 }

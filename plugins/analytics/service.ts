@@ -8,8 +8,8 @@ export interface Analytics {
   /** Days for which figures are kept. */
   readonly retentionDays: number
   /**
-   * The figures of a tenant, or without one of all requests, whoever's they were. They are kept by the hour: every hour
-   * that the time touches is in them as a whole. What this server has counted is in them.
+   * The figures of a tenant, or without one of all requests. They are kept by the hour: the result has every hour that the
+   * period touches as a whole, and the figures that wait in this server.
    */
   summary (range: Range, tenant?: string): Promise<Figures>
   /** Writes what was counted; resolves also where that failed, which is logged and tried again. */

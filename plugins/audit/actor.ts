@@ -24,3 +24,8 @@ export function actorOf ({ auth, ip, tenant, idempotency }: ActingRequest): Acto
   const apiKey = keyOf(caller)
   return { userId: caller.sub, address: hidden ? null : ip, ...apiKey !== undefined && { apiKey }, ...claimed }
 }
+
+/** A caller without a token. */
+export function strangerOf ({ ip }: Pick<ActingRequest, 'ip'>): Actor {
+  return { userId: null, address: ip }
+}

@@ -1,4 +1,4 @@
-/** One statement that writes rows, with its entry in the audit log; then whoever keeps or hears of rows is told. */
+/** One statement that writes rows, with its entry in the audit log. After it the cache is invalidated and webhooks are sent. */
 import type { AuditEntry } from '../../lib/audit.js'
 import type { BoundQuery, CompiledQuery } from '../../lib/compiler/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
@@ -12,7 +12,7 @@ export interface AuditedWriteDependencies {
   readonly engine: Pick<Engine, 'transaction'>
   /** null where the plugin is not registered. */
   readonly cache: Pick<CacheStore, 'invalidate'> | null
-  /** null where the plugin is off: nobody then hears of what is written. */
+  /** null if the plugin is off: writes then send no events. */
   readonly webhooks: Pick<Webhooks, 'wake'> | null
 }
 

@@ -64,7 +64,7 @@ export function auditRoutes (app: FastifyInstance): void {
     const { userId, action, target, outcome } = request.query
     const page = pageOf(request)
     const { data, total } = await audit.page({ ...timesOf(request.query), ...whose(request), userId, target, outcome, actions: action === undefined ? undefined : asked.get(action) }, page)
-    return { data: data.map(told), pagination: { ...page, total } }
+    return { data: data.map(shownEntry), pagination: { ...page, total } }
   })
 }
 
@@ -86,7 +86,7 @@ function timesOf ({ from, to }: Static<typeof Query>): { from?: Date, until?: Da
   return { ...begin !== undefined && { from: new Date(begin) }, ...end !== undefined && { until: new Date(end) } }
 }
 
-function told ({ tenant, timestamp, ...entry }: AuditRow): Static<typeof Entry> {
+function shownEntry ({ tenant, timestamp, ...entry }: AuditRow): Static<typeof Entry> {
   const { id, deleted } = tenantOfEntry(tenant)
   return { ...entry, timestamp: timestamp.toISOString(), tenantId: id, tenantDeleted: deleted }
 }

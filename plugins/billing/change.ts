@@ -30,7 +30,7 @@ export interface ChangeParts {
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
   readonly log: { warn (object: object, message: string): void }
-  /** Told of what becomes of subscriptions; null: nobody. */
+  /** Sends the events of subscriptions; null for no events. */
   readonly emitter: () => Emitter | null
 }
 
@@ -57,7 +57,7 @@ export interface Draft {
 /** Runs the work and judges the tenant; null where there is no such tenant, or it is being deleted. */
 export type Change = <T>(tenant: string, work: (draft: Draft) => Promise<T>) => Promise<Settled & { readonly result: T } | null>
 
-/** Rolls back a transaction that changes the plan and tells nobody: it is done again as one that does. */
+/** Rolls back a transaction that would change the plan without a notice. It is repeated with a notice. */
 const untold = new Error('the plan changes')
 
 export function createChange ({ db, events, plans, productPlans, canAsk, now, log, emitter }: ChangeParts): { change: Change, judged: (view: View) => Judgement } {
@@ -170,7 +170,7 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
     for (const key of touched) {
       const one = held.get(key)
       if (one === undefined) continue
-      // Nobody knows it, the provider neither.
+      // Neither the database nor the provider has it.
       if (one.snapshot === null && one.askedAt === null) {
         held.delete(key)
         await removeSubscription(transaction, tenant, one)
@@ -186,7 +186,7 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
     return { result, warnings, tells: outgoing.length > 0, judgement, view: { ...before, plan, memory, dueAt, held: [...held.values()] } }
   }
 
-  /** Others remember of a tenant its plan, and are told only where that changes. */
+  /** Other processes keep the plan of a tenant in memory. They are notified only if it changes. */
   async function committed<T> (tenant: string, work: (draft: Draft) => Promise<T>) {
     try {
       return await db.transaction().execute((transaction) => attempt(transaction, tenant, work, false))
@@ -210,7 +210,7 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
   }
 }
 
-/** What is told of an event that nobody claims. */
+/** The description of an event that belongs to no tenant. */
 export function unclaimedOf (provider: ProviderName, event: ProviderEvent) {
   return { provider, event: event.id, type: event.type, subscription: event.subscriptionId, customer: customerOf(event) }
 }

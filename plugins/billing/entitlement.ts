@@ -2,7 +2,7 @@
 import { dayMs } from '../../lib/time.js'
 import type { Snapshot } from './providers/provider.js'
 
-/** For as long a missing payment, or a renewal that nobody told of, leaves the plan as it is. */
+/** The time for which a missing payment, or a renewal without an event, leaves the plan unchanged. */
 export const graceMs = 7 * dayMs
 
 /** Times in ms since 1970. */
@@ -10,7 +10,7 @@ export interface Entitlement {
   readonly entitled: boolean
   /** The period is over, and it is not known whether it was renewed. */
   readonly overdue: boolean
-  /** When the next of these changes though nothing is told; Infinity: never. */
+  /** When the next of these changes without an event; Infinity: never. */
   readonly changesAt: number
   /** Since when time alone has changed it, so that the provider is worth asking; null where it has not. */
   readonly changedAt: number | null
@@ -22,7 +22,7 @@ const none: Entitlement = Object.freeze({ entitled: false, overdue: false, chang
 export function entitlement (snapshot: Snapshot, now: number): Entitlement {
   const { status, cancelAtPeriodEnd, endedAt, pastDueSince, periodStart, periodEnd } = snapshot
   const end = periodEnd.getTime()
-  // What has an end has it whatever else is told of it.
+  // An end that is set holds, whatever later events say.
   switch (endedAt !== null && gives(status) ? 'canceled' : status) {
     case 'active':
     case 'trialing':

@@ -18,7 +18,7 @@ export interface Held extends Known {
   readonly cycle: Cycle | null
 }
 
-/** One that has been told. */
+/** A subscription with a known state. */
 export interface Told extends Held {
   readonly snapshot: NonNullable<Known['snapshot']>
 }
@@ -44,7 +44,7 @@ export interface Judgement {
   readonly given: string | null
   /** The provider knows more than is known here. */
   readonly asks: boolean
-  /** When it is to be judged again, in ms since 1970; Infinity: when something is told. */
+  /** When it is to be judged again, in ms since 1970; Infinity: at the next event. */
   readonly dueAt: number
 }
 

@@ -126,7 +126,7 @@ async function admit (request: FastifyRequest, reply: FastifyReply): Promise<voi
 
 const emailFaults = lazyValidator(Type.Object({ email: Email }), 'body')
 
-/** That of the tenant's own people; the platform's administrators pay for nobody. */
+/** The address of a user of the tenant. Administrators of the platform pay for no tenant. */
 function emailOf ({ auth }: FastifyRequest): string | undefined {
   const email = auth?.email
   return auth === null || isPlatformAdmin(auth) || typeof email !== 'string' || (emailFaults({ email }) ?? []).length > 0 ? undefined : email

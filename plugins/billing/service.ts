@@ -20,7 +20,7 @@ import { claimants, customerOf, keepUnclaimed } from './unclaimed.js'
 
 /** A tenant's subscription (SPEC "Tenant subscription"). */
 export interface Subscription {
-  /** The tier that the tenant has now, whoever gave it. */
+  /** The current tier of the tenant, from any source. */
   readonly plan: string
   readonly status: SubscriptionStatus
   readonly startDate: Date
@@ -59,8 +59,8 @@ export interface Billing {
   /** Asks the provider. `billingNotConfigured` without one, `tenantUnknown`, and what its call fails with. */
   sync (tenant: string): Promise<Subscription>
   /**
-   * What time changes at tenants that nobody asks about, and what came before its tenant: a hundred of them at most, each on
-   * one server at a time, for less than a minute. How many it settled. Removes what was kept for 90 days.
+   * Settles changes by time for tenants without requests, and events that came before their tenant: a hundred of them at
+   * most, each on one server at a time, for less than a minute. Resolves with their number. Removes rows after 90 days.
    */
   settleDue (signal?: AbortSignal): Promise<number>
 }
@@ -80,15 +80,14 @@ export interface BillingParts {
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
   readonly log: { warn (object: object, message: string): void }
-  /** Told of what becomes of subscriptions. Default: nobody. */
-  /** Returns null without the plugin webhooks. */
+  /** Sends the events of subscriptions. Returns null without the plugin webhooks. Default: no events. */
   readonly emitter?: () => Emitter | null
 }
 
 const readPause = 60_000 // ms between two times that reads of a tenant's subscription ask the provider
 const due = { batch: 100, atOnce: 4, runMs: 45_000, againMs: 300_000 } // of a run of the scheduler
 const keptFor = 7_776_000_000 // ms, 90 days: providers send an event again for a few days
-const maxCustomers = 10 // ids that a provider is told
+const maxCustomers = 10 // ids in one request to a provider
 
 export function createBilling ({ db, engine, events, plans, provider, providers, productPlans, now, log, emitter = () => null }: BillingParts): Billing {
   const { change, judged } = createChange({ db, events, plans, productPlans, canAsk: (name) => providers.has(name), now, log, emitter })
@@ -135,7 +134,7 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
     }
   }
 
-  /** The tenant as it is now. Nothing is written, and nobody asked, where time has changed nothing. */
+  /** The tenant as it is now. If time has changed nothing, it writes nothing and calls no provider. */
   async function current (tenant: string, pause = readPause): Promise<Settled> {
     const view = await readView(engine.kyselyFor(tenant), tenant)
     if (view === null) throw failure('tenantUnknown')
@@ -242,7 +241,7 @@ function subscriptionOf ({ view: { plan, createdAt }, judgement: { current, show
   const end = entitled ? periodEnd : endedAt ?? periodEnd
   return {
     plan,
-    // It is over, though nobody told its end.
+    // It has ended, although no event said so.
     status: !entitled && (status === 'active' || status === 'trialing') ? 'canceled' : status,
     startDate: startedAt,
     renewalDate: end,

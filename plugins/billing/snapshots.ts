@@ -1,15 +1,15 @@
 /**
- * What is known of one subscription, out of what was told of it in any order. `merged` is commutative, associative and
- * idempotent: whoever has heard the same knows the same, whatever came first, twice or late.
+ * The state of one subscription, from events in any order. `merged` is commutative, associative and idempotent: the same
+ * events give the same state, in any order, late or twice.
  */
 import type { Snapshot } from './providers/provider.js'
 
 export interface Known {
-  /** Of those that were told the one with the greatest `asOf`; null where only payments told of the subscription. */
+  /** The received state with the greatest `asOf`; null if only payments are known. */
   readonly snapshot: Snapshot | null
   /** The `asOf` of the last snapshot that had a payment method, which those after it keep; null where none had one. */
   readonly methodAsOf: Date | null
-  /** Several states of that moment were told, and nothing says which one came last: the provider knows. */
+  /** Several states of that moment were received, and their order is unknown: the provider knows it. */
   readonly unsure: boolean
   /** The time of the last event about it that did not tell its state; null where there was none since the provider was asked. */
   readonly askedAt: Date | null
@@ -78,7 +78,7 @@ function contentOf ({ customerId, productIds, status, startedAt, periodStart, pe
   return JSON.stringify([customerId, productIds, status, startedAt, periodStart, periodEnd, cancelAtPeriodEnd, endedAt, pastDueSince])
 }
 
-/** The snapshot with the payment method that was told last. */
+/** The snapshot with the latest payment method. */
 function withMethod (snapshot: Snapshot | null, one: Known, other: Known): Pick<Known, 'snapshot' | 'methodAsOf'> {
   const [first, second] = [one.methodAsOf?.getTime() ?? -Infinity, other.methodAsOf?.getTime() ?? -Infinity]
   const isFirst = first === second ? (one.snapshot?.paymentMethod ?? '') >= (other.snapshot?.paymentMethod ?? '') : first > second

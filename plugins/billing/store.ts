@@ -19,7 +19,7 @@ export interface View {
   /** When a tenant of the id was deleted last; null where none ever was. */
   readonly deletedAt: Date | null
   readonly memory: Memory
-  /** When it is to be judged again, in ms since 1970; Infinity: when something is told. */
+  /** When it is to be judged again, in ms since 1970; Infinity: at the next event. */
   readonly dueAt: number
   readonly held: readonly Held[]
 }
@@ -112,7 +112,7 @@ export async function ownerOf (db: Db, provider: ProviderName, subscriptionId: s
   return first === undefined || second !== undefined ? null : first.tenant_id
 }
 
-/** A tenant's subscription of which something later was told of another tenant. */
+/** A tenant's subscription that a later event gives to another tenant. */
 export interface Moved {
   readonly tenant: string
   readonly provider: ProviderName

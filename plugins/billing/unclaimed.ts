@@ -33,7 +33,7 @@ export async function keepUnclaimed (db: Db, provider: ProviderName, event: Prov
 }
 
 /**
- * Takes those that name the tenant, or nobody but one of its subscriptions, or a customer that no other tenant is, in the
+ * Takes the events that name the tenant, or no tenant but one of its subscriptions or a customer of no other tenant. In the
  * order of their arrival; at most a thousand.
  */
 export async function takeUnclaimed (db: Db, tenant: string, held: readonly Held[]): Promise<UnclaimedEvent[]> {

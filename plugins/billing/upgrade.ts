@@ -136,7 +136,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
 
   async function upgrade (seller: PaymentProvider, input: UpgradeInput): Promise<UpgradeAnswer> {
     const { tenant, plan, cycle, actor } = input
-    // What a webhook would tell may be on its way: whoever has bought it a moment ago buys it no second time.
+    // A webhook may be on its way. A plan that was bought a moment ago is not bought twice.
     await billing.sync(tenant)
     const current = await billing.inForce(tenant)
     if (current === null && plan === lowestPlan) throw refused('/body/targetPlan', 'there is no subscription that could end')
@@ -151,7 +151,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
   return async (input) => {
     if (provider === null) throw failure('billingNotConfigured')
     const { tenant, plan, cycle } = input
-    // What nobody sells is told before anybody is asked.
+    // A plan that is not for sale is refused before a provider is called.
     const isSold = [...providers.keys()].some((name) => products.idOf(name, { plan, cycle }) !== undefined)
     if (plan !== lowestPlan && !isSold) throw notSold({ plan, cycle }, products.soldBy(provider.name), plans)
     const attempts = createAttempts(dbFor(tenant), now)

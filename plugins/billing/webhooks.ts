@@ -58,7 +58,7 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
   const response = { 200: Received, ...errorResponses(400, 401, 413, 415, 429, 500, 503) }
 
   app.post<{ Body: Buffer | undefined }>(path, {
-    // Whoever signs needs no token, and is not held to the limit of strangers.
+    // Signed requests need no token, and have no limit by address.
     config: {
       access: 'public',
       rateLimitRule: false,

@@ -52,7 +52,7 @@ async function createStore ({ log }: FastifyInstance, { enabled = true, provider
   }
 }
 
-/** Whoever registers the plugin alone has no check of a document before it. */
+/** An app that registers the plugin alone has no document that was checked. */
 function required (value: string | undefined, member: string): string {
   if (value === undefined) throw new Error(`cache.${member} is missing`)
   return value

@@ -1,7 +1,6 @@
 /**
- * Opens the file of an LMDB cache: the package, the folder, and whether what is there can be used at all. What cannot be
- * is replaced by an empty folder: a cache has nothing to lose. Whoever uses the one that was there notices that it is
- * gone.
+ * Opens the file of an LMDB cache. It loads the package, makes the folder and checks the file. An unusable file is replaced
+ * by an empty folder: a cache has nothing to lose. Processes that use the old file notice that it is gone.
  */
 import type { RootDatabase } from 'lmdb'
 import { randomBytes } from 'node:crypto'
@@ -27,7 +26,7 @@ export type LmdbPackage = typeof import('lmdb')
 
 export interface LmdbFile {
   readonly env: RootDatabase
-  /** false once another file, or none, is in its place: what is written to this one nobody finds. */
+  /** false once another file, or none, is in its place: writes to this one are lost. */
   isThere (): boolean
   close (): Promise<void>
 }
@@ -36,7 +35,7 @@ export interface LmdbFileOptions {
   readonly dbPath: string
   /** Bytes at most. */
   readonly mapSize: number
-  /** Told why the file begins anew. */
+  /** Called with the reason why the file begins anew. */
   readonly onRenewal: (reason: string) => void
 }
 
@@ -65,7 +64,7 @@ export function openFile (lmdb: LmdbPackage, { dbPath, mapSize, onRenewal }: Lmd
     renewed = true
     onRenewal(reason)
     const removed = join(dbPath, `${name}.${randomBytes(6).toString('hex')}`)
-    // At once, so that nobody finds half of it; another process may have done so already.
+    // In one step, so that no process finds half of it. Another process may have done so already.
     if (statSync(folder, { throwIfNoEntry: false }) !== undefined) renameSync(folder, removed)
     rmSync(removed, { recursive: true, force: true })
     mkdirSync(folder, { recursive: true, mode: 0o700 })

@@ -6,9 +6,9 @@ import type { Database, RootDatabase } from 'lmdb'
 import type { TableUse } from '../../lib/compiler/types.js'
 import { everyTenant } from './store.js'
 
-const maxTables = 100 // of a tenant that are told apart; a tenant names the collections of its documents itself
+const maxTables = 100 // of a tenant with a stamp of their own; a tenant names the collections of its documents itself
 const maxSharedTables = 10_000
-const maxOwners = 100_000 // tenants that are told apart
+const maxOwners = 100_000 // tenants with stamps of their own
 
 export interface LmdbStamps {
   /** Of the tables as they are now. */

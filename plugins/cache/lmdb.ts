@@ -27,7 +27,7 @@ export interface LmdbCacheOptions extends CacheBounds {
   /** The folder, which only processes of one machine may use. */
   readonly dbPath: string
   readonly warn: Warn
-  /** Told why a file begins anew, empty. */
+  /** Called with the reason why a file begins anew, empty. */
   readonly onRenewal?: ((reason: string) => void) | undefined
   /** The clock, in milliseconds since 1970: the processes have it in common. Default: the system's. */
   readonly now?: (() => number) | undefined
@@ -57,7 +57,7 @@ export async function createLmdbCache ({ dbPath, warn, onRenewal = () => {}, max
   let room = 0 // bytes
   let readersCheckedAt = -Infinity
   let fileLookedAt = -Infinity
-  /** What was written to and could not be told: everything that this process reads is old until it is. */
+  /** Writes that could not be announced: all that this process reads is old until they are. */
   let isLate = false
   let timer: NodeJS.Timeout | undefined
 
@@ -78,7 +78,7 @@ export async function createLmdbCache ({ dbPath, warn, onRenewal = () => {}, max
     return { file, stamps: createLmdbStamps(file.env, state), items: createLmdbItems(file.env, state, { maxSize, maxBytes, now }) }
   }
 
-  /** Another file may be in its place, in which nobody finds what this process wrote since. */
+  /** Another file may be in its place, which lacks later writes of this process. */
   function isGone ({ file }: Opened): boolean {
     if (file.isThere()) return false
     onRenewal('it was removed')
@@ -125,7 +125,7 @@ export async function createLmdbCache ({ dbPath, warn, onRenewal = () => {}, max
     }
   }
 
-  /** Until it can be told, nothing is found here; then all of it is told as a change of everything. */
+  /** Until then nothing is found here. Then they are announced as a change of everything. */
   function tellLater (): void {
     isLate = true
     timer ??= setTimeout(() => {
@@ -146,7 +146,7 @@ export async function createLmdbCache ({ dbPath, warn, onRenewal = () => {}, max
     // Other machines have files of their own.
     shared: false,
     get (tenant, key, reads = nothing) {
-      // Nothing is kept under a text, and nobody joins what was begun under it: another process may have written since.
+      // A stamp that occurs once: nothing is kept under it or shared by it, since another process may have written.
       const missed = () => ({ stamp: `away ${++misses}` })
       const found = look<string | Miss>(({ stamps, items }) => {
         const stamp = stamps.of(tenant, reads)

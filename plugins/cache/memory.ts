@@ -6,7 +6,7 @@ import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
 
 const bytesPerCharacter = 2 // V8 keeps text outside Latin-1 in two bytes a character; the bound must hold for it
 const bytesPerItem = 200 // the entry itself, in the LRU list and in its tenant's set
-const maxTables = 100 // of a tenant that are told apart; a tenant names the collections of its documents itself
+const maxTables = 100 // of a tenant with a stamp of their own; a tenant names the collections of its documents itself
 const maxSharedTables = 10_000
 
 export interface MemoryCacheOptions extends CacheBounds {

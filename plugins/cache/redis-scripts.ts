@@ -14,7 +14,7 @@ import { redisScript } from '../../lib/redis.js'
 
 export const prefix = 'tenantry:cache:'
 
-/** Stamps that nobody asks for end after a day; a value that is kept for longer keeps those that it needs. */
+/** Unused stamps expire after a day. A value that is kept for longer keeps its stamps. */
 const stampMs = 86_400_000
 
 const common = `
@@ -51,7 +51,7 @@ end
 `
 
 /**
- * Looks for a value. KEYS: item, order of the tenant, order of all, stamps of all, of the tenant, of nobody. ARGV: key,
+ * Looks for a value. KEYS: item, order of the tenant, order of all, stamps of all, of the tenant, without tenant. ARGV: key,
  * member, a text that no other call has, the memory, how many tables are the tenant's, the tenant itself, those, the
  * others. Answers the value, or in a list the stamps as they are now.
  */
@@ -102,7 +102,7 @@ return string.sub(item, #stamp + 2)
 `)
 
 /**
- * Keeps a value; 1 where it did. KEYS: item, order of the tenant, stamps of all, of the tenant, of nobody. ARGV: tenant,
+ * Keeps a value; 1 if it did. KEYS: item, order of the tenant, stamps of all, of the tenant, without tenant. ARGV: tenant,
  * key, stamp, value, ms, bytes, items at most, bytes at most, items that may make room.
  */
 export const keepScript = redisScript(`${common}

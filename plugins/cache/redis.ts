@@ -1,6 +1,6 @@
 /**
  * The cache in Redis, one for all instances. A value is found in one round trip. While Redis is away there are no
- * values; what was written to meanwhile is told to it as soon as it is back.
+ * values; writes of that time are sent to it as soon as it is back.
  */
 import type { Redis } from 'ioredis'
 import type { RedisConnection } from '../../lib/redis.js'
@@ -16,7 +16,7 @@ import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
 const bytesPerItem = 650
 const keysPerItem = 5.5
 const bytesPerByte = 1.1
-const itemsAtOnce = 200 // that one call removes at most, so that nobody waits for it for long
+const itemsAtOnce = 200 // that one call removes at most, so that other calls wait for a short time
 const maxCalls = 100_000 // of one `clear` of all
 const maxSweeps = 50 // calls of one look at the figures
 const maxLate = 10_000 // changes that wait for Redis one by one; beyond it everything has changed
@@ -40,7 +40,7 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
   let timer: NodeJS.Timeout | undefined
   let isClosed = false
 
-  /** Commands go out in the order of their calls: what was written to is told before anything else is asked. */
+  /** Commands go out in the order of their calls: writes are announced before anything else is read. */
   function ask<Value> (work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value): MaybePromise<Value> {
     if (lateCount === 0) return connection.run(work, fallback)
     return connection.run((client, memory) => {
@@ -105,7 +105,7 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
 
   function missed (tenant: string): Miss {
     counts.miss(tenant)
-    // Nothing is kept under it, and nobody joins what was begun under it: another instance may have written since.
+    // A stamp that occurs once: nothing is kept under it or shared by it, since another instance may have written.
     return { stamp: ++calls }
   }
 
@@ -145,11 +145,11 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
     invalidate (tenant, tables) {
       const scoped = tables.flatMap(({ table, scoped }) => scoped ? [table] : [])
       const others = tables.flatMap(({ table, scoped }) => scoped ? [] : [table])
-      const told = [
+      const sent = [
         ...scoped.length > 0 ? [forget(stampsOf(tenant), scoped.map(fieldOf))] : [],
         ...others.length > 0 ? [forget(sharedStamps, others.map(fieldOf))] : []
       ]
-      return told.some((each) => each instanceof Promise) ? Promise.all(told).then(() => {}) : undefined
+      return sent.some((each) => each instanceof Promise) ? Promise.all(sent).then(() => {}) : undefined
     },
     delete: (tenant, key) => ask(async (client) => await dropScript(client, [], [`${tenant}:${key}`]) === 1, () => false),
     async clear (tenant) {

@@ -65,11 +65,10 @@ export function cacheRoutes (app: FastifyInstance): void {
   app.get<{ Querystring: Static<typeof KeysQuery> }>('/cache/keys', {
     config,
     schema: { tags, summary: 'The keys of cached answers', description: 'The order holds as long as nothing is stored and nothing ends.', querystring: KeysQuery, response: { 200: Keys, ...errorResponses(...refusals) } }
-  }, async (request, reply) => {
+  }, async (request) => {
     const of = whose(request) ?? ''
     const page = pageOf(request)
     const [keys, { items }] = await Promise.all([cache.keys(of, page.offset + page.limit), cache.stats(of)])
-    reply.header('cache-control', 'no-store')
     return { data: slice(keys, page), pagination: { ...page, total: items } }
   })
 

@@ -21,8 +21,8 @@ export interface CacheStats {
 }
 
 /**
- * Stands for the state of the tables that a value is made from, at one moment: as soon as one of them is written to there
- * is another. Nobody but the store that gave it reads it.
+ * The state of the tables that a value is made from. A write to one of them makes another stamp. Only the store that made a
+ * stamp can read it.
  */
 export type Stamp = string | number
 
@@ -39,7 +39,7 @@ export const everyTenant = '*'
  * The tenant is the first argument of every method, `''` for the platform: two tenants never share an item, whatever
  * their keys are.
  *
- * What was made from tables is never older than the last write that `invalidate` told of. `get` hands out the stamp of
+ * What was made from tables is never older than the last write that `invalidate` announced. `get` hands out the stamp of
  * the tables, then the value is made, then `set` keeps it under that stamp; a write in between has changed the stamp, and
  * so the value is never found. A table that is `scoped` is the tenant's part of it; the others are one for all tenants.
  *
@@ -85,5 +85,5 @@ export interface CacheBounds {
 export const defaultMaxSize = 10_000 // items
 export const defaultMaxMemoryMB = 64
 
-/** Told of what could not be kept; each call is one line of the log at most a minute. */
+/** Called for values that could not be kept; at most one line of the log a minute. */
 export type Warn = (reason: string, error?: unknown) => void

@@ -20,11 +20,32 @@ import { membersOf } from '../../lib/plugin/options.js'
 import { isTenantId } from '../../lib/tenant-id.js'
 import { createTenantOrigins, type TenantOrigins } from './tenant-origins.js'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Further headers of the responses that pages may read, separated by commas. Default: none. */
+    exposedHeaders?: string
+  }
+}
+
 /** The document's section `cors`. */
 export type CorsOptions = Pick<Cors, 'origins'> & Partial<Cors>
 
 const exposed = ['etag', 'idempotency-replayed', 'location', 'retry-after', 'x-cache', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'x-request-id']
 const allMethods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    origins: AllowedOrigins
+  }
+}
+
+/** What `app.origins` is: for connections that no CORS header guards, such as websockets. */
+export interface AllowedOrigins {
+  /** The platform's origins may connect for every tenant. */
+  isPlatforms (origin: string): boolean
+  /** The tenant lists the origin. */
+  isTenants (tenant: string, origin: string): Promise<boolean>
+}
 
 export default definePlugin<CorsOptions>({
   name: 'cors',
@@ -44,19 +65,33 @@ export default definePlugin<CorsOptions>({
       app.addHook('onClose', async () => own.close())
     })
 
+    app.decorate('origins', {
+      isPlatforms,
+      async isTenants (tenant: string, origin: string) {
+        await tenants?.ready()
+        return tenants?.isListedBy(tenant, origin) === true
+      }
+    })
+
     // By hand, since @fastify/cors takes microseconds of every request, of those without an origin too.
     app.addHook('onRequest', (request, reply, done) => {
       if (section.origins !== '*') addVary(reply, 'origin')
       const { origin } = request.headers
       if (origin === undefined) return done()
       if (isPlatforms(origin)) {
-        allow(reply, section.origins === '*' ? '*' : origin)
+        allow(request, reply, section.origins === '*' ? '*' : origin)
         if (section.credentials) reply.header('access-control-allow-credentials', 'true')
         return done()
       }
       const reading = tenants?.ready()
-      if (reading === undefined) done()
-      else reading.then(() => done(), done)
+      if (reading === undefined) judged()
+      else reading.then(judged, done)
+
+      // Of paths with an OPTIONS route of their own, which answers preflights too.
+      function judged (): void {
+        if (isPreflight(request) && tenants?.isListed(origin ?? '') === true) reply.header('access-control-allow-origin', origin)
+        done()
+      }
     })
 
     // Its hook runs for its own route, which takes preflights of all paths without an OPTIONS route of their own.
@@ -77,8 +112,10 @@ export default definePlugin<CorsOptions>({
       })
     })
 
-    function allow (reply: FastifyReply, origin: string): void {
-      reply.header('access-control-allow-origin', origin).header('access-control-expose-headers', exposedHeaders)
+    function allow ({ routeOptions }: FastifyRequest, reply: FastifyReply, origin: string): void {
+      const further = routeOptions.config.exposedHeaders
+      reply.header('access-control-allow-origin', origin)
+        .header('access-control-expose-headers', further === undefined ? exposedHeaders : `${exposedHeaders}, ${further}`)
     }
 
     /** A page may learn that a path is unknown: its preflight allows every method. So may paths that tenants have routes on. */
@@ -91,7 +128,7 @@ export default definePlugin<CorsOptions>({
     app.addHook('onSend', (request, reply, payload, done) => {
       const { origin } = request.headers
       if (origin !== undefined && tenants !== null && !isPlatforms(origin) && !isPreflight(request) && isTenants(tenants, request, origin, reply.statusCode)) {
-        allow(reply, origin)
+        allow(request, reply, origin)
       }
       done(null, payload)
     })

@@ -29,7 +29,7 @@ export type DatabaseOptions = Omit<EngineOptions, 'log'>
 export default definePlugin<DatabaseOptions>({
   name: 'database',
   after: ['stop'],
-  options: { provider: oneOf('postgres', 'embedded'), postgres: section(Postgres('PostgreSQL.')), embedded: section(Embedded), tables: record, roleTables: record, migrate: oneOf('auto', 'manual') },
+  options: { provider: oneOf('postgres', 'embedded'), postgres: section(Postgres('PostgreSQL.')), embedded: section(Embedded), tables: record, roleTables: record, vectorTable: record, watched: record, migrate: oneOf('auto', 'manual') },
   async setup (app, options) {
     watchRoutes(app)
     const engine = await createEngine({ ...options, log: app.log })

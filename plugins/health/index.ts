@@ -1,9 +1,10 @@
 /**
- * `GET /health`, for balancers and probes. It checks the database, the cache and the queue, if these plugins are
- * registered. It answers within 50 ms, even if one of them hangs.
+ * `GET /health`, for balancers and probes. It checks the database, the cache, the queue and the scanner of files, if they
+ * are there. It answers within 50 ms, even if one of them hangs.
  */
 import type {} from '../cache/store.js'
 import type {} from '../database/index.js'
+import type {} from '../files/index.js'
 import type {} from '../queue/index.js'
 import type {} from '../stop/index.js'
 import type { FastifyInstance } from 'fastify'
@@ -25,7 +26,8 @@ const Health = named('Health', Type.Object({
   checks: Type.Object({
     database: Result('The database answered within a second.'),
     cache: Result('What the cache is kept in can be reached; without it each answer is made anew.'),
-    queue: Result('The workers of this process find their jobs; `ok` too where it has none.')
+    queue: Result('The workers of this process find their jobs; `ok` too where it has none.'),
+    scan: Result('The scanner of files can be reached; without it new files stay in quarantine.')
   })
 }))
 type Health = Static<typeof Health>
@@ -39,7 +41,7 @@ export interface HealthOptions {
 
 export default definePlugin<HealthOptions>({
   name: 'health',
-  optional: ['database', 'cache', 'queue'],
+  optional: ['database', 'cache', 'queue', 'files'],
   routeDependencies: [],
   options: { now: callback },
   setup (app, { now = () => performance.now() }) {
@@ -66,18 +68,19 @@ function healthRoute (app: FastifyInstance, checks: () => Checks): void {
     }
   }, async (_request, reply): Promise<Health> => {
     const results = await Promise.all(checks().map(async ([name, isWell]) => [name, await isWell() ? 'ok' : 'failed'] as const))
-    const told: Health['checks'] = Object.fromEntries(results)
-    reply.code(told.database === 'failed' ? 503 : 200).header('cache-control', 'no-store')
-    return { status: Object.values(told).includes('failed') ? 'degraded' : 'ok', uptime: Math.round(process.uptime()), version, checks: told }
+    const states: Health['checks'] = Object.fromEntries(results)
+    reply.code(states.database === 'failed' ? 503 : 200)
+    return { status: Object.values(states).includes('failed') ? 'degraded' : 'ok', uptime: Math.round(process.uptime()), version, checks: states }
   })
 }
 
 /** The checks of the registered plugins. */
 function asked (app: FastifyInstance): Array<[Name, CheckOptions['ask']]> {
-  const [engine, cache, queue] = [optional(app, 'engine')(), optional(app, 'cache')(), optional(app, 'queue')()]
+  const [engine, cache, queue, files] = [optional(app, 'engine')(), optional(app, 'cache')(), optional(app, 'queue')(), optional(app, 'files')()]
   const checks: Array<[Name, CheckOptions['ask']]> = []
   if (engine !== null) checks.push(['database', (timeoutMs) => engine.ping(timeoutMs)])
   if (cache !== null) checks.push(['cache', (timeoutMs) => cache.ping(timeoutMs)])
   if (queue !== null) checks.push(['queue', () => { if (!queue.status().working) throw new Error('the workers cannot look for jobs') }])
+  if (files?.checkScanner) checks.push(['scan', files.checkScanner])
   return checks
 }

@@ -1,4 +1,5 @@
 /** What `app.idempotency` is: requests that are sent twice under one key are done once. */
+import type {} from '../files/declared.js'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { IdempotencyClaim } from '../../lib/idempotency-claim.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
@@ -153,8 +154,10 @@ function idOf ({ auth = null, ip, method, url }: FastifyRequest, key: string): B
   return createHash('sha256').update(JSON.stringify([...caller, method, pathOf(url), key])).digest()
 }
 
-function fingerprintOf ({ url, body }: FastifyRequest): string {
+function fingerprintOf ({ url, body, receivedForm }: FastifyRequest): string {
   const hash = createHash('sha256').update(JSON.stringify(url.slice(pathOf(url).length)))
+  // Absent on routes that take no forms.
+  if (receivedForm) hash.update(receivedForm.digest)
   return (body === undefined ? hash : hash.update(stringifyJson(body))).digest('hex')
 }
 

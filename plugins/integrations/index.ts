@@ -8,7 +8,6 @@ import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type { Env } from '../../lib/config/environment.js'
 import type { ConnectorsDocument, ConnectorSet } from '../../lib/connectors/index.js'
-import type { Integrations } from './integrations.js'
 import { platformConnectors, unknownConnectors } from '../../lib/connectors/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
@@ -37,7 +36,7 @@ export interface IntegrationsOptions extends ConnectorsDocument {
 export default definePlugin<IntegrationsOptions>({
   name: 'integrations',
   dependencies: ['database', 'tenancy', 'outbound'],
-  optional: ['secrets'],
+  optional: ['secrets', 'tenant-config'],
   routeDependencies: ['auth'],
   options: { credentials: record, customIntegrations: list, env: record, overridableEnv: list, connectors: record, now: callback },
   setup (app, { credentials, customIntegrations, env = process.env, overridableEnv = [], connectors = platformConnectors({ credentials, customIntegrations }, env, overridableEnv), now = Date.now }) {
@@ -48,12 +47,11 @@ export default definePlugin<IntegrationsOptions>({
       leases: createLeases((tenant) => engine.kyselyFor(tenant)),
       now
     })
-    let connectorsOf: Integrations['connectorsOf'] = () => unknownConnectors
+    const documents = optional(app, 'tenantDocuments')
     app.decorate('integrations', {
       run: createRunner({ outbound, tokens, now }),
       platform: connectors,
-      connectorsOf: (tenant) => connectorsOf(tenant),
-      useTenants (source) { connectorsOf = source }
+      connectorsOf: (tenant) => documents()?.connectors(tenant) ?? unknownConnectors
     })
     sweepHourly(app, 'unused renewals of tokens', () => sweepLeases(db, new Date(now())))
     return integrationRoutes

@@ -1,4 +1,5 @@
-/** What `app.integrations` is: runs the calls to other services that documents declare (DESIGN 9). */
+/** `app.integrations`: runs the calls to other services that documents declare. */
+import type {} from '../../lib/tenant-document/tenant-documents.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
@@ -6,6 +7,12 @@ import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 declare module 'fastify' {
   interface FastifyInstance {
     integrations: Integrations
+  }
+}
+
+declare module '../../lib/tenant-document/tenant-documents.js' {
+  interface TenantDocuments {
+    connectors (tenant: string): ConnectorSet | Promise<ConnectorSet>
   }
 }
 
@@ -33,6 +40,4 @@ export interface Integrations {
   readonly platform: ConnectorSet
   /** Those of a tenant's document; none where tenants have no documents. */
   connectorsOf (tenant: string): ConnectorSet | Promise<ConnectorSet>
-  /** Says where the connectors of tenants' documents come from. */
-  useTenants (source: (tenant: string) => ConnectorSet | Promise<ConnectorSet>): void
 }

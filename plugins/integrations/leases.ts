@@ -51,7 +51,7 @@ export function createLeases (dbFor: (tenant: string) => Kysely<SystemTables>) {
   }
 }
 
-/** Removes what nobody has renewed for long. */
+/** Removes old leases. */
 export async function sweepLeases (db: Kysely<SystemTables>, now: Date): Promise<void> {
   const before = new Date(now.getTime() - keptDays * 86_400_000)
   await sweep(db, 'tenantry.oauth_tokens.sweep', [removal('tenantry.oauth_tokens', sql`coalesce(renew_at, leased_until, '-infinity') < ${before}`)])

@@ -5,6 +5,7 @@ import type { Integrations } from './integrations.js'
 import type { Tokens } from './tokens.js'
 import { failure, isFailure, type ErrorName } from '../../lib/errors.js'
 import { createPace } from '../../lib/pace.js'
+import { untilAborted } from '../../lib/until-aborted.js'
 import { isLost, isTransient, maxTries, waitAfter } from './retries.js'
 
 const defaultTimeoutMs = 10_000
@@ -45,11 +46,11 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
     /** With a token that the service takes, where it takes one. */
     async function authorized (): Promise<OutboundAnswer> {
       if (tokenOf === null) return await send(null)
-      const token = await within(tokenOf.get(), ending.signal)
+      const token = await untilAborted(tokenOf.get(), ending.signal)
       const answer = await send(token)
       if (answer.status !== 401 || renewed) return answer
       renewed = true
-      return await send(await within(tokenOf.renew(token), ending.signal))
+      return await send(await untilAborted(tokenOf.renew(token), ending.signal))
     }
 
     /** The answer of the last try. */
@@ -60,7 +61,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
         try {
           const answer = await authorized()
           wait = waitAfter(tries, answer.headers['retry-after'], now())
-          // Who is asked to come back later than the caller waits is told so at once.
+          // If the service asks for a wait that the caller does not have, the call fails at once.
           if (last || !isTransient(answer.status) || wait >= left()) return answer
         } catch (error) {
           if (last || !isLost(error)) throw error
@@ -95,20 +96,10 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
   }
 }
 
-/** Resolves as the work does, or rejects as the signal says; the work goes on for others. */
-function within<T> (work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason)
-    if (signal.aborted) abort()
-    signal.addEventListener('abort', abort)
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
-  })
-}
-
 async function pause (ms: number, signal: AbortSignal): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   try {
-    await within(new Promise<void>((resolve) => { timer = setTimeout(resolve, ms) }), signal)
+    await untilAborted(new Promise<void>((resolve) => { timer = setTimeout(resolve, ms) }), signal)
   } finally {
     clearTimeout(timer)
   }

@@ -91,7 +91,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     return at
   }
 
-  /** One renewal at a time; whoever asks meanwhile waits for it. */
+  /** One renewal at a time. Calls meanwhile wait for it. */
   async function renew (subject: Subject, old: string | null): Promise<string> {
     const begun = renewals.get(subject.id)
     // It may have begun before the token that was refused was there.
@@ -131,7 +131,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
         if (newer !== null) return newer
         const granted = await ask(subject, await currentOf(subject))
         const renewAt = dueOf(granted)
-        // Before the token itself: whoever finds that knows when it is due.
+        // Before the token itself, so that its readers know when it is due.
         await leases.note(owner, key, holder, { tokenHash: hashOf(granted.access), renewAt: renewAt === null ? null : new Date(renewAt) })
         await store(subject, owner, granted)
         due.set(subject.id, { access: granted.access, at: renewAt ?? Infinity })
@@ -143,7 +143,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     throw failure('providerTimeout')
   }
 
-  /** The token that another process has stored, of which this one may not have heard yet; null where somebody put another secret in its place. */
+  /** The token that another process has stored and whose notice may be on its way; null if the secret was replaced by hand. */
   async function heard (subject: Subject, old: string | null): Promise<string | null> {
     for (const endsAt = performance.now() + hearingMs; performance.now() < endsAt; await pause(lookEveryMs)) {
       const { access } = await currentOf(subject)
@@ -160,13 +160,13 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
       if (text === null) throw failure('credentialsRequired', { message: `The integration ${call.connector} has no credentials: \`${name}\` comes to nothing` })
       return text
     }
-    // One that is declared and is not there is no reason to ask as somebody else.
+    // A declared token that is missing must not lead to a call as another identity.
     if (refresh === null && oauth2.refreshToken !== null) throw failure('credentialsRequired', { message: `The integration ${call.connector} has no credentials: \`refreshToken\` comes to nothing` })
     const grant = { tenant, trusted: oauth2.trusted, tokenUrl: needed('tokenUrl'), clientId: needed('clientId'), clientSecret: needed('clientSecret'), refreshToken: refresh, scope: resolved(oauth2.scope, inside) }
     try {
       return await request(grant)
     } catch (error) {
-      // Whoever authorized it anew declares another one than the one that was stored for the authorization before.
+      // After a new authorization the declared token differs from the stored one.
       const declared = resolved(oauth2.refreshToken, inside)
       if (declared === null || declared === refresh || !isFailure(error, 'providerFailed') || error.extras['status'] === undefined) throw error
       return await request({ ...grant, refreshToken: declared })

@@ -1,6 +1,6 @@
 /**
- * A histogram of prom-client whose series are held by whoever counts into them: theirs looks a series up by its labels, as a
- * text, at each observation, which costs a request more than everything else that is counted of it.
+ * A histogram of prom-client with series that callers hold. The original looks a series up by its labels, as a text, at each
+ * observation, which costs more than all other figures of a request.
  */
 import { Histogram, type Registry } from 'prom-client'
 
@@ -35,7 +35,7 @@ export class Durations<Label extends string> extends Histogram<Label> {
     return series
   }
 
-  /** Whoever holds the series counts into it in vain from now on. */
+  /** Removes the series. Later observations of its holders are lost. */
   drop (...values: string[]): void {
     this.#series.delete(JSON.stringify(values))
   }

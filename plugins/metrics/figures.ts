@@ -46,7 +46,7 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: L
       registers,
       async collect () {
         const stats = await look()
-        // What was told before holds until it is told anew.
+        // The figure of before holds until there is a new one.
         if (stats === null) return
         requests.reset()
         requests.inc({ result: 'hit' }, stats.hits)

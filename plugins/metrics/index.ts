@@ -11,9 +11,9 @@ import { metricsRoutes } from './routes.js'
 
 /** The document's `plugins.system.metrics`. */
 export interface MetricsOptions {
-  /** Requests are told by tenant, too. Default: false. */
+  /** Requests have the tenant as a label. Default: false. */
   readonly perTenant?: boolean | undefined
-  /** Tenants that are told apart, 1 to 1000, the first that come; the others are told as one. Default: 100. */
+  /** Tenants with a label of their own, 1 to 1000, the first ones; the others share one. Default: 100. */
   readonly maxTenants?: number | undefined
   /** The clock of figures that are asked for seldom, in milliseconds. Default: the process's monotonic one. */
   readonly now?: (() => number) | undefined

@@ -1,4 +1,4 @@
-/** What the plugin adds to an app, for whoever has figures of its own. */
+/** The decorators of the plugin, for plugins and apps with metrics of their own. */
 import type { Registry } from 'prom-client'
 
 declare module 'fastify' {

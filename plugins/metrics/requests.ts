@@ -1,7 +1,7 @@
 /**
  * Counts requests and how long they took: by method, route and status, and where that is asked for by tenant. A request is
  * counted once, when its answer has been sent or its connection has ended. Nothing that a caller makes up makes a series:
- * paths are told by the patterns of their routes.
+ * paths are the patterns of their routes.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
@@ -24,7 +24,7 @@ const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIO
 /**
  * Counts the requests of every route of the app.
  *
- * @param tenants null where they are not told apart
+ * @param tenants null without a label for tenants
  */
 export function countRequests (app: FastifyInstance, registry: Registry, tenants: TenantSeries | null): void {
   const durations = new Durations({ name: 'http_request_duration_seconds', help: 'Requests by route and status, and how long they took until their answer was sent.', labels: ['method', 'route', 'status_code'], bounds, registry })

@@ -27,8 +27,8 @@ export function metricsRoutes (app: FastifyInstance): void {
     },
     schema: { response: errorResponses(...refusals) }
   }, async (_request, reply) => {
-    reply.header('content-type', metrics.contentType).header('cache-control', 'no-store')
-    // Whoever asks while they are written down gets the same.
+    reply.header('content-type', metrics.contentType)
+    // Concurrent requests get the same text.
     return await (writing ??= metrics.metrics().finally(() => { writing = null }))
   })
 }

@@ -1,5 +1,5 @@
 /**
- * Circuit breakers: a host that kept failing for a tenant is left alone for a while, and its callers are told at once
+ * Circuit breakers: a host that kept failing for a tenant is left alone for a while, and calls of it fail at once
  * (DESIGN 9). One for each tenant and host, so that what fails for one tenant is open to the others.
  */
 import { LRUCache } from 'lru-cache'
@@ -23,7 +23,7 @@ interface Circuit {
 export type Outcome = 'answered' | 'failed' | 'left'
 
 export interface Circuits {
-  /** Throws `providerBusy` while the circuit is open. Whoever enters calls `end`. */
+  /** Throws `providerBusy` while the circuit is open. Each call that enters must call `end`. */
   enter (tenant: string, host: string): void
   end (tenant: string, host: string, outcome: Outcome): void
 }

@@ -77,7 +77,7 @@ function createCollector (method: string) {
       status = code
       headers = Object.fromEntries(Object.entries(head).flatMap(([name, value]) => value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(', ') : value]]))
       const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
-      // It was asked for as it is; what a few bytes unpack to nobody knows.
+      // The request did not accept compression. A few compressed bytes could unpack to any size.
       if (encoding !== '' && encoding !== 'identity') throw failure('providerFailed', { message: 'The answer is compressed, which it was not asked to be' })
       if (method === 'HEAD') return
       const declared = Number(headers['content-length'])

@@ -80,7 +80,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
       try {
         return await new Promise<OutboundAnswer>((resolve, reject) => {
           ending.signal.addEventListener('abort', () => reject(ending.signal.reason))
-          // Whoever waits is answered in time; the place is held until the connection is let go.
+          // The caller gets its answer in time. The place is held until the connection is released.
           places.run(tenant, () => follow(tenant, trust, sent, redirects, ending.signal)).then(resolve, reject)
         })
       } finally {

@@ -20,15 +20,15 @@ export interface Item {
 }
 
 /**
- * Writes all of the items or, where it rejects, none; resolves with what became of each, in their order. With `tenant` all
- * are that one's, and it may wait, in the tenant's turn for a connection; without, it waits for nobody.
+ * Writes all items, or none if it rejects. Resolves with the outcome of each, in their order. With `tenant` all items are of
+ * that tenant, and the write waits in its turn for a connection. Without it the write does not wait.
  */
 export type Write<Item> = (items: readonly Item[], tenant: string | undefined) => Promise<readonly Outcome[]>
 
 export interface Batches<Item> {
   /** Resolves when the item is written. Rejects with `databaseBusy` where that would take too long. */
   add (item: Item): Promise<Outcome>
-  /** The same by itself: for what may have to wait for somebody else's transaction. */
+  /** The same in a write of its own, for an item that may wait for another transaction. */
   alone (item: Item): Promise<Outcome>
 }
 

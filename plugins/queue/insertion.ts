@@ -28,13 +28,13 @@ export interface NewJob {
 }
 
 /**
- * What became of a job: `sent`; `waiting`: one of its key, or of its slot, is there; `unknown`: its tenant is not there, or
- * is being deleted; `held`: somebody changes its tenant now, and the job was to wait for nobody.
+ * The outcome for a job. `sent`; `waiting`: its key or slot has a job already; `unknown`: its tenant does not exist or is
+ * being deleted; `held`: another transaction changes its tenant, and the job was not to wait.
  */
 export type Outcome = 'sent' | 'waiting' | 'unknown' | 'held'
 
 export interface Insertion {
-  /** Whether it waits for whoever changes a tenant of the jobs; else the outcome of these is `held`. */
+  /** Whether it waits for transactions that change a tenant of the jobs. If not, their outcome is `held`. */
   readonly waits: boolean
   /** Whether the commit tells the workers of all processes: it is then one of those that PostgreSQL commits one after the other. */
   readonly tells: boolean

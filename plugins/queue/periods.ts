@@ -13,7 +13,7 @@ export function startPeriods ({ periods, sendPeriodic }: Pick<QueueService, 'per
   function send (name: string, seconds: number): void {
     const slotMs = seconds * 1000
     const sent = sendPeriodic(name, seconds).then(() => untilNextSlot(slotMs), (err: unknown) => {
-      // That the database is lost is told by the worker, which asks it more often.
+      // The worker, which asks more often, logs that the database is lost.
       log.debug({ err, task: name }, 'a job could not be sent at its time; it is tried again')
       return Math.min(againMs, slotMs / 4)
     }).then((ms) => {

@@ -98,11 +98,11 @@ export function queueRoutes (app: FastifyInstance): void {
     const { state, name, tenant } = request.query
     const page = pageOf(request)
     const { data, total } = await list.page({ state, name, tenant }, page)
-    return { data: data.map(told), pagination: { ...page, total } }
+    return { data: data.map(shownJob), pagination: { ...page, total } }
   })
 
   app.post<{ Body: Static<typeof New> }>('/queue/jobs', {
-    config: { ...config, idempotency: 'plain' },
+    config: { ...config, idempotency: 'plain', location: true },
     schema: { tags, summary: 'Send a job', description: 'Of a name that this server has defined.', body: New, response: { 201: Type.Object({ id: Type.String({ format: 'uuid' }) }), ...errorResponses(...refusals, 404, 409) } }
   }, async (request, reply) => {
     const { name, data = {}, options: { tenant = '', ...options } = {} } = request.body
@@ -126,7 +126,7 @@ export function queueRoutes (app: FastifyInstance): void {
     const found = await list.find(id)
     if (found === null) throw failure('notFound')
     // Fastify's serializer would fail on large numbers in the data.
-    return await reply.header('content-type', 'application/json; charset=utf-8').send(stringifyJson({ ...told(found), data: found.data }))
+    return await reply.header('content-type', 'application/json; charset=utf-8').send(stringifyJson({ ...shownJob(found), data: found.data }))
   })
 
   app.delete<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {
@@ -134,7 +134,7 @@ export function queueRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'Cancel a job that has not ended',
-      description: 'One that runs is told within seconds; what it did by then is done.',
+      description: 'A running job ends within seconds. Its effects until then stay.',
       params: Id,
       response: { 200: Success, ...errorResponses(...refusals, 404, 409) }
     }
@@ -180,7 +180,7 @@ function entryOf (action: AuditAction, request: ActingRequest, target: string, {
   return { tenant: '', action, actor: actorOf(request), target, details: { name, ...tenant !== '' && { tenant } }, at: new Date() }
 }
 
-function told ({ tenant, createdAt, startAfter, startedAt, endedAt, error, ...row }: JobRow): Static<typeof Listed> {
+function shownJob ({ tenant, createdAt, startAfter, startedAt, endedAt, error, ...row }: JobRow): Static<typeof Listed> {
   return {
     ...row,
     tenant: tenant === '' ? null : tenant,

@@ -26,9 +26,9 @@ export interface QueueParts {
   readonly bound: Bound
   /** Jobs that this process runs at a time. */
   readonly workers: number
-  /** Jobs may have been sent, which workers of this process find; those of others are told by the commit, */
+  /** Jobs may have been sent: wakes the workers of this process. The commit wakes those of others, */
   readonly wake: () => void
-  /** or are told now. */
+  /** or this does. */
   readonly sent: () => void
 }
 
@@ -36,7 +36,7 @@ export interface QueueService extends Omit<Queue, 'status'> {
   readonly tasks: ReadonlyMap<string, Task>
   /** Seconds by name. */
   readonly periods: ReadonlyMap<string, number>
-  /** No more names from now on. Throws for a period of a name that nobody has defined. */
+  /** No more names from now on. Throws for a period of a name that is not defined. */
   seal (): void
   /** Sends a job of the platform, unless the slot of time has one. */
   sendPeriodic (name: string, seconds: number): Promise<void>
@@ -72,7 +72,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     return { id: randomUUID(), tenant, task: name, data: textOf(data), key: key ?? null, delay: Math.ceil(delay * 1000) / 1000, priority, retryLimit, retryDelay, slot }
   }
 
-  /** Of a key one waits at a time, which may be one that somebody's transaction has not committed yet: nobody else waits for that. */
+  /** At most one job of a key waits. It may be in a transaction that is not committed yet; other keys do not wait for it. */
   async function batched<Of extends Item> (through: Batches<Of>, item: Of): Promise<string | null> {
     const { job } = item
     const outcome = await (job.key === null && job.slot === null ? through.add(item) : through.alone(item))
@@ -80,7 +80,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
       wake()
       sent()
     }
-    return told(job, outcome)
+    return idOf(job, outcome)
   }
 
   return {
@@ -108,7 +108,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
       // The embedded engine has one connection: what it is asked for now it is asked for after the transaction. On
       // PostgreSQL the commit notifies.
       if (engine.kind === 'embedded') wake()
-      return told(job, outcome)
+      return idOf(job, outcome)
     },
 
     sendWith<Row> (name: string, write: WriteRows<Row>): SendWith<Row> {
@@ -145,7 +145,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
 }
 
 /** The id of a job that was sent; null where one of its key waits. */
-function told ({ id }: NewJob, outcome: Outcome): string | null {
+function idOf ({ id }: NewJob, outcome: Outcome): string | null {
   if (outcome === 'unknown') throw failure('tenantUnknown')
   return outcome === 'sent' ? id : null
 }

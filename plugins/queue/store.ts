@@ -82,7 +82,7 @@ export interface JobStore {
   fail (job: Held & Pick<TakenJob, 'lost'>, reason: object): Promise<void>
   /** Failed for good, because processes ended while they ran it; nothing where another process has it. */
   setAside (job: Held): Promise<void>
-  /** Somebody else shall do it: the attempt does not count. */
+  /** Returns jobs to the queue for other workers. The attempt does not count. */
   handBack (jobs: readonly Held[]): Promise<void>
   /** How many jobs of a tenant wait, counted up to `max`. */
   waiting (tenant: string, max: number, db?: Kysely<SystemTables>): Promise<number>
@@ -185,7 +185,7 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
     },
 
     async complete (jobs) {
-      // Whoever has them: they are done.
+      // They are done, even if another worker has taken them since.
       await (await open()).complete(queue, jobs.map(({ id }) => id))
     },
 

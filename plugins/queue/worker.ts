@@ -16,7 +16,7 @@ const idlePauseMs = 5000 // between looks for what no notice tells: what process
 const upkeepPauseMs = 250 // between looks for what is due, however many jobs are sent
 const outagePauseMs = 1000 // before how an attempt ended is written again
 const beatMs = lease * 1000 / 3
-const settledMs = 2 * beatMs // after an outage, in which nobody could say what it still has
+const settledMs = 2 * beatMs // after an outage, in which no worker could renew its jobs
 const handingBackMs = 500
 const unreachedMs = 3 * idlePauseMs // without a look at the database, after which workers do not work
 
@@ -68,7 +68,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   /** Whose turn it is, by name. */
   const turns = new Map<string, string>()
   let rounds = 0
-  // In milliseconds of the process's clock, which nobody sets.
+  // In milliseconds of the process's clock, which never jumps.
   let lastUpkeep = -Infinity
   let nextUpkeep = -Infinity
   let reachedAt = -Infinity
@@ -77,7 +77,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     look,
     signal: draining.signal,
     log,
-    told: { failed: 'jobs are not run: the database cannot be reached, or is not migrated. It is tried again', again: 'jobs are run again' }
+    messages: { failed: 'jobs are not run: the database cannot be reached, or is not migrated. It is tried again', again: 'jobs are run again' }
   })
   const complete = together<TakenJob, void>((jobs) => store.complete(jobs))
 
@@ -180,20 +180,20 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
       clearTimeout(expiry)
     }
     if (job.lost < maxLost) return await settle(() => complete(job))
-    log.error(toldOf(job), 'a job is set aside as failed: two processes ended while they ran it')
+    log.error(logFieldsOf(job), 'a job is set aside as failed: two processes ended while they ran it')
     await settle(() => store.setAside(job))
   }
 
   async function abandon (job: TakenJob, error: unknown): Promise<void> {
-    const told = toldOf(job)
+    const fields = logFieldsOf(job)
     if (error instanceof HandedBack || (error instanceof Ended && error.why === 'stopped')) return await store.handBack([job])
     if (error instanceof Ended && error.why === 'lost') {
-      log.warn(told, 'a job that this process runs was taken from it, or removed')
+      log.warn(fields, 'a job that this process runs was taken from it, or removed')
       return
     }
     await store.fail(job, outputOf(error))
-    if (job.retries < job.retryLimit) log.warn({ ...told, error: traceOf(error) }, 'a job failed and is tried again')
-    else log.error({ ...told, error: traceOf(error) }, 'a job failed for good')
+    if (job.retries < job.retryLimit) log.warn({ ...fields, error: traceOf(error) }, 'a job failed and is tried again')
+    else log.error({ ...fields, error: traceOf(error) }, 'a job failed for good')
   }
 
   /** Writes how an attempt ended, for as long as it takes: what is done is not to be done again. */
@@ -265,7 +265,7 @@ function inTurn<Item> (items: readonly Item[], round: number): Item[] {
   return [...items.slice(first), ...items.slice(0, first)]
 }
 
-function toldOf ({ id: job, task, tenant, retries }: TakenJob) {
+function logFieldsOf ({ id: job, task, tenant, retries }: TakenJob) {
   return { job, task, tenant, attempt: retries + 1 }
 }
 

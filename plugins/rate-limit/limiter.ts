@@ -23,9 +23,9 @@ const beyondPlan = createLimit({ max: 30, windowMs: planWindow }, 'beyond the pl
 /** What `app.rateLimiter` is. */
 export interface RateLimiter {
   /**
-   * Counts the request for its tenant, or for its address where nobody vouches for a tenant; throws `rateLimited`
-   * beyond the limit. A promise only where the store is not in this process. Of several counts of one request the
-   * headers tell of the one that has less left.
+   * Counts the request for its tenant, or for its address if no token or key proves the tenant. Throws `rateLimited` beyond
+   * the limit. Returns a promise only if the store is outside this process. If a request has several counts, the headers
+   * show the one with the least left.
    */
   check (request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
 }
@@ -85,7 +85,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       if (ceiling !== null) return count(request, reply, tenant, ceiling, null)
     },
     countFailure (request, reply, limit) {
-      // Told and never refused, so that what failed stays the answer: a token, of any algorithm, is judged in a fraction of a
+      // In the headers and never refused, so that what failed stays the answer: a token, of any algorithm, is judged in a fraction of a
       // millisecond and without a look-up. What needs one is refused before it: keys by the count of `x-api-key` in the
       // plugin auth, and tenants that strangers name by the limit of the route, which comes before they are looked up.
       if (limit.plansOnly) return

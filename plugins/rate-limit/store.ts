@@ -22,8 +22,8 @@ export interface Taken {
 }
 
 /**
- * Counts requests in fixed windows that begin with a client's first request. The client is the first part of every
- * count, or the tenant whose document says so: nobody draws on another's.
+ * Counts requests in fixed windows that begin with a client's first request. The first part of every count is the client,
+ * or the tenant with the rule in its document, so that counts of different tenants never mix.
  */
 export interface RateLimitStore {
   /**

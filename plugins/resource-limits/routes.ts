@@ -1,4 +1,5 @@
 /** The endpoints of limits of users and their schemas (SPEC "Resource limits", DESIGN 7). */
+import type {} from '../idempotency/index.js'
 import type {} from '../users/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
@@ -37,7 +38,7 @@ const UsageQuery = Type.Object({ userId: Type.Optional(UserId), role: Type.Optio
 
 const Checked = named('LimitCheck', Type.Object({
   allowed: Type.Boolean({ description: 'Whether there is room.' }),
-  gateAction: Type.Union([Type.Enum([...gateActions]), Type.Null()], { description: 'Of the limit that is told: the one with the least left, of those that refuse where any does. null: nothing is limited.' }),
+  gateAction: Type.Union([Type.Enum([...gateActions]), Type.Null()], { description: 'Of the limit in this answer: the one with the least left, or a limit that refuses. null: nothing is limited.' }),
   usage: Type.Object({
     current: Type.Integer({ description: 'What was used in the period so far.' }),
     limit: Type.Integer({ description: '-1 is unlimited.' })
@@ -96,7 +97,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
   }, async (request) => service.check(await userOf(request, request.body, { part: '/body', others: 'limits:read', of: request.body }), useOf(request.body)))
 
   app.post<{ Body: Static<typeof UseBody> }>('/tenant/limits/resources/track', {
-    config: writing,
+    config: { ...writing, idempotency: 'plain' },
     schema: {
       tags,
       summary: 'Count what a user has used',
@@ -104,7 +105,11 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
       body: UseBody,
       response: { 200: Checked, ...errorResponses(...refusals, 'resourceLimit', 409) }
     }
-  }, async (request) => service.track(await userOf(request, request.body, { part: '/body', others: writing.permission, of: request.body }), useOf(request.body)))
+  }, async (request) => {
+    const user = await userOf(request, request.body, { part: '/body', others: writing.permission, of: request.body })
+    // Without the plugin idempotency there are no keys.
+    return await service.track(user, useOf(request.body), request.idempotency ?? undefined)
+  })
 
   /** The user whom a request is about. */
   async function userOf (request: FastifyRequest, { userId, role: named, tier }: Static<typeof UsageQuery>, { part, others, of }: About): Promise<LimitedUser> {

@@ -104,7 +104,7 @@ export function refuseContradictions (rules: readonly Rule[]): void {
   if (details.length > 0) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
 }
 
-/** The first of the rules so far that is for somebody whom this one is for; it is noted down. */
+/** The first earlier rule for the same users as this one, which is recorded. */
 function firstFor (spoken: Map<string, Spoken>, { resource, metric, period, conditions }: Rule, index: number): number {
   const key = `${keyOf(resource, metric)} ${period}`
   const known = spoken.get(key) ?? { any: index, byRole: new Map<string, number>() }

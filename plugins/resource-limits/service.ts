@@ -2,6 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'
+import type { IdempotencyClaim } from '../../lib/idempotency-claim.js'
 import { noActor, writeAudit, type Actor } from '../../lib/audit.js'
 import { databaseBusy } from '../../lib/database/failures.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
@@ -31,6 +32,8 @@ export interface Use {
 export interface Taken {
   /** Gives it back, once: what was not done is not used. Never rejects; a failure is logged. */
   give (): Promise<void>
+  /** Counts this amount, 0 or more, in place of what was taken. It is never refused. The first of both calls holds. Never rejects. */
+  settle (amount: number): Promise<void>
 }
 
 /** SPEC's resource usage entry. */
@@ -59,8 +62,8 @@ export interface ResourceLimits {
   take (user: LimitedUser | null, use: Use): Taken | Promise<Taken>
   /** Whether there is room; counts nothing. */
   check (user: LimitedUser, use: Use): Promise<CheckResult>
-  /** Counts what was used; throws `resourceLimit` where it would go past a limit that blocks, and counts nothing then. */
-  track (user: LimitedUser, use: Use): Promise<CheckResult>
+  /** Counts what was used, under the idempotency key of the request; throws `resourceLimit` where it would go past a limit that blocks, and counts nothing then. */
+  track (user: LimitedUser, use: Use, claim?: IdempotencyClaim): Promise<CheckResult>
   /** Of each rule that is for the user, in the order of the rules. */
   usage (user: LimitedUser): Promise<UsageEntry[]>
   /** Whether rules depend on the role of a user: those of the resource and metric, or all without them. */
@@ -88,7 +91,7 @@ export function limitedUser ({ auth, tenant }: { readonly auth: Claims | null, r
   return { tenant: tenant.id, id: sub, role, tier: typeof tier === 'string' ? tier : undefined }
 }
 
-const nothing: Taken = Object.freeze({ give: async () => {} })
+const nothing: Taken = Object.freeze({ give: async () => {}, settle: async () => {} })
 
 /** The service, and what its plugin does at the end: it waits for what is given back and hears of no change any more. */
 export function createResourceLimits ({ engine, maxTenants, maxCounters, log, now }: ResourceLimitsParts): ResourceLimits & { close (): Promise<void> } {
@@ -104,7 +107,7 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
     }
   })
   const ends = [
-    // Also told when a tenant is deleted.
+    // Also at the deletion of a tenant.
     events.on('limits', (tenant) => known.forget(tenant)),
     events.onGap(() => known.clear())
   ]
@@ -114,11 +117,11 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
   }
 
   /** Counts as much as the caps admit, and returns what it came to; null where the tenant is gone. Throws as `refusal` says, or where there is no room. */
-  async function count (counting: Counting, refusal: (slots: Slots) => TenantryError | null): Promise<Slots | null> {
+  async function count (counting: Counting, refusal: (slots: Slots) => TenantryError | null, claim?: IdempotencyClaim): Promise<Slots | null> {
     const { user, resource, metric, amount, caps } = counting
     const fits = [...caps.values()].every((cap) => amount <= cap)
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
-      const slots = fits ? await store.count(counting) : null
+      const slots = fits ? await store.count(counting, claim) : null
       if (slots !== null) return slots
       const found = await store.look(user, resource, metric)
       if (found === null) return null
@@ -146,16 +149,16 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
 
   function takenOf (counting: Counting, counted: Slots): Taken {
     let given: Promise<void> | undefined
-    return {
-      give () {
-        if (given !== undefined) return given
-        const done = given = store.uncount(counting, counted)
-          .catch((err: unknown) => log.warn({ err, tenant: counting.user.tenant }, 'what was taken of a limit could not be given back: it counts as used'))
-          .finally(() => giving.delete(done))
-        giving.add(done)
-        return done
-      }
+    function settle (used: number): Promise<void> {
+      if (given !== undefined) return given
+      if (used === counting.amount) return (given = Promise.resolve())
+      const done = given = store.uncount({ ...counting, amount: counting.amount - used }, counted)
+        .catch((err: unknown) => log.warn({ err, tenant: counting.user.tenant }, 'what was taken of a limit could not be given back: it counts as used'))
+        .finally(() => giving.delete(done))
+      giving.add(done)
+      return done
     }
+    return { give: () => settle(0), settle }
   }
 
   return {
@@ -178,7 +181,7 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
       return resultOf(strictest(verdictsOf(rules, user, found?.slots ?? noSlots, amount, now())))
     },
 
-    async track (user, { resource, metric, amount }) {
+    async track (user, { resource, metric, amount }, claim) {
       refuseAmount(amount)
       const rules = (await rulesOf(user.tenant)).matching(resource, metric, user.role)
       if (rules.length === 0) return noLimit
@@ -187,7 +190,7 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
       const counted = await count({ user, resource, metric, amount, caps, at }, (slots) => {
         const verdict = strictest(verdictsOf(rules.filter(blocks), user, slots, amount, at))
         return verdict === undefined || verdict.allowed ? null : limitReached(verdict)
-      })
+      }, claim)
       return counted === null ? noLimit : resultOf(strictest(verdictsOf(rules, user, counted, 0, at)))
     },
 

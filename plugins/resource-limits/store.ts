@@ -5,17 +5,19 @@
  */
 import type { Transaction } from 'kysely'
 import type { Engine, Statement } from '../../lib/database/engine.js'
+import type { IdempotencyClaim } from '../../lib/idempotency-claim.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { LimitedUser, Rule } from './rules.js'
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
+import { requireMark } from '../../lib/idempotency-claim.js'
 import { isStorable } from '../../lib/json/storable.js'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { endOf, periods, startOf, type Period } from './periods.js'
 import { clockTolerance, slotsOf, type Slots } from './usage.js'
 
 const maxUserLength = 256 // characters of an id that is kept as it is
-const kept = 32 * 86_400_000 // ms that a row stays whose `total` nobody counts any longer: as long as any other period
+const kept = 32 * 86_400_000 // ms that a row with an unused `total` stays: as long as any other period
 
 /** How much is counted of what, for whom. */
 export interface Counting {
@@ -54,8 +56,11 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
       return row?.rules ?? []
     },
 
-    /** Counts in all periods, and returns what they have come to; null where one of them has no room, or the tenant none for another row. */
-    async count ({ user, resource, metric, amount, caps, at }: Counting): Promise<Slots | null> {
+    /**
+     * Counts in all periods, and returns what they have come to; null where one of them has no room, or the tenant none for
+     * another row. Marks the claim in the same transaction.
+     */
+    async count ({ user, resource, metric, amount, caps, at }: Counting, claim?: IdempotencyClaim): Promise<Slots | null> {
       const spans: (Date | number | null)[] = []
       let ends = -Infinity
       for (const period of periods) {
@@ -69,7 +74,15 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
         spans.push(new Date(start), cap)
       }
       const until = ends === Infinity ? 'infinity' : new Date(ends)
-      const text = await engine.text(countStatement, [user.tenant, userKey(user.id), resource, metric, amount, new Date(at + clockTolerance), until, maxCounters, ...spans], { tenantId: user.tenant })
+      const values = [user.tenant, userKey(user.id), resource, metric, amount, new Date(at + clockTolerance), until, maxCounters, ...spans]
+      const tenant = { tenantId: user.tenant }
+      const text = claim === undefined
+        ? await engine.text(countStatement, values, tenant)
+        : await engine.transaction(tenant, async (session) => {
+          const counted = await session.text(countStatement, values)
+          if (counted !== null) requireMark(await session.rows(claim.mark, claim.mark.values))
+          return counted
+        })
       return text === null ? null : slotsOf(JSON.parse(text))
     },
 
@@ -95,7 +108,7 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
       return rows.map(([resource, metric, ...values]) => ({ resource, metric, slots: slotsOf(values) }))
     },
 
-    /** Waits for whoever else changes what the tenant owns; false where there is no such tenant. */
+    /** Waits for other changes of what the tenant owns; false if there is no such tenant. */
     async lock (writer: Transaction<SystemTables>, tenant: string): Promise<boolean> {
       return await holdTenant(writer, tenant, 'alone')
     },

@@ -34,7 +34,7 @@ export function usedAt ({ start, amount }: Slot, period: Period, at: number): nu
   return start !== null && start >= startOf(period, at) && start <= at + clockTolerance ? amount : 0
 }
 
-/** What is told of a limit: SPEC's check result. `gateAction` is that of the rule; null where there is none. */
+/** The result of the check of a limit. `gateAction` is that of the rule; null where there is none. */
 export interface CheckResult {
   readonly allowed: boolean
   readonly gateAction: GateAction | null
@@ -76,7 +76,7 @@ export function resultOf (verdict: Verdict | undefined): CheckResult {
   return { allowed, gateAction, usage: { current, limit } }
 }
 
-/** 402, as a refused request is told it. */
+/** The 402 of a refused request. */
 export function limitReached (verdict: Verdict): TenantryError {
   const { rule: { resource, metric, period } } = verdict
   const span = period === 'total' ? 'in all' : period === 'hour' ? 'an hour' : `a ${period}`

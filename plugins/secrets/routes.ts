@@ -121,7 +121,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   }, async (request) => {
     const page = pageOf(request)
     const { data, total } = await service.audit(tenantOf(request), { ...page, key: request.query.key })
-    return { data: data.map(told), pagination: { ...page, total } }
+    return { data: data.map(shownEntry), pagination: { ...page, total } }
   })
 
   async function rotate (request: FastifyRequest, reply: FastifyReply, { key, newValue, gracePeriodDays = 0, endEarlier }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>): Promise<FastifyReply> {
@@ -136,7 +136,7 @@ function shown ({ key, createdAt, lastAccessedAt, accessCount, expiresAt, metada
   return `${JSON.stringify(others).slice(0, -1)},"metadata":${metadata}}`
 }
 
-function told ({ timestamp, action, userId, key, count }: AuditRow): Static<typeof AuditEntry> {
+function shownEntry ({ timestamp, action, userId, key, count }: AuditRow): Static<typeof AuditEntry> {
   return { timestamp: timestamp.toISOString(), action, userId, key, ...action === 'access' && { count } }
 }
 

@@ -97,8 +97,7 @@ export interface SecretsDependencies {
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
   readonly events: Events
   readonly cipher: SecretCipher
-  /** Told of rotations. Default: nobody. */
-  /** Returns null without the plugin webhooks. */
+  /** Sends the events of rotations. Returns null without the plugin webhooks. Default: no events. */
   readonly emitter?: () => Emitter | null
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. Default: the system's. */
@@ -113,12 +112,12 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
   const readAudit = createTenantAudit({ dbFor, plans, now })
   const noting = new Set<Promise<unknown>>()
   const ends = [
-    // Also told when a tenant is deleted.
+    // Also at the deletion of a tenant.
     events.on('secrets', values.forget),
     events.onGap(values.clear)
   ]
 
-  /** Nobody waits for the audit of what the clock did. */
+  /** Audits expiry in the background: no call waits for it. */
   function noteLater (tenant: string): void {
     const noted = store.expire(tenant, new Date(now()))
       .catch((err: unknown) => log.warn({ err, tenant }, 'the expiry of secrets could not be noted in the audit; it is tried again'))
@@ -240,7 +239,7 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
       return validUntil
     },
     async delete (tenant, key, actor, match) {
-      // What was used until now is told by the audit, not what a secret of the same key is used for later.
+      // The audit log has the uses until now, and none of a later secret with the same key.
       await accesses.flush()
       const at = new Date(now())
       await change(tenant, match, async (own) => {

@@ -81,7 +81,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
   const accessCount = sql<number>`access_count::float8`.as('accessCount')
 
   return {
-    /** The plan of the tenant, whose secrets nobody else changes until the transaction ends; undefined where there is no such tenant. */
+    /** The plan of the tenant, locked until the transaction ends, so that its secrets do not change; undefined without such a tenant. */
     async lockPlan (tenant: string): Promise<string | undefined> {
       const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).where('status', '!=', 'deleting').forNoKeyUpdate().executeTakeFirst()
       return row?.plan

@@ -1,4 +1,4 @@
-/** What time does to secrets that nobody uses: expiry is noted, grace periods end. */
+/** Unused secrets: notes their expiry in the audit log and ends grace periods. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'

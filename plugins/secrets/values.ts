@@ -39,7 +39,7 @@ export interface ValuesOptions {
   readonly now: () => number
   /** A clock that only goes forward, in milliseconds, for the age of what is kept. Default: the process's. */
   readonly age?: (() => number) | undefined
-  /** Values were found to have expired that nobody has noted in the audit yet. */
+  /** Called for expired values whose expiry is not in the audit log yet. */
   readonly onExpired: (tenant: string) => void
 }
 

@@ -9,7 +9,7 @@ import { list, nullable, text } from '../../lib/plugin/options.js'
 import { systemRoutes } from './routes.js'
 
 export interface SystemOptions {
-  /** What the configuration of this server is told from others by. Default: none. */
+  /** Identifies the configuration of this server. Default: none. */
   readonly configurationVersion?: string | null | undefined
   /** Groups of built-in endpoints that are off, whose paths other routes may have. Default: none. */
   readonly off?: readonly string[] | undefined

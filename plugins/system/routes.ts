@@ -1,4 +1,5 @@
-/** The endpoint and its schema. What the database is asked for it waits for a second at most: nobody waits for one that hangs. */
+/** The endpoint and its schema. It waits for the database for a second at most. */
+import type {} from '../realtime/types.js'
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import { Type, type Static } from 'typebox'
@@ -33,7 +34,7 @@ const Info = named('SystemInfo', Type.Object({
   }),
   database: orNull(Type.Object({
     total: Type.Integer({ description: 'Connections of the pool of this server.' }),
-    idle: Type.Integer({ description: 'Those that nobody uses.' }),
+    idle: Type.Integer({ description: 'Unused connections.' }),
     waiting: Type.Integer({ description: 'Statements that wait for one.' })
   }), { description: 'null where the server has no database.' }),
   cache: orNull(Type.Object({
@@ -43,7 +44,13 @@ const Info = named('SystemInfo', Type.Object({
     workers: Type.Integer({ description: 'Background jobs that this process runs at a time; 0 where it only sends them.' }),
     running: Type.Integer({ description: 'Those that it runs.' }),
     working: Type.Boolean({ description: 'false where it has not been able to look for jobs for 15 seconds.' })
-  }), { description: 'null where the server has no queue.' })
+  }), { description: 'null where the server has no queue.' }),
+  realtime: orNull(Type.Object({
+    connections: Type.Integer({ description: 'Websockets and event streams of this process.' }),
+    watches: Type.Integer({ description: 'Their open watches.' }),
+    rooms: Type.Integer({ description: 'Rooms that they are in.' }),
+    bus: Type.Enum(['postgres', 'redis', 'embedded'], { description: 'What carries messages of rooms between processes; `embedded`: there is one process.' })
+  }), { description: 'null where the server has no realtime.' })
 }))
 type Info = Static<typeof Info>
 
@@ -55,7 +62,7 @@ export interface SystemParts {
 
 export function systemRoutes (app: FastifyInstance, { configurationVersion, off }: SystemParts): void {
   const startedAt = new Date(performance.timeOrigin).toISOString()
-  const [usageOf, engineOf, cacheOf, queueOf] = [optional(app, 'usage'), optional(app, 'engine'), optional(app, 'cache'), optional(app, 'queue')]
+  const [usageOf, engineOf, cacheOf, queueOf, realtimeOf] = [optional(app, 'usage'), optional(app, 'engine'), optional(app, 'cache'), optional(app, 'queue'), optional(app, 'realtime')]
   let plugins: Info['plugins'] = {}
   const look: LookOptions = { everyMs: 0, onError: (err) => app.log.debug({ err }, 'an information is missing from /system/info') }
   const databaseVersion = createLook(async () => await versionOf(app.db), look)
@@ -65,10 +72,9 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
   app.get('/system/info', {
     config: { access: 'platform-admin' },
     schema: { tags: ['System'], summary: 'What runs here', response: { 200: Info, ...errorResponses(401, 403, 429, 500, 503) } }
-  }, async (_request, reply): Promise<Info> => {
+  }, async (): Promise<Info> => {
     const [usage, engine, cache] = [usageOf(), engineOf(), cacheOf()]
     const [engineVersion, instances] = await Promise.all([engine === null ? null : databaseVersion(), usage === null ? null : instancesOf()])
-    reply.header('cache-control', 'no-store')
     return {
       version,
       node: process.version,
@@ -81,7 +87,8 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
       configuration: { version: configurationVersion },
       database: engine === null ? null : engine.status(),
       cache: cache === null ? null : { provider: cache.provider },
-      queue: queueOf()?.status() ?? null
+      queue: queueOf()?.status() ?? null,
+      realtime: realtimeOf()?.status() ?? null
     }
   })
 }

@@ -7,7 +7,8 @@ import { sql } from 'kysely'
 import { archivedTenant } from '../../lib/audit.js'
 import { topics } from '../../lib/database/events.js'
 import { identifier } from '../../lib/database/sql.js'
-import { tenantOwnedTables, type SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { tenantOwnedTables } from '../../lib/database/tenant-owned-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { unlimited, type Plans } from '../../lib/plans.js'
 import { deletionOrder, referrersOf, type Referrer } from './deletion-order.js'
@@ -111,9 +112,9 @@ export function createErasure (engine: Engine, db: Kysely<SystemTables>, plans: 
     sweep,
     async erase (tenant) {
       await sweep(tenant)
-      // A request that had begun before the tenant was `deleting` may have written to a table after it was emptied. By
-      // now it is likely done. What one that takes longer yet writes belongs to no tenant, and nobody sees it; it is
-      // removed before a tenant of that id is made again.
+      // A request that began before the tenant was `deleting` may have written to a table after it was emptied. Most such
+      // requests have ended by now. Rows of a slower one belong to no tenant and cannot be read; they are removed before a
+      // tenant of that id is made again.
       await sweep(tenant)
       // Whatever was remembered of the rows is forgotten before a tenant of the id can be made again.
       for (const topic of topics) await events.change({ topic, tenant }, async () => {})
@@ -122,8 +123,8 @@ export function createErasure (engine: Engine, db: Kysely<SystemTables>, plans: 
 }
 
 /**
- * Holds while nobody uses the id. It is judged in the snapshot in which the statement sees its rows: those that a
- * tenant made later writes are none of them.
+ * True while no tenant has the id. It is evaluated in the snapshot of the statement, which does not see rows that a later
+ * tenant of the id writes.
  */
 const unowned = "not exists (select from tenantry.tenants where id = $1 and status <> 'deleting')"
 
@@ -154,7 +155,7 @@ async function presentTables (db: Kysely<SystemTables>, schema: string): Promise
   return new Set(rows.map(({ name }) => name))
 }
 
-/** Rows that cannot be removed, since rows of nobody or of another tenant refer to them, are told by their table. */
+/** Names the table in the error of rows that cannot be removed, since rows without a tenant or of another one refer to them. */
 async function removable (table: string, work: () => Promise<number>): Promise<number> {
   try {
     return await work()

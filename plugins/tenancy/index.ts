@@ -18,7 +18,7 @@ import { plansOf } from '../plans/plans-of.js'
 import { createErasure } from './erasure.js'
 import { createTenantMemory } from './memory.js'
 import { createProvisioning } from './provisioning.js'
-import { createCallerStep, createStrangerStep } from './resolution.js'
+import { createAdmission, createCallerStep, createStrangerStep, type Admission } from './resolution.js'
 import { createTenants, type Tenants } from './service.js'
 import { createTenantStore } from './store.js'
 import { forgetDeleted } from './sweep.js'
@@ -59,6 +59,8 @@ export interface TenancyOptions extends Partial<TenancySection> {
 /** What `app.tenancy` is. */
 export interface Tenancy {
   readonly trustHeader: boolean
+  /** The tenant of a caller whose token came by other ways than the header, as that of a websocket may. */
+  readonly admit: Admission
   /** Tenants that any memory of this process has room for, unless they weigh too much. */
   readonly maxRemembered: number
 }
@@ -78,7 +80,6 @@ export default definePlugin<TenancyOptions>({
     const erasure = createErasure(engine, db, plans, events)
     const tenants = createTenants({ store, plans, memory, events, erasure, log })
     app.decorate('tenants', tenants)
-    app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered }))
     app.decorateRequest('tenant', null)
 
     const cache = optional(app, 'cache')
@@ -104,6 +105,7 @@ export default definePlugin<TenancyOptions>({
 
     const provision = createProvisioning({ store, memory, events, erasure, makes: provisioning === 'auto' })
     const resolution = { provision, lookup: tenants.get, trustHeader }
+    app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered, admit: createAdmission(resolution) }))
     const [named, unnamed, stranger, sender] = [createCallerStep(resolution, true), createCallerStep(resolution, false), createStrangerStep(resolution, false), createStrangerStep(resolution, true)]
     guardRoutes(app, 'tenancy', (route) => {
       const { access, publicTenant = true, tenantInQuery = false } = route.config ?? {}

@@ -1,6 +1,6 @@
 /**
- * Tenants that this process remembers. Ids that name none are kept apart from the tenants, few and not for long: whoever
- * sends many of them pushes out nothing but each other.
+ * Tenants that this process remembers. Unknown ids are kept apart, few and for a short time: many of them push out only
+ * each other.
  */
 import type { Found } from './tenant.js'
 import { failure, isFailure } from '../../lib/errors.js'
@@ -8,7 +8,7 @@ import { createLoadCache } from '../../lib/load-cache.js'
 
 const maxLookups = 1000
 const lookupWeight = 16_777_216 // bytes
-const lookupAge = 1000 // ms that "there is none" is told again
+const lookupAge = 1000 // ms for which a missing tenant is remembered
 // Of settings in memory for each character of their JSON, measured with objects of many short members; and of the rest.
 const [bytesPerCharacter, bytesPerTenant] = [8, 1000]
 const minWeight = 67_108_864 // bytes, however few tenants are remembered: room for a hundred with the largest settings

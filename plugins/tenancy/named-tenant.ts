@@ -1,22 +1,51 @@
 /** Which tenant a login, or another call without a token, is for: the one that `X-Tenant-ID` names, or the platform. */
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { tenantHeader } from './resolution.js'
 import { requireActive, type Tenant } from './tenant.js'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The tenant that a call without a token names; null on routes that do not look for it. */
+    namedTenant: NamedTenant | null
+  }
+}
 
 /** Whom a login names. */
 export interface NamedTenant {
   /** Empty for the platform. */
   readonly id: string
-  /** Whoever logs in is not told where there is none. */
+  /** A login does not show that there is no such tenant. */
   readonly exists: boolean
 }
 
 /**
- * In the place of every tenant that is not there, and of none that is: their logins take the same way, wait in one turn
- * together however many ids somebody thinks of, and find no user; the audit log has no such tenant.
+ * Stands for all unknown tenants. Their logins take the same path, share one turn for any number of ids, and find no user.
+ * The audit log has no such tenant.
  */
 export const unknownTenant = '?'
+
+/** The header as `/doc` shows it: it is judged before anything else. */
+export function NamedTenantHeader (description: string) {
+  return Type.Object({ 'X-Tenant-ID': Type.Optional(Type.String({ description })) })
+}
+
+/** For the context of routes that set `request.namedTenant`. */
+export function decorateNamedTenant (app: FastifyInstance): void {
+  app.decorateRequest('namedTenant', null)
+}
+
+/** Of a route that set it. */
+export function requireNamedTenant ({ namedTenant }: FastifyRequest): NamedTenant {
+  if (namedTenant === null) throw new Error('the route did not look for the tenant of the request')
+  return namedTenant
+}
+
+/** An `onRequest` hook. Rejects with `tenantInvalid`, `tenantSuspended`. */
+export async function findNamedTenant (request: FastifyRequest): Promise<void> {
+  request.namedTenant = await namedTenant(request)
+}
 
 /** Throws `tenantInvalid`, `tenantSuspended`. */
 export async function namedTenant (request: FastifyRequest): Promise<NamedTenant> {

@@ -24,11 +24,11 @@ export interface ProvisioningParts {
 }
 
 /**
- * Makes the tenant, on the plan `free` and named like its id. `issuedAt`, in milliseconds since 1970, is when the
- * caller was vouched for: whoever was so before a tenant of the id was deleted neither makes it again nor enters the one
- * that somebody else made since. Tokens tell whole seconds (`iat`, RFC 7519, 4.1.6): one of the second of the deletion may
- * be from before, and counts as that. null is vouched for at this moment, by a key of the tenant or a gateway; that makes no
- * tenant that was deleted, since nothing tells whether its sender knows.
+ * Makes the tenant, on the plan `free` and named like its id. `issuedAt`, in milliseconds since 1970, is when the token was
+ * issued. A token from before a deletion of the tenant neither makes it again nor enters one of the same id that was made
+ * since. `iat` is in whole seconds (RFC 7519, 4.1.6): a token of the second of the deletion counts as older. null stands for
+ * this moment: a key of the tenant or a gateway. It does not make a deleted tenant again, since its sender may not know of
+ * the deletion.
  */
 export function createProvisioning ({ store, memory, events, erasure, makes }: ProvisioningParts): Provision {
   const running = new Map<string, Promise<void>>()

@@ -9,7 +9,7 @@ import { keyOf } from '../auth/callers.js'
 import { requireActive, type Tenant } from './tenant.js'
 
 export interface ResolutionOptions {
-  /** For ids that somebody vouches for: a token, a key, or the gateway that `trustHeader` speaks of. */
+  /** For ids that come with a proof: a token, a key, or the gateway of `trustHeader`. */
   readonly provision: Provision
   readonly lookup: (id: string) => Tenant | null | Promise<Tenant | null>
   readonly trustHeader: boolean
@@ -46,7 +46,7 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
 }
 
 /**
- * The tenant that a stranger names. After the rate limit: of ids that nobody vouches for, only so many are looked up.
+ * The tenant that a caller without a token names. It runs after the rate limit, which bounds the lookups of unproved ids.
  *
  * @param inQuery services that send webhooks set no headers: without one the parameter `tenant` of a `post` names it
  */
@@ -63,6 +63,25 @@ export function createStrangerStep ({ lookup }: ResolutionOptions, inQuery: bool
 function inQueryOf ({ query }: FastifyRequest): unknown {
   const { tenant }: { tenant?: unknown } = Object(query)
   return tenant
+}
+
+/** The active tenant of a caller that another plugin has identified; throws, or rejects with, the errors that the steps of a route have. */
+export type Admission = (request: FastifyRequest, auth: Claims) => Promise<Tenant>
+
+export function createAdmission ({ provision, lookup, trustHeader }: ResolutionOptions): Admission {
+  return async (request, auth) => {
+    const claimed = auth.tenant_id
+    const header = tenantHeader(request)
+    if (claimed !== undefined && header !== undefined && header !== claimed) throw failure('tenantMismatch')
+    if (claimed === undefined && header === undefined) throw failure('tenantRequired')
+    const byPlatform = isPlatformAdmin(auth)
+    if (claimed === undefined && !trustHeader && !byPlatform) throw failure('tenantMismatch', { message: 'The token names no tenant: its caller may not name one by X-Tenant-ID' })
+    const id = claimed ?? header ?? ''
+    const tenant = await (byPlatform ? lookup(id) : provision(id, claimed === undefined ? null : issuedAt(auth), request))
+    if (tenant === null) throw failure('tenantUnknown')
+    requireActive(tenant)
+    return tenant
+  }
 }
 
 /** Goes on at once where the tenant is remembered. */

@@ -22,7 +22,7 @@ export interface Tenants {
   update (id: string, changes: TenantChanges, actor?: Actor): Promise<TenantRecord>
   /**
    * Removes the tenant and all that it owns. `tenantUnknown`; `conflict` where rows that are not the tenant's refer to
-   * rows of it. Where it ends half-way the tenant stays `deleting`, served to nobody, and another call carries on.
+   * rows of it. If it fails half-way the tenant stays `deleting`, which no request can use, and another call continues.
    */
   delete (id: string, actor?: Actor): Promise<void>
   /** Calls back, on the server that deleted it, for what is in no table: files, say. */

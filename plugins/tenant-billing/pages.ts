@@ -18,7 +18,7 @@ export interface Listed<Item> {
 
 /**
  * Reads pages until there are 1,000 records or no more. A record that comes twice, which it does where others went before
- * it meanwhile, is told once.
+ * it meanwhile, is reported once.
  *
  * @param cursor of the answer before; undefined for the first. Throws `validationFailed` for any other text
  */

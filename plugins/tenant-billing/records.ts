@@ -154,7 +154,7 @@ function pageReader<S extends TSchema, Item> (name: string, schema: S, itemOf: (
   }
 }
 
-/** Prices that are archived are left out: nobody can buy at them. Prices of before have the interval themselves. */
+/** Archived prices are left out, since they cannot be bought. Older prices have the interval themselves. */
 function toProduct (product: Static<typeof GivenProduct>): Product {
   const { id, name, description = null, recurring_interval: interval = null, recurring_interval_count: count } = product
   return {

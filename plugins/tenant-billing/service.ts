@@ -64,8 +64,8 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
   }
 
   /**
-   * Runs what changes something at payprov, and audits how it ended, also where nobody knows whether it was done. There is
-   * no transaction with payprov: what was done is answered even where the entry cannot be written; then the log has it.
+   * Runs a change at payprov and audits its outcome, which may be unknown. There is no transaction with payprov: if the
+   * entry cannot be written, the change is answered all the same and logged.
    */
   async function audited<T extends { readonly id: string }> (tenant: string, entry: Pick<AuditEntry, 'action' | 'actor' | 'target' | 'details'>, work: () => Promise<T>): Promise<T> {
     async function note (ended: Pick<AuditEntry, 'outcome' | 'target'>): Promise<void> {
@@ -116,7 +116,7 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
         const { product, currency } = await soldAt(account, productPriceId)
         const checkout = { products: [product], currency, customer_email: customerEmail, success_url: successUrl, return_url: cancelUrl }
         return await audited(tenant, { action: 'tenant_billing.checkout.create', actor, details: { productPriceId } }, () => {
-          // A second checkout beside one whose answer was lost costs nothing: nobody has its address.
+          // If an answer was lost, a second checkout costs nothing: the address of the first one is unknown.
           return account.call({ repeatable: true, idempotencyKey }, async ({ checkouts }) => checkoutOf(await checkouts.create(checkout)))
         })
       })

@@ -82,7 +82,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
   })
 
   app.post<{ Body: Static<Bodies['New']> }>('/tenants', {
-    config: { ...config, idempotency: 'plain' },
+    config: { ...config, idempotency: 'plain', location: true },
     schema: { tags, summary: 'Make a tenant', description: 'On the plan `free`, unless the body names another.', body: New, response: { 201: Managed, ...errorResponses(...refusals, 409) } }
   }, async (request, reply) => {
     const created = await tenants.create(request.body, actorOf(request))

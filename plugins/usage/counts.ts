@@ -1,6 +1,6 @@
 /**
- * What requests used, added in memory until it is written. Figures are of one tenant, not of whoever has its id later: each
- * is kept with the time at which its tenant was made.
+ * The usage of requests, added in memory until it is written. Figures are kept with the time at which their tenant was made,
+ * so that a later tenant of the same id does not get them.
  */
 import { maxAmount } from './metrics.js'
 import { dayMs } from '../../lib/time.js'

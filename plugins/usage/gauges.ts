@@ -30,7 +30,7 @@ export interface GaugesParts {
   readonly plans: Plans
   /** Resolves when the database knows the instance. */
   readonly registered: () => void | Promise<void>
-  /** Told of refusals. */
+  /** Called for refusals. */
   readonly notices: Pick<Notices, 'reached'>
 }
 
@@ -39,7 +39,7 @@ interface Cell {
   readonly gauge: Gauge
   since: number | null
   held: number
-  /** Held for a tenant of this id that was deleted: given back they are nobody's. */
+  /** Held for a deleted tenant of this id: they are given back without a change of figures. */
   stale: number
   changed: boolean
   taking: boolean

@@ -1,6 +1,6 @@
 /**
- * Writes what waits in memory: every second, at stop, and when somebody asks. A batch whose answer was lost is written again
- * under its number, and counts once.
+ * Writes figures that wait in memory: every second, at stop, and before figures are read. A batch whose answer was lost is
+ * written again under its number, and counts once.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { WaitingCounts } from './counts.js'

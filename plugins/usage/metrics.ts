@@ -23,16 +23,16 @@ interface Limit {
   /** How many the ledger counts for one of the plan's. */
   readonly unit: number
   /** What the plan includes, in words. */
-  readonly told: (limit: number) => string
+  readonly textOf: (limit: number) => string
 }
 
 export const limits: Readonly<Record<Reserved | Gauge, Limit>> = {
-  llm_tokens: { limitOf: ({ limits }) => limits.ai.llmTokensPerMonth, unit: 1, told: (limit) => `${limit} tokens of language models a month` },
-  ai_cost: { limitOf: ({ limits }) => limits.ai.maxCostPerMonth, unit: microPerUSD, told: (limit) => `${limit} USD for language models a month` },
-  storage_bytes: { limitOf: ({ limits }) => limits.fileStorage.maxStorageMB, unit: bytesPerMB, told: (limit) => `${bytesText(limit * bytesPerMB)} of files` },
-  connections: { limitOf: ({ limits }) => limits.websocket.maxConnections, unit: 1, told: (limit) => `${limit} websocket connections at a time` },
-  rooms: { limitOf: ({ limits }) => limits.websocket.maxRooms, unit: 1, told: (limit) => `${limit} rooms at a time` },
-  entities_watched: { limitOf: ({ limits }) => limits.websocket.maxEntitiesWatched, unit: 1, told: (limit) => `${limit} watched entities at a time` }
+  llm_tokens: { limitOf: ({ limits }) => limits.ai.llmTokensPerMonth, unit: 1, textOf: (limit) => `${limit} tokens of language models a month` },
+  ai_cost: { limitOf: ({ limits }) => limits.ai.maxCostPerMonth, unit: microPerUSD, textOf: (limit) => `${limit} USD for language models a month` },
+  storage_bytes: { limitOf: ({ limits }) => limits.fileStorage.maxStorageMB, unit: bytesPerMB, textOf: (limit) => `${bytesText(limit * bytesPerMB)} of files` },
+  connections: { limitOf: ({ limits }) => limits.websocket.maxConnections, unit: 1, textOf: (limit) => `${limit} websocket connections at a time` },
+  rooms: { limitOf: ({ limits }) => limits.websocket.maxRooms, unit: 1, textOf: (limit) => `${limit} rooms at a time` },
+  entities_watched: { limitOf: ({ limits }) => limits.websocket.maxEntitiesWatched, unit: 1, textOf: (limit) => `${limit} watched entities at a time` }
 }
 
 /** What the plan allows, in what the ledger counts; null for as much as one likes. */
@@ -44,8 +44,8 @@ export function allowed (metric: Reserved | Gauge, plan: Plan): number | null {
 
 /** 402: the plan has no room for so many in all. */
 export function refusal (plans: Plans, metric: Reserved | Gauge, plan: Plan, needed: number): TenantryError {
-  const { limitOf, unit, told } = limits[metric]
-  return planLimit(`The plan "${plan.tier}" includes ${told(limitOf(plan))}`, plans.upgrade(plan.tier, limitOf, needed / unit))
+  const { limitOf, unit, textOf } = limits[metric]
+  return planLimit(`The plan "${plan.tier}" includes ${textOf(limitOf(plan))}`, plans.upgrade(plan.tier, limitOf, needed / unit))
 }
 
 /** Throws a TypeError unless it is an amount that can be counted: whole, from `least` to 2^53 - 1. */

@@ -17,10 +17,10 @@ import { dayMs } from '../../lib/time.js'
 import { dayOf, monthOf } from './periods.js'
 
 const maxRemembered = 10_000 // notices that this process knows to be written
-const maxWriting = 50 // at a time; a refusal beyond them is told by the next one
+const maxWriting = 50 // at a time; a refusal beyond them waits for the next one
 const keptFor = 62 * dayMs // the longest period, and its successor
 
-/** Counted by the month; what there is at a time is told once a day. */
+/** Monthly counts send one notice a month, gauges one a day. */
 const monthly: ReadonlySet<Reserved | Gauge> = new Set(['llm_tokens', 'ai_cost'])
 
 export interface Notices {
@@ -44,7 +44,7 @@ export interface NoticesParts {
 }
 
 export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesParts): Notices {
-  const told = new LRUCache<string, true>(upTo(maxRemembered))
+  const sent = new LRUCache<string, true>(upTo(maxRemembered))
   const writing = new Set<Promise<void>>()
 
   async function write (events: Emitter, tenant: string, metric: Reserved | Gauge, period: string, plan: Plan): Promise<void> {
@@ -69,12 +69,12 @@ export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesP
       const day = dayOf(now())
       const period = monthly.has(metric) ? monthOf(day) : day
       const key = `${tenant} ${metric} ${period}`
-      if (told.has(key) || writing.size >= maxWriting) return
-      told.set(key, true)
+      if (sent.has(key) || writing.size >= maxWriting) return
+      sent.set(key, true)
       const written: Promise<void> = write(events, tenant, metric, period, plan)
         .catch((err: unknown) => {
-          told.delete(key)
-          log.warn({ err, tenant, metric }, 'webhooks could not be told that a tenant has reached a limit; the next refusal tries again')
+          sent.delete(key)
+          log.warn({ err, tenant, metric }, 'the event of a reached limit could not be written; the next refusal tries again')
         })
         .finally(() => writing.delete(written))
       writing.add(written)

@@ -1,7 +1,8 @@
 /**
- * Counts requests and the bytes of their bodies, on every route of the app. A request counts when it is answered, or when
- * its caller has gone away, for the tenant that it has by then, or has when it is served all the same. Where a reply is
- * hijacked, who writes it records its bytes. A tenant that a caller without a token names counts only what is published for it: nobody runs up the usage of another.
+ * Counts requests and the bytes of their bodies, on every route of the app. A request counts when it is answered or when its
+ * caller has left, for the tenant that it has then, or gets when it is served all the same. The writer of a hijacked reply
+ * records its bytes. Requests without a token count for the named tenant only if it published something for them, so that
+ * callers cannot run up the usage of another tenant. A request that runs a tool counts as part of the request that calls it.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Readable } from 'node:stream'
@@ -15,12 +16,13 @@ import type { UsageService } from './service.js'
 import { EventEmitter } from 'node:events'
 import { guardRoutes } from '../../lib/plugin/guards.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'
+import { isToolCall } from '../../lib/plugin/tool-call.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Bytes of bodies of unknown length so far; -1 once the request is counted. */
     streamedBytes: number
-    /** It has ended: whatever its handler still does, nobody reads it. */
+    /** It has ended: no caller reads later output of its handler. */
     ended: boolean
   }
   interface FastifyContextConfig {
@@ -62,7 +64,7 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
 
   function count (request: FastifyRequest, sent: number): void {
     const { tenant, streamedBytes } = request
-    if (tenant === null || streamedBytes === -1 || request.rateLimited) return
+    if (tenant === null || streamedBytes === -1 || request.rateLimited || isToolCall(request)) return
     if (request.auth === null && (isUnsigned(request) || !(trustHeader || isPublished(request)))) return
     request.streamedBytes = -1
     record(tenant, receivedBytes(request) + sent + streamedBytes)
@@ -82,14 +84,14 @@ function isUnsigned ({ tenantRoute, routeOptions, signed }: FastifyRequest): boo
   return isWebhook && !signed
 }
 
-/** Of a body whose length was told; where it did not arrive as a whole, no more than came over the connection. */
+/** Of a body with a declared length; if it did not arrive as a whole, no more than came over the connection. */
 function receivedBytes ({ headers, raw }: FastifyRequest): number {
   if (headers['transfer-encoding'] !== undefined) return 0
   const length = lengthOf(headers['content-length'])
   return raw.complete === false ? Math.min(length, raw.socket.bytesRead) : length
 }
 
-/** Of an answer whose length was told; where it was cut off, no more than went over the connection. */
+/** Of an answer with a declared length; if it was cut off, no more than went over the connection. */
 function sentBytes ({ method, raw: { socket } }: FastifyRequest, reply: FastifyReply): number {
   const { raw } = reply
   // Such an answer has no body, whatever length it tells.
@@ -107,7 +109,7 @@ function lengthOf (header: unknown): number {
   return Number.isSafeInteger(length) && length > 0 ? length : 0
 }
 
-/** Sees what somebody else reads. It makes nothing flow, which listening by `on` would, before that one is there. */
+/** Counts the bytes that another reader takes. A listener added by the stream's own `on` would start the flow too early. */
 function observe (request: FastifyRequest, stream: Readable): void {
   EventEmitter.prototype.on.call(stream, 'data', (chunk: Buffer | string) => add(request, chunk))
 }

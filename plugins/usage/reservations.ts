@@ -14,6 +14,7 @@ import { allowed, refusal, refuseAmount, type Reserved } from './metrics.js'
 import { dayOf, total } from './periods.js'
 
 const maxSettled = 1000 // a statement
+const summed = ['llm_tokens', 'ai_cost'] as const
 
 /** An amount that an operation may use. One of the two ends it; whatever is called after that does nothing. */
 export interface Reservation {
@@ -28,8 +29,19 @@ export interface Reservation {
   release (): Promise<void>
 }
 
+/** Amounts of several counters that an operation may use together. As for one, the first end holds. */
+export interface JointReservation {
+  /** Books what was used, 0 to 2^53 - 1 of each; of a counter that is left out nothing. */
+  settle (amounts: Amounts): Promise<void>
+  release (): Promise<void>
+}
+
+/** Whole numbers of tokens, and of millionths of a USD. */
+export type Amounts = { readonly [counter in Exclude<Reserved, 'storage_bytes'>]?: number }
+
 export interface Reservations {
   reserve (tenant: string, counter: Reserved, amount: number): Promise<Reservation>
+  reserveAll (tenant: string, amounts: Amounts): Promise<JointReservation>
   /** Ends those whose end could not be written. */
   settleLate (): Promise<void>
   readonly late: number
@@ -41,7 +53,7 @@ export interface ReservationsParts {
   readonly plans: Plans
   /** Resolves when the database knows the instance. */
   readonly registered: () => void | Promise<void>
-  /** Told of refusals. */
+  /** Called for refusals. */
   readonly notices: Pick<Notices, 'reached'>
   readonly now: () => number
   readonly log: FastifyBaseLogger
@@ -51,11 +63,11 @@ export function createReservations ({ store, instance, plans, registered, notice
   /** What was used of each, null for nothing. */
   const late = new Map<string, number | null>()
 
-  async function end (tenant: string, ending: Ending): Promise<void> {
+  async function end (tenant: string, endings: readonly Ending[]): Promise<void> {
     try {
-      await store.settle([ending], tenant)
+      await store.settle(endings, tenant)
     } catch (err) {
-      late.set(ending.id, ending.amount)
+      for (const { id, amount } of endings) late.set(id, amount)
       log.warn({ err }, 'what was used of a reservation could not be booked; it is kept and tried again')
     }
   }
@@ -66,34 +78,56 @@ export function createReservations ({ store, instance, plans, registered, notice
       async settle (amount, within) {
         refuseAmount(amount, 0)
         if (within !== undefined) return await store.settle([{ id, amount }], tenant, within)
-        ended ??= end(tenant, { id, amount })
+        ended ??= end(tenant, [{ id, amount }])
         await ended
       },
       async release () {
-        ended ??= end(tenant, { id, amount: null })
+        ended ??= end(tenant, [{ id, amount: null }])
         await ended
       }
     }
   }
 
+  /** Resolves with the ids, in the order of the amounts. */
+  async function place (tenant: string, period: string, amounts: ReadonlyArray<{ readonly counter: Reserved, readonly amount: number }>): Promise<string[]> {
+    for (const { amount } of amounts) refuseAmount(amount, 1)
+    await registered()
+    const placed = amounts.map((one) => ({ id: randomUUID(), ...one }))
+    const found = await store.reserve({ instance, tenant, period, amounts: placed }, (tier, counter) => allowed(counter, plans.of(tier))).catch((error: unknown) => {
+      // The reservations may have been made all the same: they are released later.
+      for (const { id } of placed) late.set(id, null)
+      throw error
+    })
+    if (found === null) throw failure('tenantUnknown')
+    for (const [index, { taken, admitted }] of found.outcomes.entries()) {
+      const one = amounts[index]
+      if (admitted || one === undefined) continue
+      const plan = plans.of(found.plan)
+      notices.reached(tenant, one.counter, plan)
+      throw refusal(plans, one.counter, plan, taken + one.amount)
+    }
+    return placed.map(({ id }) => id)
+  }
+
   return {
     async reserve (tenant, counter, amount) {
-      refuseAmount(amount, 1)
-      await registered()
-      const id = randomUUID()
-      const period = counter === 'storage_bytes' ? total : dayOf(now())
-      const outcome = await store.reserve({ id, instance, tenant, counter, period, amount }, (tier) => allowed(counter, plans.of(tier))).catch((error: unknown) => {
-        // It may have been reserved all the same, for nobody.
-        late.set(id, null)
-        throw error
-      })
-      if (outcome === null) throw failure('tenantUnknown')
-      if (!outcome.admitted) {
-        const plan = plans.of(outcome.plan)
-        notices.reached(tenant, counter, plan)
-        throw refusal(plans, counter, plan, outcome.taken + amount)
-      }
+      const [id = ''] = await place(tenant, counter === 'storage_bytes' ? total : dayOf(now()), [{ counter, amount }])
       return reservation(tenant, id)
+    },
+    async reserveAll (tenant, amounts) {
+      const asked = summed.flatMap((counter) => amounts[counter] === undefined ? [] : [{ counter, amount: amounts[counter] }])
+      const ids = await place(tenant, dayOf(now()), asked)
+      let ended: Promise<void> | undefined
+      const finish = (used: Amounts | null) => end(tenant, asked.map(({ counter }, index) => ({ id: ids[index] ?? '', amount: used?.[counter] ?? null })))
+      return {
+        async settle (used) {
+          for (const { counter } of asked) refuseAmount(used[counter] ?? 0, 0)
+          await (ended ??= finish(used))
+        },
+        async release () {
+          await (ended ??= finish(null))
+        }
+      }
     },
     async settleLate () {
       while (late.size > 0) {

@@ -14,7 +14,7 @@ import { createLedger } from './ledger.js'
 import { refuseAmount, type Counted, type Counter, type Gauge, type Reserved } from './metrics.js'
 import { dayOf, daysOf, monthOf, total } from './periods.js'
 import { reportOf, type Report } from './report.js'
-import { createReservations, type Reservation } from './reservations.js'
+import { createReservations, type Amounts, type JointReservation, type Reservation } from './reservations.js'
 import { createUsageStore, type Instance, type UsageStore } from './store.js'
 
 /** SPEC "Usage summary"; the period is a month, in UTC. */
@@ -38,13 +38,15 @@ export interface HistoryEntry {
 
 /** What `app.usage` is. Amounts are whole numbers up to 2^53 - 1, at which every sum ends; others are a TypeError. */
 export interface Usage {
-  /** Adds in memory; written within a second, when the server stops, and before a figure is told. Default amount: 1. */
+  /** Adds in memory; written within a second, when the server stops, and before a figure is read. Default amount: 1. */
   record (tenant: string, counter: Counted, amount?: number): void
   /**
    * Takes an amount of 1 or more before the operation that uses it, atomically over all servers. Rejects with `planLimit`
    * where the plan has no room for it beside what was used and what is reserved, and with `tenantUnknown`.
    */
   reserve (tenant: string, counter: Reserved, amount: number): Promise<Reservation>
+  /** As `reserve`, for tokens and cost at once: all of the amounts or none. */
+  reserveAll (tenant: string, amounts: Amounts): Promise<JointReservation>
   /**
    * Takes away what was stored and is no longer. Resolves when that is written, or could not be and is tried again every second.
    *
@@ -70,10 +72,10 @@ export interface Usage {
 }
 
 export interface UsageParts {
-  readonly engine: Pick<Engine, 'kysely' | 'kyselyFor' | 'transaction'>
+  readonly engine: Pick<Engine, 'kysely' | 'kyselyFor' | 'text' | 'transaction'>
   readonly tenants: Pick<Tenants, 'get'>
   readonly plans: Plans
-  /** Told of refusals. Default: nobody. */
+  /** Gets refusals. Default: they are not reported. */
   readonly notices?: Pick<Notices, 'reached'>
   readonly log: FastifyBaseLogger
   /** The clock of days and months, in milliseconds since 1970. Default: the system's. */
@@ -130,6 +132,7 @@ export function createUsage ({ engine, tenants, plans, notices = unnoticed, log,
       entry.bandwidth = add(entry.bandwidth, bytes)
     },
     reserve: reservations.reserve,
+    reserveAll: reservations.reserveAll,
     async free (tenant, _counter, amount, within) {
       refuseAmount(amount, 0)
       if (within !== undefined) return await store.free(tenant, amount, within)

@@ -6,7 +6,7 @@ import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Figures, Freed } from './counts.js'
-import { sql, type RawBuilder } from 'kysely'
+import { CompiledQuery, sql, type RawBuilder } from 'kysely'
 import { maxAmount, type Counter, type Gauge, type Reserved } from './metrics.js'
 import { daysOf, monthOf, total } from './periods.js'
 
@@ -33,13 +33,18 @@ export interface Batch {
 }
 
 export interface Reservation {
-  readonly id: string
   readonly instance: string
   readonly tenant: string
-  readonly counter: Reserved
   /** The day to book it to, or `total`. */
   readonly period: string
-  readonly amount: number
+  readonly amounts: ReadonlyArray<{ readonly id: string, readonly counter: Reserved, readonly amount: number }>
+}
+
+/** What became of one of its amounts. */
+export interface Reserving {
+  /** What there was before. */
+  readonly taken: number
+  readonly admitted: boolean
 }
 
 /** A tenant as the ledger sees it within a transaction that has its row locked. */
@@ -88,13 +93,14 @@ type Sql = RawBuilder<unknown>
  * Adds what the CTE `sums (tenant_id, counter, period, amount)` has. Nothing falls below 0, and nothing passes what JSON's
  * numbers hold exactly. A month has no row: it is the sum of its days, which is read far less often than days are written.
  */
-const book = (sums: Sql): Sql => sql`insert into tenantry.usage_counters as c (tenant_id, counter, period, amount)
-  select b.tenant_id, b.counter, b.period, greatest(least(b.amount, ${sql.lit(maxAmount)}), ${sql.lit(-maxAmount)})::bigint from (
-    select tenant_id, counter, period, sum(amount) as amount from ${sums} group by tenant_id, counter, period
+const bookText = `insert into tenantry.usage_counters as c (tenant_id, counter, period, amount)
+  select b.tenant_id, b.counter, b.period, greatest(least(b.amount, ${maxAmount}), ${-maxAmount})::bigint from (
+    select tenant_id, counter, period, sum(amount) as amount from sums group by tenant_id, counter, period
   ) b where b.amount > 0 or (b.amount < 0 and exists (
     select from tenantry.usage_counters e where e.tenant_id = b.tenant_id and e.counter = b.counter and e.period = b.period
   )) order by b.tenant_id, b.counter, b.period
-  on conflict (tenant_id, counter, period) do update set amount = least(greatest(c.amount + excluded.amount, 0), ${sql.lit(maxAmount)})`
+  on conflict (tenant_id, counter, period) do update set amount = least(greatest(c.amount + excluded.amount, 0), ${maxAmount})`
+const book = sql.raw(bookText)
 
 /** Tenants in the place of what was counted for them: not of those that are being deleted, nor of others of the same id. */
 const present = (since: Sql): Sql => sql`t.status <> 'deleting' and (${since} is null or (t.created_at >= to_timestamp(${since}::float8 / 1000) and t.created_at < to_timestamp((${since} + 1)::float8 / 1000)))`
@@ -103,6 +109,10 @@ const present = (since: Sql): Sql => sql`t.status <> 'deleting' and (${since} is
 const reservedStorage = (tenant: Sql): Sql => sql`coalesce((
   select sum(amount) from tenantry.usage_reservations where tenant_id = ${tenant} and counter = 'storage_bytes' and booked is null
 ), 0)`
+
+/** Rooms that have members, each once over all instances. */
+const joinedRooms = sql`(select count(distinct m.room) from tenantry.realtime_members m join tenantry.realtime_instances i on i.id = m.instance_id
+  where m.tenant_id = t.id and i.seen_at > clock_timestamp() - interval ${silence})::float8`
 
 const gone = sql`not exists (select from tenantry.usage_instances i where i.id = r.instance_id and i.seen_at > clock_timestamp() - interval ${silence})`
 
@@ -113,13 +123,24 @@ const lockTenant = {
 
 const reserveStatement = {
   name: 'usage_reserve',
-  text: `with taken as (
-    select coalesce((select sum(amount) from tenantry.usage_counters where tenant_id = $3 and counter = $4 and period = any($7::text[])), 0)
-      + coalesce((select sum(amount) from tenantry.usage_reservations where tenant_id = $3 and counter = $4 and period = any($7::text[]) and booked is null), 0) as amount
+  text: `with asked as (
+    select a.*, coalesce((select sum(amount) from tenantry.usage_counters c where c.tenant_id = $3 and c.counter = a.counter and c.period = any($7::text[])), 0)
+      + coalesce((select sum(amount) from tenantry.usage_reservations r where r.tenant_id = $3 and r.counter = a.counter and r.period = any($7::text[]) and r.booked is null), 0) as taken
+    from unnest($1::uuid[], $4::text[], $6::bigint[], $8::bigint[]) with ordinality as a (id, counter, amount, most, place)
   ), placed as (
     insert into tenantry.usage_reservations (id, instance_id, tenant_id, counter, period, amount)
-    select $1::uuid, $2::uuid, $3, $4, $5, $6::bigint from taken where $8::bigint is null or taken.amount + $6::bigint <= $8::bigint returning 1
-  ) select taken.amount::float8 as taken, exists (select from placed) as admitted from taken`
+    select id, $2::uuid, $3, counter, $5, amount from asked where not exists (select from asked where taken + amount > most)
+  ) select taken::float8 as taken, most is null or taken + amount <= most as admitted from asked order by place`
+}
+
+const settleStatement = {
+  name: 'usage_settle',
+  text: `with ended as (
+    delete from tenantry.usage_reservations r using unnest($1::uuid[], $2::bigint[]) as e (id, amount) where r.id = e.id
+    returning r.tenant_id, r.counter, r.period, coalesce(e.amount, 0) - coalesce(r.booked, 0) as amount
+  ), sums as (
+    select e.* from ended e join tenantry.tenants t on t.id = e.tenant_id and t.status <> 'deleting'
+  ) ${bookText}`
 }
 
 const takeStatement = {
@@ -136,7 +157,7 @@ const takeStatement = {
   ) select value::float8 as others, admitted::float8 as admitted from room`
 }
 
-export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<Engine, 'kysely' | 'kyselyFor' | 'transaction'>) {
+export function createUsageStore ({ kysely: db, kyselyFor, text, transaction }: Pick<Engine, 'kysely' | 'kyselyFor' | 'text' | 'transaction'>) {
   return {
     /**
      * Writes a batch, the values of gauges, and that the instance lives, in one statement. False where this batch had been
@@ -159,7 +180,7 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
         select f.tenant_id, 'storage_bytes' as counter, ${sql.lit(total)} as period, -f.amount as amount
         from unnest(${freed('tenant')}::text[], ${freed('since')}::bigint[], ${freed('amount')}::bigint[]) as f (tenant_id, since, amount)
         join tenantry.tenants t on t.id = f.tenant_id and ${present(sql`f.since`)} where exists (select from heard)
-      ), counted as (${book(sql`sums`)}), gauged as (
+      ), counted as (${book}), gauged as (
         insert into tenantry.usage_gauges as g (instance_id, tenant_id, gauge, value, written)
         select ${instance}::uuid, v.tenant_id, v.gauge, v.value, v.written
         from unnest(${value('tenant')}::text[], ${value('since')}::bigint[], ${value('gauge')}::text[], ${value('value')}::bigint[], ${value('written')}::bigint[]) as v (tenant_id, since, gauge, value, written)
@@ -170,18 +191,21 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
     },
 
     /**
-     * Reserves the amount where the plan, as it is now, has room for it beside what was used and what is reserved. null
-     * where there is no such tenant; `taken` is what there was before.
+     * Reserves the amounts where the plan, as it is now, has room for all of them beside what was used and what is
+     * reserved, and none otherwise. null where there is no such tenant.
      */
-    async reserve ({ id, instance, tenant, counter, period, amount }: Reservation, limitOf: (plan: string) => number | null): Promise<{ plan: string, taken: number, admitted: boolean } | null> {
+    async reserve ({ instance, tenant, period, amounts }: Reservation, limitOf: (plan: string, counter: Reserved) => number | null): Promise<{ plan: string, outcomes: readonly Reserving[] } | null> {
       return await transaction({ tenantId: tenant }, async (session) => {
         // A statement of its own: what comes after it sees what those wrote that it waited for.
         const [locked] = await session.rows<{ plan: string }>(lockTenant, [tenant])
         if (locked === undefined) return null
         const { plan } = locked
-        const values = [id, instance, tenant, counter, period, amount, period === total ? [total] : daysOf(monthOf(period)), limitOf(plan)]
-        const [row] = await session.rows<{ taken: number, admitted: boolean }>(reserveStatement, values)
-        return row === undefined ? null : { plan, ...row }
+        const column = <Value>(of: (one: Reservation['amounts'][number]) => Value) => amounts.map(of)
+        const outcomes = await session.rows<{ taken: number, admitted: boolean }>(reserveStatement, [
+          column(({ id }) => id), instance, tenant, column(({ counter }) => counter), period, column(({ amount }) => amount),
+          period === total ? [total] : daysOf(monthOf(period)), column(({ counter }) => limitOf(plan, counter))
+        ])
+        return { plan, outcomes }
       })
     },
 
@@ -192,12 +216,9 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
      * @param within  the transaction that it is part of. Default: one of its own
      */
     async settle (endings: readonly Ending[], tenant: string | null, within?: Kysely<SystemTables>): Promise<void> {
-      await sql`with ended as (
-        delete from tenantry.usage_reservations r using unnest(${endings.map(({ id }) => id)}::uuid[], ${endings.map(({ amount }) => amount)}::bigint[]) as e (id, amount) where r.id = e.id
-        returning r.tenant_id, r.counter, r.period, coalesce(e.amount, 0) - coalesce(r.booked, 0) as amount
-      ), sums as (
-        select e.* from ended e join tenantry.tenants t on t.id = e.tenant_id and t.status <> 'deleting'
-      ) ${book(sql`sums`)}`.execute(within ?? (tenant === null ? db : kyselyFor(tenant)))
+      const values = [endings.map(({ id }) => id), endings.map(({ amount }) => amount)]
+      if (within === undefined && tenant !== null) await text(settleStatement, values, { tenantId: tenant })
+      else await (within ?? db).executeQuery(CompiledQuery.raw(settleStatement.text, values))
     },
 
     /** Takes away storage within the transaction. */
@@ -218,7 +239,7 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
         from dead where r.id = dead.id returning r.tenant_id, r.counter, r.period, r.booked as amount
       ), sums as (
         select r.* from resolved r join tenantry.tenants t on t.id = r.tenant_id and t.status <> 'deleting'
-      ), counted as (${book(sql`sums`)}) select count(*)::int as count from resolved`.execute(db)
+      ), counted as (${book}) select count(*)::int as count from resolved`.execute(db)
       return row?.count ?? 0
     },
 
@@ -228,10 +249,10 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
         delete from tenantry.usage_reservations r where r.instance_id = ${instance}::uuid returning r.tenant_id, r.counter, r.period, case when r.counter = 'storage_bytes' then 0 else r.amount end - coalesce(r.booked, 0) as amount
       ), sums as (
         select e.* from ended e join tenantry.tenants t on t.id = e.tenant_id and t.status <> 'deleting'
-      ), counted as (${book(sql`sums`)}) delete from tenantry.usage_instances where id = ${instance}::uuid`.execute(db)
+      ), counted as (${book}) delete from tenantry.usage_instances where id = ${instance}::uuid`.execute(db)
     },
 
-    /** Removes what nobody asks for any more. */
+    /** Removes old rows. */
     async sweep (): Promise<void> {
       await sql`delete from tenantry.usage_reservations where resolved_at < clock_timestamp() - interval ${keptFor}`.execute(db)
       await sql`delete from tenantry.usage_instances where seen_at < clock_timestamp() - interval ${forgottenAfter}`.execute(db)
@@ -277,7 +298,7 @@ export function createUsageStore ({ kysely: db, kyselyFor, transaction }: Pick<E
       const { rows: [row] } = await sql<Omit<Standing, 'gauges'> & Record<Gauge, number>>`select t.plan,
           coalesce((select amount from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = 'storage_bytes' and c.period = 'total'), 0)::float8 + ${reservedStorage(sql`t.id`)}::float8 as storage,
           (select count(*) from tenantry.secrets s where s.tenant_id = t.id and s.deleted_at is null)::float8 as secrets,
-          ${open('connections')} as connections, ${open('rooms')} as rooms, ${open('entities_watched')} as entities_watched
+          ${open('connections')} as connections, ${open('rooms')} + ${joinedRooms} as rooms, ${open('entities_watched')} as entities_watched
         from tenantry.tenants t where t.id = ${tenant}`.execute(kyselyFor(tenant))
       if (row === undefined) return undefined
       const { plan, storage, secrets, ...gauges } = row

@@ -60,7 +60,7 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
   const polled = {
     signal: draining.signal,
     log,
-    told: { failed: 'webhooks are not sent: the database cannot be reached, or is not migrated. It is tried again', again: 'webhooks are sent again' }
+    messages: { failed: 'webhooks are not sent: the database cannot be reached, or is not migrated. It is tried again', again: 'webhooks are sent again' }
   }
   // Side by side: very many events of one tenant keep no delivery waiting.
   const fanning = createPoller({ look: makeDeliveries, ...polled })
@@ -118,13 +118,13 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
   /** Never rejects. What cannot be written down is done again, when this process's hold on it ends. */
   async function make (attempt: Attempt): Promise<void> {
     if (ending.signal.aborted) return
-    const told = { delivery: attempt.id, tenant: attempt.tenant, webhook: attempt.endpoint, attempt: attempt.attempts }
+    const fields = { delivery: attempt.id, tenant: attempt.tenant, webhook: attempt.endpoint, attempt: attempt.attempts }
     try {
       const ended = await send(attempt, ending.signal)
       await finish(db, attempt.id, holder, ended, new Date(now()))
-      if (ended.delivered) log.debug(told, 'a webhook was delivered')
-      else if (ended.again === null) log.warn({ ...told, status: ended.status, reason: ended.error }, 'a webhook failed for good')
-      else log.info({ ...told, status: ended.status, reason: ended.error }, 'a webhook failed and is tried again')
+      if (ended.delivered) log.debug(fields, 'a webhook was delivered')
+      else if (ended.again === null) log.warn({ ...fields, status: ended.status, reason: ended.error }, 'a webhook failed for good')
+      else log.info({ ...fields, status: ended.status, reason: ended.error }, 'a webhook failed and is tried again')
     } catch (error) {
       if (!ending.signal.aborted) taking.failed(error)
     }

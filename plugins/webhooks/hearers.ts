@@ -21,7 +21,7 @@ export interface HearerBook {
   readonly platform: Hearers
   /** At once where they are at hand. */
   of (tenant: string): Hearers | Promise<Hearers>
-  /** In somebody's transaction: what is not at hand is read with it, and not kept. */
+  /** Within a transaction of the caller: listeners that are not in memory are read with it, and not kept. */
   within (transaction: Kysely<SystemTables>, tenant: string): Hearers | Promise<Hearers>
   forget (tenant: string): void
   close (): void

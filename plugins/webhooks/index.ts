@@ -6,12 +6,12 @@ import type { FastifyInstance } from 'fastify'
 import type { Env } from '../../lib/config/index.js'
 import type { Webhook } from '../../lib/config/schema/webhook.js'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
-import type { TenantWebhooks } from './webhooks.js'
 import { compileOutboundWebhook, platformWebhookSources } from '../../lib/compiler/outbound-webhook.js'
 import { FaultList } from '../../lib/config/faults.js'
 import { outboundOf } from '../../lib/config/schema/webhook.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { callback, flag, list, record, text, whole } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
@@ -49,7 +49,7 @@ const noticeMs = 20 // in which many wakes are one notice
 export default definePlugin<WebhooksOptions>({
   name: 'webhooks',
   dependencies: ['database', 'outbound'],
-  optional: ['secrets'],
+  optional: ['secrets', 'tenant-config'],
   routeDependencies: ['auth', 'tenancy'],
   options: {
     webhooks: list,
@@ -78,8 +78,8 @@ export default definePlugin<WebhooksOptions>({
     const platform = sent.map((webhook, index) => compileOutboundWebhook(webhook, `/webhooks/${index}`, { faults, env, sources: platformWebhookSources }, 'platform'))
     faults.throwIfAny()
 
-    let tenants: TenantWebhooks | null = null
-    const hearers = createHearers({ platform, tenants: () => tenants, db, events })
+    const documents = optional(app, 'tenantDocuments')
+    const hearers = createHearers({ platform, tenants: () => documents()?.webhooks ?? null, db, events })
     const secrets = createSigningSecrets({ db, events, cipher, now })
     const dispatcher = deliver ? createDispatcher({ db, hearers, send: createSend({ app, hearers, secrets, cipher, now, timeoutMs }), log, now }) : null
     const notice = dispatcher === null ? createNotice(app) : null
@@ -89,8 +89,7 @@ export default definePlugin<WebhooksOptions>({
       secrets,
       cipher,
       now,
-      wake: () => { (dispatcher ?? notice)?.wake() },
-      useTenants: (source) => { tenants = source }
+      wake: () => { (dispatcher ?? notice)?.wake() }
     })
     app.decorate('webhooks', service)
 
@@ -118,7 +117,7 @@ function createNotice ({ events, log }: FastifyInstance): { wake (): void, close
   let telling: Promise<void> = Promise.resolve()
   const tell = () => {
     timer = undefined
-    telling = events.change({ topic: 'webhooks', tenant: '' }, async () => {}).catch((err: unknown) => log.debug({ err }, 'who sends webhooks was not told of new ones, and finds them a little later'))
+    telling = events.change({ topic: 'webhooks', tenant: '' }, async () => {}).catch((err: unknown) => log.debug({ err }, 'processes that send webhooks were not notified of new events, and find them a little later'))
   }
   return {
     wake () { timer ??= setTimeout(tell, noticeMs).unref() },

@@ -57,7 +57,7 @@ export function webhookRoutes (app: FastifyInstance): void {
   }, async (request) => {
     const page = pageOf(request)
     const { data, total } = await webhooks.deliveries(ownerOf(request), request.query, page)
-    return { data: data.map(told), pagination: { ...page, total } }
+    return { data: data.map(shownDelivery), pagination: { ...page, total } }
   })
 
   app.post<{ Params: Static<typeof Params> }>('/webhooks/deliveries/:id/redeliver', {
@@ -84,10 +84,7 @@ export function webhookRoutes (app: FastifyInstance): void {
       description: 'Made when it is asked for first, or first signs. For platform administrators without `X-Tenant-ID` that of the platform.',
       response: { 200: Secret, ...errorResponses(401, 403, 404, 429, 500, 503) }
     }
-  }, async (request, reply) => {
-    const secret = await webhooks.secretOf(ownerOf(request))
-    return await reply.header('cache-control', 'no-store').send({ secret })
-  })
+  }, async (request) => ({ secret: await webhooks.secretOf(ownerOf(request)) }))
 }
 
 /** The tenant of the request; empty for the platform's administrators without one. */
@@ -96,7 +93,7 @@ function ownerOf (request: FastifyRequest): string {
   return tenant === null && auth !== null && isPlatformAdmin(auth) ? '' : tenantOf(request)
 }
 
-function told ({ nextAttemptAt, createdAt, deliveredAt, ...row }: LoggedDelivery): Static<typeof Delivery> {
+function shownDelivery ({ nextAttemptAt, createdAt, deliveredAt, ...row }: LoggedDelivery): Static<typeof Delivery> {
   return {
     ...row,
     nextAttemptAt: nextAttemptAt?.toISOString() ?? null,

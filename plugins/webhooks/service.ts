@@ -13,7 +13,7 @@ import type { HearerBook } from './hearers.js'
 import { retryForMs } from './retry.js'
 import type { SigningSecrets } from './secret.js'
 import { listDeliveries, redeliver } from './store.js'
-import type { TenantWebhooks, Webhooks } from './webhooks.js'
+import type { Webhooks } from './webhooks.js'
 
 export interface WebhooksParts {
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
@@ -22,10 +22,9 @@ export interface WebhooksParts {
   readonly cipher: SecretCipher
   readonly now: () => number
   readonly wake: () => void
-  readonly useTenants: (source: TenantWebhooks) => void
 }
 
-export function createWebhooks ({ dbFor, hearers, secrets, cipher, now, wake, useTenants }: WebhooksParts): Webhooks {
+export function createWebhooks ({ dbFor, hearers, secrets, cipher, now, wake }: WebhooksParts): Webhooks {
   const { platform } = hearers
   return {
     async emit (transaction, event) {
@@ -64,7 +63,6 @@ export function createWebhooks ({ dbFor, hearers, secrets, cipher, now, wake, us
       wake()
     },
 
-    wake,
-    useTenants
+    wake
   }
 }

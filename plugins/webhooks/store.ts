@@ -155,7 +155,7 @@ export async function finish (db: Kysely<SystemTables>, id: string, holder: stri
   })
 }
 
-/** Somebody else shall make the attempts; these do not count. */
+/** Returns deliveries to the queue for other servers. The attempts do not count. */
 export async function handBack (db: Kysely<SystemTables>, ids: readonly string[], holder: string, now: Date): Promise<void> {
   await db.updateTable('tenantry.webhook_deliveries').set({ next_attempt_at: now, holder: null, attempts: sql<number>`greatest(attempts - 1, 0)` })
     .where('id', 'in', ids).where('holder', '=', holder).where('status', '=', 'pending').execute()

@@ -1,4 +1,4 @@
-/** What `app.webhooks` is: events become signed requests to the webhooks that hear them (DESIGN 9). */
+/** `app.webhooks`: sends events as signed requests to the webhooks that listen for them. */
 import type { Kysely } from 'kysely'
 import type { Actor } from '../../lib/audit.js'
 import type { CompiledOutboundWebhook } from '../../lib/compiler/outbound-webhook.js'
@@ -12,7 +12,7 @@ declare module 'fastify' {
   }
 }
 
-/** Where the end of a run is told (`webhookOnComplete`). */
+/** The receiver of the end of a run (`webhookOnComplete`). */
 export interface Callback {
   /** Whose secret signs where `secret` is null, and in whose turn it is sent; empty for the platform. */
   readonly tenant: string
@@ -31,6 +31,12 @@ export interface Callback {
 export interface VersionedWebhooks {
   readonly version: number
   readonly webhooks: readonly CompiledOutboundWebhook[]
+}
+
+declare module '../../lib/tenant-document/tenant-documents.js' {
+  interface TenantDocuments {
+    readonly webhooks: TenantWebhooks
+  }
 }
 
 /** Reads a tenant's outbound webhooks from the document that it saved last. */
@@ -52,8 +58,6 @@ export interface Webhooks {
   deliveries (tenant: string, filter: DeliveryFilter, page: { readonly limit: number, readonly offset: number }): Promise<{ data: LoggedDelivery[], total: number }>
   /** Sends a delivery again, for 24 hours from now. Throws `notFound`. */
   redeliver (tenant: string, id: string, actor: Actor): Promise<void>
-  /** Something may have been committed: whoever delivers looks at once. Without it that takes a few seconds. */
+  /** New events may have been committed: deliveries start at once. Without this call they start within a few seconds. */
   wake (): void
-  /** Where tenants' webhooks come from; without it they have none. The plugin tenant-config says it. */
-  useTenants (source: TenantWebhooks): void
 }

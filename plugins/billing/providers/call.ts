@@ -106,9 +106,9 @@ export class CallTime {
     this.#endsAt = performance.now() + milliseconds
   }
 
-  /** Milliseconds that are left, 0 once it is over. */
+  /** Whole milliseconds that are left, 0 once it is over. Timers may end a fraction of one early. */
   left (): number {
-    return Math.max(0, this.#endsAt - performance.now())
+    return Math.max(0, Math.floor(this.#endsAt - performance.now()))
   }
 }
 

@@ -109,13 +109,13 @@ function goingOn (subscription: AltprovSubscription): Pick<Stripe.SubscriptionUp
   return isCanceling(subscription) ? { cancel_at: '' } : {}
 }
 
-/** Which of several items is the plan cannot be told: somebody added the others by hand. */
+/** The only item of the subscription. With several, added by hand, the one of the plan is unknown. */
 function onlyItem ({ items: { data: [item, ...others] } }: AltprovSubscription): AltprovItem {
   if (item !== undefined && others.length === 0) return item
   throw failure('providerRefused', { message: 'The subscription is for several things: ask the platform to change it' })
 }
 
-/** A phase as it is told again: what is left out of it would be lost. */
+/** A phase for an update, which replaces it as a whole. */
 function asItIs (phase: AltprovPhase): Stripe.SubscriptionScheduleUpdateParams.Phase {
   const { start_date: start, end_date: end, trial_end: trialEnd, items } = phase
   return {

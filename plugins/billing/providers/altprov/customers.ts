@@ -12,7 +12,7 @@ import { readCustomer, readCustomers, readFound } from './documented.js'
 import { keyOf } from './key.js'
 import { idOf } from './snapshot.js'
 
-const maxCustomers = 10 // of one tenant; more than one are there only where somebody made them by hand
+const maxCustomers = 10 // of one tenant; there are several only if some were made by hand
 
 /** The tenant's first customer, which is made where there is none. */
 export async function customerOf (client: AltprovClient, time: CallTime, { tenant, email }: Pick<CheckoutInput, 'tenant' | 'email'>): Promise<string> {

@@ -1,4 +1,4 @@
-/** One request to Stripe: bounded, without redirects, and its failures told apart as Stripe documents them. */
+/** One request to Stripe: bounded, without redirects, with Stripe's documented failures. */
 import { parseBounded } from '../../../../lib/json-bounds.js'
 import { answerText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
 

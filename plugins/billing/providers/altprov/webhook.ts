@@ -43,7 +43,7 @@ function textOf (body: Buffer): string | null {
 
 function eventOf (event: AltprovEvent): ProviderEvent | null {
   const { type, account, data: { object } } = event
-  // Of an account that is connected to the platform's: whoever owns that could name any tenant.
+  // The event is of a connected account, whose owner could name any tenant.
   if (account !== null && account !== undefined) return null
   if (type.startsWith('customer.subscription.')) return ofSubscription(event, object)
   if (type.startsWith('invoice.')) return ofInvoice(event, object)
@@ -59,8 +59,8 @@ function ofSubscription ({ id, type, created }: AltprovEvent, object: unknown): 
 }
 
 /**
- * Other things than subscriptions that the account sells are none of the platform's. Its metadata tell whose it is:
- * whoever follows a payment link of the account chooses the `client_reference_id`.
+ * Only subscriptions of the account concern the platform. The metadata name the tenant; `client_reference_id` does not
+ * count, since any visitor of a payment link can choose it.
  */
 function ofCheckout ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent | null {
   const { mode, metadata, customer, subscription } = readSession(object)

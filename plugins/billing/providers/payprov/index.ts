@@ -84,7 +84,7 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
     async checkout ({ tenant, email, product, successUrl, cancelUrl, idempotencyKey }): Promise<Checkout> {
       const time = new CallTime(timeoutMs)
       const products = [await productOf(product, time)]
-      // A second checkout beside one whose answer was lost costs nothing: nobody has its address.
+      // If an answer was lost, a second checkout costs nothing: the address of the first one is unknown.
       return await client.call({ repeatable: true, idempotencyKey, time }, async (polar) => {
         const { id, url, total_amount: amount, currency } = readCheckout(await polar.checkouts.create({
           products,
