@@ -11,8 +11,11 @@ import { pathParameters, sourcesOf } from '../lib/compiler/route-parts.js'
 import { compileRoute } from '../lib/compiler/route.js'
 import { FaultList, pointerTo } from '../lib/config/faults.js'
 import { unknownConnectors } from '../lib/connectors/index.js'
+import { fileRulesOf } from '../lib/files/rules.js'
+import { storageStep } from '../lib/files/storage-step.js'
 import { wantedTables, withDeclared } from '../lib/database/declared-tables.js'
 import { everyStep } from '../lib/workflows/every-step.js'
+import { llmStep } from '../lib/workflows/llm-step.js'
 import { createWorkflowSet, workflowsOf } from '../lib/workflows/index.js'
 
 /** A table that a route names and the document does not declare. */
@@ -34,8 +37,9 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
       if (faults.faults.some(({ pointer }) => pointer.startsWith('/tables'))) return
       const catalogue = withDeclared({ schema: config.database.postgres?.schema ?? 'public', tables: new Map() }, wantedTables(config.tables))
       const found = new FaultList()
+      const fileRules = fileRulesOf(config.files, config.plugins.files === false)
       // What they call was judged with the rest of their texts.
-      const context = { faults: found, catalogue, env, pagination: config.pagination, sharedTables: new Set(config.tenancy.sharedTables), overridableEnv: new Set(config.tenancy.overridableEnv), origin: 'platform' as const, connectors: unknownConnectors, stepKinds: {} }
+      const context = { faults: found, catalogue, env, pagination: config.pagination, sharedTables: new Set(config.tenancy.sharedTables), overridableEnv: new Set(config.tenancy.overridableEnv), origin: 'platform' as const, connectors: unknownConnectors, fileRules, stepKinds: { ...fileRules !== null && { storage: storageStep }, ...config.agent?.llm !== undefined && { llm: llmStep } } }
       const workflows = createWorkflowSet(workflowsOf(config.workflows), context)
       for (const [index, { id, steps }] of config.workflows.entries()) {
         const unknown = unknownTables(tableSteps(steps), catalogue, config)
@@ -50,8 +54,8 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
         if (unknown.length === 0) compileRoute(route, pointer, { ...context, cache: config.cache, workflows })
         else compileKnown(route, pointer, config, { ...context, sources: sourcesOf(route), params: new Set(pathParameters(route.path)), excludeFields: route.excludeFields ?? [], softDelete: route.softDelete })
       }
-      const told = new Set(faults.faults.map(({ pointer, message }) => `${pointer} ${message}`))
-      for (const fault of found.faults) if (!told.has(`${fault.pointer} ${fault.message}`)) faults.add(fault.pointer, fault.message, fault.suggestion)
+      const reported = new Set(faults.faults.map(({ pointer, message }) => `${pointer} ${message}`))
+      for (const fault of found.faults) if (!reported.has(`${fault.pointer} ${fault.message}`)) faults.add(fault.pointer, fault.message, fault.suggestion)
     }
   }
 }

@@ -6,16 +6,21 @@ import { loadAndCheck } from '../lib/config/load.js'
 import { CommandError } from './failure.js'
 
 /** Where a command looks that is given no document, in the working folder. */
-const names = ['tenantry.json', 'tenantry.jsonc', 'tenantry.js']
+const names = ['tenantry.json', 'tenantry.jsonc', 'tenantry.js', 'tenantry.ts']
 
 /** The path that was named, or the document of the working folder; undefined where there is none. */
 export function findDocument (named: string | undefined): string | undefined {
   return named ?? names.find((name) => existsSync(name))
 }
 
-/** Loads and checks the document; throws a ConfigError that holds its faults. */
-export async function loadDocument (named: string | undefined, env: Env, further?: FurtherCheck): Promise<Config> {
+/** The path that was named, or the document of the working folder. Throws if there is none. */
+export function requireDocument (named: string | undefined): string {
   const path = findDocument(named)
   if (path === undefined) throw new CommandError(`no document: there is no ${names.slice(0, -1).join(', ')} or ${names.at(-1)} in this folder; name one`)
-  return await loadAndCheck(path, { env, further })
+  return path
+}
+
+/** Loads and checks the document; throws a ConfigError that holds its faults. */
+export async function loadDocument (named: string | undefined, env: Env, further?: FurtherCheck): Promise<Config> {
+  return await loadAndCheck(requireDocument(named), { env, further })
 }

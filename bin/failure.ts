@@ -1,13 +1,13 @@
-/** What went wrong, in lines for whoever runs the command. */
+/** Errors, in lines for the user of the command. */
 import { ConfigError, formatFault } from '../lib/config/index.js'
 import { catalogue, TenantryError } from '../lib/errors.js'
 import { UsageError } from './command.js'
 
-/** Faults of a document one a line; of what nobody foresaw the stack too. */
+/** Faults of a document, one a line. Unexpected errors have their stack. */
 export function linesOf (error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault)
   if (error instanceof UsageError || error instanceof CommandError) return error.message.split('\n')
-  // The cause stays out of HTTP answers; whoever starts the server needs it.
+  // The cause stays out of HTTP answers; the terminal shows it.
   if (error instanceof TenantryError) return [[textOf(error), ...causesOf(error.cause)].join(': ')]
   if (!(error instanceof Error)) return [String(error)]
   return isForeseen(error) ? [error.message] : (error.stack ?? error.message).split('\n')
@@ -16,7 +16,7 @@ export function linesOf (error: unknown): string[] {
 /** A command cannot do what it was asked for; the message says why. */
 export class CommandError extends Error {}
 
-/** The catalogue speaks to callers; this speaks to whoever runs the database. */
+/** Messages of the catalogue are for callers; these are for the operator of the database. */
 function textOf ({ code, message }: TenantryError): string {
   return code === catalogue.databaseUnavailable.code ? 'the database cannot be reached' : message
 }

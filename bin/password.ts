@@ -67,7 +67,7 @@ function openPrompt (terminal: ReadStream): Prompt {
     ended = true
     wake()
   }
-  // Before the first question: whoever answers at once must not be shown.
+  // Before the first question: an answer that is typed at once must not be shown.
   terminal.setRawMode(true)
   terminal.on('data', onData)
   terminal.on('end', onEnd)

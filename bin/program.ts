@@ -6,6 +6,9 @@ import { version } from '../lib/version.js'
 import { parseCall } from './arguments.js'
 import { UsageError } from './command.js'
 import { backup, restoreBackup } from './commands/backup.js'
+import { dev } from './commands/dev.js'
+import { repairFilesCommand } from './commands/files.js'
+import { init } from './commands/init.js'
 import { migrate } from './commands/migrate.js'
 import { openapi } from './commands/openapi.js'
 import { rekey } from './commands/secrets.js'
@@ -17,7 +20,7 @@ import { worker } from './commands/worker.js'
 import { linesOf } from './failure.js'
 
 /** By name; one of two words is a command of a group. */
-const commands: Readonly<Record<string, Command>> = { start, worker, validate, migrate, backup, restore: restoreBackup, token, openapi, 'user create': createUser, 'secrets rekey': rekey }
+const commands: Readonly<Record<string, Command>> = { init, start, dev, worker, validate, migrate, backup, restore: restoreBackup, token, openapi, 'user create': createUser, 'secrets rekey': rekey, 'files repair': repairFilesCommand }
 
 /** Where lines go. */
 export type Output = Pick<Call, 'print' | 'note'>

@@ -16,7 +16,7 @@ export function listenToSignals (): StopOnSignal {
   let isStopping = false
   let end = (_signal: NodeJS.Signals): void => { process.exit(0) }
   const stop = (signal: NodeJS.Signals) => {
-    // Whoever asks twice does not want to wait.
+    // A second signal ends the process at once.
     if (isStopping) process.exit(1)
     isStopping = true
     end(signal)

@@ -25,7 +25,7 @@ that is new or empty. Of an embedded database, stop the server and copy its fold
   async run (call) {
     const { backUp } = await import('../../lib/backup/backup.js')
     const place = folderOf(call, 'to')
-    call.print(`${told(await backUp(await postgresOf(call), place))} backed up to ${place.folder}`)
+    call.print(`${countText(await backUp(await postgresOf(call), place))} backed up to ${place.folder}`)
     call.note(keyNote)
     return 0
   }
@@ -46,7 +46,7 @@ the rows that it had, naming each.
   async run (call) {
     const { restore } = await import('../../lib/backup/restore.js')
     const place = folderOf(call, 'from')
-    call.print(`${told(await restore(await postgresOf(call), place))} restored from ${place.folder}`)
+    call.print(`${countText(await restore(await postgresOf(call), place))} restored from ${place.folder}`)
     call.note(keyNote)
     return 0
   }
@@ -67,7 +67,7 @@ async function postgresOf (call: Call): Promise<PostgresOptions> {
     : `the database is embedded: stop the server, then copy the folder ${folder} as a whole, and its file secrets.key to another place; to restore, put the copy in its place`)
 }
 
-function told (rows: Counts): string {
+function countText (rows: Counts): string {
   const tables = Object.keys(rows).length
   return `${Object.values(rows).reduce((sum, count) => sum + count, 0)} rows of ${tables} tables`
 }

@@ -42,7 +42,7 @@ function tell (call: Call, { migration, step, of, table, state }: MigrationProgr
   if (state === 'done' && step === of) call.print(migration)
 }
 
-/** Whoever makes tables may bypass their policies; the role that serves requests may not. */
+/** The role of migrations may bypass the policies of tables; the role that serves requests may not. */
 function ownersOf (database: DatabaseConfig): DatabaseConfig {
   return database.postgres === undefined ? database : { ...database, postgres: { ...database.postgres, rowLevelSecurity: false } }
 }

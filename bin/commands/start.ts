@@ -1,5 +1,6 @@
 /** `tenantry start`: serves a document until a signal ends it. */
-import type { Command } from '../command.js'
+import type { Call, Command } from '../command.js'
+import type { ServerOptions } from '../../lib/server.js'
 import { environmentOf } from '../../lib/config/index.js'
 import { setting } from '../../lib/config/environment.js'
 import { loadDocument } from '../document.js'
@@ -11,17 +12,18 @@ const defaultHost = '127.0.0.1'
 
 export const start: Command = {
   summary: 'Serves a document.',
-  usage: '[document] [--port N] [--host ADDRESS]',
+  usage: '[document] [--port N] [--host ADDRESS] [--print-mail]',
   document: 'optional',
-  details: `Without a document it looks for tenantry.json, tenantry.jsonc and tenantry.js in this folder. A file .env
+  details: `Without a document it looks for tenantry.json, tenantry.jsonc, tenantry.js and tenantry.ts in this folder. A file .env
 beside the document is read. The address is printed as "listening on http://...".
 
   --port N        the port; 0 takes a free one (the setting PORT; default ${defaultPort})
   --host ADDRESS  the address to listen on; 0.0.0.0 is all (the setting HOST; default ${defaultHost})
+  --print-mail    mails of users are printed instead of sent, also without \`auth.mail\`; for development
 
 SIGTERM and SIGINT let running requests finish, at most 10 seconds, and end with 0; a second one ends at once. SIGTERM
 serves on before that for as long as \`server.stopDelayMs\` of the document says, while GET /health answers 503.`,
-  options: { port: { type: 'string' }, host: { type: 'string' } },
+  options: { port: { type: 'string' }, host: { type: 'string' }, 'print-mail': { type: 'boolean' } },
 
   async run (call) {
     const stopOnSignal = listenToSignals()
@@ -32,7 +34,7 @@ serves on before that for as long as \`server.stopDelayMs\` of the document says
     const host = call.text('host') ?? (setting(env, 'HOST') || defaultHost)
     // Loaded when it is needed: other commands, and help, are there at once.
     const { createServer } = await import('../../lib/server.js')
-    const app = createServer(config, { env })
+    const app = createServer(config, { env, deliverMail: call.flag('print-mail') ? mailPrinter(call) : undefined })
     const stopped = stopOnSignal(app)
     try {
       const address = await Promise.race([app.listen({ port, host }), stopped])
@@ -46,6 +48,11 @@ serves on before that for as long as \`server.stopDelayMs\` of the document says
     await stopped
     return process.exit(0)
   }
+}
+
+/** Prints mails on standard output. */
+function mailPrinter ({ print }: Call): ServerOptions['deliverMail'] {
+  return async ({ to, subject, text }) => { print(`mail to ${to}: ${subject}\n\n${text}`) }
 }
 
 function portOf (text: string): number

@@ -26,7 +26,7 @@ meanwhile (of an embedded database the server is stopped first).
   async run (call) {
     const [email, role, named] = [call.text('email'), call.text('role'), call.text('tenant')]
     if (email === undefined) throw new UsageError('--email is missing: it is what the user logs in with')
-    // Empty, as a shell variable that is not set: a user of the platform is nobody's slip.
+    // Empty, as a shell variable that is not set: a user of the platform is never made by mistake.
     if (named !== undefined && !isTenantId(named)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
     const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([import('../../plugins/users/index.js'), import('../../lib/passwords.js'), import('../password.js')])
     const [wrong] = identityFaults({ email, ...role !== undefined && { role } })
@@ -34,7 +34,7 @@ meanwhile (of an embedded database the server is stopped first).
     const config = await loadDocument(call.document, call.env)
     const app = await open(config)
     try {
-      // Before the question: whoever types a password need not be told afterwards.
+      // Before the question, so that a password is not typed for nothing.
       const isMissing = named !== undefined && await isMissingTenant(app, config, named)
       const password = await readPassword()
       const fault = passwordFault(password)

@@ -1,0 +1,46 @@
+/** `tenantry files repair`: restores missing copies of files, and deletes objects without a file. */
+import type { Command } from '../command.js'
+import { isFailure } from '../../lib/errors.js'
+import { loadDocument } from '../document.js'
+import { CommandError } from '../failure.js'
+
+const maxNamed = 20 // files of each kind
+
+export const repairFilesCommand: Command = {
+  summary: 'Restores missing copies of files, and deletes objects without a file.',
+  usage: '[document]',
+  document: 'optional',
+  details: `With storageProvider "both", copies each file that the disk or S3 lacks from the other one. With every provider, deletes
+objects that are older than a day and belong to no file. Servers may serve meanwhile (of an embedded database the server is
+stopped first). It can be repeated. Prints how many files are complete and how many it copied; ends with 1 if files are in
+no store or could not be copied, and names them.`,
+  options: {},
+
+  async run (call) {
+    const { database, files, storageProvider, s3 } = await loadDocument(call.document, call.env)
+    const [{ createEngine }, { defaultFolder, openFileStore }, { repairFiles }] = await Promise.all([
+      import('../../lib/database/index.js'), import('../../lib/files/open.js'), import('../../lib/files/repair.js')
+    ])
+    const log = { warn: (_details: object, text: string) => call.note(text) }
+    const store = await openFileStore({ provider: storageProvider, path: files.path ?? defaultFolder, s3 }, log)
+    const engine = await createEngine({ ...database, migrate: 'manual' })
+    try {
+      const { complete, copied, deleted, lost, failed } = await repairFiles(engine.kysely, store)
+      call.print(`${counted(complete, 'file')} complete, ${copied} copied, ${lost.length} lost; ${counted(deleted, 'object')} without a file deleted`)
+      for (const key of lost.slice(0, maxNamed)) call.note(`the file ${key} is in no store: restore it from a backup, or delete it`)
+      for (const { key, error } of failed.slice(0, maxNamed)) call.note(`the file ${key} could not be repaired: ${error instanceof Error ? error.message : String(error)}`)
+      const unnamed = Math.max(lost.length - maxNamed, 0) + Math.max(failed.length - maxNamed, 0)
+      if (unnamed > 0) call.note(`and ${unnamed} more`)
+      return lost.length > 0 || failed.length > 0 ? 1 : 0
+    } catch (error) {
+      throw isFailure(error, 'schemaChanged') ? new CommandError('the database is not migrated: run "tenantry migrate"') : error
+    } finally {
+      await engine.close()
+      await store.close()
+    }
+  }
+}
+
+function counted (count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}
