@@ -75,7 +75,8 @@ async function open ({ url, requests }: SlicedSide, connections: number): Promis
 /** One request and its answer, which has to be a success that tells its length. */
 function exchange (socket: Socket, request: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
-    let got: Buffer = Buffer.alloc(0)
+    let start: Buffer = Buffer.alloc(0)
+    let left: number | null = null
     const end = (error?: Error) => {
       socket.off('data', read).off('close', closed)
       if (error === undefined) resolve()
@@ -83,13 +84,16 @@ function exchange (socket: Socket, request: Buffer): Promise<void> {
     }
     const closed = () => end(new Error('a connection was closed'))
     const read = (chunk: Buffer) => {
-      got = got.length === 0 ? chunk : Buffer.concat([got, chunk])
-      const head = got.indexOf('\r\n\r\n')
-      if (head === -1) return
-      const text = got.toString('latin1', 0, head)
-      const length = /\r\ncontent-length: (\d+)/i.exec(text)?.[1]
-      if (!text.startsWith('HTTP/1.1 200 ') || length === undefined) end(new Error(text.split('\r\n')[0]))
-      else if (got.length >= head + 4 + Number(length)) end()
+      if (left === null) {
+        start = start.length === 0 ? chunk : Buffer.concat([start, chunk])
+        const head = start.indexOf('\r\n\r\n')
+        if (head === -1) return
+        const text = start.toString('latin1', 0, head)
+        const length = /\r\ncontent-length: (\d+)/i.exec(text)?.[1]
+        if (!text.startsWith('HTTP/1.1 200 ') || length === undefined) return end(new Error(text.split('\r\n')[0]))
+        left = head + 4 + Number(length) - start.length
+      } else left -= chunk.length
+      if (left <= 0) end()
     }
     socket.on('data', read).once('close', closed)
     socket.write(request)

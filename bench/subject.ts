@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 export interface Subject {
   readonly name: string
   readonly url: string
+  readonly pid: number
   usage (): Promise<Usage>
   stop (): Promise<void>
 }
@@ -22,13 +23,14 @@ export interface Worker<Order extends object, Report> {
 export type Load = Worker<LoadOrder, LoadReport>
 
 /** Starts the server of bench/<name>/server.ts. */
-export async function startSubject (name: string, settings: ServerSettings): Promise<Subject> {
+export async function startSubject<Settings extends ServerSettings> (name: string, settings: Settings): Promise<Subject> {
   const child = start(`${name}/server.ts`, [JSON.stringify(settings)])
   const ready: ServerMessage = await answer(child)
   if (ready.kind !== 'ready') throw new Error(`${name} did not start`)
   return {
     name,
     url: `http://127.0.0.1:${ready.port}`,
+    pid: child.pid ?? 0,
     async usage () {
       const report = answer<ServerMessage>(child)
       child.send('usage')

@@ -1,0 +1,28 @@
+/** tenantry as it is published, with files in a folder and one row route. */
+import type { ServerSettings } from '../server-process.js'
+import { serve } from '../server-process.js'
+
+export interface FilesSettings extends ServerSettings {
+  readonly masterKey: string
+  readonly folder: string
+}
+
+// As it is built for publishing: the name would be the source here.
+const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
+
+const { masterKey, folder }: FilesSettings = JSON.parse(process.argv[2] ?? '{}')
+
+await serve(async ({ connectionString, jwtSecret }) => {
+  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: masterKey }
+  return createServer({
+    databaseProvider: 'postgres',
+    postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: 10 } },
+    migrate: 'auto',
+    jwt: { secret: '{{env.JWT_SECRET}}' },
+    files: { path: folder },
+    // The measured tenants send more than the built-in plans include.
+    plans: { measured: { limits: { api: { requestsPerMinute: -1 }, fileStorage: { maxStorageMB: -1, maxFileSizeMB: -1 } } } },
+    rateLimit: { enabled: false },
+    routes: [{ path: '/items/:id', method: 'get', requireAuth: true, request: { params: { id: { type: 'integer' } } }, queries: [{ table: 'items', operation: 'select', id: '{{params.id}}' }] }]
+  }, { env, logger: { level: 'warn' } })
+})

@@ -1,0 +1,36 @@
+/** tenantry as it is published, with watched tables. `GET /-/process` answers what the process holds, after a garbage collection. */
+import type { ConfigInput } from 'tenantry'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { serve } from '../server-process.js'
+
+// As it is built for publishing: the name would be the source here.
+const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
+
+const columns = { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text' }, body: { type: 'text' } } as const
+
+const document: ConfigInput = {
+  databaseProvider: 'postgres',
+  postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: 10 } },
+  migrate: 'auto',
+  jwt: { secret: '{{env.JWT_SECRET}}' },
+  rateLimit: { enabled: false },
+  tables: { plain: { tenantScoped: true, columns }, notes: { tenantScoped: true, columns } },
+  routes: ['plain', 'notes'].map((table) => ({ path: `/${table}`, method: 'post' as const, requireAuth: true, queries: [{ table, operation: 'insert' as const }] })),
+  realtime: { tables: { notes: {} } },
+  plans: { bench: { price: { monthly: 1 }, limits: { api: { requestsPerMinute: -1 }, websocket: { maxConnections: -1, maxRooms: -1, maxEntitiesWatched: -1 } } } } as ConfigInput['plans']
+}
+
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
+
+await serve(async ({ connectionString, jwtSecret }) => {
+  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: Buffer.alloc(32, 7).toString('base64') }
+  const app = createServer(document, { env, logger: { level: 'warn' } })
+  app.get('/-/process', async () => {
+    collectGarbage()
+    const { heapUsed: heap, rss } = process.memoryUsage()
+    return { heap, rss }
+  })
+  return app
+})
