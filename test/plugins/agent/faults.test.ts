@@ -1,0 +1,173 @@
+/** Tools and providers that fail, callers that leave, and conversations that grow. */
+import type { LLMock } from '@copilotkit/aimock'
+import t from 'tap'
+import { EventEmitter, once } from 'node:events'
+import { setTimeout } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { begin, chunk, mockProvider, tokenOf, wireProvider } from '../models/app.js'
+import { open, sentTo } from './app.js'
+
+const tool = (name: string, input: unknown = {}) => ({ toolCalls: [{ name, arguments: typeof input === 'string' ? input : JSON.stringify(input) }] })
+
+/** The model calls the tool once, and then answers. */
+function calls (mock: LLMock, name: string, input?: unknown): void {
+  mock.on({ userMessage: 'go', hasToolResult: false }, tool(name, input))
+  mock.on({ userMessage: 'go', hasToolResult: true }, { content: 'Done.' })
+}
+
+/** What the model read of the tool. */
+function resultOf (mock: LLMock): string {
+  return String(sentTo(mock).at(-1)?.find(({ role }) => role === 'tool')?.content)
+}
+
+t.test('a tool that fails is a failed call, which says what is wrong', async (t) => {
+  const cases: Array<[name: string, input: unknown, message: RegExp]> = [
+    ['add_note', { body: { title: 7 } }, /\/body\/title must be a string/],
+    ['add_note', {}, /\/body is required/],
+    ['list_notes', { tenant: 'globex' }, /no member of the input/],
+    ['add_note', '{"body":', /no JSON/]
+  ]
+  for (const [name, input, message] of cases) {
+    const mock = await mockProvider(t)
+    calls(mock, name, input)
+    const { as } = await open(t, mock.url)
+    t.match((await as('acme').chat('go', { tools: true })).body, { message: { content: 'Done.' }, toolCalls: [{ name, ok: false }] }, JSON.stringify(input))
+    t.match(resultOf(mock), message)
+  }
+})
+
+t.test('a tool that the model makes up does not run', async (t) => {
+  for (const name of ['make_admin', 'remove_note']) {
+    const mock = await mockProvider(t)
+    calls(mock, name, { id: 'a' })
+    const { as } = await open(t, mock.url)
+    t.match((await as('acme').chat('go', { tools: true })).body, { toolCalls: [{ name, ok: false }] }, name)
+    t.match(resultOf(mock), /no such tool/i)
+  }
+})
+
+t.test('a result of many megabytes is refused before it is read', async (t) => {
+  const mock = await mockProvider(t)
+  calls(mock, 'list_notes')
+  const { app, as } = await open(t, mock.url)
+  await sql`insert into notes (tenant_id, title) select 'acme', repeat('x', 1000000) from generate_series(1, 3)`.execute(app.db)
+  t.match((await as('acme').chat('go', { tools: true })).body, { message: { content: 'Done.' }, toolCalls: [{ name: 'list_notes', ok: false }] })
+  t.match(resultOf(mock), /more than 65536 bytes: ask for fewer records/)
+})
+
+t.test('a model that calls tools without end is stopped after its rounds', async (t) => {
+  const mock = await mockProvider(t)
+  mock.onMessage('go', tool('list_notes'))
+  const { as } = await open(t, mock.url, { agent: { chat: { maxRounds: 3 } } })
+  const { status, body } = await as('acme').chat('go', { tools: true })
+  t.match({ status, body }, { status: 200, body: { toolCalls: [{ ok: true }, { ok: true }] } })
+  t.equal(mock.getRequests().length, 3)
+})
+
+t.test('no more than 32 tools run for one answer', async (t) => {
+  const mock = await mockProvider(t)
+  mock.onMessage('go', { toolCalls: Array.from({ length: 16 }, () => ({ name: 'list_notes', arguments: '{}' })) })
+  const { as } = await open(t, mock.url, { agent: { chat: { maxRounds: 4 } } })
+  const { body } = await as('acme').chat('go', { tools: true })
+  const outcomes = Object(body['toolCalls']).map(({ ok }: { ok: boolean }) => ok)
+  t.equal(outcomes.filter((ok: boolean) => ok).length, 32)
+  t.equal(outcomes.length, 48)
+})
+
+t.test('an answer that is cut off is an error, and leaves no conversation', async (t) => {
+  const provider = await wireProvider(t, async (response) => {
+    begin(response)
+    response.write(chunk('Hel'))
+    await setTimeout(20)
+    response.destroy()
+  })
+  const { as } = await open(t, provider.url.replace('/v1', ''))
+  t.match(await as('acme').chat('go'), { status: 502, body: { code: 'TENANTRY_PROVIDER_FAILED' } })
+  const { events } = await as('acme').chat('go', { stream: true })
+  t.match(events, [{ type: 'start' }, { type: 'content', text: 'Hel' }, { type: 'error', code: 'TENANTRY_PROVIDER_FAILED' }])
+  t.match((await as('acme').ask('GET /agent/conversations')).body, { pagination: { total: 0 } })
+})
+
+t.test('a failure before the answer has its status', async (t) => {
+  const provider = await wireProvider(t, (response) => {
+    response.writeHead(500).end('the key is sk-secret')
+  })
+  const { as } = await open(t, provider.url.replace('/v1', ''))
+  const { status, text } = await as('acme').chat('go', { stream: true })
+  t.equal(status, 502)
+  t.notMatch(text, /sk-secret/)
+})
+
+t.test('a caller that leaves ends the request to the provider, and its tool', async (t) => {
+  const provider = await wireProvider(t, (response) => {
+    begin(response)
+    response.write(chunk('Hel'))
+  })
+  const { app, origin, as } = await open(t, provider.url.replace('/v1', ''))
+  const controller = new AbortController()
+  const response = await fetch(`${origin}/agent/chat`, {
+    method: 'POST', headers: { ...tokenOf('acme'), 'content-type': 'application/json' }, body: '{"message":"go","stream":true}', signal: controller.signal
+  })
+  const reader = response.body!.getReader()
+  await reader.read()
+  controller.abort()
+  await provider.requests[0]?.closed
+  t.pass('the connection to the provider is closed')
+  t.match((await as('acme').ask('GET /agent/conversations')).body, { pagination: { total: 0 } })
+  t.ok(app.server.listening)
+})
+
+t.test('an answer that takes too long is ended, with the tool that runs', async (t) => {
+  const mock = await mockProvider(t)
+  calls(mock, 'wait')
+  const left = new EventEmitter()
+  const gone = once(left, 'gone')
+  const { as } = await open(t, mock.url, {
+    // Long enough for the tool to begin on a busy machine.
+    agent: { chat: { timeoutMs: 5000 } },
+    server: {
+      prepare (app) {
+        app.register(async (group) => {
+          group.get('/wait', { config: { access: 'user', tool: { name: 'wait', description: 'Waits.', readOnly: true, destructive: false } } }, async (request) => {
+            await once(request.raw, 'close')
+            left.emit('gone')
+          })
+        })
+      }
+    }
+  })
+  t.match(await as('acme').chat('go', { tools: true }), { status: 504, body: { code: 'TENANTRY_PROVIDER_TIMEOUT', message: 'The answer took more than 5000 ms' } })
+  await gone
+})
+
+t.test('a conversation keeps its latest messages, and a prompt holds what fits', async (t) => {
+  const mock = await mockProvider(t)
+  mock.onMessage('go', { content: 'Gone.' })
+  const { app, as } = await open(t, mock.url, { agent: { models: [{ id: 'test-model', provider: 'local', kind: 'chat', contextTokens: 2000 }] } })
+  const { conversationId } = (await as('acme').chat('go')).body
+  const id = String(conversationId)
+  await sql`insert into tenantry.conversation_messages (tenant_id, conversation_id, position, role, content, bytes, created_at)
+    select 'acme', ${id}::uuid, n, case when n % 2 = 1 then 'user' else 'assistant' end, 'message ' || n || repeat(' word', 20), 120, now() from generate_series(3, 10000) n`.execute(app.db)
+  await sql`update tenantry.conversations set last_position = 10000, messages = 10000, bytes = 1200000 where id = ${id}::uuid`.execute(app.db)
+  t.equal((await as('acme').chat('go', { conversationId })).status, 200)
+  const sent = sentTo(mock).at(-1) ?? []
+  t.ok(sent.length > 5 && sent.length < 100, String(sent.length))
+  t.match(sent.at(-2), { role: 'assistant', content: /^message 10000/ })
+  const { body } = await as('acme').ask(`GET /agent/conversations/${id}`)
+  t.equal(Object(body['messages']).length, 500)
+  t.match(Object(body['messages']).at(-1), { role: 'assistant', content: 'Gone.' })
+  const { rows } = await sql<{ kept: number, counted: number }>`select count(*)::integer as kept, (select messages from tenantry.conversations where id = ${id}::uuid) as counted from tenantry.conversation_messages where conversation_id = ${id}::uuid`.execute(app.db)
+  t.strictSame(rows, [{ kept: 500, counted: 500 }])
+})
+
+t.test('a user keeps the conversations that were used last', async (t) => {
+  const mock = await mockProvider(t)
+  mock.onMessage('go', { content: 'Gone.' })
+  const { app, as } = await open(t, mock.url)
+  await sql`insert into tenantry.conversations (tenant_id, id, user_id, platform, title, last_position, messages, bytes, created_at, updated_at)
+    select 'acme', gen_random_uuid(), 'ada', false, 'old ' || n, 0, 0, 0, now(), now() - n * interval '1 minute' from generate_series(1, 500) n`.execute(app.db)
+  await as('acme').chat('go')
+  const { body } = await as('acme').ask('GET /agent/conversations?limit=100&offset=400')
+  t.match(body, { data: { length: 100 }, pagination: { total: 500 } })
+  t.notOk(JSON.stringify(body).includes('old 500'))
+})

@@ -1,0 +1,113 @@
+/** Callers who leave, and readers that do not read: the request to the provider ends, and what was received is charged. */
+import type { FastifyInstance } from 'fastify'
+import type { ServerResponse } from 'node:http'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { postgresDatabase, type TestDatabase } from '../../helpers/postgres.js'
+import { eventually } from '../queue/app.js'
+import { agentOf, apiKey, ask, begin, chunk, ledger, open, tokenOf, wireProvider } from './app.js'
+
+const endpoints: ReadonlyArray<readonly [url: string, body: object]> = [
+  ['/llm/stream', ask('hello')],
+  ['/llm/chat', ask('hello')],
+  ['/agent/chat', { message: 'hello' }],
+  ['/agent/chat', { message: 'hello', stream: true }]
+]
+
+/** Calls of which the server has received a token. */
+async function begun (app: FastifyInstance): Promise<number> {
+  const { values } = await app.metrics.getSingleMetric('tenantry_llm_time_to_first_token_seconds')!.get() as { values: { metricName?: string, value: number }[] }
+  return values.find(({ metricName }) => metricName?.endsWith('_count'))?.value ?? 0
+}
+
+/** Nothing is booked until `release` is called. */
+async function holdLedger (t: Test, { connectionString }: TestDatabase) {
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  t.teardown(() => client.end())
+  return {
+    hold: () => client.query('begin; lock table tenantry.usage_reservations in exclusive mode'),
+    release: () => client.query('commit')
+  }
+}
+
+/** Sends the request, and leaves when `isReady`. */
+async function leaveWhen (t: Test, origin: string, [url, body]: typeof endpoints[number], isReady: () => boolean | Promise<boolean>, before: () => Promise<unknown>): Promise<void> {
+  const leaving = new AbortController()
+  const request = fetch(origin + url, { method: 'POST', headers: { ...tokenOf('acme'), 'content-type': 'application/json' }, body: JSON.stringify(body), signal: leaving.signal })
+  request.catch(() => {})
+  await eventually(t, `${url}: the call is under way`, isReady)
+  await before()
+  leaving.abort()
+  await request.catch(() => {})
+}
+
+t.test('a caller who leaves ends the request to the provider before anything is booked, and pays for what was received', async (t) => {
+  const database = await postgresDatabase(t)
+  const wire = await wireProvider(t, (response) => {
+    begin(response)
+    response.write(chunk('one two'))
+  })
+  const { app, origin } = await open(t, agentOf('local', wire.url), {}, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } } })
+  const { hold, release } = await holdLedger(t, database)
+  for (const [index, endpoint] of endpoints.entries()) {
+    await leaveWhen(t, origin, endpoint, async () => await begun(app) === index + 1, hold)
+    await wire.requests[index]?.closed
+    t.equal((await database.query('select from tenantry.usage_reservations where booked is null')).length, 2, 'tokens and cost are still reserved')
+    await release()
+    await eventually(t, 'the reservations are settled', async () => (await ledger(app, 'acme')).open === 0)
+    // A prompt of 10 tokens and two of the answer; the prices are 1 and 2.
+    t.strictSame(await ledger(app, 'acme'), { tokens: 12 * (index + 1), cost: 14 * (index + 1), open: 0 })
+  }
+})
+
+t.test('a caller who leaves before the provider answers ends the request, and pays for the prompt', async (t) => {
+  const wire = await wireProvider(t, () => {})
+  const { app, origin } = await open(t, agentOf('local', wire.url))
+  for (const [index, endpoint] of endpoints.entries()) {
+    await leaveWhen(t, origin, endpoint, () => wire.requests.length === index + 1, async () => {})
+    await wire.requests[index]?.closed
+    await eventually(t, 'the reservations are settled', async () => (await ledger(app, 'acme')).open === 0)
+    t.strictSame(await ledger(app, 'acme'), { tokens: 10 * (index + 1), cost: 10 * (index + 1), open: 0 })
+  }
+})
+
+const maxUnsent = 262_144 // bytes
+const piece = chunk('word '.repeat(2000))
+
+/** Writes 200 MB, as fast as they are taken. */
+async function writeForEver (response: ServerResponse): Promise<void> {
+  begin(response)
+  const gone = new AbortController()
+  response.once('close', () => gone.abort())
+  for (let written = 0; written < 200_000_000 && !gone.signal.aborted; written += piece.length) {
+    if (!response.write(piece)) await once(response, 'drain', { signal: gone.signal }).catch(() => {})
+  }
+  response.end()
+}
+
+t.test('a reader that does not read is disconnected when 256 KB are unread, and the provider too', async (t) => {
+  const wire = await wireProvider(t, writeForEver)
+  let log = ''
+  const logger = { level: 'warn', stream: { write (line: string) { log += line } } }
+  const agent = agentOf('local', wire.url, { llm: { provider: 'local', model: 'test-model', apiKey, baseUrl: wire.url, maxOutputTokens: 100_000 } })
+  const { app, origin } = await open(t, agent, {}, { logger })
+  const { authorization = '' } = tokenOf('acme') as Record<string, string>
+  for (const [index, [url, body]] of [['/llm/stream', ask('hello')], ['/agent/chat', { message: 'hello', stream: true }]].entries()) {
+    const text = JSON.stringify(body)
+    const socket = connect(Number(new URL(origin).port), '127.0.0.1').on('error', () => {})
+    t.teardown(() => { socket.destroy() })
+    socket.pause()
+    socket.write(`POST ${String(url)} HTTP/1.1\r\nhost: x\r\nauthorization: ${authorization}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`)
+    await eventually(t, 'the provider is asked', () => wire.requests.length === index + 1)
+    await wire.requests[index]?.closed
+    await eventually(t, 'the call is settled', async () => (await ledger(app, 'acme')).open === 0)
+    const lines = log.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as { msg: string, bytes: number })
+    t.strictSame(lines.map(({ msg }) => msg), ['a reader of an event stream does not read: its connection is closed'], 'the provider has not failed')
+    const { bytes = 0 } = lines[0] ?? {}
+    t.ok(bytes > maxUnsent && bytes < maxUnsent + 2 * piece.length, `${bytes} bytes were unread`)
+    log = ''
+  }
+})

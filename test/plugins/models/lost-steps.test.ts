@@ -1,0 +1,108 @@
+/** Steps whose process is killed while a model answers: the call is charged once, and not made again. */
+import type { FastifyInstance } from 'fastify'
+import type { DatabaseSection } from '../../helpers/postgres.js'
+import { sql } from 'kysely'
+import { test, type Test } from 'tap'
+import { eventually } from '../queue/app.js'
+import { pgvectorDatabase } from '../../helpers/pgvector.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { startProgram } from '../../helpers/program.js'
+import { testDocument, testEnv, testServer, type TestDocument } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { caller } from '../../http/caller.js'
+import { agentOf, begin, chunk, finish, ledger, plans, wireProvider } from './app.js'
+
+/** A server that starts runs and does not run them, and a way to start a process that does. */
+async function open (t: Test, document: TestDocument, engine: DatabaseSection) {
+  const sender = await testServer(t, { ...document, queue: { workers: 0 } }, { engine, tenants: [{ id: 'acme', plan: 'large' }] })
+  return {
+    sender,
+    acme: caller(t, sender, { token: signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' }) }),
+    startWorker: () => startProgram(t, 'test/programs/server.ts', { ...testEnv, TEST_DOCUMENT: JSON.stringify(testDocument(document, engine)) })
+  }
+}
+
+/** As if the time of the killed process were over. */
+async function forget ({ db, events }: FastifyInstance): Promise<void> {
+  await events.change({ topic: 'queue', tenant: '' }, async () => {
+    await sql`update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'`.execute(db)
+  })
+  await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`.execute(db)
+}
+
+test('a step whose process is killed after the call was sent fails, and the call is charged once', { timeout: 240_000 }, async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const wire = await wireProvider(t, (response) => {
+    begin(response)
+    // The second call would answer.
+    if (wire.requests.length > 1) response.end(chunk('Red.') + finish({ input: 10, output: 5 }))
+    else response.write(chunk('one two'))
+  })
+  const document: TestDocument = {
+    plans,
+    agent: agentOf('local', wire.url),
+    workflows: [
+      { id: 'colour', steps: [{ id: 'ask', type: 'llm', prompt: 'A colour', retry: { attempts: 3, backoffMs: 0 } }] }
+    ]
+  }
+  const { sender, acme, startWorker } = await open(t, document, engine)
+
+  const { body: { workflowId } } = await acme('POST /agent/workflow/run', { body: { ref: 'colour' } })
+  const first = await startWorker()
+  await eventually(t, 'the model is asked', () => wire.requests.length === 1)
+  t.equal(await first.stop('SIGKILL'), null)
+  await wire.requests[0]?.closed
+  t.equal((await ledger(sender, 'acme')).tokens, 0, 'nothing is booked yet')
+
+  await forget(sender)
+  const second = await startWorker()
+  const status = async (id: unknown) => (await acme(`GET /agent/workflow/status?workflowId=${String(id)}`)).body
+  const ends = (id: unknown) => eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status(id))['status'])))
+  await ends(workflowId)
+  t.match(await status(workflowId), { status: 'failed', error: { code: 'TENANTRY_STEP_ANSWER_LOST', message: /may have been charged.*not made again/ }, steps: [{ id: 'ask', status: 'failed' }] })
+  t.equal(wire.requests.length, 1, 'the model is not asked again')
+  await eventually(t, 'what the killed process reserved is booked', async () => (await ledger(sender, 'acme')).open === 0)
+  // A prompt of 11 tokens and an answer of up to 100.
+  t.strictSame(await ledger(sender, 'acme'), { tokens: 111, cost: 211, open: 0 })
+
+  const { body: other } = await acme('POST /agent/workflow/run', { body: { ref: 'colour' } })
+  await ends(other['workflowId'])
+  t.match(await status(other['workflowId']), { status: 'completed', result: 'Red.' }, 'another run asks')
+  t.equal(wire.requests.length, 2)
+  t.equal(await second.stop(), 0)
+})
+
+test('an embeddings step whose process is killed after the call was sent fails, and the call is charged once', { timeout: 240_000 }, async (t) => {
+  const { connectionString } = await pgvectorDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const wire = await wireProvider(t, (response) => {
+    // The second call would answer.
+    if (wire.requests.length === 1) return
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ object: 'list', model: 'vectors', data: [{ index: 0, embedding: [1, 2, 3, 4] }], usage: { prompt_tokens: 2, total_tokens: 2 } }))
+  })
+  const document: TestDocument = {
+    plans,
+    agent: agentOf('local', wire.url, { embedding: { provider: 'local', model: 'vectors', baseUrl: wire.url, dimensions: 4 } }),
+    workflows: [
+      { id: 'colour', steps: [{ id: 'ask', type: 'embeddings', operation: 'embed', params: { texts: ['a colour'] }, retry: { attempts: 3, backoffMs: 0 } }] }
+    ]
+  }
+  const { sender, acme, startWorker } = await open(t, document, engine)
+
+  const { body: { workflowId } } = await acme('POST /agent/workflow/run', { body: { ref: 'colour' } })
+  const first = await startWorker()
+  await eventually(t, 'the model is asked', () => wire.requests.length === 1)
+  t.equal(await first.stop('SIGKILL'), null)
+  await wire.requests[0]?.closed
+
+  await forget(sender)
+  await startWorker()
+  const status = async () => (await acme(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
+  await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
+  t.match(await status(), { status: 'failed', error: { code: 'TENANTRY_STEP_ANSWER_LOST' }, steps: [{ id: 'ask', status: 'failed' }] })
+  t.equal(wire.requests.length, 1, 'the model is not asked again')
+  await eventually(t, 'the reservation of the killed process is booked', async () => (await ledger(sender, 'acme')).open === 0)
+  t.ok((await ledger(sender, 'acme')).tokens > 0)
+})

@@ -1,0 +1,134 @@
+/** Tokens and cost are reserved before a call and settled after it. */
+import t from 'tap'
+import { secretText } from '../../helpers/log-scan.js'
+import { agentOf, ask, begin, chunk, eventsOf, finish, ledger, open, toolChunk, wireProvider } from './app.js'
+
+const answering = (usage: { input: number, output: number } | null) => (response: Parameters<Parameters<typeof wireProvider>[1]>[0]) => {
+  begin(response)
+  response.end(chunk('one two') + finish(usage))
+}
+
+t.test('50 calls at once at the edge of the plan never pass it', async (t) => {
+  // A prompt of 10 tokens and an answer of up to 100: nine fit in 1000 at a time.
+  const wire = await wireProvider(t, answering({ input: 10, output: 100 }))
+  const { app, post } = await open(t, agentOf('local', wire.url))
+  const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => post(index % 2 === 0 ? '/llm/chat' : '/llm/stream', ask('hello'), 'small')))
+  const passed = answers.filter(({ status }) => status === 200)
+  const refused = answers.filter(({ status }) => status === 402)
+  t.equal(passed.length, 9)
+  t.equal(refused.length, 41)
+  t.match(refused[0]?.body, { code: 'TENANTRY_PLAN_LIMIT', allowed: false, upgrade: { plan: String } })
+  t.equal(wire.requests.length, 9, 'refused calls never reach the provider')
+  t.strictSame(await ledger(app, 'small'), { tokens: 990, cost: 9 * 210, open: 0 })
+  t.equal((await post('/llm/chat', ask('hello'), 'acme')).status, 200, 'another tenant has room')
+})
+
+t.test('the cost of a plan is a limit of its own', async (t) => {
+  // 10 and 100 tokens cost 210 millionths; the plan includes 1000.
+  const wire = await wireProvider(t, answering({ input: 10, output: 100 }))
+  const { app, post } = await open(t, agentOf('local', wire.url))
+  const answers = await Promise.all(Array.from({ length: 20 }, () => post('/llm/chat', ask('hello'), 'cheap')))
+  t.equal(answers.filter(({ status }) => status === 200).length, 4)
+  t.strictSame(await ledger(app, 'cheap'), { tokens: 440, cost: 840, open: 0 })
+})
+
+t.test('a provider without usage, or with usage that cannot be, is charged by our count', async (t) => {
+  let usage: { input: number, output: number } | null = null
+  const wire = await wireProvider(t, (response) => answering(usage)(response))
+  const { post } = await open(t, agentOf('local', wire.url))
+  for (const given of [null, { input: 0, output: 0 }, { input: -5, output: -5 }, { input: 1e300, output: 0.5 }]) {
+    usage = given
+    const answer = await post('/llm/chat', ask('hello'))
+    t.match(answer.body['usage'], { inputTokens: 10, outputTokens: 2, totalTokens: 12, cost: 0.000014 }, JSON.stringify(given))
+  }
+})
+
+t.test('each tenant has its own key, and none calls with the key of another', async (t) => {
+  const keys = { acme: secretText('key-of-acme-0123456789', 'a key'), globex: secretText('key-of-globex-0123456789', 'a key') }
+  let status = 200
+  const wire = await wireProvider(t, (response) => {
+    if (status === 200) return answering({ input: 1, output: 1 })(response)
+    response.writeHead(status).end('no')
+  })
+  const { app, post } = await open(t, agentOf('local', wire.url, { llm: { provider: 'local', model: 'test-model', apiKey: '{{secret:llm_key}}', baseUrl: wire.url } }))
+  const missing = await post('/llm/chat', ask('hello'))
+  t.equal(missing.status, 400)
+  t.match(missing.body, { code: 'TENANTRY_SECRET_REQUIRED', secret: 'llm_key' })
+  for (const [tenant, value] of Object.entries(keys)) await app.secrets.put(tenant, { key: 'llm_key', value }, { kind: 'system' } as never)
+  await Promise.all(['acme', 'globex', 'acme', 'globex'].map((tenant) => post('/llm/chat', ask(`I am ${tenant}`), tenant)))
+  for (const { headers, body } of wire.requests) {
+    const tenant = JSON.stringify(body).includes('I am acme') ? 'acme' : 'globex'
+    t.equal(headers.authorization, `Bearer ${keys[tenant]}`)
+  }
+  t.equal(wire.requests.length, 4)
+  status = 401
+  const refused = await post('/llm/chat', ask('hello'))
+  t.equal(refused.status, 424)
+  t.equal(refused.body['code'], 'TENANTRY_PROVIDER_KEY_REFUSED')
+  t.equal((await post('/llm/chat', ask('hello'), 'small')).status, 400, 'a tenant without the secret')
+})
+
+t.test('limits of users hold for calls and tokens', async (t) => {
+  const wire = await wireProvider(t, answering({ input: 10, output: 5 }))
+  const { app, post } = await open(t, agentOf('local', wire.url))
+  await app.resourceLimits.replace('acme', [{ resource: 'llm', metric: 'tokens', period: 'day', limit: 150 }, { resource: 'llm', metric: 'count', period: 'day', limit: 4 }])
+  // 110 are reserved, and 15 used: three fit although four would need 440.
+  for (let call = 0; call < 3; call++) t.equal((await post('/llm/chat', ask('hello'))).status, 200)
+  const refused = await post('/llm/chat', ask('hello'))
+  t.equal(refused.status, 402)
+  t.match(refused.body, { code: 'TENANTRY_RESOURCE_LIMIT', usage: { current: 45, limit: 150 } })
+  t.equal((await post('/llm/chat', ask('hello', { maxOutputTokens: 50 }))).status, 200, 'the refused call was not counted')
+  t.match((await post('/llm/chat', ask('hello', { maxOutputTokens: 1 }))).body, { usage: { current: 4, limit: 4 } }, 'calls')
+  t.equal((await post('/llm/chat', ask('hello'), 'acme', { sub: 'bob' })).status, 200, 'another user')
+  t.equal((await post('/llm/chat', ask('hello'), 'globex')).status, 200, 'another tenant')
+})
+
+t.test('tools run between rounds, each of them metered', async (t) => {
+  const wire = await wireProvider(t, (response, { body }) => {
+    begin(response)
+    const asked = JSON.stringify(body).includes('"role":"tool"')
+    response.end(asked ? chunk('It is 7.') + finish({ input: 30, output: 4 }) : toolChunk('call-1', 'count', '{"of":"apples"}') + finish({ input: 20, output: 6 }, 'tool_calls'))
+  })
+  const inputs: unknown[] = []
+  const app = await open(t, agentOf('local', wire.url))
+  app.app.models.addTools({
+    resolve: async (names, request) => new Map(names.includes('count')
+      ? [['count', { name: 'count', description: 'Counts.', inputSchema: { type: 'object', properties: { of: { type: 'string' } } }, run: async (input: unknown) => { inputs.push([request.tenant?.id, input]); return 7 } }]]
+      : [])
+  })
+  const answer = await app.post('/llm/chat', ask('How many apples?', { tools: ['count'] }))
+  t.equal(answer.status, 200, answer.text)
+  t.match(answer.body, { message: { content: 'It is 7.' }, toolCalls: [{ name: 'count', ok: true }], usage: { inputTokens: 50, outputTokens: 10, totalTokens: 60, cost: 0.00007 } })
+  t.strictSame(inputs, [['acme', { of: 'apples' }]])
+  const events = eventsOf((await app.post('/llm/stream', ask('How many apples?', { tools: ['count'] }))).text)
+  t.strictSame(events.map(({ type }) => type), ['tool', 'content', 'usage', 'done'])
+  t.strictSame(await ledger(app.app, 'acme'), { tokens: 120, cost: 140, open: 0 })
+})
+
+t.test('`responseFormat` gives an object, and an answer that breaks it is 502 and charged', async (t) => {
+  let text = '{"colour":"red"}'
+  const wire = await wireProvider(t, (response) => {
+    begin(response)
+    response.end(chunk(text) + finish({ input: 10, output: 5 }))
+  })
+  const { app, post } = await open(t, agentOf('local', wire.url))
+  const responseFormat = { type: 'object', properties: { colour: { $ref: '#/$defs/colour' } }, required: ['colour'], additionalProperties: false, $defs: { colour: { type: 'string', enum: ['red', 'green'] } } }
+  const good = await post('/llm/chat', ask('a colour', { responseFormat }))
+  t.match(good.body, { object: { colour: 'red' }, message: { content: text } })
+  t.match(eventsOf((await post('/llm/stream', ask('a colour', { responseFormat }))).text).at(-1), { type: 'done', object: { colour: 'red' } })
+  for (const wrong of ['{"colour":"mauve"}', 'red', '{"colour":"red","more":1}', '']) {
+    text = wrong
+    const answer = await post('/llm/chat', ask('a colour', { responseFormat }))
+    t.equal(answer.status, 502, wrong)
+  }
+  t.equal((await ledger(app, 'acme')).tokens, 6 * 15)
+  const asked = wire.requests.length
+  const deep = { type: 'object', properties: { a: { $ref: '#/$defs/a' } }, $defs: { a: { anyOf: [{ type: 'array', items: { $ref: '#/$defs/a' } }, { type: 'null' }] } } }
+  const wide: Record<string, unknown> = { d0: { type: 'string' } }
+  for (let level = 1; level < 30; level++) wide[`d${level}`] = { anyOf: [{ $ref: `#/$defs/d${level - 1}` }, { $ref: `#/$defs/d${level - 1}` }] }
+  for (const schema of [{ type: 'array' }, {}, { type: 'object', properties: { a: { type: 'strin' } } }, { type: 'object', unknown: 1 }, { type: 'object', properties: { a: { type: 'string', pattern: '(a+)+$' } } }, { $async: true, type: 'object' }, { type: 'object', properties: { a: { $ref: 'http://127.0.0.1/x' } } }, deep, { type: 'object', properties: { a: { $ref: '#/$defs/d29' } }, $defs: wide }, { type: 'object', description: 'x'.repeat(40_000) }]) {
+    const answer = await post('/llm/chat', ask('a colour', { responseFormat: schema }))
+    t.equal(answer.status, 400, answer.text.slice(0, 200))
+  }
+  t.equal(wire.requests.length, asked)
+})
