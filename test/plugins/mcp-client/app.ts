@@ -1,0 +1,69 @@
+/** Servers with MCP servers, which are real ones or misbehave. */
+import type { FastifyInstance } from 'fastify'
+import type { Test } from 'tap'
+import type { Agent, McpServer } from '../../../lib/config/schema/agent.js'
+import { join } from 'node:path'
+import { root } from '../../helpers/typescript.js'
+import { testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
+import { bearer } from '../../helpers/tokens.js'
+
+export const faulty: McpServer = { name: 'faulty', command: process.execPath, args: [join(root, 'test/plugins/mcp-client/faulty.js')] }
+
+/** A program of a package of the Model Context Protocol. */
+export function program (name: string, ...args: string[]): Pick<McpServer, 'command' | 'args'> {
+  return { command: process.execPath, args: [join(root, `node_modules/@modelcontextprotocol/${name}/dist/index.js`), ...args] }
+}
+
+export interface Answer {
+  readonly status: number
+  readonly body: Readonly<Record<string, unknown>>
+  /** The first text of a result. */
+  readonly text: string
+}
+
+export interface Caller {
+  execute (target: string, args?: unknown): Promise<Answer>
+  get (path: string): Promise<Answer>
+}
+
+export interface Opened {
+  readonly app: FastifyInstance
+  readonly as: (tenant: string | null) => Caller
+}
+
+export async function open (t: Test, servers: McpServer[], agent: Partial<Agent> = {}, document: TestDocument = {}, options: TestServerOptions = {}): Promise<Opened> {
+  const app = await testServer(t, { ...document, agent: { enabled: true, mcpServers: servers, ...agent } }, { tenants: ['acme', 'globex'], ...options })
+  return { app, as: (tenant) => callerOf(app, bearer({ sub: 'ada', role: 'user', ...tenant !== null && { tenant_id: tenant } })) }
+}
+
+function callerOf (app: FastifyInstance, headers: Record<string, string>): Caller {
+  const answerOf = (response: { statusCode: number, body: string }): Answer => {
+    const body = JSON.parse(response.body)
+    return { status: response.statusCode, body, text: String(body.content?.[0]?.text) }
+  }
+  return {
+    async execute (target, args) {
+      const [server, ...tool] = target.split('.')
+      return answerOf(await app.inject({ method: 'POST', url: '/agent/mcp/execute', headers, payload: { server, tool: tool.join('.'), ...args !== undefined && { args } } }))
+    },
+    get: async (path) => answerOf(await app.inject({ url: path, headers }))
+  }
+}
+
+export function isAlive (pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Asks until the answer has the status. A server that has failed starts again after a while. */
+export async function until (status: number, ask: () => Promise<Answer>): Promise<Answer> {
+  for (;;) {
+    const answer = await ask()
+    if (answer.status === status) return answer
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}

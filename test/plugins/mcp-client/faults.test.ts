@@ -1,0 +1,131 @@
+/** Servers that misbehave, and tenants that share them. */
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { test } from 'tap'
+import { faulty, isAlive, open, until } from './app.js'
+
+test('a tool that never answers ends with its time-out', async (t) => {
+  const { as } = await open(t, [{ ...faulty, timeoutMs: 8000 }])
+  const acme = as('acme')
+  t.match(await until(200, () => acme.execute('faulty.add', { n: 2 })), { text: '2' })
+  t.match(await acme.execute('faulty.silent'), { status: 504, body: { code: 'TENANTRY_TOOL_TIMEOUT' } })
+  t.match(await acme.execute('faulty.add', { n: 2 }), { status: 200, text: '4' }, 'the process was well, and lives')
+})
+
+test('a server that never starts, or dies at its start, is a failure for its callers only', async (t) => {
+  const { as } = await open(t, [
+    { ...faulty, name: 'mute', env: { NEVER_STARTS: '1' }, timeoutMs: 500 }, { ...faulty, name: 'dead', env: { DIES_AT_START: '1' } },
+    { name: 'missing', command: '/no/such/program' }, faulty
+  ])
+  const acme = as('acme')
+  t.match((await acme.execute('mute.add')).status, /50[24]/)
+  t.match(await acme.execute('dead.add'), { status: 502, body: { code: 'TENANTRY_TOOL_FAILED' } })
+  t.match(await acme.execute('missing.add'), { status: 502 })
+  t.match(await acme.execute('faulty.add'), { status: 200 })
+  const { body } = await acme.get('/agent/mcp/tools')
+  t.ok(Object(body).tools.every(({ server }: { server: string }) => server === 'faulty'))
+})
+
+test('a server that dies in a call is 502, and starts again', async (t) => {
+  const { as } = await open(t, [faulty])
+  const acme = as('acme')
+  t.match(await acme.execute('faulty.add', { n: 5 }), { text: '5' })
+  t.match(await acme.execute('faulty.die'), { status: 502, body: { code: 'TENANTRY_TOOL_FAILED' } })
+  t.match(await until(200, () => acme.execute('faulty.add')), { text: '1' }, 'a new process')
+})
+
+test('kill -9 of a process in a call', async (t) => {
+  const { as } = await open(t, [faulty])
+  const acme = as('acme')
+  const [pid = 0, child = 0] = (await acme.execute('faulty.child')).text.split(' ').map(Number)
+  const call = acme.execute('faulty.silent')
+  process.kill(pid, 'SIGKILL')
+  t.match(await call, { status: 502 })
+  t.match(await until(200, () => acme.execute('faulty.add')), { text: '1' })
+  if (isAlive(child)) process.kill(child, 'SIGKILL')
+})
+
+test('processes end with the server, and those that they started', async (t) => {
+  const { app, as } = await open(t, [faulty])
+  const pids = (await as('acme').execute('faulty.child')).text.split(' ').map(Number)
+  t.ok(pids.every(isAlive))
+  await app.close()
+  while (pids.some(isAlive)) await new Promise((resolve) => setTimeout(resolve, 20))
+  t.pass('all have ended')
+})
+
+test('garbage between messages is passed over, and a huge message ends the process', async (t) => {
+  const { as } = await open(t, [faulty])
+  const acme = as('acme')
+  t.match(await acme.execute('faulty.garbage'), { status: 200, text: 'after garbage' })
+  t.match(await acme.execute('faulty.huge'), { status: 502 })
+  t.match(await until(200, () => acme.execute('faulty.add')), { text: '1' }, 'a new process')
+})
+
+test('errors of a tool are results', async (t) => {
+  const { as } = await open(t, [faulty])
+  const acme = as('acme')
+  t.match(await acme.execute('faulty.error'), { status: 200, text: 'no such file', body: { isError: true } })
+  t.match(await acme.execute('faulty.refuse'), { status: 200, text: /refused/, body: { isError: true } })
+  t.match(await acme.execute('faulty.strange'), { status: 502 }, 'no result at all')
+  t.match(await acme.execute('faulty.add', { n: 0 }), { status: 400, body: { details: [{ path: '/body/args/n', message: 'must be at least 1' }] } })
+  t.match(await acme.execute('faulty.add', { n: 1, m: 2 }), { status: 400, body: { details: [{ path: '/body/args/m' }] } })
+})
+
+test('a list that changes is read again', async (t) => {
+  const { as } = await open(t, [faulty])
+  const names = async (tenant: string) => Object((await as(tenant).get('/agent/mcp/tools')).body).tools.map(({ name }: { name: string }) => name)
+  t.notOk((await names('acme')).includes('added'))
+  t.notOk((await names('globex')).includes('added'))
+  await as('acme').execute('faulty.change')
+  t.ok((await names('acme')).includes('added'))
+  t.notOk((await names('globex')).includes('added'), 'tools of the process of another tenant are unseen')
+})
+
+test('what a server says of itself is bounded text', async (t) => {
+  const { as } = await open(t, [faulty])
+  const { tools } = Object((await as('acme').get('/agent/mcp/tools')).body)
+  const { description } = tools.find(({ name }: { name: string }) => name === 'env')
+  t.equal(description.length, 2000)
+  t.notMatch(description, /[\u0000\u202e]/) // eslint-disable-line no-control-regex -- what must not be there
+})
+
+test('a process gets PATH and what the document gives it', async (t) => {
+  const { as } = await open(t, [{ ...faulty, env: { GIVEN: '{{env.FOR_TOOLS}}' } }], {}, {}, { env: { FOR_TOOLS: 'yes', SECRET_OF_SERVER: 'no' } })
+  const { text } = await as('acme').execute('faulty.env')
+  t.strictSame(Object.keys(JSON.parse(text)).sort(), ['GIVEN', 'PATH'])
+  t.equal(JSON.parse(text).GIVEN, 'yes')
+})
+
+test('tenants share a few processes, one after the other, and see nothing of each other', async (t) => {
+  const { as } = await open(t, [{ ...faulty, timeoutMs: 600_000 }], { mcpMaxProcesses: 2 })
+  const pids = new Set<number>()
+  const texts = await Promise.all(Array.from({ length: 12 }, async (_, index) => {
+    const tenant = as(`t${index}`)
+    const alive = [...pids].filter(isAlive).length
+    const { text } = await tenant.execute('faulty.pid')
+    pids.add(Number(text))
+    t.ok(alive <= 2, `${alive} processes`)
+    return (await tenant.execute('faulty.add')).text
+  }))
+  t.ok(texts.every((text) => text === '1'), 'each has a process of its own')
+  t.equal(pids.size >= 12, true, 'a process serves no second tenant')
+})
+
+test('the token of a caller is not sent to a server', async (t) => {
+  const seen: string[] = []
+  const server = createServer((request, response) => {
+    seen.push(JSON.stringify(request.headers))
+    response.writeHead(404).end()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = Object(server.address())
+  const { as } = await open(t, [{ name: 'remote', url: `http://127.0.0.1:${port}/mcp`, headers: { authorization: 'Bearer of-the-document' } }])
+  t.match(await as('acme').execute('remote.any'), { status: 502 })
+  t.ok(seen.length > 0)
+  for (const headers of seen) {
+    t.match(headers, /Bearer of-the-document/)
+    t.notMatch(headers, /eyJ|x-tenant-id/)
+  }
+})

@@ -1,0 +1,87 @@
+/** What ends or silences a connection, and streams that come back. */
+import { test } from 'tap'
+import { postgresSection } from '../../helpers/postgres.js'
+import { signToken } from '../../helpers/tokens.js'
+import { connect, document, open, ready, tokenOf } from './app.js'
+
+test('a logout closes, and a lost permission silences', async (t) => {
+  const { app, origin, connect: join, ask } = await open(t, {
+    realtime: { tables: { ...document.realtime?.tables }, rooms: { 'chat-*': { join: ['chat:read'] }, lobby: {} } }
+  }, { engine: await postgresSection(t) })
+  const acme = ask('acme')
+  t.match(await acme('PUT /tenant/rbac', { body: { enabled: true } }), { status: 200 })
+  t.equal((await acme('POST /tenant/rbac/roles', { body: { name: 'reader', permissions: ['tasks:read', 'chat:read'] } })).status, 201)
+  const reader = await join('acme', { role: 'reader' })
+  const { watch } = await reader.ask({ type: 'watch', table: 'tasks' })
+  t.ok(watch)
+  for (const room of ['chat-1', 'lobby']) t.match(await reader.ask({ type: 'join', room }), { type: 'ack' })
+  t.match(await reader.ask({ type: 'join', room: 'other' }), { type: 'error', status: 403 })
+  t.equal((await acme('POST /tasks', { body: { number: 1, title: 'seen' } })).status, 201)
+  t.match(await reader.change(), { watch, id: 1 })
+
+  t.equal((await acme('PUT /tenant/rbac/roles/reader', { body: { permissions: [] } })).status, 200)
+  const other = await join('acme', { permissions: ['tasks:read', 'chat:read'] })
+  t.match(await other.ask({ type: 'watch', table: 'tasks' }), { type: 'ack' })
+  t.match(await other.ask({ type: 'join', room: 'chat-1' }), { type: 'ack' })
+  t.ok(await other.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 1), 'it has left the room')
+  t.equal((await acme('POST /tasks', { body: { number: 2, title: 'unseen' } })).status, 201)
+  t.match(await other.change(), { id: 2 })
+  app.realtime.publish('acme', { room: 'chat-1', data: 'unheard' })
+  app.realtime.publish('acme', { room: 'lobby', data: 'heard' })
+  t.match(await reader.next(({ type }) => type === 'message'), { room: 'lobby', data: 'heard' })
+  await reader.settle()
+  t.notOk(reader.messages.some(({ type }) => type === 'change'), 'the watch is silent')
+
+  const token = tokenOf('acme')
+  const leaves = await ready(t, origin, token)
+  t.equal((await app.inject({ method: 'POST', url: '/auth/logout', headers: { authorization: `Bearer ${token}` } })).statusCode, 200)
+  t.equal((await leaves.closed).code, 4401)
+  t.equal((await connect(t, origin, { headers: { authorization: `Bearer ${token}` } }).closed).code, 4401, 'and it cannot come back')
+})
+
+test('10,000 messages in a burst are all answered where the document allows so many', async (t) => {
+  const { connect: join } = await open(t, { realtime: { ...document.realtime, maxMessagesPerSecond: 10_000 } }, { engine: await postgresSection(t) })
+  const client = await join('acme')
+  const last = client.next(({ ref }) => ref === 9999)
+  for (let ref = 0; ref < 10_000; ref++) client.send({ type: 'ping', ref })
+  await last
+  t.same(client.messages.map(({ ref }) => ref), Array.from({ length: 9999 }, (_, index) => index), 'in order')
+})
+
+test('an event stream goes on where it ended', async (t) => {
+  const { origin, ask } = await open(t, {}, { engine: await postgresSection(t) })
+  const acme = ask('acme')
+  const headers = { authorization: `Bearer ${signToken({ sub: 'bob', tenant_id: 'acme' })}` }
+  const stream = async (more: Record<string, string> = {}) => {
+    const ended = new AbortController()
+    t.teardown(() => ended.abort())
+    const response = await fetch(`${origin}/realtime/events?watch=notes`, { headers: { ...headers, ...more }, signal: ended.signal })
+    t.match(response.headers.get('content-type'), /^text\/event-stream/)
+    const reader = response.body?.getReader()
+    let text = ''
+    return {
+      ended,
+      async until (part: string) {
+        while (!text.includes(part)) {
+          const chunk = await reader?.read()
+          if (chunk === undefined || chunk.done) throw new Error(`the stream ended before ${part}: ${text}`)
+          text += Buffer.from(chunk.value).toString()
+        }
+        return text
+      }
+    }
+  }
+  const first = await stream()
+  await first.until('event: ack')
+  await acme('POST /notes', { body: { title: 'one' } })
+  const live = await first.until('"one"')
+  const id = /event: change\nid: (\d+)\n/.exec(live)?.[1]
+  t.equal(id, '1')
+  first.ended.abort()
+  for (const title of ['two', 'three']) await acme('POST /notes', { body: { title } })
+  const second = await stream({ 'last-event-id': String(id) })
+  await second.until('"three"')
+  await acme('POST /notes', { body: { title: 'four' } })
+  const text = await second.until('"four"')
+  t.same([...text.matchAll(/"title":"(\w+)"/g)].map(([, title]) => title), ['two', 'three', 'four'], 'what was missed, then what comes, each once')
+})

@@ -1,0 +1,129 @@
+/** What a bus promises, on each: PostgreSQL, Redis, and Redis that does not answer. */
+import type { Test } from 'tap'
+import type { FastifyInstance } from 'fastify'
+import type { RoomBus, RoomEvent } from '../../../lib/realtime/bus.js'
+import { test } from 'tap'
+import { createPostgresBus } from '../../../plugins/realtime/postgres-bus.js'
+import { createRedisBus } from '../../../plugins/realtime/redis-bus.js'
+import { postgresSection } from '../../helpers/postgres.js'
+import { startRedis } from '../../helpers/redis.js'
+import { open, when } from './app.js'
+
+interface Heard {
+  readonly bus: RoomBus
+  readonly heard: [tenant: string, event: RoomEvent][]
+}
+
+type Make = (app: FastifyInstance) => Promise<Heard>
+
+const message = (room: string, text: string): RoomEvent => ({ kind: 'message', room, text })
+const textsOf = ({ heard }: Heard, room: string) => heard.flatMap(([, event]) => event.kind === 'message' && event.room === room ? [event.text] : [])
+
+async function made (t: Test, app: FastifyInstance, url: string | null): Promise<Heard> {
+  const heard: Heard['heard'] = []
+  const listener = (tenant: string, event: RoomEvent) => { heard.push([tenant, event]) }
+  const parts = { db: app.db, instance: crypto.randomUUID(), log: app.log }
+  const overPostgres = (listener: (tenant: string, event: RoomEvent) => void) => createPostgresBus({ ...parts, events: app.events, listener })
+  const bus = url === null ? overPostgres(listener) : await createRedisBus({ ...parts, url, listener, fallback: overPostgres })
+  t.teardown(() => bus.close())
+  await bus.open()
+  await bus.hear()
+  return { bus, heard }
+}
+
+/** The suite that each bus passes. */
+async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<void> {
+  const [first, second, third] = [await make(app), await make(app), await make(app)]
+
+  await t.test('events of a process arrive once and in order at each other one, and not at itself', async (t) => {
+    const sent = Array.from({ length: 1000 }, (_, index) => String(index))
+    for (const [index, text] of sent.entries()) {
+      first.bus.send('acme', message('a', text))
+      // Several batches.
+      if (index % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 12))
+    }
+    await when('all have arrived', () => textsOf(second, 'a').length >= 1000 && textsOf(third, 'a').length >= 1000)
+    second.bus.send('acme', message('a', 'end'))
+    await when('the end has arrived', () => textsOf(third, 'a').includes('end') && textsOf(first, 'a').includes('end'))
+    t.same(textsOf(second, 'a'), sent)
+    t.same(textsOf(third, 'a').filter((text) => text !== 'end'), sent)
+    t.same(textsOf(first, 'a'), ['end'])
+  })
+
+  await t.test('tenants and rooms are kept apart, and presence is carried', async (t) => {
+    first.bus.send('acme', message('b', 'of acme'))
+    first.bus.send('globex', message('b', 'of globex'))
+    first.bus.send('globex', { kind: 'presence', room: 'b' })
+    await when('all have arrived', () => second.heard.filter(([, { room }]) => room === 'b').length === 3)
+    t.same(second.heard.flatMap(([tenant, event]) => event.room === 'b' ? [[tenant, event.kind, event.kind === 'message' ? event.text : '']] : []).sort(), [
+      ['acme', 'message', 'of acme'], ['globex', 'message', 'of globex'], ['globex', 'presence', '']
+    ])
+  })
+
+  await t.test('large and strange texts arrive as they are', async (t) => {
+    const texts = ['x'.repeat(1_000_000), '"\\\u0001{{body}}', '😀 \u2028 é', "'; drop table notes; --"]
+    for (const text of texts) first.bus.send('acme', message('c', text))
+    await when('all have arrived', () => textsOf(third, 'c').length === texts.length)
+    t.ok(textsOf(third, 'c').every((text, index) => text === texts[index]))
+  })
+
+  await t.test('what was sent leaves before the bus has closed', async (t) => {
+    const last = await make(app)
+    last.bus.send('acme', message('d', 'last words'))
+    await last.bus.close()
+    await when('it has arrived', () => textsOf(first, 'd').length === 1 && textsOf(second, 'd').length === 1)
+    t.same(textsOf(first, 'd'), ['last words'])
+  })
+
+  await t.test('a bus that begins to hear gets nothing of before', async (t) => {
+    const late = await make(app)
+    first.bus.send('acme', message('e', 'now'))
+    await when('it has arrived', () => textsOf(late, 'e').length === 1)
+    t.same(late.heard.length, 1)
+  })
+}
+
+test('over PostgreSQL', async (t) => {
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  await conforms(t, app, (app) => made(t, app, null))
+})
+
+test('over Redis', async (t) => {
+  const redis = await startRedis(t)
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  await conforms(t, app, (app) => made(t, app, redis.url))
+  t.ok(Array.isArray(await redis.command('pubsub', 'channels', 'tenantry:realtime:*')))
+
+  const other = await open(t, {}, { engine: await postgresSection(t) })
+  const [here, there] = [await made(t, app, redis.url), await made(t, other.app, redis.url)]
+  const local = await made(t, app, redis.url)
+  here.bus.send('acme', message('shared', 'of one database'))
+  await when('it has arrived', () => textsOf(local, 'shared').length === 1)
+  t.same(there.heard, [], 'another database on the same Redis')
+})
+
+test('over Redis that is frozen, and thaws', async (t) => {
+  const redis = await startRedis(t)
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  const [first, second] = [await made(t, app, redis.url), await made(t, app, redis.url)]
+  const texts: string[] = []
+  const say = async (count: number) => {
+    const until = texts.length + count
+    while (texts.length < until) {
+      texts.push(String(texts.length))
+      first.bus.send('acme', message('a', texts.at(-1) ?? ''))
+    }
+    await when('all have arrived', () => textsOf(second, 'a').length >= texts.length)
+  }
+  await say(10)
+  redis.pause()
+  await say(10)
+  await say(10)
+  redis.resume()
+  await when('Redis is used again', async () => {
+    first.bus.send('acme', message('probe', 'x'))
+    return Number((await redis.command('pubsub', 'numsub', ...(await redis.command('pubsub', 'channels', 'tenantry:realtime:*').then((names) => Array.isArray(names) ? names.map(String) : []))).then((counts) => Array.isArray(counts) ? counts[1] : 0))) >= 2
+  })
+  await say(10)
+  t.same(textsOf(second, 'a'), texts, 'each once and in order, also what Redis had kept')
+})

@@ -1,0 +1,69 @@
+/** Changes, event streams and rooms of several servers. */
+import { test } from 'tap'
+import pg from 'pg'
+import { postgresSection } from '../../helpers/postgres.js'
+import { startRedis } from '../../helpers/redis.js'
+import { listen, testServer } from '../../helpers/server.js'
+import { document, open, ready, tokenOf } from './app.js'
+
+test('two transactions that commit in the other order, SQL by hand, since, gap, tenants, permissions', async (t) => {
+  const engine = await postgresSection(t)
+  const { app, connect, ask } = await open(t, {}, { engine })
+  const [client, other, plain] = [await connect('acme', { permissions: ['tasks:read'] }), await connect('globex', { permissions: ['tasks:read'] }), await connect('acme')]
+  t.match(await plain.ask({ type: 'watch', table: 'tasks' }), { type: 'error', status: 403 })
+  for (const table of ['tenants', 'tenantry.tenants', 'pg_class', 'plain']) t.match(await client.ask({ type: 'watch', table }), { type: 'error', status: 400 })
+  for (const filter of [{ secret: 'x' }, { 'done = false or 1=1 --': 1 }, { title: '{{auth.sub}}' }, { title: { gt: 1 } }, { done: 'x' }]) t.match(await client.ask({ type: 'watch', table: 'notes', filter }), { type: 'error', status: 400 }, JSON.stringify(filter))
+  await other.ask({ type: 'watch', table: 'tasks' })
+  const connectionString = Object(engine).postgres.connectionString
+  const [a, b] = [new pg.Client({ connectionString }), new pg.Client({ connectionString })]
+  for (const each of [a, b]) { await each.connect(); t.teardown(() => each.end()) }
+  await a.query('begin'); await a.query("insert into tasks (tenant_id, number, title) values ('acme', 1, 'first written')")
+  t.match(await client.ask({ type: 'watch', table: 'tasks' }), { type: 'ack', position: 0 })
+  await b.query("insert into tasks (tenant_id, number, title) values ('acme', 2, 'first committed')")
+  t.match(await client.change(), { id: 2, position: 1 })
+  await a.query('commit')
+  t.match(await client.change(), { id: 1, position: 2 })
+  await other.settle()
+  t.equal(other.messages.length, 0)
+  t.match(await client.ask({ type: 'watch', table: 'tasks', since: 0 }), { type: 'ack', position: 2 })
+  t.match([await client.change(), await client.change()], [{ position: 1 }, { position: 2 }])
+  const ahead = await client.ask({ type: 'watch', table: 'tasks', since: 99 })
+  t.match(await client.next(({ type }) => type === 'gap'), { watch: ahead['watch'], position: 2 })
+  t.match(await client.ask({ type: 'watch', table: 'tasks', since: -1 }), { type: 'error', status: 400 })
+  t.ok(app && ask)
+})
+
+test('server-sent events', async (t) => {
+  const { origin, ask } = await open(t, {}, { engine: await postgresSection(t) })
+  const headers = { authorization: `Bearer ${tokenOf('acme')}` }
+  const acme = ask('acme')
+  await acme('POST /notes', { body: { title: 'one' } })
+  await acme('POST /notes', { body: { title: 'two' } })
+  const response = await fetch(`${origin}/realtime/events?watch=${encodeURIComponent('notes?done=false')}`, { headers: { ...headers, 'last-event-id': '1' } })
+  t.equal(response.status, 200)
+  let text = ''
+  for await (const chunk of response.body!) { text += Buffer.from(chunk).toString(); if (text.includes('"two"')) break }
+  t.match(text, /^event: ready\ndata: .*\n\nevent: ack\n(?:id: 2\n)?data: .*\n\nevent: change\n(?:id: 2\n)?data: .*"two"/)
+  t.comment(text)
+  t.equal((await fetch(`${origin}/realtime/events?watch=nothing`, { headers })).status, 400)
+  t.match(await (await fetch(`${origin}/doc/realtime`)).json(), { asyncapi: '3.0.0' })
+  t.match(await (await fetch(`${origin}/doc`)).json(), { openapi: String })
+})
+
+for (const kind of ['postgres', 'redis']) {
+  test(`rooms of two servers over ${kind}`, async (t) => {
+    const engine = await postgresSection(t)
+    const changes = kind === 'redis' ? { realtime: { redis: { url: (await startRedis(t)).url } } } : {}
+    const { connect } = await open(t, changes, { engine })
+    const second = await testServer(t, { ...document, ...changes }, { engine })
+    const [one, two, foreign] = [await connect('acme'), await ready(t, await listen(second), tokenOf('acme')), await connect('globex')]
+    for (const each of [one, two, foreign]) t.match(await each.ask({ type: 'join', room: 'a' }), { type: 'ack' })
+    t.ok(await one.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 2))
+    for (let n = 0; n < 20; n++) one.send({ type: 'message', room: 'a', data: n })
+    for (let n = 0; n < 20; n++) t.match(await two.next(({ type }) => type === 'message'), { data: n })
+    await foreign.settle()
+    t.notOk(foreign.messages.some(({ type }) => type === 'message'))
+    two.socket.close()
+    t.ok(await one.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 1))
+  })
+}

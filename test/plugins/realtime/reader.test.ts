@@ -1,0 +1,152 @@
+/** The reader of changes and the bus of rooms: idle without watches and members, and fair to tenants. */
+import type { Test } from 'tap'
+import type { Client, Outlet, Watch } from '../../../plugins/realtime/types.js'
+import { test } from 'tap'
+import { sql, type KyselyPlugin } from 'kysely'
+import { createChangeStore, type ChangeStore } from '../../../plugins/realtime/store.js'
+import { createPostgresBus } from '../../../plugins/realtime/postgres-bus.js'
+import { createReader } from '../../../plugins/realtime/reader.js'
+import { postgresSection } from '../../helpers/postgres.js'
+import { open, when } from './app.js'
+
+interface Sent {
+  readonly tenant: string
+  readonly text: string
+}
+
+/** A watch of tasks whose client records what it is sent. */
+function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
+  const outlet: Outlet = { send: (text) => { sent.push({ tenant, text }) }, drained: async () => {}, close: () => {} }
+  const client: Client = { id, outlet, identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }) }, isClosed: false, watches: new Map(), rooms: new Set() }
+  return { id, client, tenant, table: 'tasks', conditions: [], permissions: [], isAllowed: true, isLive: true, isClosed: false }
+}
+
+async function readers (t: Test) {
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  const tasks = app.engine.catalogue.tables.get('tasks')
+  if (tasks === undefined) throw new Error('there are no tasks')
+  const store = createChangeStore(app.db)
+  return {
+    app,
+    store,
+    reader (own: ChangeStore) {
+      const reader = createReader({ store: own, tableOf: () => ({ table: tasks, excluded: new Set(), actions: null }), log: app.log })
+      reader.start()
+      t.teardown(() => reader.stop())
+      return reader
+    },
+    write: (tenant: string, count: number) => sql`insert into tasks (tenant_id, number, title) select ${tenant}, coalesce((select max(number) from tasks), 0) + n, 'x' from generate_series(1, ${count}::int) n`.execute(app.db)
+  }
+}
+
+/** Counts its looks. */
+function counted (store: ChangeStore) {
+  const count = { looks: 0 }
+  return { count, store: { ...store, async news (stamp: number) { count.looks++; return await store.news(stamp) } } }
+}
+
+test('a reader looks for changes from its first watch to its last', async (t) => {
+  const { store, reader, write } = await readers(t)
+  const [never, ended, live] = [counted(store), counted(store), counted(store)]
+  reader(never.store)
+  const second = reader(ended.store)
+  const third = reader(live.store)
+  const sent: Sent[] = []
+  const [first, other] = [watchOf('1', 'acme', sent), watchOf('2', 'acme', sent)]
+  await second.open(first, () => {})
+  await when('it looks', () => ended.count.looks > 3)
+  second.close(first)
+  await third.open(other, () => {})
+  // Looks that were on their way have ended when the other reader has looked as often again.
+  const since = live.count.looks
+  await when('the other reader looks', () => live.count.looks > since + 3)
+  const [looks, begin] = [ended.count.looks, live.count.looks]
+  await when('the other reader goes on', () => live.count.looks > begin + 20)
+  t.equal(ended.count.looks, looks, 'no look behind the last watch')
+  t.equal(never.count.looks, 0, 'no look without a watch')
+  await write('acme', 1)
+  await when('the change', () => sent.length === 1)
+  const again = watchOf('3', 'acme', [])
+  let at = 0
+  await second.open(again, ({ position }) => { at = position })
+  t.equal(at, 1, 'a reader that rested begins behind what was committed')
+})
+
+test('changes that nobody read wait without positions, and the first watch begins behind them', async (t) => {
+  const { app, store, reader, write } = await readers(t)
+  await write('acme', 4500)
+  await write('globex', 3)
+  const third = reader(store)
+  const sent: Sent[] = []
+  const positions: number[] = []
+  await third.open(watchOf('1', 'globex', sent), ({ position }) => { positions.push(position) })
+  await third.open(watchOf('2', 'acme', sent), ({ position }) => { positions.push(position) })
+  t.same(positions, [3, 4500])
+  await write('acme', 1)
+  await when('the change', () => sent.length > 0)
+  t.match(JSON.parse(sent[0]?.text ?? ''), { position: 4501 })
+  t.equal((await sql`select from tenantry.realtime_changes where position is null`.execute(app.db)).rows.length, 0)
+})
+
+test('tenants take turns with their changes', async (t) => {
+  const { store, reader, write } = await readers(t)
+  let release = () => {}
+  let gate: Promise<void> | null = null
+  const own = reader({ ...store, async news (stamp) { await gate; return await store.news(stamp) } })
+  const sent: Sent[] = []
+  await own.open(watchOf('1', 'acme', sent), () => {})
+  await own.open(watchOf('2', 'globex', sent), () => {})
+  gate = new Promise((resolve) => { release = resolve })
+  for (const [tenant, count] of [['acme', 3000], ['globex', 1]] as const) {
+    await write(tenant, count)
+    while ((await store.givePositions('')).count > 0);
+  }
+  release()
+  await when('all changes', () => sent.length === 3001)
+  const turn = sent.findIndex(({ tenant }) => tenant === 'globex')
+  t.ok(turn <= 500, `the other tenant came after ${turn} changes, which is at most one batch`)
+})
+
+test('a batch of positions begins behind the last tenant of the one before', async (t) => {
+  const { app, store } = await readers(t)
+  const ids = Array.from({ length: 101 }, (_, index) => `t${String(index).padStart(3, '0')}`)
+  await sql`insert into tenantry.tenants select (jsonb_populate_record(t, jsonb_build_object('id', made, 'name', made))).* from tenantry.tenants t, unnest(${ids}::text[]) made where t.id = 'acme'`.execute(app.db)
+  const fill = () => sql`insert into tasks (tenant_id, number, title) select made, (select coalesce(max(number), 0) from tasks) + row_number() over (), 'x' from unnest(${ids}::text[]) made`.execute(app.db)
+  await fill()
+  const first = await store.givePositions('')
+  t.match(first, { count: 100, last: 't099', more: true })
+  await fill()
+  await store.givePositions(first.last ?? '')
+  t.equal((await store.standings(['t100']))[0]?.oldest, null, 'the last tenant had its turn')
+  t.type((await store.standings(['t000']))[0]?.oldest, 'number')
+})
+
+test('a process looks for messages of rooms from its first member to its last', async (t) => {
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  const bus = (counter: { statements: number }) => {
+    const plugin: KyselyPlugin = { transformQuery: ({ node }) => { counter.statements++; return node }, transformResult: async ({ result }) => result }
+    const heard: string[] = []
+    const made = createPostgresBus({ db: app.db.withPlugin(plugin), events: app.events, instance: crypto.randomUUID(), listener: (tenant, event) => heard.push(`${tenant} ${event.room}`), log: app.log })
+    t.teardown(() => made.close())
+    return { bus: made, heard, counter }
+  }
+  const [never, ended, live] = [bus({ statements: 0 }), bus({ statements: 0 }), bus({ statements: 0 })]
+  for (const each of [never, ended, live]) await each.bus.open()
+  await Promise.all([ended.bus.hear(), live.bus.hear()])
+  live.bus.send('acme', { kind: 'presence', room: 'first' })
+  await when('it is heard', () => ended.heard.length === 1)
+  t.same(ended.heard, ['acme first'])
+  t.same(never.heard, [], 'one without members hears nothing')
+  ended.bus.rest()
+  never.bus.send('acme', { kind: 'presence', room: 'second' })
+  await when('the other hears it', () => live.heard.includes('acme second'))
+  const { statements } = ended.counter
+  const begin = live.counter.statements
+  await when('the other looks on', () => live.counter.statements > begin + 1)
+  t.equal(ended.counter.statements, statements, 'no statement behind the last member')
+  t.equal(ended.heard.length, 1)
+  await ended.bus.hear()
+  never.bus.send('acme', { kind: 'presence', room: 'third' })
+  await when('it is heard again', () => ended.heard.length === 2)
+  t.same(ended.heard, ['acme first', 'acme third'], 'and not what was sent meanwhile')
+})
