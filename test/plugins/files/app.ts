@@ -2,7 +2,9 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { Plans } from '../../../lib/config/schema/plans.js'
+import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
+import { request } from 'node:http'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { listen, testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
@@ -64,6 +66,7 @@ export function userOf (t: Test, origin: string, own: Record<string, string>): U
 }
 
 export const boundary = 'the-boundary-of-the-tests'
+export const formHeaders = { 'content-type': `multipart/form-data; boundary=${boundary}` }
 
 export function form (parts: readonly Part[]): Buffer {
   const lines = parts.flatMap(({ name, value, filename, type }) => [
@@ -75,6 +78,20 @@ export function form (parts: readonly Part[]): Buffer {
 
 export function file (value: string | Buffer, filename = 'a.txt', type = 'text/plain'): Part {
   return { name: 'file', value, filename, type }
+}
+
+/** Sends the first half of the body. Returns what sends the rest, and resolves with the status. */
+export async function half ({ origin, headers }: User, method: string, path: string, body: Buffer, own: Record<string, string> = {}): Promise<() => Promise<number>> {
+  const sending = request(origin + path, { method, headers: { ...headers, ...own, 'content-length': body.length } })
+  const response = once(sending, 'response')
+  const middle = body.length / 2
+  await new Promise((resolve) => { sending.write(body.subarray(0, middle), resolve) })
+  return async () => {
+    sending.end(body.subarray(middle))
+    const [answer] = await response
+    answer.resume()
+    return answer.statusCode
+  }
 }
 
 /** The objects on the disk, and bytes of uploads that run. */

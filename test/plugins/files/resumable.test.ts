@@ -135,7 +135,7 @@ test('limits hold from the announcement on, and expired uploads are removed', as
   await sql`update tenantry.files set expires_at = now() - interval '1 second'`.execute(app.db)
   const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
   const objects = createLocalStore(folder)
-  await createRemoval({ objects, store: createFileStore(app.db, dbFor), parts: createFileParts(objects, dbFor), transforms: { deleteObjects: async () => {} }, dbFor, usage: () => app.usage, emitter: () => null, now: Date.now, log: app.log }).sweep()
+  await createRemoval({ objects, store: createFileStore(app.db, dbFor), parts: createFileParts(objects, dbFor), transforms: { deleteObjects: async () => {} }, dbFor, usage: () => app.usage, quarantine: null, emitter: () => null, now: Date.now, log: app.log }).sweep()
   t.same([await onDisk(folder), await rows(app), await storage(app, 'seven')], [[], {}, { booked: 0, reserved: 0, shown: 0 }])
 
   const ada = as('acme')

@@ -1,5 +1,6 @@
 /** Signed URLs, in both directions. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { postgresSection } from '../auth/app.js'
 import { testServers, listen } from '../../helpers/server.js'
@@ -91,4 +92,16 @@ test('announcements keep to the limits, and their bytes to the type of the bucke
   refused(t, await ada.ask(`POST /files/${String(lie.body['id'])}/confirm`), 415, 'FILE_TYPE_REFUSED')
   refused(t, await ada.ask(`POST /files/${String(lie.body['id'])}/confirm`), 404, 'NOT_FOUND')
   t.same([await storage(app, 'acme'), await onDisk(folder)], [{ booked: 0, reserved: 0, shown: 0 }, []])
+})
+
+test('an announced file cannot be confirmed when its time is over, also if its bytes are there', async (t) => {
+  const { app, as, origin } = await open(t)
+  const ada = as('acme')
+  const { body: { id, url, expiresAt } } = await announce(ada, {})
+  t.equal((await userOf(t, origin, {}).ask(`PUT ${String(url)}`, { body: 'hello' })).status, 200)
+  const { rows: [row] } = await sql<{ expires: Date }>`select expires_at as expires from tenantry.files`.execute(app.db)
+  t.equal(row?.expires.toISOString(), expiresAt, 'the bytes do not prolong it')
+  await sql`update tenantry.files set expires_at = now()`.execute(app.db)
+  refused(t, await ada.ask(`POST /files/${String(id)}/confirm`), 404, 'NOT_FOUND')
+  refused(t, await ada.ask(`GET /files/${String(id)}`), 404, 'NOT_FOUND')
 })

@@ -59,5 +59,10 @@ test('two servers share one room of storage, and its figures are those of the fi
   const { rows: [sum] } = await sql<{ bytes: number, count: number }>`select sum(size)::float8 as bytes, count(*)::integer as count from tenantry.files`.execute(app.db)
   t.same(await storage(app, 'seven'), { booked: sum?.bytes, reserved: 0, shown: sum?.bytes })
   t.ok((sum?.bytes ?? Infinity) <= 7 * MB)
+  for (const user of users) {
+    const { body: summary } = await user.ask('GET /usage/summary')
+    t.match(JSON.stringify(summary), `"storage_bytes":${sum?.bytes}`)
+    t.match((await user.ask('GET /billing/usage')).text, `"current":${sum?.bytes},`, 'the bill has the same')
+  }
   t.same([await rows(app), (await onDisk(folder)).length], [{ ready: sum?.count }, sum?.count])
 })

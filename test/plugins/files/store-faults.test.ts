@@ -1,5 +1,7 @@
 /** A store that is full or away: callers get an error of their own kind, and nothing is left. */
 import type { ObjectStore } from '../../../lib/files/store.js'
+import { once } from 'node:events'
+import { setTimeout as turn } from 'node:timers/promises'
 import { test } from 'tap'
 import Fastify from 'fastify'
 import auth from '../../../plugins/auth/index.js'
@@ -16,12 +18,21 @@ import { file, onDisk, rows, storage, userOf } from './app.js'
 test('a store that fails before, during and after an upload', async (t) => {
   const folder = t.testdir()
   const disk = createLocalStore(folder)
-  let fault: { readonly when: keyof ObjectStore | 'during', readonly error: ErrorName } | null = null
-  const fail = (when: keyof ObjectStore | 'during') => { if (fault?.when === when) throw failure(fault.error) }
+  type When = keyof ObjectStore | 'midway' | 'during'
+  let fault: { readonly when: When, readonly error: ErrorName } | null = null
+  const fail = (when: When) => { if (fault?.when === when) throw failure(fault.error) }
   const store: ObjectStore = {
     ...disk,
     async put (key, bytes, type) {
       fail('put')
+      if (fault?.when === 'midway') {
+        await once(bytes, 'readable')
+        bytes.read()
+        bytes.destroy()
+        // The client of S3 ends its upload before it says why it failed.
+        await turn()
+        throw failure(fault.error)
+      }
       const size = await disk.put(key, bytes, type)
       try {
         fail('during')
@@ -50,11 +61,11 @@ test('a store that fails before, during and after an upload', async (t) => {
   await app.tenants.create({ id: 'acme', name: 'acme', plan: 'pro' })
   const ada = userOf(t, await app.listen({ port: 0, host: '127.0.0.1' }), bearer({ sub: 'ada', tenant_id: 'acme' }))
 
-  for (const when of ['put', 'during'] as const) {
+  for (const when of ['put', 'midway', 'during'] as const) {
     fault = { when, error: 'storageFull' }
-    refused(t, await ada.upload([file('x'.repeat(100_000))]), 507, 'STORAGE_FULL', when)
+    refused(t, await ada.upload([file('x'.repeat(3_000_000))]), 507, 'STORAGE_FULL', when)
     fault = { when, error: 'storageUnavailable' }
-    refused(t, await ada.upload([file('x'.repeat(100_000))]), 503, 'STORAGE_UNAVAILABLE', when)
+    refused(t, await ada.upload([file('x'.repeat(3_000_000))]), 503, 'STORAGE_UNAVAILABLE', when)
     t.same([await onDisk(folder), await rows(app), await storage(app, 'acme')], [[], {}, { booked: 0, reserved: 0, shown: 0 }])
   }
   fault = null

@@ -1,0 +1,45 @@
+/** A disk without room: a small file system in memory, which only root can mount. */
+import { execFile } from 'node:child_process'
+import { rm } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { test, type Test } from 'tap'
+import { daemonFolder } from '../../helpers/daemon.js'
+import { file, MB, onDisk, open, rows, storage } from './app.js'
+import { refused } from '../../http/caller.js'
+
+const run = promisify(execFile)
+const nothing = { booked: 0, reserved: 0, shown: 0 }
+
+/** Mounts a file system of 4 MB; false where that is not allowed. */
+async function mounted (t: Test, folder: string): Promise<boolean> {
+  try {
+    await run('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder])
+  } catch (error) {
+    t.plan(0, `a file system cannot be mounted: run this test as root, in a container with the capability SYS_ADMIN (${error instanceof Error ? error.message.trim() : ''})`)
+    return false
+  }
+  t.teardown(async () => {
+    await run('umount', ['--lazy', folder])
+    await rm(folder, { recursive: true })
+  })
+  return true
+}
+
+test('a full disk is a 507, and leaves no bytes, no row and no storage', async (t) => {
+  // Not in the folder of `t.testdir`, which `open` empties.
+  const folder = daemonFolder('disk')
+  if (!await mounted(t, folder)) return
+  const { app, as } = await open(t, { files: { path: folder } })
+  const ada = as('acme')
+  refused(t, await ada.upload([file(Buffer.alloc(5 * MB))]), 507, 'STORAGE_FULL')
+  t.same([await onDisk(folder), await rows(app), await storage(app, 'acme')], [[], {}, nothing])
+  const kept = await ada.upload([file(Buffer.alloc(3 * MB))])
+  t.equal(kept.status, 201)
+  refused(t, await ada.upload([file(Buffer.alloc(2 * MB))]), 507, 'STORAGE_FULL', 'beside another file')
+  const { body } = await ada.ask('POST /files/presign', { headers: { 'content-type': 'application/json' }, body: JSON.stringify({ name: 'a', contentType: 'text/plain', size: 2 * MB }) })
+  refused(t, await ada.ask(`PUT ${String(body['url'])}`, { body: Buffer.alloc(2 * MB) }), 507, 'STORAGE_FULL', 'by a signed URL')
+  t.same(await onDisk(folder), [kept.body['key']])
+  t.equal((await ada.ask(`DELETE /files/${String(kept.body['id'])}`)).status, 200)
+  t.equal((await ada.ask(`PUT ${String(body['url'])}`, { body: Buffer.alloc(2 * MB) })).status, 200, 'there is room again')
+  t.same(await storage(app, 'acme'), { booked: 2 * MB, reserved: 0, shown: 2 * MB })
+})
