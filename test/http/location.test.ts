@@ -69,7 +69,8 @@ async function locations (t: Test, ask: Ask, base: '/p' | '/t'): Promise<void> {
   for (const key of base === '/p' ? ['', '.', '..', 'x'.repeat(2049)] : []) await none('/pages', { slug: key })
   await none('/notes', [{ title: 'one' }, { title: 'two' }])
   await none('/notes', [{ title: 'only' }])
-  for (const path of ['/hidden', '/mapped', '/short']) await none(path, { title: 'x' })
+  // That of /hidden is for administrators.
+  for (const path of ['/mapped', '/short']) await none(path, { title: 'x' })
   await none('/pairs', { a: base, b: 'y' })
 }
 
@@ -84,6 +85,19 @@ test('Location of created records', (t) => forEachEngine(t, async (t, engine: Da
     t.equal((await admin('acme')('POST /tenant/config', { body: { routes: routesAt('/t') } })).status, 200)
     t.equal((await user('acme')('DELETE /t/none')).status, 404)
     await locations(t, user('acme'), '/t')
+  })
+
+  await t.test('/doc names it where it is sent', async (t) => {
+    const { paths, components } = Object((await user('acme')('GET /doc')).body)
+    t.match(components.headers['Location'], { schema: { type: 'string' } })
+    const shown = (path: string): boolean => path in paths && '201' in paths[path].post.responses && 'Location' in Object(paths[path].post.responses['201'].headers)
+    for (const path of ['/notes', '/pages', '/counts', '/docs', '/shown']) t.ok(shown(`/p${path}`) && shown(`/t${path}`), path)
+    // That of /hidden is for administrators.
+    for (const path of ['/mapped', '/short', '/pairs']) t.notOk(shown(`/p${path}`) || shown(`/t${path}`), path)
+    for (const path of ['/tenants', '/queue/jobs', '/files/upload', '/files/resumable']) t.ok(shown(path), path)
+    t.notOk(shown('/tenant/api-keys'))
+    t.notOk('Location' in Object(paths['/p/notes'].post.responses['400'].headers))
+    t.notOk('MethodNotAllowed' in components.responses, 'no component that nothing refers to')
   })
 
   await t.test('tenants with the same route and other paths have their own', async (t) => {

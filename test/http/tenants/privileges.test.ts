@@ -9,7 +9,7 @@ import { createWorld, save, tokenOf, userOf } from './world.js'
 const API_KEY = secretText('the-key-of-the-platform-in-its-environment', 'the API key of the platform')
 
 /** Groups of later versions; and what is not listed by itself. */
-const unlisted = / \/(admin|agent\/(?!workflow)|cache|files|llm|metrics|realtime|system|doc|ui)\b/
+const unlisted = / \/(\.well-known|admin|agent\/(?!workflow)|cache|files|llm|mcp|metrics|realtime|system|doc|ui)\b/
 
 /** The endpoints that the server has, as `GET /doc` lists them, with who may call them. */
 async function servedEndpoints (t: Test, ask: Ask): Promise<Map<string, Access>> {

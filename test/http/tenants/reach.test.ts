@@ -1,7 +1,10 @@
 import { test } from 'tap'
+import { until } from '../../helpers/instances.js'
+import { payprovWorld } from '../../helpers/payprov/index.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { deliver, envOf, sellAll } from '../../plugins/billing/app.js'
 import { caller, refused } from '../caller.js'
 
 const document: TestDocument = {
@@ -44,4 +47,19 @@ test('a tenant that has used up the requests of its plan reaches its billing end
   for (let index = 0; index < 30; index++) statuses.push((await own('GET /billing/subscription')).status)
   t.ok(statuses.includes(200) && statuses.at(-1) === 429, 'they have a limit of their own')
   t.match(await caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'globex' }) })('GET /tenant/info'), { status: 200 }, 'another tenant has its own requests')
+})
+
+test('a tenant that has used up the requests of its plan upgrades, and has those of the new one', async (t) => {
+  const world = await payprovWorld(t, { now: Date.now() })
+  const sales = sellAll(world)
+  const app = await testServer(t, document, { engine: await postgresSection(t), tenants: ['acme'], env: envOf('payprov', world, sales) })
+  const own = caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme', email: 'ada@acme.example' }) })
+  for (let index = 0; index < 3; index++) await own('GET /tenant/info')
+  refused(t, await own('GET /tenant/info'), 429, 'RATE_LIMITED')
+  const upgrade = await own('POST /billing/upgrade', { body: { targetPlan: 'pro', billingCycle: 'monthly' } })
+  t.match(upgrade, { status: 200, body: { success: true, checkoutUrl: String } })
+  const subscription = world.pay(String(Object(upgrade.body['session'])['id']))
+  t.equal((await deliver(app, 'payprov', world.event('created', subscription))).status, 200)
+  await until(t, 'the plan is in force', async () => (await own('GET /tenant/info')).status === 200)
+  t.match((await own('GET /tenant/info')).body, { plan: 'pro' })
 })
