@@ -19,12 +19,12 @@ import { compileProject } from './compile.js'
 import { leaveSharedServer } from './helpers/postgres/shared.js'
 import { compiledArguments, root } from './helpers/typescript.js'
 
-const testTimeout = 120 // s of one test, which tap itself ends
+const testTimeout = 240 // s of one test, which tap itself ends: several times what the longest takes, since a busy machine must not fail it
 const faultTimeout = 1800 // s of one fault test
 
 const isFault = (file: string) => file.startsWith('faults/')
 const faults = process.argv.includes('--faults')
-const fileTimeout = (faults ? faultTimeout : 300) * 1000 // ms
+const fileTimeout = (faults ? faultTimeout : 600) * 1000 // ms
 const named = process.argv.slice(2).filter((argument) => argument !== '--faults').map((file) => relative(root, resolve(file)))
 const files = named.length > 0 ? named : readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.test.ts') && isFault(file) === faults).sort().map((file) => `test/${file}`)
 

@@ -1,4 +1,8 @@
 /** The command without a server: help, wrong calls, validate and token. */
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { createVerifier } from 'fast-jwt'
 import { version } from '../../lib/version.js'
@@ -15,7 +19,7 @@ t.test('--version and --help', async (t) => {
   t.equal(code, 0)
   t.strictSame((await here(['help'])).output, (await here(['--help'])).output)
   t.strictSame((await here(['help', 'start'])).output, (await here(['start', '--help'])).output)
-  for (const name of ['start', 'worker', 'validate', 'migrate', 'backup', 'restore', 'token', 'openapi', 'user create', 'secrets rekey']) {
+  for (const name of ['init', 'start', 'dev', 'worker', 'validate', 'migrate', 'backup', 'restore', 'token', 'openapi', 'user create', 'secrets rekey', 'files repair']) {
     t.ok(output.some((line) => line.trim().startsWith(`${name} `)), name)
     t.match(await here([...name.split(' '), '--help']), { code: 0, output: [new RegExp(`^usage: tenantry ${name} `)], errors: [] })
   }
@@ -25,7 +29,7 @@ t.test('a call that is not understood is answered with what was meant, and 1', a
   const folder = t.testdir({ 'tenantry.json': '{"routes": []}' })
   const calls: [string[], RegExp][] = [
     [['strat'], /^there is no command "strat", did you mean "start"\?$/],
-    [['serve-everything'], /^there is no command "serve-everything"; there are start, worker, validate, migrate, backup, restore, token, openapi, user create, secrets rekey$/],
+    [['serve-everything'], /^there is no command "serve-everything"; there are init, start, dev, worker, validate, migrate, backup, restore, token, openapi, user create, secrets rekey, files repair$/],
     [['user'], /^"tenantry user" needs another word; there is "tenantry user create"$/],
     [['user', 'create'], /^--email is missing/],
     [['user', 'create', '--email', 'ada'], /^--email must be an e-mail address$/],
@@ -50,13 +54,30 @@ t.test('a call that is not understood is answered with what was meant, and 1', a
 })
 
 t.test('a command without a document says where it looked', async (t) => {
-  t.match(await tenantry(t, t.testdir({}), ['start']), { code: 1, errors: ['no document: there is no tenantry.json, tenantry.jsonc or tenantry.js in this folder; name one'] })
+  t.match(await tenantry(t, t.testdir({}), ['start']), { code: 1, errors: ['no document: there is no tenantry.json, tenantry.jsonc, tenantry.js or tenantry.ts in this folder; name one'] })
+})
+
+t.test('a document in TypeScript is read by tsx, and its absence is named', async (t) => {
+  // Outside of this project, which has tsx.
+  const folder = mkdtempSync(join(tmpdir(), 'document-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  writeFileSync(`${folder}/tenantry.ts`, 'const routes: string[] = []\nexport default { routes }')
+  const plain = { NODE_OPTIONS: '' }
+  const readsTypeScript = 'typescript' in process.features && process.features.typescript !== false
+  if (!readsTypeScript) {
+    t.match(await tenantry(t, folder, ['validate', 'tenantry.ts'], plain), { code: 1, errors: [/^tenantry.ts: the module cannot be loaded: Node.js v\d+\.\d+\.\d+ does not read TypeScript: run "npm i -D tsx"/] })
+  }
+  symlinkSync(dirname(dirname(createRequire(import.meta.url).resolve('tsx/package.json'))), `${folder}/node_modules`)
+  for (const type of ['module', 'commonjs']) {
+    writeFileSync(`${folder}/package.json`, JSON.stringify({ type }))
+    t.match(await tenantry(t, folder, ['validate', 'tenantry.ts'], plain), { code: 0, errors: [] }, type)
+  }
 })
 
 t.test('validate', async (t) => {
   const folder = t.testdir({
     'right.json': JSON.stringify({ jwt: {}, tables: { notes }, routes: [list] }),
-    'wrong.json': JSON.stringify({ agent: {}, routes: [{ ...list, methd: 'get' }, { path: '/', method: 'get' }] }),
+    'wrong.json': JSON.stringify({ firebase: {}, routes: [{ ...list, methd: 'get' }, { path: '/', method: 'get' }] }),
     'tables.json': JSON.stringify({ tables: { notes }, routes: [{ path: '/a', method: 'get', queries: [{ table: 'note', operation: 'select' }, { table: 'notes', alias: 'x', operation: 'select', filters: [{ column: 'txt', value: 1 }, { column: 'text', value: '{{params.id}}' }] }] }] }),
     'partly.json': JSON.stringify({
       postgres: { connectionString: 'postgres://nobody@127.0.0.1:1/none' },
@@ -86,9 +107,9 @@ t.test('validate', async (t) => {
     code: 1,
     output: [],
     errors: [
-      '/agent: not in this version yet: language models, embeddings and MCP servers',
+      '/firebase: not in this version yet: Firestore; `firebaseQueries` keep their documents in the SQL database',
       '/routes/0/methd: unknown member, did you mean "method"?',
-      '/routes/1: the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow` or `response`'
+      '/routes/1: the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow`, `realtime` or `response`'
     ]
   })
   t.match(await here(['validate', `${folder}/tables.json`]), {

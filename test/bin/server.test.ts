@@ -1,6 +1,7 @@
 /** The commands that need a database: start, migrate and openapi. */
 import t, { type Test } from 'tap'
 import { createServer as listen } from 'node:net'
+import { spawn } from 'node:child_process'
 import pg from 'pg'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -10,6 +11,7 @@ import { nameAfterSystem } from '../helpers/migrations.js'
 import { postgresDatabase, type RunSql } from '../helpers/postgres.js'
 import { signToken, testSecret } from '../helpers/tokens.js'
 import { testEnv, testMasterKey } from '../helpers/server.js'
+import { programArguments } from '../helpers/typescript.js'
 import { here, launch, tenantry } from './tenantry.js'
 
 const notes = { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text', notNull: true } } }
@@ -156,6 +158,18 @@ t.test('what migrate prints makes the database that migrate would', async (t) =>
   const { output } = await here(['migrate', `${folder}/tenantry.json`, '--print'])
   await query(output.join('\n'))
   t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is lacking'] })
+})
+
+t.test('a reader that closes the pipe ends the command without an error', async (t) => {
+  const folder = t.testdir({ 'tenantry.json': '{"routes": []}' })
+  const child = spawn(process.execPath, [...programArguments('bin/tenantry.ts'), 'openapi'], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+  let errors = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => { errors += text })
+  const ended = once(child, 'close')
+  // The document is larger than the pipe.
+  child.stdout.once('data', () => child.stdout.destroy())
+  t.strictSame(await ended, [0, null])
+  t.equal(errors, '')
 })
 
 t.test('openapi prints the document of the API and leaves the database as it is', async (t) => {

@@ -1,4 +1,5 @@
 /** Runs the command `tenantry` as a user would: a process of its own, in a folder of the test's. */
+import type { Readable } from 'node:stream'
 import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,8 +21,10 @@ export interface Ended {
 }
 
 export interface Running {
-  /** Resolves with the first line of standard output that matches; rejects when the process ends without one. */
-  line (pattern: RegExp): Promise<string>
+  /** Resolves with the first line of standard output that matches, or the one of that number; rejects when the process ends without it. */
+  line (pattern: RegExp, count?: number): Promise<string>
+  /** The same of standard error. */
+  errorLine (pattern: RegExp, count?: number): Promise<string>
   kill (signal: NodeJS.Signals): void
   readonly ended: Promise<Ended>
 }
@@ -52,20 +55,22 @@ export function launch (t: Test, folder: string, words: string[], env: NodeJS.Pr
     child.kill('SIGKILL')
     await ended
   })
+  const seen = (stream: Readable, text: () => string, pattern: RegExp, count = 1): Promise<string> => {
+    const found = new Promise<string>((resolve) => {
+      const look = () => {
+        const line = linesOf(text()).filter((line) => pattern.test(line))[count - 1]
+        if (line !== undefined) resolve(line)
+      }
+      stream.on('data', look)
+      look()
+    })
+    return Promise.race([found, ended.then((result) => { throw new Error(`it ended before ${pattern}: ${JSON.stringify(result)}`) })])
+  }
   return {
     ended,
     kill: (signal) => { child.kill(signal) },
-    async line (pattern) {
-      const found = new Promise<string>((resolve) => {
-        const look = () => {
-          const line = linesOf(output).find((line) => pattern.test(line))
-          if (line !== undefined) resolve(line)
-        }
-        child.stdout.on('data', look)
-        look()
-      })
-      return Promise.race([found, ended.then((result) => { throw new Error(`it ended before ${pattern}: ${JSON.stringify(result)}`) })])
-    }
+    line: (pattern, count) => seen(child.stdout, () => output, pattern, count),
+    errorLine: (pattern, count) => seen(child.stderr, () => errors, pattern, count)
   }
 }
 

@@ -17,7 +17,7 @@ import { testSecret } from '../helpers/tokens.js'
 import { blocksOf, page, pages, type Block } from './markdown.js'
 
 const nowhere = 'postgres://nobody@127.0.0.1:1/nothing'
-const env = { JWT_SECRET: testSecret, SECRETS_MASTER_KEY: testMasterKey, DATABASE_URL: nowhere, DATABASE_URL_DIRECT: nowhere, PUBLIC_URL: 'https://example.com' }
+const env = { JWT_SECRET: testSecret, SECRETS_MASTER_KEY: testMasterKey, DATABASE_URL: nowhere, DATABASE_URL_DIRECT: nowhere, PUBLIC_URL: 'https://example.com', TICKETS_TOKEN: 'x' }
 const blocks = pages().flatMap(blocksOf)
 const documents = blocks.filter(({ language, words: [mark] }) => language === 'json' && mark === 'tenantry')
 const whole = documents.filter(({ words }) => words[1] === undefined || words[1].startsWith('file='))

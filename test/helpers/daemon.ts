@@ -3,8 +3,10 @@ import type { Test } from 'tap'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 
 export interface Daemon {
   readonly program: string
@@ -41,4 +43,29 @@ export async function startDaemon (t: Test, { program, packages = program, args,
     throw error
   }
   return child
+}
+
+/**
+ * Resolves when the program takes connections on the port; rejects if it ends, or does not in time.
+ *
+ * @param timeoutMs  milliseconds
+ * @param log  what the program wrote, for the error
+ */
+export async function listensOn (port: number, child: ChildProcess, timeoutMs: number, log: () => string = () => ''): Promise<void> {
+  for (const end = performance.now() + timeoutMs; !await takesConnections(port);) {
+    if (performance.now() > end || child.exitCode !== null) throw new Error(`${child.spawnfile} does not listen on port ${port}\n${log()}`)
+    await wait(10)
+  }
+}
+
+async function takesConnections (port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
 }

@@ -3,12 +3,9 @@
  * nginx is not installed a test skips and says which command installs it (test/run.ts makes that a failure with CI=true).
  */
 import type { Test } from 'tap'
-import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
-import { daemonFolder, startDaemon } from './daemon.js'
+import { daemonFolder, listensOn, startDaemon } from './daemon.js'
 
 const startTime = 10_000 // ms in which it takes connections
 
@@ -22,10 +19,7 @@ export async function startNginx (t: Test, http: string, port: number): Promise<
   writeFileSync(join(folder, 'nginx.conf'), configuration(http))
   const child = await startDaemon(t, { program: 'nginx', args: ['-p', folder, '-c', 'nginx.conf', '-e', log], folder })
   child.stderr?.resume()
-  for (const end = performance.now() + startTime; !await takesConnections(port);) {
-    if (performance.now() > end || child.exitCode !== null) throw new Error(`nginx does not listen on port ${port}:\n${readFileSync(log, 'utf8')}`)
-    await wait(10)
-  }
+  await listensOn(port, child, startTime, () => readFileSync(log, 'utf8'))
 }
 
 /** One process, which a signal ends whole; it ends no connection of a caller by itself. Of root's own files only root's workers may write. */
@@ -44,16 +38,4 @@ http {
 ${http}
 }
 `
-}
-
-async function takesConnections (port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1')
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
-  }
 }

@@ -22,6 +22,8 @@ export interface TestServerOptions extends ServerOptions {
   readonly engine?: DatabaseSection
   /** Tenants that are there when the server is ready. */
   readonly tenants?: readonly TestTenant[]
+  /** Adds to the app before it is ready. */
+  readonly prepare?: (app: FastifyInstance) => void
 }
 
 /** A document of a test: what it leaves out is the test's database, `testSecret`, and no limit of requests, that of plans neither. */
@@ -33,7 +35,7 @@ export type TestDocument = Partial<ConfigInput>
  * `listen` gives it one. It logs at `trace` into memory, and the test fails where a secret stands in that log or in the audit log; a test
  * that gives a `logger` reads its log itself.
  */
-export async function testServer (t: Test, document: TestDocument, { engine, tenants = [], env, logger }: TestServerOptions = {}): Promise<FastifyInstance> {
+export async function testServer (t: Test, document: TestDocument, { engine, tenants = [], env, logger, prepare }: TestServerOptions = {}): Promise<FastifyInstance> {
   const database = engine ?? await postgresSection(t)
   const app = createServer(testDocument(document, database), {
     env: { ...testEnv, ...env },
@@ -45,6 +47,7 @@ export async function testServer (t: Test, document: TestDocument, { engine, ten
     await app.close()
   })
   rememberSecrets(app)
+  prepare?.(app)
   await app.ready()
   for (const tenant of tenants) {
     const { id, plan = 'free' } = typeof tenant === 'string' ? { id: tenant } : tenant

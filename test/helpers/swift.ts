@@ -42,10 +42,10 @@ export async function startSwift (t: Test): Promise<Swift> {
   for (const ring of rings) {
     const port = await freePort()
     await makeRing(folder, ring, port)
-    await start(ring, serverConfiguration(folder, ring, port))
+    await start(ring, configuration(folder, port, `${ring}-server`, `[app:${ring}-server]\nuse = egg:swift#${ring}\n`))
   }
   const proxyPort = await freePort()
-  await start('proxy', proxyConfiguration(folder, proxyPort))
+  await start('proxy', configuration(folder, proxyPort, 'catch_errors cache s3api tempauth slo dlo proxy-server', proxyFilters))
   const options: S3Options & { endpoint: string } = {
     endpoint: `http://127.0.0.1:${proxyPort}`, region: 'us-east-1', bucket: 'files', accessKeyId: 'test:tester', secretAccessKey: 'testing', forcePathStyle: true
   }
@@ -62,7 +62,8 @@ async function makeRing (folder: string, ring: string, port: number): Promise<vo
   await run('swift-ring-builder', [file, 'rebalance'])
 }
 
-function serverConfiguration (folder: string, ring: string, port: number): string {
+/** What all four have in common, and the pipeline of one. */
+function configuration (folder: string, port: number, pipeline: string, further = ''): string {
   return `[DEFAULT]
 bind_ip = 127.0.0.1
 bind_port = ${port}
@@ -74,23 +75,11 @@ mount_check = false
 disable_fallocate = true
 log_level = ERROR
 [pipeline:main]
-pipeline = ${ring}-server
-[app:${ring}-server]
-use = egg:swift#${ring}
-`
+pipeline = ${pipeline}
+${further}`
 }
 
-function proxyConfiguration (folder: string, port: number): string {
-  return `[DEFAULT]
-bind_ip = 127.0.0.1
-bind_port = ${port}
-workers = 0
-user = ${userInfo().username}
-swift_dir = ${folder}
-log_level = ERROR
-[pipeline:main]
-pipeline = catch_errors cache s3api tempauth slo dlo proxy-server
-[app:proxy-server]
+const proxyFilters = `[app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true
 [filter:catch_errors]
@@ -109,7 +98,6 @@ use = egg:swift#dlo
 use = egg:swift#tempauth
 user_test_tester = testing .admin
 `
-}
 
 async function makeBucket ({ endpoint, region, bucket, accessKeyId, secretAccessKey }: S3Options & { endpoint: string }): Promise<void> {
   const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials: { accessKeyId, secretAccessKey }, maxAttempts: 1 })

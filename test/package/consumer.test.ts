@@ -31,7 +31,7 @@ t.test('an empty project installs the packed package', { timeout: 290_000 }, asy
     t.strictSame(tooNew.map(({ name, version, engines }) => `${name}@${version} needs Node ${engines?.node}`), [])
   })
 
-  t.test('the first program of the guide to embedding compiles under the strictest options', async (t) => {
+  t.test('the first program of the guide to embedding compiles under the strictest options', { timeout: 280_000 }, async (t) => {
     const program = blocksOf(page('docs/guides/embedding.md')).find(({ language }) => language === 'ts')
     await writeFile(join(consumer, 'program.ts'), program?.text ?? 'no program')
     await writeFile(join(consumer, 'tsconfig.json'), JSON.stringify({

@@ -4,7 +4,7 @@ import { checkConfig, ConfigError, environmentOf, isChecked, withSections } from
 import type { SchemaNode } from '../../../lib/config/schema/annotations.js'
 import { Root } from '../../../lib/config/schema/root.js'
 import { Route } from '../../../lib/config/schema/route.js'
-import { check, faultsOf, faultsOfRoutes, faultsOn, route, secret } from './documents.js'
+import { check, faultsOf, faultsOn, route, secret } from './documents.js'
 
 t.test('the smallest document has every default', async (t) => {
   t.strictSame(checkConfig({ routes: [] }, { env: {} }), {
@@ -26,7 +26,8 @@ t.test('the smallest document has every default', async (t) => {
     workflows: [],
     webhooks: [],
     egress: { allow: [] },
-    files: { buckets: {}, signedUrlSeconds: 3600 },
+    files: { buckets: {}, signedUrlSeconds: 3600, onEntityDelete: 'keep' },
+    realtime: { tables: {}, maxMessageBytes: 65_536, maxMessagesPerSecond: 50, retentionSeconds: 86_400 },
     storageProvider: 'local',
     rbac: { enabled: false, rolesTable: 'roles', permissionsTable: 'permissions', userRolesTable: 'user_roles' },
     analytics: { enabled: false, excludePaths: [], serviceName: '', retentionDays: 30, buffer: { enabled: true, flushInterval: 10_000, maxSize: 1000 } }
@@ -138,10 +139,7 @@ t.test('every member that is not built is refused with its reason', async (t) =>
     for (const value of [{}, [], true, null]) t.strictSame(faultsOf({ [name]: value }), [`/${name}: not in this version yet: ${node.planned}`])
   }
   const ofRoutes = planned(Route.properties)
-  t.strictSame(ofRoutes.map(([name]) => name), ['multipart'])
-  for (const [name, node] of ofRoutes) t.strictSame(faultsOfRoutes({ ...route, [name]: true }), [`/routes/0/${name}: not in this version yet: ${node.planned}`])
-  t.match(faultsOf({ plugins: { realtime: {} } }), [/^\/plugins\/realtime: not in this version yet: /])
-  t.strictSame(faultsOf({ plugins: { realtime: false } }), [], 'what is not there can be turned off')
+  t.strictSame(ofRoutes.map(([name]) => name), [])
   t.match(faultsOf({ settings: {} }), [/^\/settings: unknown member/], "settings are a tenant's")
 })
 
@@ -149,8 +147,10 @@ t.test('a value that is not built is refused with its reason', async (t) => {
   t.match(faultsOf({ databaseProvider: 'firebase' }), [/^\/databaseProvider: "firebase" is not in this version yet: Firestore/])
 })
 
-t.test('a member that is not built keeps no other fault of its route back', async (t) => {
-  t.match(faultsOf({ routes: [{ path: '/health', method: 'get', multipart: true }] }), [/multipart: not in this version/, /the built-in endpoint \/health/, /the route does nothing/])
+t.test('a form that a route cannot take keeps no other fault of it back', async (t) => {
+  t.match(faultsOf({ routes: [{ path: '/health', method: 'get', multipart: true }] }), [
+    /the built-in endpoint \/health/, /the route does nothing/, /multipart: a form comes with/, /multipart: the form has no files: declare them in `request.files`/
+  ])
 })
 
 t.test('pages: the default fits the maximum', async (t) => {
@@ -176,13 +176,12 @@ t.test('rate limits: defaults are filled in, endpoints are named in one of two f
     '/rateLimit/perEndpoint/get ~1notes: expected `GET /path` or `/path`, the path as it is declared as the name',
     '/rateLimit/perEndpoint/notes: expected `GET /path` or `/path`, the path as it is declared as the name'
   ])
-  const perEndpoint = { 'GET /note': {}, '/notes/:id': {}, 'POST /notes': {}, '/health': {}, '/realtime': {} }
+  const perEndpoint = { 'GET /note': {}, '/notes/:id': {}, 'POST /notes': {}, '/health': {}, '/agent/mcp/tools': {} }
   t.strictSame(faultsOf({ rateLimit: { enabled: false, perEndpoint }, plugins: { health: false }, routes: [route] }), [
     '/rateLimit/perEndpoint/GET ~1note: names no route of this document and no built-in endpoint, did you mean "GET /notes"?',
     '/rateLimit/perEndpoint/~1notes~1:id: names no route of this document and no built-in endpoint',
     '/rateLimit/perEndpoint/POST ~1notes: names no route of this document and no built-in endpoint, did you mean "GET /notes"?',
-    '/rateLimit/perEndpoint/~1health: names no route of this document and no built-in endpoint',
-    '/rateLimit/perEndpoint/~1realtime: names no route of this document and no built-in endpoint'
+    '/rateLimit/perEndpoint/~1health: names no route of this document and no built-in endpoint'
   ])
   t.match(faultsOf({ rateLimit: { enabled: true, perEndpoint }, routes: [{ ...route, methd: 'get' }] }), [/methd/], 'the endpoint may be that of a route that does not read well')
   t.strictSame(faultsOf({ rateLimit: {} }), ['/rateLimit/enabled: missing: expected true or false'])

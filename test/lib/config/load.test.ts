@@ -112,11 +112,24 @@ t.test('types of documents: what is right compiles, what is wrong or not built d
     // @ts-expect-error an unknown member
     { routes: [], agnet: {} },
     // @ts-expect-error not in this version
-    { routes: [], agent: { enabled: true } },
+    { routes: [], firebase: {} },
     // @ts-expect-error an unknown operation
     { routes: [{ path: '/', method: 'get', queries: [{ table: 'a', operation: 'selec' }] }] },
     // @ts-expect-error a provider that is none
     { routes: [], cache: { enabled: true, provider: 'disk' } }
   ]
   t.equal(wrong.length, 5)
+})
+
+t.test('a line of `.env` that is no setting is named', async (t) => {
+  const fault = async (text: string) => {
+    const folder = t.testdir({ '.env': text, 'tenantry.json': '{"routes": []}' })
+    const error: unknown = await loadConfig(`${folder}/tenantry.json`, { env: {} }).then(() => null, (error: unknown) => error)
+    return error instanceof Error ? error.message.replace(folder, '').split('\n').at(-1)?.trim() : null
+  }
+  t.equal(await fault('A=1\n\nJWT_SECRET abc\nB=2'), '/.env: line 3 is no setting: expected NAME=value, or a comment that starts with #')
+  t.equal(await fault('A=1\n=2'), '/.env: line 2 is no setting: expected NAME=value, or a comment that starts with #')
+  for (const text of ['', '\n', '# A 1\r\n  \r\nA=1\r\n', 'export A=1', 'A = "one\ntwo words\n" # three\nB=\'x\'', 'KEY="-----BEGIN KEY-----\nMIIB\n-----END KEY-----"\nB=1', 'A="open\nB=1', 'A=']) {
+    t.equal(await fault(text), null, text)
+  }
 })

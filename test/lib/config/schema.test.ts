@@ -34,6 +34,7 @@ const steps = [
   },
   { id: 'others', parallel: [{ id: 'mail', type: 'integration', integration: 'email', action: 'sendEmail', params: { to: 'a' } }, { id: 'text', type: 'llm', prompt: 'p', model: 'm', responseFormat: {} }] },
   { id: 'pick', type: 'switch', value: 'input.a', cases: { a: 'last' }, default: 'last' },
+  { id: 'tell', type: 'realtime', room: 'a', event: 'b', data: 1 },
   { id: 'last', type: 'storage', operation: 'put' }
 ]
 
@@ -48,12 +49,23 @@ const complete = {
   migrate: 'auto',
   tables: { notes: { columns: { id: { type: 'uuid', primaryKey: true, notNull: true, default: 'uuid()', references: 'a.b', unique: true } }, tenantScoped: true, softDelete: false, indexes: [['id']], unique: [['id']] } },
   cors: { origins: ['https://app.example.com'], credentials: true, maxAge: 60, exposedHeaders: ['x-own'] },
+  realtime: {
+    enabled: true,
+    tables: { notes: { permissions: ['notes:read'], excludeFields: ['secret'], events: ['created', 'left'], trigger: true } },
+    rooms: { 'chat-*': { join: ['chat:read'], publish: ['chat:write'] } },
+    maxMessageBytes: 4096,
+    maxMessagesPerSecond: 10,
+    retentionSeconds: 3600,
+    redis: { url: 'redis://127.0.0.1:6379' }
+  },
   files: {
     enabled: true,
     path: 'files',
     maxFileSizeMB: 1,
     buckets: { reports: { public: false, types: ['image/*'], maxFileSizeMB: 1, permissions: ['reports:read'], lifetimeSeconds: 60 } },
-    signedUrlSeconds: 60
+    signedUrlSeconds: 60,
+    onEntityDelete: 'delete',
+    scan: { clamd: '127.0.0.1:3310' }
   },
   storageProvider: 's3',
   s3: { endpoint: 'https://s3.example.com', region: 'auto', bucket: 'b', accessKeyId: 'k', secretAccessKey: 's', forcePathStyle: true },
@@ -92,16 +104,21 @@ const complete = {
         body: { a: { type: 'object', required: true, nullable: true, properties: { b: { type: 'array', items: { type: 'string', minLength: 1, maxLength: 2, enum: ['a'], format: 'email', pattern: 'x', description: 'd' } } }, additionalFields: true } },
         params: { id: { type: 'integer', minimum: 1, maximum: 2 } },
         query: {},
+        files: { avatar: { maxSizeMB: 1, types: ['image/*'], required: true, bucket: 'reports' } },
         additionalFields: false
       },
+      realtime: { room: 'a', event: 'b', data: { c: '{{body.d}}' } },
       response: { any: ['thing'] },
       softDelete: { enabled: true, allowHardDelete: true },
       transform: { fields: { a: 'b' }, operations: [{ type: 'compute', fields: { c: 'd' } }] },
       integrations: [{ type: 'http', action: 'request', alias: 'a', params: { url: '{{body.url}}' }, condition: 'true' }],
       webhook: { provider: 'custom', secret: '{{env.A}}', header: 'x-signature', algorithm: 'sha256', encoding: 'hex' },
-      workflow: { id: 'w', ref: 'w', steps, input: { a: '{{body.a}}' }, async: true, webhookOnComplete: 'https://a/{{body.id}}' }
+      multipart: true,
+      workflow: { id: 'w', ref: 'w', steps, input: { a: '{{body.a}}' }, async: true, webhookOnComplete: 'https://a/{{body.id}}' },
+      mcp: { name: 'tool', description: 'd', readOnly: true, resource: false }
     }
   ],
+  mcp: { url: 'https://api.example.com', instructions: 'i', prompts: [{ name: 'p', title: 't', description: 'd', arguments: [{ name: 'a', description: 'd', required: true }], text: 'x {{a}}' }] },
   pagination: { defaultLimit: 1, maxLimit: 2, defaultOffset: 3 },
   cache: { enabled: true, provider: 'memory', ttl: 1, maxSize: 2, maxMemoryMB: 3, redis: { url: 'redis://localhost' }, lmdb: { dbPath: 'd' } },
   rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } }, redis: { url: 'redis://localhost:6379' } },
@@ -130,6 +147,17 @@ const complete = {
   customIntegrations: [{ name: 'crm', baseUrl: 'https://a', auth: { type: 'bearer', token: 'k' }, actions: { read: { method: 'GET', path: '/b', headers: { a: 'b' }, query: { a: 1 }, body: {}, bodyType: 'json', result: 'a.b', followRedirects: true } } }],
   egress: { allow: ['10.0.0.0/8'] },
   queue: { workers: 4, maxWaitingPerTenant: 100_000 },
+  agent: {
+    enabled: true,
+    llm: { provider: 'local', model: 'small', apiKey: '{{secret:llm_key}}', baseUrl: 'http://127.0.0.1:11434/v1', maxOutputTokens: 500, timeoutMs: 30_000 },
+    embedding: { provider: 'local', model: 'vectors', dimensions: 768, reindex: false, apiKey: '{{secret:llm_key}}', baseUrl: 'http://127.0.0.1:11434/v1', timeoutMs: 30_000 },
+    vectorStore: { provider: 'qdrant', url: 'http://127.0.0.1:6333', apiKey: 'a-key', collection: 'chunks' },
+    models: [{ id: 'small', provider: 'local', kind: 'chat', contextTokens: 8192, price: { input: 0.5, output: 1.5 } }],
+    chat: { system: 'Be brief.', tools: ['tool'], maxRounds: 3, timeoutMs: 60_000 },
+    logPrompts: false,
+    mcpServers: [{ name: 'files', command: 'node', args: ['a.js'], env: { A: 'b' }, shared: false, allowTools: ['read'], timeoutMs: 1000 }],
+    mcpMaxProcesses: 4
+  },
   rbac: { enabled: true, defaultRole: 'reader', rolesTable: 'platform_roles', permissionsTable: 'platform_permissions', userRolesTable: 'platform_user_roles' },
   analytics: { enabled: true, excludePaths: ['/health', '/own/*'], serviceName: 's', retentionDays: 1, buffer: { enabled: false, flushInterval: 2, maxSize: 3 } },
   server: { bodyLimit: 1, trustProxy: ['10.0.0.1'], stopDelayMs: 5000, maxUnsentBytes: 1_048_576, writeTimeoutMs: 100 },
@@ -202,8 +230,8 @@ t.test('the document has every member that is built', async (t) => {
     }
   }
   look(Root, complete, '')
-  // `supabase` is `postgres` by another name, and credentials have those of the vendors.
-  t.strictSame(missing.filter((path) => !/^\/(supabase\/|credentials\/(stripe|polar|jira|github|sendgrid|slack|twilio)$)/.test(path)), [])
+  // `supabase` is `postgres` by another name, credentials have those of the vendors, and an MCP server has a command or an address.
+  t.strictSame(missing.filter((path) => !/^\/(supabase\/|credentials\/(stripe|polar|jira|github|sendgrid|slack|twilio)$|agent\/mcpServers\/0(\/0)?\/(url|headers)$)/.test(path)), [])
 })
 
 t.test('whatever is put in whatever place, the check and the schema judge alike', async (t) => {
@@ -243,8 +271,8 @@ t.test('editors accept settings where their values would stand', async (t) => {
 })
 
 t.test('editors mark what is not built', async (t) => {
-  t.notOk(validate({ routes: [], agent: { enabled: true } }))
-  t.match(schema.properties.agent.description, /^Not in this version yet\./)
+  t.notOk(validate({ routes: [], firebase: { projectId: 'x' } }))
+  t.match(schema.properties.firebase.description, /^Not in this version yet\./)
 })
 
 t.test('every member has a description', async (t) => {

@@ -4,7 +4,7 @@ import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
 import { createEngine } from '../../../lib/database/index.js'
 import { planSql, recordSql } from '../../../lib/database/migrations/plan.js'
 import { systemMigrations } from '../../../lib/database/migrations/system/index.js'
-import { tenantOwnedTables } from '../../../lib/database/system-tables.js'
+import { tenantOwnedTables } from '../../../lib/database/tenant-owned-tables.js'
 import { nobody, openEngine, rejection, run } from './open.js'
 import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
@@ -45,7 +45,10 @@ const systemTables = [
   'tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events', 'tenantry.billing_unclaimed',
   'tenantry.workflow_runs', 'tenantry.workflow_steps', 'tenantry.oauth_tokens',
   'tenantry.webhook_events', 'tenantry.webhook_deliveries', 'tenantry.webhook_secrets', 'tenantry.webhook_receipts', 'tenantry.idempotency_keys', 'tenantry.usage_notices',
-  'tenantry.usage_requests', 'tenantry.refresh_tokens', 'tenantry.user_links', 'tenantry.files', 'tenantry.file_transforms', 'tenantry.file_parts'
+  'tenantry.usage_requests', 'tenantry.refresh_tokens', 'tenantry.user_links', 'tenantry.files', 'tenantry.file_transforms', 'tenantry.file_parts',
+  'tenantry.agent_documents', 'tenantry.agent_chunks', 'tenantry.agent_stale_vectors', 'tenantry.agent_batches', 'tenantry.agent_batch_documents',
+  'tenantry.conversations', 'tenantry.conversation_messages',
+  'tenantry.realtime_changes', 'tenantry.realtime_heads', 'tenantry.realtime_members', 'tenantry.realtime_messages', 'tenantry.realtime_instances'
 ]
 
 test('an empty database gets the server\'s tables and the declared ones; twice is a no-op', (t) => forEachEngine(t, async (t, database) => {

@@ -20,7 +20,7 @@ function polled (answers: readonly (number | Error | ((poller: Poller) => number
     },
     signal: ending.signal,
     log: { info: (_details, message) => logged.push(message), warn: (_details, message) => logged.push(message) },
-    told: { failed: 'it fails', again: 'it is done again' }
+    messages: { failed: 'it fails', again: 'it is done again' }
   })
   return { poller, ending, state, logged }
 }

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import type { Transaction } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import { createEngine, type EngineOptions } from '../../../lib/database/index.js'
-import { tenantOwnedTables, type SystemTables } from '../../../lib/database/system-tables.js'
+import type { SystemTables } from '../../../lib/database/system-tables.js'
+import { tenantOwnedTables } from '../../../lib/database/tenant-owned-tables.js'
 import { nobody, openEngine, rejection } from './open.js'
 import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
@@ -161,7 +162,20 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   const file = randomUUID()
   await transaction.insertInto('tenantry.files').values({ ...own, id: file, status: 'pending', bucket: 'private', name: 'f', content_type: 'text/plain', size: 1, counted: 1, sha256: null, entity_type: null, entity_id: null, metadata: '{}', created_by: 'u', created_at: new Date(), expires_at: null }).execute()
   await transaction.insertInto('tenantry.file_transforms').values({ ...own, file_id: file, name: 'n', content_type: 'image/png', size: 1, sha256: '0'.repeat(64), created_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.realtime_changes').values({ ...own, table_name: 'notes', kind: 'I', key: '{}', record: '{}', before: null, cut: false }).execute()
+  await transaction.insertInto('tenantry.realtime_heads').values({ ...own, position: 1, stamp: 1 }).execute()
+  await transaction.insertInto('tenantry.realtime_members').values({ ...own, room: 'r', id: file, instance_id: file, state: null }).execute()
+  await transaction.insertInto('tenantry.realtime_messages').values({ ...own, instance_id: file, number: 1, messages: '[]' }).execute()
   await transaction.insertInto('tenantry.file_parts').values({ ...own, file_id: file, id: randomUUID(), start: 0, size: null }).execute()
+  await transaction.insertInto('tenantry.agent_documents').values({ ...own, id: 'd', version: randomUUID(), content_type: 'text/plain', metadata: '{}', chunks: 1, model: 'm', dimensions: 8, store: 'pgvector', created_at: new Date() }).execute()
+  await sql`insert into tenantry.agent_chunks (tenant_id, document_id, position, content) values (${own.tenant_id}, 'd', 0, 'text')`.execute(transaction)
+  await transaction.insertInto('tenantry.agent_stale_vectors').values({ ...own, document_id: 'd', version: randomUUID(), due_at: new Date() }).execute()
+  const batch = randomUUID()
+  await transaction.insertInto('tenantry.agent_batches').values({ ...own, id: batch, status: 'queued', total: 1, actor: '{}', created_at: new Date(), finished_at: null }).execute()
+  await transaction.insertInto('tenantry.agent_batch_documents').values({ ...own, batch_id: batch, position: 0, input: '{}', status: 'waiting', error: null }).execute()
+  const conversation = randomUUID()
+  await transaction.insertInto('tenantry.conversations').values({ ...own, id: conversation, user_id: 'u', platform: false, title: 't', last_position: 1, messages: 1, bytes: 1, created_at: new Date(), updated_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.conversation_messages').values({ ...own, conversation_id: conversation, position: 1, role: 'user', content: 'm', citations: null, bytes: 1, created_at: new Date() }).execute()
   const instance = randomUUID()
   await transaction.insertInto('tenantry.usage_requests').values({ ...own, day: '2026-01-01', api_calls: 1, bandwidth_bytes: 1 }).execute()
   await transaction.insertInto('tenantry.usage_counters').values({ ...own, counter: 'storage_bytes', period: 'total', amount: 1 }).execute()

@@ -1,20 +1,39 @@
 import { createServer } from 'node:net'
 import { Readable } from 'node:stream'
 import t from 'tap'
-import { scan } from '../../../lib/files/clamd.js'
+import { ping, scan, type Verdict } from '../../../lib/files/clamd.js'
 import { malware, startClamd } from '../../helpers/clamd.js'
 import { freePort } from '../../helpers/free-port.js'
+
+const unavailable = { message: 'the scanner cannot be reached' }
 
 t.test('a scanner finds malware in streams, and nothing in others', async (t) => {
   const clamd = await startClamd(t)
   const chunks = (text: string) => Readable.from([Buffer.alloc(500_000), Buffer.from(text), Buffer.alloc(500_000)])
-  t.strictSame(await scan(clamd, chunks('harmless')), { clean: true })
-  t.strictSame(await scan(clamd, Readable.from([])), { clean: true }, 'an empty file')
-  t.match(await scan(clamd, chunks(malware)), { clean: false, signature: /^Tenantry\.Test/ })
+  t.strictSame(await scan(clamd, chunks('harmless')), { status: 'clean' })
+  t.strictSame(await scan(clamd, Readable.from([])), { status: 'clean' }, 'an empty file')
+  t.match(await scan(clamd, chunks(malware)), { status: 'infected', signature: /^Tenantry\.Test/ })
   const broken = new Readable({ read () { this.destroy(new Error('the store failed')) } })
   await t.rejects(scan(clamd, broken), { message: 'the store failed' })
+  await ping(clamd, 5000)
+  const ended = new AbortController()
+  const endless = new Readable({ read () { if (ended.signal.aborted) this.destroy() } })
+  const scanning = scan(clamd, endless, ended.signal)
+  ended.abort()
+  await t.rejects(scanning)
+  t.ok(endless.destroyed)
   await clamd.stop()
-  await t.rejects(scan(clamd, chunks('harmless')), { code: 'ECONNREFUSED' })
+  await t.rejects(scan(clamd, chunks('harmless')), unavailable)
+  await t.rejects(ping(clamd, 5000), unavailable)
+})
+
+t.test('a stream that is longer than the scanner takes has a verdict of its own', async (t) => {
+  const clamd = await startClamd(t, undefined, 1)
+  const chunks = Array.from({ length: 200 }, () => Buffer.alloc(65_536))
+  // It answers and closes at once: a write that meets the closed connection may lose the answer.
+  let verdict: Verdict | null = null
+  for (let tries = 0; tries < 20 && verdict === null; tries++) verdict = await scan(clamd, Readable.from(chunks)).catch(() => null)
+  t.strictSame(verdict, { status: 'tooLarge' })
 })
 
 t.test('a scanner that is none gives no verdict', async (t) => {
@@ -22,4 +41,5 @@ t.test('a scanner that is none gives no verdict', async (t) => {
   const server = createServer((socket) => { socket.end('HTTP/1.1 400 Bad Request\r\n\r\n') }).listen(port, '127.0.0.1')
   t.teardown(() => server.close())
   await t.rejects(scan({ host: '127.0.0.1', port }, Readable.from([Buffer.alloc(5_000_000)])))
+  await t.rejects(ping({ host: '127.0.0.1', port }, 5000), { message: 'the scanner answered "HTTP/1.1 400 Bad Request" to PING' })
 })

@@ -44,6 +44,15 @@ t.test('refuses images that are too large, and files that are none', async (t) =
   await t.rejects(transformImage(stream(cut), { width: 10 }), refused, 'an image that was cut off')
 })
 
+t.test('refuses an animation whose pages together are too large', async (t) => {
+  const size = Buffer.from([0xd0, 0x07, 0xd0, 0x07]) // 2,000 pixels each way
+  const page = Buffer.from('2c000000000100010080000000ffffff02024401003b', 'hex').subarray(0, -1)
+  const bytes = (pages: number) => Buffer.concat([Buffer.from('GIF89a'), size, Buffer.from([0x80, 0, 0, 0, 0, 0, 255, 255, 255]), ...Array<Buffer>(pages).fill(page), Buffer.from([0x3b])])
+  t.match(await sharp(bytes(13)).metadata(), { width: 2000, height: 2000, pages: 13 })
+  t.match(await sharp((await transformImage(stream(bytes(12)), { width: 10 })).bytes).metadata(), { width: 10, height: 10 })
+  await t.rejects(transformImage(stream(bytes(13)), { width: 10 }), { ...refused, message: 'The image has more than 50 megapixels: it cannot be transformed' })
+})
+
 t.test('equal transforms have one name', async (t) => {
   t.equal(transformName({}), null)
   t.equal(transformName({ height: 2, width: 1, format: 'webp' }), transformName({ format: 'webp', width: 1, height: 2 }))

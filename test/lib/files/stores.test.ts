@@ -3,7 +3,7 @@ import type { ObjectStore, SignedRequest } from '../../../lib/files/store.js'
 import assert from 'node:assert/strict'
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, utimesSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
@@ -109,6 +109,25 @@ async function conforms (t: Test, store: ObjectStore): Promise<void> {
     }
   })
 }
+
+/** Every method of the interface: a new one does not compile until it stands here. */
+const methods = Object.keys({
+  put: 1, get: 1, stat: 1, copy: 1, delete: 1, list: 1, sign: 1, check: 1, close: 1
+} satisfies Record<keyof ObjectStore, 1>)
+
+t.test('the interface of stores has at most nine methods', async (t) => {
+  t.ok(methods.length <= 9)
+  t.strictSame(Object.keys(createLocalStore(t.testdir())).sort(), [...methods].sort())
+})
+
+t.test('bytes of a process that was killed are removed a day later, by any upload', async (t) => {
+  const folder = t.testdir({ '.incoming': { old: 'x', fresh: 'x' } })
+  utimesSync(join(folder, '.incoming', 'old'), 0, 0)
+  const store = createLocalStore(folder)
+  await store.put(key(), Readable.from([Buffer.from('x')]), text)
+  while (existsSync(join(folder, '.incoming', 'old'))) await new Promise(setImmediate)
+  t.strictSame(readdirSync(join(folder, '.incoming')), ['fresh'])
+})
 
 t.test('the local disk', async (t) => {
   const folder = t.testdir()

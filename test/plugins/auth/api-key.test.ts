@@ -2,7 +2,7 @@ import type { Claims } from '../../../lib/compiler/types.js'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import auth, { type AuthOptions } from '../../../plugins/auth/index.js'
-import { noPermissions } from '../../../plugins/auth/permissions.js'
+import { requireSameContext } from '../../../lib/plugin/optional.js'
 import conventions from '../../../plugins/conventions/index.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
@@ -52,36 +52,42 @@ t.test('other keys are looked up, at once or not; empty and long ones, and that 
   const app = createApp()
   const asked: string[] = []
   const claims: Claims = { sub: 'k', tenant_id: 'acme' }
-  await app.ready()
-  app.auth.useApiKeys((key) => {
-    asked.push(key)
-    if (key === 'at once') return claims
-    if (key === 'later') return Promise.resolve(claims)
-    return key === 'never' ? Promise.resolve(null) : null
+  app.decorate('apiKeys', {
+    find (key) {
+      asked.push(key)
+      if (key === 'at once') return claims
+      if (key === 'later') return Promise.resolve(claims)
+      return key === 'never' ? Promise.resolve(null) : null
+    }
   })
   for (const key of ['at once', 'later']) t.match(await ask(app, '/user', { 'x-api-key': key }), { status: 200, auth: claims })
   for (const key of ['never', 'nobody']) t.match(await ask(app, '/user', { 'x-api-key': key }), { status: 401, code: 'TENANTRY_TOKEN_INVALID' })
   for (const key of ['', 'x'.repeat(257), platform]) await ask(app, '/user', { 'x-api-key': key })
   await ask(app, '/public', { 'x-api-key': 'at once' })
   t.same(asked, ['at once', 'later', 'never', 'nobody'])
-  t.throws(() => app.auth.useApiKeys(() => null), /looked up in one place/)
 })
 
-t.test('what several plugins say of roles adds up', async (t) => {
+t.test('the permissions of roles of the platform and of the tenant add up, and are forgotten after a change', async (t) => {
   const app = createApp()
-  await app.ready()
   const caller: Claims = { sub: 'u', role: 'editor' }
-  t.notOk((await app.auth.permissionsOf(caller)).has('a:b'))
-  app.auth.useRoles(() => noPermissions)
-  app.auth.useRoles(() => new Set(['a:b']))
-  app.auth.useRoles(({ role = '' }) => new Set([`${role}:x`]))
+  let given = new Set(['a:b'])
+  app.decorate('platformRoles', { permissionsOf: () => given })
+  app.decorate('tenantRoles', { permissionsOf: ({ role = '' }, tenant) => tenant === 'later' ? Promise.resolve(new Set(['c:d'])) : new Set([`${role}:x`]) })
+  await app.ready()
   const sync = app.auth.permissionsOf(caller)
   t.notOk(sync instanceof Promise)
   t.same(['a:b', 'editor:x', 'c:d'].map((permission) => 'has' in sync && sync.has(permission)), [true, true, false])
-  app.auth.useRoles(async () => new Set(['c:d']))
-  app.auth.useRoles(({ role = '' }) => new Set([`${role}:y`]))
-  const late = await app.auth.permissionsOf(caller)
-  t.same(['a:b', 'editor:x', 'c:d', 'editor:y', 'e:f'].map((permission) => late.has(permission)), [true, true, true, true, false])
+  t.equal(app.auth.permissionsOf(caller), sync, 'remembered with the claims')
+  given = new Set(['e:f'])
+  app.auth.forgetPermissions()
+  const late = await app.auth.permissionsOf(caller, 'later')
+  t.same(['a:b', 'e:f', 'c:d', 'editor:x'].map((permission) => late.has(permission)), [false, true, true, false])
+})
+
+t.test('a plugin that auth reads is registered in the context of auth', async (t) => {
+  const app = createApp()
+  app.register(async (scope) => { requireSameContext(scope, 'auth', 'sessions') })
+  await t.rejects(async () => app.ready(), /register the plugin "tenantry\/plugins\/sessions" in the context that has `auth`/)
 })
 
 t.test('a key of the platform that can be guessed, or that no header can hold, fails at start', async (t) => {

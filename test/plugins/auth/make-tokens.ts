@@ -1,6 +1,7 @@
 /** Tokens of keys as the plugin makes them, outside an app. */
 import type { JwtOptions } from '../../../plugins/auth/keys.js'
 import type { Providers } from '../../../plugins/auth/providers/index.js'
+import type { Sources } from '../../../plugins/auth/sources.js'
 import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'
 import { keysOf } from '../../../plugins/auth/keys.js'
@@ -8,10 +9,10 @@ import { ownKeys } from '../../../plugins/auth/own-key.js'
 import { packageOptions } from '../../../plugins/auth/registration.js'
 import { createTokens as create, type TokenStore } from '../../../plugins/auth/tokens.js'
 
-export function createTokens (jwt: JwtOptions | undefined, now: () => number = Date.now, providers?: Providers): TokenStore {
-  if (jwt === undefined) return create(undefined, now, providers)
+export function createTokens (jwt: JwtOptions | undefined, now: () => number = Date.now, providers?: Providers, revocations?: Sources['revocations']): TokenStore {
+  if (jwt === undefined) return create(undefined, now, providers, Infinity, revocations)
   const keys = keysOf(jwt)
   const app = Fastify()
   fastifyJwt(app, packageOptions(keys), (error) => { if (error !== undefined) throw error })
-  return create(ownKeys(jwt, keys, app.jwt, now), now, providers, jwt.maxLifetime)
+  return create(ownKeys(jwt, keys, app.jwt, now), now, providers, jwt.maxLifetime, revocations)
 }

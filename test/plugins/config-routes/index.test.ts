@@ -63,7 +63,7 @@ test('routes that an app gives are checked as those of a document are', async (t
     return error.faults
   }
   t.match(await faultsOf({ requireAuht: true }), [{ pointer: '/routes/0/requireAuht', suggestion: 'requireAuth' }])
-  t.match(await faultsOf({ multipart: {} }), [{ pointer: '/routes/0/multipart', message: /version/ }])
+  t.match(await faultsOf({ multipart: {} }), [{ pointer: '/routes/0/multipart', message: /true or false/ }])
   t.match(await faultsOf({ response: undefined, workflow: { ref: 'x' } }), [{ pointer: '/routes/0/workflow/ref', message: /no workflow/ }])
   t.match(await faultsOf({ response: { x: '{{qurey.x}}' } }), [{ pointer: '/routes/0/response/x', suggestion: 'query' }])
 })

@@ -79,7 +79,9 @@ test('pages of other origins', async (t) => {
 
   await t.test('the documentation works on its own origin', async (t) => {
     const page = await open(`${api}/ui`)
-    await page.waitForSelector('.opblock', { timeout: 20_000 })
-    t.ok(await page.locator('.opblock').count() > 10)
+    // Operations are drawn when they come into view.
+    await page.setViewportSize({ width: 1280, height: 4000 })
+    await page.locator('.opblock').nth(10).waitFor({ timeout: 20_000 })
+    t.pass('it lists the endpoints')
   })
 })

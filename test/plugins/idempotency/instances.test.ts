@@ -74,11 +74,16 @@ test('a process that is killed in the middle leaves no second row', async (t) =>
 test('a write whose key was taken over is undone', async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
   const acme = caller(t, app, { token: tokenOf('acme') })
-  for (const [target, body, table] of [['POST /notes', { text: 'slow' }, 'notes'], ['POST /tenant/rbac/roles', { name: 'slow', permissions: [] }, 'tenantry.tenant_roles']] as const) {
+  const platform = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }), tenant: 'acme' })
+  for (const [ask, target, body, table] of [
+    [acme, 'POST /notes', { text: 'slow' }, 'notes'],
+    [acme, 'POST /tenant/rbac/roles', { name: 'slow', permissions: [] }, 'tenantry.tenant_roles'],
+    [platform, 'POST /publish/entity', { table: 'notes', data: { text: 'slow' } }, 'notes']
+  ] as const) {
     let slow: ReturnType<typeof acme> | undefined
     await app.db.transaction().execute(async (transaction) => {
       await sql.raw(`lock table ${table} in share mode`).execute(transaction)
-      slow = acme(target, { body, ...under('slow') })
+      slow = ask(target, { body, ...under('slow') })
       await someoneWaits(app)
       // Another request has it now, as far as the key knows.
       await sql`update tenantry.idempotency_keys set holder = gen_random_uuid()`.execute(app.db)
@@ -108,6 +113,24 @@ test('a committed write whose answer was lost is not done again', async (t) => {
   t.equal(await notesOf(t, app), 1)
   const sizes = (await keysOf(app)).map(({ content }) => content.length)
   t.ok(Math.max(...sizes) < maxAnswerBytes)
+})
+
+test('a declared route keeps its answer in the transaction of its write', async (t) => {
+  const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
+  // A key is noted by the transaction that writes the row and by no other, as if the process died at the commit.
+  await sql`create function only_with_a_note() returns trigger language plpgsql as $$ begin
+    if not exists (select from notes where xmin = pg_current_xact_id()::xid) then raise 'too late'; end if;
+    return new;
+  end $$`.execute(app.db)
+  await sql`create trigger only_with_a_note before update on tenantry.idempotency_keys for each row execute function only_with_a_note()`.execute(app.db)
+  const acme = caller(t, app, { token: tokenOf('acme') })
+  for (const target of ['POST /notes', 'POST /several', 'POST /mapped']) {
+    const first = await acme(target, { body: { text: 'kept' }, ...under('kept') })
+    const again = await acme(target, { body: { text: 'kept' }, ...under('kept') })
+    t.ok(first.status < 300 && isReplay(again), target)
+    t.strictSame([again.status, again.text, again.headers['location']], [first.status, first.text, first.headers['location']], target)
+  }
+  t.match((await keysOf(app)).map(({ state }) => state), ['answered', 'answered', 'answered'])
 })
 
 test('a tenant has so many keys, and strangers take none of its own', async (t) => {

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { test } from 'tap'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
@@ -8,6 +10,25 @@ import { document, isReplay, keysOf, notesOf, pass, tenants, tokenOf, under } fr
 
 const value = secretText('a value that no key tells')
 const otherValue = secretText('another value that no key tells')
+
+test('a route that only calls a service keeps the answer', async (t) => {
+  let calls = 0
+  const service = createServer((_request, response) => response.setHeader('content-type', 'application/json').end(JSON.stringify({ call: ++calls })))
+  await once(service.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => service.close())
+  const baseUrl = `http://127.0.0.1:${Object(service.address()).port}`
+  const app = await testServer(t, {
+    routes: [{ method: 'post', path: '/sent', integrations: [{ type: 'here', action: 'call', params: {} }] }],
+    customIntegrations: [{ name: 'here', baseUrl, actions: { call: { method: 'post', path: '/' } } }]
+  }, { tenants })
+  const acme = caller(t, app, { token: tokenOf('acme') })
+  const first = await acme('POST /sent', { body: {}, ...under('sent') })
+  const again = await acme('POST /sent', { body: {}, ...under('sent') })
+  t.match(first, { status: 200, body: { call: 1 } })
+  t.ok(isReplay(again))
+  t.equal(again.text, first.text)
+  t.equal(calls, 1)
+})
 
 test('a request that is sent again under its key is done once', (t) => forEachEngine(t, async (t, engine) => {
   const app = await testServer(t, document, { engine, tenants })

@@ -8,6 +8,7 @@ import type { Documentation, DocumentedRoute } from '../../../plugins/openapi/do
 import openapi from '../../../plugins/openapi/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
+import { tenantDocuments } from '../../helpers/tenant-documents.js'
 import { testSecret } from '../../helpers/tokens.js'
 import { sharedEngine } from '../tenancy/shared-engine.js'
 
@@ -127,7 +128,7 @@ t.test('who may call is told, where it is more than to have a token', async (t) 
   const { paths, components } = document
   t.same(['/second-factor', '/settings', '/tenant', '/reports'].map((path) => paths[path].post.description), [
     undefined,
-    'All of them.\n\nFor administrators of the tenant, and whoever holds `settings:write` there.',
+    'All of them.\n\nFor administrators of the tenant, and callers with the permission `settings:write`.',
     'For administrators of the tenant.',
     'Needs `reports:read` and `reports:write`.'
   ])
@@ -156,19 +157,20 @@ function further (method: string, url: string, openapi: Documentation = {}): Doc
 
 t.test('further routes join the paths of the same shape, and none takes the place of another', async (t) => {
   const app = createApp({ summary: 'Delete a review' })
-  await app.ready()
   const params = { type: 'object', properties: { key: { type: 'string', maxLength: 9 }, number: { type: 'integer' } } }
-  app.openapi.further = () => ({
-    key: 'acme',
-    routes: () => [
-      further('PUT', '/articles/:key/reviews/:number', { params, tags: ['Articles', 'Own'], operationId: 'getArticles' }),
-      further('DELETE', '/articles/:key/reviews/:number', { summary: 'of the tenant' }),
-      further('GET', '/own/:a/:b', { tags: ['Own'] }),
-      further('POST', '/own/:b/:a', { summary: 'the first' }),
-      further('POST', '/own/:c/:d', { summary: 'the second' }),
-      further('GET', '/articles/:id/reviews', { hide: true })
-    ]
-  })
+  app.decorate('tenantDocuments', tenantDocuments({
+    documentation: () => ({
+      key: 'acme',
+      routes: () => [
+        further('PUT', '/articles/:key/reviews/:number', { params, tags: ['Articles', 'Own'], operationId: 'getArticles' }),
+        further('DELETE', '/articles/:key/reviews/:number', { summary: 'of the tenant' }),
+        further('GET', '/own/:a/:b', { tags: ['Own'] }),
+        further('POST', '/own/:b/:a', { summary: 'the first' }),
+        further('POST', '/own/:c/:d', { summary: 'the second' }),
+        further('GET', '/articles/:id/reviews', { hide: true })
+      ]
+    })
+  }))
   const document = await documentOf(app)
   const { valid, errors } = await new Validator().validate(structuredClone(document))
   t.ok(valid, JSON.stringify(errors))
@@ -184,19 +186,20 @@ t.test('further routes join the paths of the same shape, and none takes the plac
   t.notMatch(app.openapi.text(), /own/, 'the server\'s own document stays as it is')
 })
 
-t.test('whoever asks while further routes are composed gets the same, and nobody after a change', async (t) => {
+t.test('requests that wait for one composition get the same document, and requests after a change a new one', async (t) => {
   const app = createApp()
-  await app.ready()
   let asked = 0
   let failing = true
-  app.openapi.further = () => ({
-    key: 'acme',
-    routes () {
-      asked++
-      if (failing) throw new Error('not now')
-      return [further('GET', '/own', { summary: `asked ${asked}` })]
-    }
-  })
+  app.decorate('tenantDocuments', tenantDocuments({
+    documentation: () => ({
+      key: 'acme',
+      routes () {
+        asked++
+        if (failing) throw new Error('not now')
+        return [further('GET', '/own', { summary: `asked ${asked}` })]
+      }
+    })
+  }))
   t.equal((await app.inject('/doc')).statusCode, 500)
   failing = false
   const summary = async () => (await documentOf(app)).paths['/own'].get.summary
@@ -210,7 +213,6 @@ t.test('whoever asks while further routes are composed gets the same, and nobody
 
 t.test('further operations that find no room are told without their schemas', async (t) => {
   const app = createApp()
-  await app.ready()
   const text = 'x'.repeat(100_000)
   const routes = Array.from({ length: 100 }, (_, index) => further('POST', `/own${index}/:id`, {
     summary: text,
@@ -220,7 +222,7 @@ t.test('further operations that find no room are told without their schemas', as
     response: { 200: { description: 'Done', type: 'object' } },
     errors: [404]
   }))
-  app.openapi.further = () => ({ key: 'acme', routes: () => routes })
+  app.decorate('tenantDocuments', tenantDocuments({ documentation: () => ({ key: 'acme', routes: () => routes }) }))
   const { body } = await app.inject('/doc')
   t.ok(body.length < 4_200_000, `${body.length} characters`)
   const document = JSON.parse(body)

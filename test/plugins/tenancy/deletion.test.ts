@@ -74,7 +74,18 @@ insert into tenantry.workflow_runs (tenant_id, id, definition, scope) values (${
 insert into tenantry.workflow_steps (tenant_id, run_id, step, status) values (${own}, '00000000-0000-0000-0000-000000000001', 's', 'running');
 insert into tenantry.files (tenant_id, id, status, bucket, name, content_type, size, counted, metadata, created_by, created_at) values (${own}, gen_random_uuid(), 'pending', 'private', 'f', 'text/plain', 1, 1, '{}', 'u', now());
 insert into tenantry.file_transforms select tenant_id, id, 'n', 'image/png', 1, repeat('0', 64), now() from tenantry.files where tenant_id = ${own};
+insert into tenantry.realtime_changes (tenant_id, table_name, kind, key, record, cut) values (${own}, 'notes', 'I', '{}', '{}', false);
+insert into tenantry.realtime_heads (tenant_id, position, stamp) values (${own}, 1, 1);
+insert into tenantry.realtime_members (tenant_id, room, id, instance_id) values (${own}, 'r', gen_random_uuid(), gen_random_uuid());
+insert into tenantry.realtime_messages (tenant_id, instance_id, number, messages) values (${own}, gen_random_uuid(), 1, '[]');
 insert into tenantry.file_parts select tenant_id, id, gen_random_uuid(), 0, 1 from tenantry.files where tenant_id = ${own};
+insert into tenantry.agent_documents values (${own}, 'd', gen_random_uuid(), 'text/plain', '{}', 1, 'm', 8, 'pgvector', now());
+insert into tenantry.agent_chunks (tenant_id, document_id, position, content) values (${own}, 'd', 0, 'text');
+insert into tenantry.conversations values (${own}, '00000000-0000-4000-8000-000000000001', 'u', false, 't', 1, 1, 1, now(), now());
+insert into tenantry.conversation_messages values (${own}, '00000000-0000-4000-8000-000000000001', 1, 'user', 'm', null, 1, now());
+insert into tenantry.agent_stale_vectors values (${own}, 'd', gen_random_uuid(), now());
+insert into tenantry.agent_batches values (${own}, '00000000-0000-0000-0000-000000000001', 'queued', 1, '{}', now(), null);
+insert into tenantry.agent_batch_documents values (${own}, '00000000-0000-0000-0000-000000000001', 0, '{}', 'waiting', null);
 insert into tenantry.attempts values (${own}, 'password', 'x', array[now()], now());
 insert into tenantry.users (tenant_id, id, email, password_hash, role) values (${own}, gen_random_uuid(), 'a@example.com', '$argon2id$', 'user');
 insert into tenantry.refresh_tokens select tenant_id, gen_random_uuid(), id, '\\x00', '\\x00', '{}', now() from tenantry.users where tenant_id = ${own};

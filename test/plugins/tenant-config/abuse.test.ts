@@ -1,14 +1,9 @@
 import { test } from 'tap'
-import Fastify from 'fastify'
 import { Writable } from 'node:stream'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import openapi from '../../../plugins/openapi/index.js'
-import rateLimit from '../../../plugins/rate-limit/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
 import tenantConfig from '../../../plugins/tenant-config/index.js'
 import { testServer } from '../../helpers/server.js'
-import { bearer, testSecret } from '../../helpers/tokens.js'
+import { bearer } from '../../helpers/tokens.js'
+import { ownApp } from './app.js'
 import { admin, ask, notes, platform, save, user } from './document.js'
 
 test('a caller who may save documents and not use secrets neither adds a secret to one nor moves it', async (t) => {
@@ -71,15 +66,9 @@ test('answers and documentation of a tenant that was deleted are not those of th
 })
 
 test('in an app of its own, under a prefix, conflicts are those of the paths below it', async (t) => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(database, { provider: 'embedded' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(rateLimit)
-  await app.register(openapi, {})
+  const app = ownApp(t)
+  await app.register(tenantConfig, { prefix: '/api' })
   await app.register(async (api) => {
-    await api.register(tenantConfig)
     api.get('/status', async () => ({ by: 'the app' }))
   }, { prefix: '/api' })
   app.setNotFoundHandler((_request, reply) => { reply.code(404).send({ by: 'the app' }) })

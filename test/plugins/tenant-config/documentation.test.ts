@@ -1,14 +1,9 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { test, type Test } from 'tap'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import openapi from '../../../plugins/openapi/index.js'
-import rateLimit from '../../../plugins/rate-limit/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
 import tenantConfig from '../../../plugins/tenant-config/index.js'
 import { testServer } from '../../helpers/server.js'
-import { testSecret } from '../../helpers/tokens.js'
+import { ownApp } from './app.js'
 import { admin, notes, platform, save, user } from './document.js'
 
 /** What /doc answers to a user of acme, which is valid OpenAPI 3.1. */
@@ -51,17 +46,17 @@ test('a tenant\'s route on a path of the server stands beside it, with the param
 })
 
 test('under a prefix the documentation has the paths that serve', async (t) => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(database, { provider: 'embedded' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(rateLimit)
-  await app.register(openapi, {})
-  await app.register(async (api) => { await api.register(tenantConfig) }, { prefix: '/api' })
+  const app = ownApp(t)
+  await app.register(tenantConfig, { prefix: '/api' })
   const route = (path: string) => ({ path, method: 'get', response: {} })
   t.equal((await app.inject({ method: 'POST', url: '/api/tenant/config', headers: admin('acme'), payload: { routes: [route('/'), route('/mine')] } })).statusCode, 200)
   const own = Object.keys((await documentOf(t, app)).paths).filter((path) => !path.includes('/tenant/config'))
   t.strictSame(own, ['/api/', '/api/mine', '/doc', '/ui'])
   for (const url of own) t.equal((await app.inject({ url, headers: user('acme') })).statusCode, 200, url)
+})
+
+test('documents of tenants stand in the context of the plugins that read them', async (t) => {
+  const app = ownApp(t)
+  app.register(async (scope) => { await scope.register(tenantConfig) })
+  await t.rejects(async () => app.ready(), { message: 'register the plugin "tenantry/plugins/tenant-config" in the context that has `openapi`: plugins of a context do not see what is registered below it' })
 })

@@ -17,6 +17,7 @@ import { Webhook } from 'standardwebhooks'
 import { remote, type Arrived, type Remote } from '../../helpers/remote.js'
 import { scanLog } from '../../helpers/log-scan.js'
 import { testMasterKey } from '../../helpers/server.js'
+import { tenantDocuments } from '../../helpers/tenant-documents.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
 import { caller, type Ask } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
@@ -51,7 +52,7 @@ export async function open (t: Test, engine: DatabaseSection, { clock = fakeCloc
   await app.register(outbound, { egress: { allow }, now: clock.now })
   await app.register(webhooks, { masterKey: testMasterKey, now: clock.now, env: {}, ...options })
   await app.register(secrets, { masterKey: testMasterKey })
-  app.webhooks.useTenants(async (tenant) => ({ version: 1, webhooks: (tenants[tenant] ?? []).map((one) => compiled(one)) }))
+  app.decorate('tenantDocuments', tenantDocuments({ webhooks: async (tenant) => ({ version: 1, webhooks: (tenants[tenant] ?? []).map((one) => compiled(one)) }) }))
   await app.ready()
   for (const id of Object.keys(tenants)) {
     if (await app.tenants.get(id) !== null) continue

@@ -69,10 +69,13 @@ async function running (steps: Step[], does: Does, before: Readonly<Record<strin
   }
   const journal: Journal = {
     runId: 'run-1',
+    isRepeated: false,
     outcome: (step) => before[step],
     started: (step) => { ran.told.push(`started ${step}`) },
     database: () => { throw new Error('no database here') },
-    finished: (step, { status }) => { ran.told.push(`${status} ${step}`) }
+    finished: (step, { status }) => { ran.told.push(`${status} ${step}`) },
+    wasSent: () => false,
+    sent: () => {}
   }
   const run = async (members: Readonly<Record<string, unknown>>, call: StepCall) => {
     ran.calls.push(call)
@@ -230,7 +233,7 @@ test('on a bare Fastify a runner that is given to the plugin alone runs its step
   t.strictSame(JSON.parse(body).result, ['small: Say {{env.PATH}}'.length])
 
   const refused = await embedded(undefined).catch((error: unknown) => error)
-  t.match(refused, { faults: [{ pointer: '/routes/0/workflow/steps/0/type', message: /language models are not in this version yet/ }, { pointer: '/routes/0/workflow/steps/1/type' }] })
+  t.match(refused, { faults: [{ pointer: '/routes/0/workflow/steps/0/type', message: /the document has no `agent\.llm`/ }, { pointer: '/routes/0/workflow/steps/1/type' }] })
   const wrong = structuredClone(routes)
   Object.assign(wrong[0]?.workflow.steps[1] ?? {}, { model: 'large' })
   const checked = await embedded(steps, wrong).catch((error: unknown) => error)

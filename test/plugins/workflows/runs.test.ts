@@ -226,7 +226,7 @@ async function isRefused (t: Test): Promise<void> {
     if (held === undefined) throw new Error('the run is gone')
     return held
   }
-  const journalOf = async (held: HeldRun) => createDurableJournal({ engine: sender.engine, run: held, outcomes: await store.outcomes('a', id), databaseSteps: new Set(), signal: new AbortController().signal })
+  const journalOf = async (held: HeldRun) => createDurableJournal({ engine: sender.engine, run: held, ...await store.earlier('a', id), databaseSteps: new Set(), signal: new AbortController().signal })
   const completed = { status: 'completed', result: '1', error: null } as const
   const writing = (title: string) => async (text: RunText) => {
     await text({ statement: { text: "insert into notes (tenant_id, title) values ('a', $1) returning title" }, values: [title], answer: 'record' })

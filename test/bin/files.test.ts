@@ -1,0 +1,98 @@
+/** `tenantry files repair`, on the local disk and a real S3. */
+import { rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { Readable } from 'node:stream'
+import { test } from 'tap'
+import { createS3Store } from '../../lib/files/s3.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { startSwift } from '../helpers/swift.js'
+import { listen, testServer, testDocument } from '../helpers/server.js'
+import { bearer } from '../helpers/tokens.js'
+import { file, onDisk, plans, storage, userOf } from '../plugins/files/app.js'
+import { here, tenantry } from './tenantry.js'
+
+const by = { sub: 'ada', actor: { userId: 'ada', address: null } }
+
+test('files repair restores the copy that the disk or S3 lacks, and deletes objects without a file', async (t) => {
+  const { stop, ...s3 } = await startSwift(t)
+  const { connectionString } = await postgresDatabase(t)
+  const folder = t.testdir({ files: {} })
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const document = { files: { path: `${folder}/files` }, storageProvider: 'both' as const, s3 }
+  const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'pro' }] })
+  const put = async (text: string) => (await app.files.put('acme', { name: 'a.txt', contentType: 'text/plain' }, Readable.from([Buffer.from(text)]), by)).id
+  const [whole, notOnDisk, notInS3, lost] = [await put('whole'), await put('not on the disk'), await put('not in S3'), await put('lost')]
+  const path = (id: string) => `${folder}/files/acme/${id}`
+  const remote = await createS3Store(s3)
+  t.teardown(() => remote.close())
+  for (const id of [notOnDisk, lost]) rmSync(path(id))
+  for (const id of [notInS3, lost]) await remote.delete(`acme/${id}`)
+  const orphans = [crypto.randomUUID(), `${whole}-${'a'.repeat(32)}`, `${whole}-${crypto.randomUUID()}`, `${whole}-upload`]
+  for (const id of [...orphans, 'of-another-program']) {
+    writeFileSync(path(id), 'x')
+    utimesSync(path(id), 0, 0)
+  }
+  const fresh = crypto.randomUUID()
+  writeFileSync(path(fresh), 'an upload that runs')
+
+  writeFileSync(`${folder}/tenantry.json`, JSON.stringify(testDocument(document, engine)))
+  const repair = () => tenantry(t, folder, ['files', 'repair'], { NODE_NO_WARNINGS: '1' })
+  const line = (complete: number, copied: number, lost: number, deleted: number) => `${complete} ${complete === 1 ? 'file' : 'files'} complete, ${copied} copied, ${lost} lost; ${deleted} objects without a file deleted`
+  t.strictSame(await repair(), { code: 1, output: [line(1, 2, 1, 4)], errors: [`the file acme/${lost} is in no store: restore it from a backup, or delete it`] })
+  const texts = async (id: string) => await remote.stat(`acme/${id}`) !== null
+  t.ok(await texts(notInS3))
+  const found = await app.files.open('acme', notOnDisk)
+  t.equal(found === null ? '' : String(Buffer.concat(await found.toArray())), 'not on the disk')
+  t.match(await remote.stat(`acme/${fresh}`), null, 'an upload that runs is left alone')
+
+  await app.files.remove('acme', lost, by)
+  t.strictSame(await repair(), { code: 0, output: [line(3, 0, 0, 0)], errors: [] })
+  stop()
+  t.match(await here(['files', 'repair', `${folder}/tenantry.json`]), { code: 1, output: [], errors: [/^The store of files cannot be reached; try again: /] })
+})
+
+test('with both stores a lost disk is read from S3, takes new files, and is filled again by files repair', async (t) => {
+  const { stop, ...s3 } = await startSwift(t)
+  const { connectionString } = await postgresDatabase(t)
+  const folder = t.testdir({ files: {} })
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const document = { plans, files: { path: `${folder}/files` }, storageProvider: 'both' as const, s3 }
+  const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'large' }] })
+  const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
+  const upload = async (text: string) => {
+    const { status, body } = await ada.upload([file(text)])
+    t.equal(status, 201)
+    return { url: String(body['url']), key: String(body['key']) }
+  }
+  const read = async ({ url }: { readonly url: string }) => (await ada.ask(`GET ${url}`)).text
+  const old = [await upload('one'), await upload('two')]
+  rmSync(`${folder}/files`, { recursive: true })
+  t.same(await Promise.all(old.map(read)), ['one', 'two'], 'from S3')
+  t.equal((await ada.ask(`GET ${old[0]?.url}`, { headers: { range: 'bytes=1-2' } })).text, 'ne')
+  const fresh = await upload('three')
+  t.equal(await read(fresh), 'three')
+  t.same(await onDisk(`${folder}/files`), [fresh.key])
+
+  writeFileSync(`${folder}/tenantry.json`, JSON.stringify(testDocument(document, engine)))
+  t.match(await here(['files', 'repair', `${folder}/tenantry.json`]), { code: 0, output: [/^1 file complete, 2 copied, 0 lost; 0 objects/], errors: [] })
+  t.same(await onDisk(`${folder}/files`), [...old, fresh].map(({ key }) => key).sort())
+  stop()
+  t.same(await Promise.all([...old, fresh].map(read)), ['one', 'two', 'three'], 'from the disk, while S3 is down')
+  const alone = await upload('four')
+  t.equal(await read(alone), 'four', 'an upload needs no S3')
+  t.equal((await ada.ask(`DELETE ${alone.url.replace(/download.*\//, '')}`)).status, 200)
+  t.same(await storage(app, 'acme'), { booked: 11, reserved: 0, shown: 11 })
+})
+
+test('files repair of one store names lost files', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const folder = t.testdir({ files: {} })
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const document = { files: { path: `${folder}/files` } }
+  const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'pro' }] })
+  const ids = await Promise.all(Array.from({ length: 22 }, async () => (await app.files.put('acme', { name: 'a' }, Readable.from([Buffer.from('x')]), by)).id))
+  writeFileSync(`${folder}/tenantry.json`, JSON.stringify(testDocument(document, engine)))
+  t.match(await here(['files', 'repair', `${folder}/tenantry.json`]), { code: 0, output: [/^22 files complete, 0 copied, 0 lost; 0 objects/] })
+  for (const id of ids) rmSync(`${folder}/files/acme/${id}`)
+  const { code, errors } = await here(['files', 'repair', `${folder}/tenantry.json`])
+  t.same([code, errors.length, errors.at(-1)], [1, 21, 'and 2 more'])
+})

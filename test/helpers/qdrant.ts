@@ -1,0 +1,143 @@
+/**
+ * A stand-in for Qdrant, which cannot be installed by npm or apt: the endpoints that tenantry uses, with their documented
+ * bodies, over HTTP. It refuses a body that it does not know, and a search without the condition of a tenant.
+ */
+import type { Test } from 'tap'
+import type { AddressInfo } from 'node:net'
+import { createServer, type IncomingMessage } from 'node:http'
+import { json } from 'node:stream/consumers'
+
+interface Point {
+  readonly id: string
+  readonly vector: readonly number[]
+  readonly payload: Readonly<Record<string, unknown>>
+}
+
+interface Condition {
+  readonly key: string
+  readonly match: { readonly value: unknown }
+}
+
+interface Collection {
+  readonly size: number
+  readonly points: Map<string, Point>
+  readonly indexes: Map<string, unknown>
+}
+
+export interface Qdrant {
+  readonly url: string
+  readonly apiKey: string
+  readonly collections: ReadonlyMap<string, Collection>
+  /** `METHOD /path` of each request. */
+  readonly requests: string[]
+  /** Requests that this fails are answered 500. */
+  fails: (request: string) => boolean
+}
+
+const members: Readonly<Record<string, readonly string[]>> = {
+  create: ['vectors', 'hnsw_config'],
+  index: ['field_name', 'field_schema'],
+  upsert: ['points'],
+  delete: ['filter'],
+  query: ['query', 'filter', 'limit', 'with_payload', 'score_threshold']
+}
+
+export async function qdrantServer (t: Test): Promise<Qdrant> {
+  const collections = new Map<string, Collection>()
+  const apiKey = 'the key of the tests'
+  const requests: string[] = []
+
+  function answer (method: string, path: string, body: Readonly<Record<string, unknown>>): unknown {
+    const [, name = '', rest = ''] = /^\/collections\/([^/]+)(.*)$/.exec(path) ?? []
+    const found = collections.get(name)
+    if (`${method} ${rest}` === 'GET /exists') return { exists: found !== undefined }
+    if (`${method} ${rest}` === 'PUT ') {
+      check('create', body)
+      const { size, distance } = Object(body['vectors'])
+      if (found !== undefined || !Number.isInteger(size) || distance !== 'Cosine') return undefined
+      collections.set(name, { size, points: new Map(), indexes: new Map() })
+      return true
+    }
+    if (found === undefined) return undefined
+    switch (`${method} ${rest}`) {
+      case 'GET ': return { status: 'green', config: { params: { vectors: { size: found.size, distance: 'Cosine' } } } }
+      case 'PUT /index': {
+        check('index', body)
+        found.indexes.set(String(body['field_name']), body['field_schema'])
+        return { status: 'completed' }
+      }
+      case 'PUT /points': {
+        check('upsert', body)
+        for (const point of Object(body['points']) as Point[]) {
+          if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(point.id) || point.vector.length !== found.size) throw new Error('a bad point')
+          found.points.set(point.id, point)
+        }
+        return { status: 'completed' }
+      }
+      case 'POST /points/delete': {
+        check('delete', body)
+        for (const point of matching(found, body['filter'])) found.points.delete(point.id)
+        return { status: 'completed' }
+      }
+      case 'POST /points/query': {
+        check('query', body)
+        const { query, limit, score_threshold: threshold = -2, with_payload: fields } = Object(body)
+        const scored = matching(found, body['filter']).map(({ id, vector, payload }) => ({
+          id, version: 1, score: cosine(vector, query), payload: Object.fromEntries(Object.entries(payload).filter(([field]) => fields.includes(field)))
+        }))
+        return { points: scored.filter(({ score }) => score >= threshold).sort((one, other) => other.score - one.score).slice(0, limit) }
+      }
+    }
+    return undefined
+  }
+
+  const state: Qdrant = { url: '', apiKey, collections, requests, fails: () => false }
+
+  async function respond (request: IncomingMessage): Promise<[number, unknown]> {
+    const { method = '', url = '' } = request
+    const body = method === 'GET' ? {} : await json(request)
+    const path = url.replace(/\?.*/, '')
+    requests.push(`${method} ${path}`)
+    if (request.headers['api-key'] !== apiKey) return [403, { status: { error: 'Forbidden' } }]
+    if (state.fails(`${method} ${path}`)) return [500, { status: { error: 'a fault with internal text' } }]
+    try {
+      const result = answer(method, path, Object(body))
+      return result === undefined ? [404, { status: { error: 'Not found' } }] : [200, { time: 0.001, status: 'ok', result }]
+    } catch (error) {
+      return [400, { status: { error: String(error) } }]
+    }
+  }
+
+  const server = createServer((request, response) => {
+    respond(request).then(([status, body]) => {
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    }, () => response.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  return Object.assign(state, { url: `http://127.0.0.1:${port}` })
+}
+
+function check (operation: string, body: Readonly<Record<string, unknown>>): void {
+  const unknown = Object.keys(body).find((name) => members[operation]?.includes(name) !== true)
+  if (unknown !== undefined) throw new Error(`${operation} has no member ${unknown}`)
+}
+
+function matching ({ points, indexes }: Collection, filter: unknown): Point[] {
+  const { must } = Object(filter)
+  if (!Array.isArray(must) || must[0]?.key !== 'tenant') throw new Error('a filter without a tenant')
+  return [...points.values()].filter(({ payload }) => must.every(({ key, match }: Condition) => {
+    if (!indexes.has(key)) throw new Error(`no index of ${key}`)
+    const value = payload[key]
+    return Array.isArray(value) ? value.includes(match.value) : value === match.value
+  }))
+}
+
+function cosine (one: readonly number[], other: readonly number[]): number {
+  const dot = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, index) => sum + value * (b[index] ?? 0), 0)
+  return dot(one, other) / Math.sqrt(dot(one, one) * dot(other, other))
+}

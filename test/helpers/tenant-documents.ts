@@ -1,0 +1,19 @@
+/** `app.tenantDocuments` without the plugin tenant-config: tenants without documents, but for the given members. */
+import type {} from '../../plugins/integrations/index.js'
+import type {} from '../../plugins/openapi/index.js'
+import type {} from '../../plugins/tools/index.js'
+import type {} from '../../plugins/webhooks/index.js'
+import type {} from '../../plugins/workflows/index.js'
+import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
+import { unknownConnectors } from '../../lib/connectors/index.js'
+
+export function tenantDocuments (members: Partial<TenantDocuments>): TenantDocuments {
+  return {
+    connectors: () => unknownConnectors,
+    workflows () { throw new Error('this test has no workflows of tenants') },
+    tools: () => null,
+    webhooks: async () => ({ version: 0, webhooks: [] }),
+    documentation: () => null,
+    ...members
+  }
+}

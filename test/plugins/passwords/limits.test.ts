@@ -1,0 +1,26 @@
+/** Limits of one address of the network at the endpoints of users. */
+import { test } from 'tap'
+import { testServer } from '../../helpers/server.js'
+import { caller, refused, type Answer } from '../../http/caller.js'
+
+const targets = [
+  'POST /auth/login', 'POST /auth/register', 'POST /auth/refresh', 'POST /auth/mfa/verify', 'POST /auth/password/forgot', 'POST /auth/password/reset', 'POST /auth/password',
+  'POST /auth/email/verify', 'POST /auth/email/resend', 'POST /auth/invite/accept'
+]
+
+test('one address asks each endpoint of users 60 times, and another address goes on', async (t) => {
+  const app = await testServer(t, { auth: { registration: 'open' }, server: { trustProxy: true } }, { engine: { provider: 'embedded' }, tenants: ['acme'] })
+  const ask = caller(t, app, { tenant: 'acme', body: {} })
+  const from = (target: string, address: string): Promise<Answer> => ask(target, { headers: { 'x-forwarded-for': address } })
+  for (const target of targets) {
+    const answers: Answer[] = []
+    // A window may end while they are sent.
+    while (answers.at(-1)?.status !== 429 && answers.length < 200) answers.push(await from(target, '192.0.2.1'))
+    const last = answers.at(-1)
+    if (last === undefined) throw new Error('nothing was asked')
+    refused(t, last, 429, 'RATE_LIMITED', target)
+    t.match(last.headers, { 'retry-after': /^\d+$/, 'x-ratelimit-limit': '60' }, target)
+    t.ok(answers.length > 60, `${target}: ${answers.length}`)
+    t.not((await from(target, '192.0.2.2')).status, 429, `${target}: another address`)
+  }
+})
