@@ -3,6 +3,7 @@
  * place for its data, a secret for its tokens and something to show.
  */
 import type { FastifyInstance } from 'fastify'
+import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { createServer, loadConfig } from 'tenantry'
@@ -17,7 +18,7 @@ try {
   await start()
 } catch (error) {
   console.error(explain(error))
-  // Whatever is half open ends with the process.
+  // Open connections end with the process.
   process.exit(1)
 }
 
@@ -26,7 +27,7 @@ async function start (): Promise<void> {
     ...process.env,
     JWT_SECRET: jwtSecret(`${folder}/jwt-secret`, process.env),
     DATA_FOLDER: `${folder}/database`,
-    REGISTRATION: production ? 'closed' : 'open' // who registers may read its drafts
+    REGISTRATION: production ? 'closed' : 'open' // users who register may read its drafts
   }
   const document = await loadConfig(fileURLToPath(new URL('tenantry.json', import.meta.url)), { env })
   const app = createServer(document, { env, logger: { level: process.env.LOG_LEVEL ?? 'warn' } })
@@ -35,34 +36,24 @@ async function start (): Promise<void> {
   await app.ready()
   if (!production) await seed(app, (person) => app.auth.sign(people[person].claims))
   const address = await app.listen({ port: port(), host: process.env.HOST ?? '127.0.0.1' })
-  console.log(`
-listening on ${address}
+  console.log(`listening on ${address}
 documentation: ${address}/ui
 ${production ? '' : introduction(app, address)}`)
 }
 
-/** Tokens and a first call, for whoever tries the example. */
+/** A first call with a token, and the place of the other tokens. */
 function introduction (app: FastifyInstance, address: string): string {
   const everyone: Person[] = Object.values(people)
-  const settings = everyone.map(({ setting, description, claims }) => `# ${description}\nexport ${setting}=${app.auth.sign(claims)}\n`).join('')
   const file = `${folder}/tokens.env`
-  writeFileSync(file, settings, { mode: 0o600 })
-  return `
-Tokens of this development server, for 12 hours. To have them in a shell: . ${file}
-
-${settings}
-Try:
-
-curl -H 'X-Tenant-ID: harbour' ${address}/published
-
-As the administrator of "harbour", and of the platform:
-
-curl -H "Authorization: Bearer $ADMIN_TOKEN" '${address}/admin/entities/articles?select=id,title&order=title.asc'
-curl -H "Authorization: Bearer $PLATFORM_TOKEN" ${address}/system/info
-
-Become a user of "harbour" with a password of your own; POST /auth/login takes the same body afterwards:
-
-curl -H 'X-Tenant-ID: harbour' -H 'Content-Type: application/json' -d '{"email": "you@example.com", "password": "…"}' ${address}/auth/register
+  writeFileSync(file, everyone.map(({ setting, description, claims }) => `# ${description}\nexport ${setting}=${app.auth.sign(claims)}\n`).join(''), { mode: 0o600 })
+  return `published articles:
+  curl -H 'X-Tenant-ID: harbour' ${address}/published
+all articles, as the administrator of the tenant "harbour":
+  export ADMIN_TOKEN=${app.auth.sign(people.administrator.claims)}
+  curl -H "Authorization: Bearer $ADMIN_TOKEN" '${address}/admin/entities/articles?select=id,title&order=title.asc'
+a user of "harbour" with a password:
+  curl -H 'X-Tenant-ID: harbour' -H 'Content-Type: application/json' -d '{"email":"ada@example.com","password":"${randomBytes(9).toString('base64url')}"}' ${address}/auth/register
+tokens of other callers, for 12 hours: . ${file}
 `
 }
 
