@@ -3,9 +3,9 @@ import type { ChildProcess } from 'node:child_process'
 import type { Binaries } from './binaries.js'
 import { spawn } from 'node:child_process'
 import { chown, mkdir, mkdtemp, rm, statfs } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from '../free-port.js'
 import { prepareBinaries } from './binaries.js'
 
 /** How long a server may take to start before it counts as failed; a busy machine takes some seconds. */
@@ -155,13 +155,4 @@ async function quickFolder (): Promise<string> {
   } catch {
     return tmpdir()
   }
-}
-
-async function freePort (): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise(resolve => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no free port')
-  return address.port
 }
