@@ -123,9 +123,9 @@ export function createSignedUploads (parts: SignedUploadParts) {
       return await uploads.inPlace(tenant, async () => {
         // The signed request can be sent again until it expires: the file is a copy that it does not reach.
         if (await isThere(uploadKey) && !await objects.copy(uploadKey, key)) throw failure('notFound')
-        const intake = new Intake({ ...exactly(size), declaredType, judge: (contentType) => requireType(bucket, contentType) })
         const stored = await objects.get(key)
         if (stored === null) throw failure('notFound')
+        const intake = new Intake({ ...exactly(size), declaredType, judge: (contentType) => requireType(bucket, contentType) })
         try {
           await pipeline(stored, intake, nowhere())
         } catch (error) {
