@@ -97,8 +97,12 @@ export interface Answer {
   readonly body: Record<string, unknown>
 }
 
+const tenants = [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }, { id: 'small', plan: 'small' }, { id: 'cheap', plan: 'cheap' }]
+
 export async function open (t: Test, agent: Agent, document: TestDocument = {}, options: TestServerOptions = {}): Promise<Opened> {
-  const app = await testServer(t, { plans, agent, ...document }, { engine: { provider: 'embedded' }, tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }, { id: 'small', plan: 'small' }, { id: 'cheap', plan: 'cheap' }], ...options })
+  // The embedded engine has pgvector, which the shared server lacks.
+  const engine = agent.embedding === undefined ? {} : { engine: { provider: 'embedded' } as const }
+  const app = await testServer(t, { plans, agent, ...document }, { ...engine, tenants, ...options })
   const origin = await listen(app)
   return {
     app,
