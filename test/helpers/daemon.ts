@@ -37,12 +37,17 @@ export async function startDaemon (t: Test, { program, packages = program, args,
   try {
     await once(child, 'spawn')
   } catch (error) {
-    t.plan(0, `${program} is missing: run "apt-get install --no-install-recommends ${packages}"`)
-    // The throw ends the body of the test, which is skipped and must not turn into a failure.
-    t.threw = () => undefined
+    skipMissing(t, program, packages)
     throw error
   }
   return child
+}
+
+/** Skips the test. The caller then throws, which ends its body. */
+export function skipMissing (t: Test, program: string, packages: string): void {
+  t.plan(0, `${program} is missing: run "apt-get install --no-install-recommends ${packages}"`)
+  // The test is skipped: the throw must not turn it into a failure.
+  t.threw = () => undefined
 }
 
 /**

@@ -20,7 +20,8 @@ const run = promisify(execFile)
 const consumer = t.testdir({ 'package.json': '{ "type": "module" }' })
 
 t.test('an empty project installs the packed package', { timeout: 290_000 }, async (t) => {
-  const packed = await run('npm', ['pack', '--silent', '--pack-destination', consumer], { cwd: project })
+  await run('npm', ['run', 'build', '--', '--if-changed'], { cwd: project })
+  const packed = await run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', consumer], { cwd: project })
   const tarball = join(consumer, packed.stdout.trim().split('\n').at(-1)!)
   await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', tarball], { cwd: consumer })
 
