@@ -16,6 +16,11 @@ export function rowName (table: string): string {
   return `${pascal(table)}Row`
 }
 
+/** The name of what stands for a group of a table's rows: `order_items` -> `OrderItemsGroup`. */
+export function groupName (table: string): string {
+  return `${pascal(table)}Group`
+}
+
 /** The name of what a write to a table takes: `order_items` -> `OrderItemsInput`. */
 export function inputName (table: string): string {
   return `${pascal(table)}Input`

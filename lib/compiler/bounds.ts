@@ -16,7 +16,8 @@ const maxSelectLength = 2000 // characters
 const maxEmbeds = 10 // of one query, at any depth
 const maxRouteEmbeds = 30 // of all queries
 const maxSelected = 100 // columns and embeds of one query, at any depth
-const maxSame = 2 // members of a record that show the same column
+const maxSame = 2 // members of a record that show the same value
+const maxPaths = 20 // members of a record that show values of the same JSON column
 const maxOrder = 20 // keys of one query
 const maxComputed = 100 // fields of a transform
 const maxExpression = 2000 // characters
@@ -104,10 +105,11 @@ function checkQueries ({ queries = [], firebaseQueries = [] }: Route, pointer: s
 
 function checkSelect ({ select, onConflict }: Pick<Query, 'select' | 'onConflict'>, at: string, bound: Bound, counts: { embeds: number }): void {
   bound(`${at}/select`, select?.length ?? 0, maxSelectLength, 'a `select` holds characters:')
-  const { items, same, embeds } = countsOf((select?.length ?? 0) > maxSelectLength ? undefined : select)
+  const { items, same, paths, embeds } = countsOf((select?.length ?? 0) > maxSelectLength ? undefined : select)
   counts.embeds += embeds
   bound(`${at}/select`, items, maxSelected, 'a `select` of a tenant has columns and tables:')
   bound(`${at}/select`, same, maxSame, 'a `select` of a tenant shows one column under names:')
+  bound(`${at}/select`, paths, maxPaths, 'a `select` of a tenant shows paths in one column:')
   bound(`${at}/select`, embeds, maxEmbeds, 'a `select` embeds tables:')
   bound(`${at}/onConflict`, onConflict?.length ?? 0, maxNames, 'the list holds names:')
 }
@@ -130,21 +132,35 @@ function allFilters (filter: Filter): Filter[] {
   return 'not' in filter ? [filter, ...allFilters(filter.not)] : [filter]
 }
 
-/** How many members a `select` has, how many of one record at most show the same column, and its embeds. Text that is no `select` is a fault when it is compiled. */
-function countsOf (select: string | undefined): { items: number, same: number, embeds: number } {
-  const counts = { items: 0, same: 0, embeds: 0 }
+interface SelectCounts {
+  items: number
+  /** Of one record at most: members that show the same value, */
+  same: number
+  /** and paths in the same column. */
+  paths: number
+  embeds: number
+}
+
+/** Text that is no `select` is a fault when it is compiled. */
+function countsOf (select: string | undefined): SelectCounts {
+  const counts = { items: 0, same: 0, paths: 0, embeds: 0 }
   const count = (items: readonly SelectItem[]): void => {
     const names = new Map<string, Set<string>>()
-    const everyColumn = items.some(({ name }) => name === '*')
-    for (const { name, alias = name, items: embedded } of items) {
+    const paths = new Map<string, number>()
+    const everyColumn = items.some(({ name, aggregate }) => name === '*' && aggregate === undefined)
+    for (const { name, alias, path, aggregate, items: embedded } of items) {
       counts.items++
       if (embedded !== undefined) {
         counts.embeds++
         count(embedded)
-      } else if (name !== '*') {
-        const known = names.get(name) ?? new Set(everyColumn ? [name] : [])
-        names.set(name, known.add(alias))
+      } else if (name !== '*' || aggregate !== undefined) {
+        const value = JSON.stringify([name, path, aggregate])
+        const isColumn = path === undefined && aggregate === undefined
+        const known = names.get(value) ?? new Set(everyColumn && isColumn ? [name] : [])
+        names.set(value, known.add(alias ?? name))
         counts.same = Math.max(counts.same, known.size)
+        if (path !== undefined) paths.set(name, (paths.get(name) ?? 0) + 1)
+        counts.paths = Math.max(counts.paths, ...paths.values())
       }
     }
   }

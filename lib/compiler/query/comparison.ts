@@ -6,6 +6,7 @@ import type { Column } from '../../database/catalogue.js'
 import type { Operator } from '../../config/schema/query.js'
 import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import type { QueryContext } from './context.js'
+import type { Operand } from './operand.js'
 import { pointerTo } from '../../config/faults.js'
 import { isOrdered, orderedInstead } from './comparable.js'
 import { isStorable, unstorableText } from '../../json/storable.js'
@@ -27,13 +28,14 @@ const textTypes = new Set(['text', 'character varying', 'character', 'citext', '
 const textOperators: ReadonlySet<Operator> = new Set<Operator>(['is', 'like', 'ilike'])
 
 /** Compiles a comparison; undefined after a fault was added. */
-export function compileComparison (column: Column, filter: ComparisonFilter, pointer: string, context: QueryContext, valuePointer = pointerTo(pointer, 'value')): Comparison | undefined {
+export function compileComparison (operand: Operand, filter: ComparisonFilter, pointer: string, context: QueryContext, valuePointer = pointerTo(pointer, 'value')): Comparison | undefined {
+  const { column } = operand
   const operator = filter.operator ?? 'eq'
   const before = context.faults.faults.length
   checkOperator(operator, column, pointerTo(pointer, 'operator'), context)
   const value = compileFilterValue(filter, pointer, context, valuePointer)
   if (value === undefined || context.faults.faults.length > before) return undefined
-  const condition = operator === 'is' ? compileIs(column, value) : compileOperator(operator, column, value)
+  const condition = operator === 'is' ? compileIs(operand, value) : compileOperator(operator, operand, value)
   if (value.value.constant) checkConstant(value, operator === 'is' ? isEncoder(column) : encoderFor(operator, column), operator, column, valuePointer, context)
   const { references } = value.value
   return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
@@ -48,11 +50,11 @@ function checkOperator (operator: Operator, { name, type }: Column, pointer: str
   else if (operator === 'overlaps' && kind !== 'array' && !isRange) faults.add(pointer, `\`overlaps\` needs an array or range column; "${name}" is ${type}`)
 }
 
-function compileOperator (operator: Exclude<Operator, 'is'>, column: Column, value: FilterValue): Condition {
+function compileOperator (operator: Exclude<Operator, 'is'>, { column, write }: Operand, value: FilterValue): Condition {
   if (operator === 'contains' && column.type === 'jsonb' && isOfUrl(value.value)) return compileJsonContains(column, value)
   const bind = binderOf(value, encoderFor(operator, column), operator, column)
   return (alias, placeholders) => {
-    const left = columnOf(alias, column.name)
+    const left = write(alias)
     switch (operator) {
       case 'like':
       case 'ilike': return `${textTypes.has(column.type) ? left : `${left}::text`} ${operator} ${placeholders.add(bind, 'text')}`
@@ -120,11 +122,11 @@ function isEncoder ({ type }: Column): Encoder {
 }
 
 /** `is` knows null as a value; only what is missing matches nothing. */
-function compileIs (column: Column, value: FilterValue): Condition {
+function compileIs ({ column, write }: Operand, value: FilterValue): Condition {
   const encode = isEncoder(column)
   if (value.value.constant) {
     const word = encode(value.read(noScope))
-    return (alias) => `${columnOf(alias, column.name)} is ${String(word)}`
+    return (alias) => `${write(alias)} is ${String(word)}`
   }
   const path = requestPath(value.value, `/${column.name}`)
   const bind: Binder = (scope) => {
@@ -135,7 +137,7 @@ function compileIs (column: Column, value: FilterValue): Condition {
     return word
   }
   return (alias, placeholders) => {
-    const left = columnOf(alias, column.name)
+    const left = write(alias)
     const word = placeholders.add(bind, 'text')
     // A word that is missing gives null, which stays null under a `not`.
     if (column.type !== 'boolean') return `case ${word} when 'null' then ${left} is null end`

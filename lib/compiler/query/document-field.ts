@@ -1,6 +1,5 @@
 /** Fields of a document by their path, and comparisons of them, typed by the value. A text of a URL is compared as each JSON type that it can be. */
 import type { Operator } from '../../config/schema/query.js'
-import type { Column } from '../../database/catalogue.js'
 import type { QueryContext } from './context.js'
 import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import type { Binder } from './sql.js'
@@ -11,19 +10,23 @@ import { compileComparison } from './comparison.js'
 import { noScope } from '../no-scope.js'
 import { compileFilterValue, type FilterValue } from './filter-value.js'
 import { columnOf } from './identifiers.js'
+import { operandOf } from './operand.js'
 import { refuse, requestPath } from './request-path.js'
 import { isOfUrl, jsonTexts, splitList } from './url-value.js'
 
 /** The id of a document, which stands beside its fields. */
-export const idColumn: Column = { name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false }
+const id = operandOf({ name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false })
 
 /** At most eight names of letters, digits, `_` and `-`, with dots between them: safe inside a quoted literal. */
 const fieldPath = /^[A-Za-z_][\w-]{0,62}(\.[A-Za-z_][\w-]{0,62}){0,7}$/
 
 const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
 
-/** A field as SQL: its JSON, or with `text` the text of it; undefined after a fault was added. */
-export function fieldOf (path: string, pointer: string, { faults }: QueryContext): ((alias: string, text?: boolean) => string) | undefined {
+/** A field as SQL: its JSON, or with `text` the text of it. */
+export type JsonField = (alias: string, text?: boolean) => string
+
+/** The field of that path; undefined after a fault was added. */
+export function fieldOf (path: string, pointer: string, { faults }: QueryContext): JsonField | undefined {
   if (!fieldPath.test(path)) {
     faults.add(pointer, `"${path}" is no field: expected letters, digits, \`_\` and \`-\`, with \`.\` between the names of a path`)
     return undefined
@@ -36,9 +39,13 @@ export function fieldOf (path: string, pointer: string, { faults }: QueryContext
 
 /** Compiles a comparison of a document's field; undefined after a fault was added. */
 export function compileFieldComparison (filter: ComparisonFilter, pointer: string, context: QueryContext): Comparison | undefined {
-  if (filter.column === 'id') return compileComparison(idColumn, filter, pointer, context)
+  if (filter.column === 'id') return compileComparison(id, filter, pointer, context)
+  return compileJsonComparison(fieldOf(filter.column, pointerTo(pointer, 'column'), context), filter, pointer, context)
+}
+
+/** The same of a value of jsonb; `field` is undefined after a fault was added. */
+export function compileJsonComparison (field: JsonField | undefined, filter: ComparisonFilter, pointer: string, context: QueryContext): Comparison | undefined {
   const before = context.faults.faults.length
-  const field = fieldOf(filter.column, pointerTo(pointer, 'column'), context)
   const value = compileFilterValue(filter, pointer, context)
   if (field === undefined || value === undefined || context.faults.faults.length > before) return undefined
   const operator = filter.operator ?? 'eq'

@@ -2,9 +2,11 @@
 import type { QueryContext } from './context.js'
 import type { Table } from '../../database/catalogue.js'
 import type { Pairs, Relation } from './relation.js'
-import type { Field, Selection } from './selection.js'
+import type { Field, Selection } from './field.js'
 import { maxAnswerBytes } from '../answer.js'
 import { tooLarge } from './answer-size.js'
+import { isEmbed } from './field.js'
+import { groupBy, groupOrder } from './groups.js'
 import { columnOf, quote, tableName } from './identifiers.js'
 import { keyColumns } from './row-key.js'
 import { rowConditions, where } from './scope.js'
@@ -33,7 +35,7 @@ export function selectList ({ fields }: Selection, alias: string, rendering: Ren
 
 /** Whether a record has members of other tables. */
 export function hasEmbeds ({ fields }: Selection): boolean {
-  return fields.some((field) => field.kind !== 'column')
+  return fields.some(isEmbed)
 }
 
 function member (field: Field, alias: string, rendering: Rendering): string {
@@ -42,6 +44,8 @@ function member (field: Field, alias: string, rendering: Rendering): string {
       const column = columnOf(alias, field.column.name)
       return field.name === field.column.name ? column : `${column} as ${quote(field.name)}`
     }
+    case 'path': return `${field.operand.write(alias)} as ${quote(field.name)}`
+    case 'aggregate': return `${field.aggregate}(${field.operand?.write(alias) ?? '*'}) as ${quote(field.name)}`
     case 'embed': return `(${embedded(field.selection, field.relation, alias, rendering)}) as ${quote(field.name)}`
     case 'count': return `(${counted(field.relation, alias, rendering)}) as ${quote(field.name)}`
   }
@@ -54,11 +58,16 @@ function embedded (selection: Selection, relation: Relation, outer: string, rend
   const rows = `select ${selectList(selection, inner, within)} ${rowsOf(relation, outer, inner, rendering)}`
   if (!relation.many) return `select row_to_json(${row}.*) from (${rows}) ${row}`
   const list = `coalesce(json_agg(${row}.*), '[]')`
-  const ordered = `${rows}${keyOrder(relation.table, inner)}`
+  const ordered = selection.grouped === true ? orderedGroups(`${rows}${groupBy(selection)}`, selection, placeholders) : `${rows}${keyOrder(relation.table, inner)}`
   if (embedLimit === undefined) return `select ${list} from (${ordered}) ${row}`
   // PostgreSQL computes an aggregate once, however often it is named.
   const over = `count(*) > ${embedLimit} or pg_column_size(json_agg(${row}.*)) > ${maxAnswerBytes}`
   return `select case when ${over} then ${tooLarge('count(*)::integer')}::json else ${list} end from (${ordered} limit ${embedLimit + 1}) ${row}`
+}
+
+function orderedGroups (groups: string, selection: Selection, placeholders: Placeholders): string {
+  const group = placeholders.alias()
+  return `select ${group}.* from (${groups}) ${group}${groupOrder(selection, group)}`
 }
 
 function counted (relation: Relation, outer: string, rendering: Rendering): string {

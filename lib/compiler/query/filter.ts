@@ -6,7 +6,9 @@ import { pointerTo } from '../../config/faults.js'
 import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import { compileComparison } from './comparison.js'
 import { compileFilterValue } from './filter-value.js'
-import { type QueryContext, findColumn } from './context.js'
+import type { QueryContext } from './context.js'
+import { compileJsonComparison } from './document-field.js'
+import { findOperand } from './operand.js'
 import type { Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
 
@@ -28,8 +30,9 @@ const maxDepth = 16
 /** Compiles the filters of a table query. */
 export function compileFilters (filters: readonly Filter[] | undefined, table: Table, pointer: string, context: QueryContext): CompiledFilters {
   return compileConditions(filters ?? [], pointer, context, (filter, at) => {
-    const column = findColumn(table, filter.column, pointerTo(at, 'column'), context)
-    if (column !== undefined) return compileComparison(column, filter, at, context)
+    const operand = findOperand(table, filter.column, pointerTo(at, 'column'), context)
+    if (operand?.json !== undefined) return compileJsonComparison(operand.json, filter, at, context)
+    if (operand !== undefined) return compileComparison(operand, filter, at, context)
     compileFilterValue(filter, at, context)
     return undefined
   })

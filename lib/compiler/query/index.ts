@@ -13,7 +13,7 @@ import { checkMembers } from './operation.js'
 import { recordSchema } from './record-schema.js'
 import { keyColumns } from './row-key.js'
 import { compileSelect } from './select-operation.js'
-import { namesOf } from './selection.js'
+import { namesOf } from './field.js'
 import { compileSubject } from './subject.js'
 import { readsOf, writesOf } from './table-use.js'
 import { checkQueryTexts } from './texts.js'
@@ -72,6 +72,6 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
 
 function rowKeyOf ({ table, full }: Subject): CompiledQuery['rowKey'] {
   const [column, ...others] = keyColumns(table)
-  const field = others.length > 0 ? undefined : full.fields.find((each) => each.kind === 'column' && each.column.name === column)
+  const field = others.length > 0 || full.grouped === true ? undefined : full.fields.find((each) => each.kind === 'column' && each.column.name === column)
   return column === undefined || field === undefined ? null : { column, member: field.name }
 }

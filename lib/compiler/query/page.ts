@@ -5,10 +5,11 @@ import type { Reference, Scope } from '../types.js'
 import { pointerTo } from '../../config/faults.js'
 import { tenantColumn } from '../../database/catalogue.js'
 import { compileValue } from '../template.js'
-import { type QueryContext, findColumn } from './context.js'
+import type { QueryContext } from './context.js'
 import { noScope } from '../no-scope.js'
 import { isOrdered, orderedInstead } from './comparable.js'
 import { columnOf } from './identifiers.js'
+import { findOperand } from './operand.js'
 import { refuse, requestPath } from './request-path.js'
 import type { Binder, Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
@@ -87,18 +88,21 @@ export function writePagination (page: Page, literal: number | undefined, placeh
 /** The `order by` list of a table's rows; the primary key is the last key, so that pages never overlap. */
 export function compileOrder (order: Query['order'], table: Table, pointer: string, context: QueryContext): (alias: string) => string {
   const keys: Order[] = order === undefined ? [] : Array.isArray(order) ? order : [order]
-  for (const [index, key] of keys.entries()) {
+  const operands = keys.flatMap((key, index) => {
     const at = Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column')
-    const column = findColumn(table, key.column, at, context)
-    if (column !== undefined && !isOrdered(column.type)) context.faults.add(at, `the column "${key.column}" is of type ${column.type}, which PostgreSQL cannot order${orderedInstead(column.type)}`)
-  }
+    const operand = findOperand(table, key.column, at, context)
+    if (operand === undefined) return []
+    const { type } = operand.column
+    if (!isOrdered(type)) context.faults.add(at, `the column "${key.column}" is of type ${type}, which PostgreSQL cannot order${orderedInstead(type)}`)
+    return [{ key, operand }]
+  })
   const named = new Set(keys.map(({ column }) => column))
   // The direction of the last key: one index then serves the whole order, forwards or backwards.
   const ascending = keys.at(-1)?.ascending ?? true
   const rest = table.primaryKey.filter((column) => !named.has(column) && !(table.tenantScoped && column === tenantColumn))
   return (alias) => {
     const texts = [
-      ...keys.map((key) => `${columnOf(alias, key.column)}${direction(key)}`),
+      ...operands.map(({ key, operand }) => `${operand.write(alias)}${direction(key)}`),
       ...rest.map((column) => `${columnOf(alias, column)}${ascending ? '' : ' desc'}`)
     ]
     return texts.length === 0 ? '' : ` order by ${texts.join(', ')}`

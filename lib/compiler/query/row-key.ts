@@ -6,6 +6,7 @@ import { nearest, pointerTo } from '../../config/faults.js'
 import { isRecord } from '../../plain-value.js'
 import { compileComparison } from './comparison.js'
 import type { QueryContext } from './context.js'
+import { operandOf } from './operand.js'
 import type { Comparison } from './condition.js'
 import type { CompiledFilters } from './filter.js'
 
@@ -38,7 +39,7 @@ export function withKey (filters: CompiledFilters, id: unknown, table: Table, po
   const comparisons: Comparison[] = []
   const pinned = new Set(filters.pinned)
   for (const { column, value, pointer: at } of keyValues(id, table, pointer, context)) {
-    const comparison = compileComparison(table.columns.get(column)!, { column, value }, at, context, at)
+    const comparison = compileComparison(operandOf(table.columns.get(column)!), { column, value }, at, context, at)
     if (comparison === undefined) continue
     comparisons.push(comparison)
     pinned.add(column)

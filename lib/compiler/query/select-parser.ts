@@ -1,16 +1,24 @@
 /**
- * The syntax of `select`, as PostgREST has it: `id, alias:column, reviews(*, users!author_id(name)), tasks(count)`.
+ * The syntax of `select`, as PostgREST has it: `id, alias:column, reviews(*, users!author_id(name)), tasks(count)`, with
+ * aggregates (`kind, total:qty.sum(), count()`) and paths in JSON columns as PostgreSQL writes them (`data->'a'->>'b'`).
  * Names that hold other characters than letters, digits and `_` stand in double quotes, a quote in them doubled.
  */
+import { meant } from '../../config/faults.js'
+import { type AggregateName, aggregateNames, isAggregate } from './aggregate.js'
+import { type JsonPath, readPath, startsPath } from './json-path.js'
 
 /** One item of a `select`; `items` are those between the parentheses of an embed. */
 export interface SelectItem {
-  /** The column or table, `*` for every column. */
+  /** The column or table, `*` for every column, and for every row in `count()`. */
   readonly name: string
   /** The name of the member in the answer, where it is given. */
   readonly alias?: string
   /** After `!`: the foreign key that an embed follows. */
   readonly hint?: string
+  /** Into a JSON column. */
+  readonly path?: JsonPath
+  /** Over the rows of a group. */
+  readonly aggregate?: AggregateName
   readonly items?: readonly SelectItem[]
   /** The text of the item, for faults. */
   readonly text: string
@@ -23,7 +31,8 @@ export class SelectSyntaxError extends Error {}
 export const maxSelectDepth = 5
 const maxItems = 500 // in one select
 
-const bareName = /[\p{L}\p{N}_$-]+/uy
+// A hyphen before `>` begins a path.
+const bareName = /(?:[\p{L}\p{N}_$]|-(?!>))+/uy
 
 /** Parses a `select`; throws SelectSyntaxError. */
 export function parseSelect (text: string): SelectItem[] {
@@ -56,16 +65,50 @@ class SelectParser {
     let name = this.#name()
     let alias: string | undefined
     if (this.#take(':')) [alias, name] = [name, this.#name()]
-    const hint = this.#take('!') ? this.#name() : undefined
-    const items = this.#take('(') ? this.#embedded(depth + 1) : undefined
+    const path = startsPath(this.text, this.#position) ? this.#path() : undefined
+    const ofRows = path === undefined && name === 'count' && this.#takeCall()
+    if (ofRows) name = '*'
+    const aggregate = ofRows ? 'count' : this.#take('.') ? this.#aggregate() : undefined
+    const isValue = path !== undefined || aggregate !== undefined
+    const hint = !isValue && this.#take('!') ? this.#name() : undefined
+    const items = !isValue && this.#take('(') ? this.#embedded(depth + 1) : undefined
     if (hint !== undefined && items === undefined) throw this.#expected('`(` after the foreign key')
     return {
       name,
       ...(alias !== undefined && { alias }),
       ...(hint !== undefined && { hint }),
+      ...(path !== undefined && { path }),
+      ...(aggregate !== undefined && { aggregate }),
       ...(items !== undefined && { items }),
       text: this.text.slice(start, this.#position).trim()
     }
+  }
+
+  #path (): JsonPath {
+    const read = readPath(this.text, this.#position)
+    if ('expected' in read) {
+      this.#position = read.position
+      throw this.#expected(read.expected)
+    }
+    this.#position = read.end
+    if (startsPath(this.text, this.#position)) throw new SelectSyntaxError(`\`->>\` gives text, which has no members: write \`->\` before it (character ${this.#position + 1})`)
+    return read.path
+  }
+
+  #aggregate (): AggregateName {
+    const at = this.#position
+    const name = this.#name()
+    if (!isAggregate(name)) throw new SelectSyntaxError(`there is no aggregate "${name}" (character ${at + 1}): expected ${aggregateNames.join(', ')}${meant(name, aggregateNames)}`)
+    if (!this.#takeCall()) throw this.#expected(`\`()\` after \`.${name}\``)
+    return name
+  }
+
+  /** `()`, with nothing in it. */
+  #takeCall (): boolean {
+    const before = this.#position
+    if (this.#take('(') && this.#take(')')) return true
+    this.#position = before
+    return false
   }
 
   #embedded (depth: number): SelectItem[] {

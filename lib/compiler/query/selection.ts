@@ -1,23 +1,16 @@
-/** A `select` against the catalogue: which columns and embedded tables a record has. */
-import type { Column, Table } from '../../database/catalogue.js'
+/** A `select` against the catalogue: which columns, values and embedded tables a record has. */
+import type { Table } from '../../database/catalogue.js'
+import type { Field, Selection } from './field.js'
 import { nearest } from '../../config/faults.js'
-import { type QueryContext, findTable } from './context.js'
+import { type AggregateName, describeArgument, resultType } from './aggregate.js'
+import { isOrdered, orderedInstead } from './comparable.js'
+import { type QueryContext, findColumn, findTable } from './context.js'
+import { columnShownBy, isEmbed, isGroupKey } from './field.js'
 import { fitsName, maxNameBytes } from './identifiers.js'
-import { findRelation, type Relation } from './relation.js'
+import { nameOf } from './json-path.js'
+import { type Operand, operandOf, pathOperand } from './operand.js'
+import { findRelation } from './relation.js'
 import { parseSelect, type SelectItem, SelectSyntaxError } from './select-parser.js'
-
-/** One member of a record. */
-export type Field =
-  | { readonly kind: 'column', readonly name: string, readonly column: Column }
-  | { readonly kind: 'embed', readonly name: string, readonly relation: Relation, readonly selection: Selection }
-  /** `tasks(count)`: `[{count}]`. */
-  | { readonly kind: 'count', readonly name: string, readonly relation: Relation }
-
-/** The members of a table's records. */
-export interface Selection {
-  readonly table: Table
-  readonly fields: readonly Field[]
-}
 
 /** Resolves a `select` (default: every column); undefined after faults were added. */
 export function compileSelection (select: string | undefined, table: Table, pointer: string, context: QueryContext): Selection | undefined {
@@ -30,41 +23,6 @@ export function compileSelection (select: string | undefined, table: Table, poin
     return undefined
   }
   return resolve(items, table, pointer, context)
-}
-
-/** Without the excluded fields, at every level: by the name in the answer, and by the column or table that it shows. */
-export function withoutFields ({ table, fields }: Selection, excluded: ReadonlySet<string>): Selection {
-  const kept = fields.filter((field) => !excluded.has(field.name) && !excluded.has(field.kind === 'column' ? field.column.name : field.relation.table.name))
-  return { table, fields: kept.map((field) => field.kind === 'embed' ? { ...field, selection: withoutFields(field.selection, excluded) } : field) }
-}
-
-/** Whether a record has any of the fields, at any level. */
-export function hasField (selection: Selection, names: ReadonlySet<string>): boolean {
-  return selection.fields.some((field) => names.has(field.name) || names.has(field.kind === 'column' ? field.column.name : field.relation.table.name) ||
-    (field.kind === 'embed' && hasField(field.selection, names)))
-}
-
-/** Every name by which a field of these records can be excluded. */
-export function namesOf ({ table, fields }: Selection): Set<string> {
-  const names = new Set(table.columns.keys())
-  for (const field of fields) {
-    names.add(field.name)
-    if (field.kind === 'column') continue
-    names.add(field.relation.table.name)
-    for (const name of field.kind === 'embed' ? namesOf(field.selection) : field.relation.table.columns.keys()) names.add(name)
-  }
-  return names
-}
-
-/** Every table that a record is read from. */
-export function tablesOf ({ table, fields }: Selection): Table[] {
-  const tables = [table]
-  for (const field of fields) {
-    if (field.kind === 'column') continue
-    if (field.relation.junction !== undefined) tables.push(field.relation.junction.table)
-    tables.push(...field.kind === 'embed' ? tablesOf(field.selection) : [field.relation.table])
-  }
-  return tables
 }
 
 function resolve (items: readonly SelectItem[], table: Table, pointer: string, context: QueryContext): Selection | undefined {
@@ -81,24 +39,57 @@ function resolve (items: readonly SelectItem[], table: Table, pointer: string, c
       fields.set(field.name, field)
     }
   }
-  return faults.faults.length > before ? undefined : { table, fields: [...fields.values()] }
+  const all = [...fields.values()]
+  const grouped = all.some(({ kind }) => kind === 'aggregate')
+  if (grouped) checkGroups(all, pointer, context)
+  return faults.faults.length > before ? undefined : { table, fields: all, ...grouped && { grouped } }
+}
+
+/** Rows are grouped by values that PostgreSQL can compare. */
+function checkGroups (fields: readonly Field[], pointer: string, { faults }: QueryContext): void {
+  for (const field of fields) {
+    if (isEmbed(field)) faults.add(pointer, `a \`select\` with aggregates answers groups of rows, which embed no tables: leave out "${field.name}"`)
+    else if (isGroupKey(field)) {
+      const type = field.kind === 'path' ? field.operand.column.type : columnShownBy(field)!.type
+      if (!isOrdered(type)) faults.add(pointer, `rows cannot be grouped by "${field.name}", which is of type ${type}${orderedInstead(type)}`)
+    }
+  }
 }
 
 function fieldsOf (item: SelectItem, table: Table, pointer: string, context: QueryContext): Field[] {
   const { faults } = context
-  if (item.name === '*') return everyColumn(table)
-  const name = item.alias ?? item.name
+  if (item.name === '*' && item.aggregate === undefined) return everyColumn(table)
+  const name = item.alias ?? item.aggregate ?? (item.path === undefined ? undefined : nameOf(item.path)) ?? item.name
   if (!fitsName(name)) {
-    faults.add(pointer, `"${name}" is too long for a name: at most ${maxNameBytes} bytes`)
+    faults.add(pointer, `"${name}" is too long for a name: at most ${maxNameBytes} bytes${item.alias === undefined && item.path !== undefined ? ', so give it another, `name:column->…`' : ''}`)
     return []
   }
   if (item.items !== undefined) return embedOf(item, item.items, name, table, pointer, context)
+  if (item.aggregate !== undefined) return aggregateOf(item, item.aggregate, name, table, pointer, context)
   const column = table.columns.get(item.name)
-  if (column !== undefined) return [{ kind: 'column', name, column }]
-  const isTable = context.catalogue.tables.has(item.name)
-  faults.add(pointer, isTable
-    ? `"${item.name}" is a table: write \`${item.name}(*)\` to embed it`
-    : `the table "${table.name}" has no column "${item.name}"`, isTable ? undefined : nearest(item.name, table.columns.keys()))
+  if (column !== undefined && item.path === undefined) return [{ kind: 'column', name, column }]
+  if (column === undefined && context.catalogue.tables.has(item.name)) {
+    faults.add(pointer, `"${item.name}" is a table: write \`${item.name}(*)\` to embed it`)
+    return []
+  }
+  const operand = operandFor(item, table, pointer, context)
+  return operand === undefined ? [] : [{ kind: 'path', name, operand }]
+}
+
+/** The column that an item names, or the path in it; undefined after a fault was added. */
+function operandFor ({ name, path, text }: SelectItem, table: Table, pointer: string, context: QueryContext): Operand | undefined {
+  const column = findColumn(table, name, pointer, context)
+  if (column === undefined || path === undefined) return column === undefined ? undefined : operandOf(column)
+  return pathOperand(column, path, text, table, pointer, context)
+}
+
+function aggregateOf (item: SelectItem, aggregate: AggregateName, name: string, table: Table, pointer: string, context: QueryContext): Field[] {
+  if (item.name === '*') return [{ kind: 'aggregate', name, aggregate, operand: null, type: 'bigint' }]
+  const operand = operandFor(item, table, pointer, context)
+  if (operand === undefined) return []
+  const type = resultType(aggregate, operand.column)
+  if (type !== undefined) return [{ kind: 'aggregate', name, aggregate, operand, type }]
+  context.faults.add(pointer, `\`${item.text}\`: \`${aggregate}\` takes ${describeArgument(aggregate)}, and ${item.path === undefined ? `the column "${item.name}"` : 'the value at this path'} is of type ${operand.column.type}`)
   return []
 }
 
@@ -125,9 +116,13 @@ function embedOf (item: SelectItem, items: readonly SelectItem[], name: string, 
   const [only] = items
   if (only !== undefined && items.length === 1 && isCount(only) && !relation.table.columns.has('count')) return [{ kind: 'count', name, relation }]
   const selection = resolve(items, relation.table, pointer, context)
+  if (selection?.grouped === true && !relation.many) {
+    faults.add(pointer, `"${name}" is one record, which has no aggregates: name its columns`)
+    return []
+  }
   return selection === undefined ? [] : [{ kind: 'embed', name, relation, selection }]
 }
 
-function isCount ({ name, alias, items }: SelectItem): boolean {
-  return name === 'count' && alias === undefined && items === undefined
+function isCount ({ name, alias, path, aggregate, items }: SelectItem): boolean {
+  return name === 'count' && alias === undefined && path === undefined && aggregate === undefined && items === undefined
 }

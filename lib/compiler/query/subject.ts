@@ -6,7 +6,8 @@ import type { Switch } from './statement.js'
 import { nearest, pointerTo } from '../../config/faults.js'
 import { type CompiledFilters, compileFilters } from './filter.js'
 import { withKey } from './row-key.js'
-import { compileSelection, hasField, namesOf, type Selection, tablesOf, withoutFields } from './selection.js'
+import { hasField, namesOf, type Selection, tablesOf, withoutFields } from './field.js'
+import { compileSelection } from './selection.js'
 import { withoutWithheld } from './withheld.js'
 
 /** A query's table with what is known of it before its operation is looked at. */
@@ -38,6 +39,7 @@ export function compileSubject (query: Query, table: Table, pointer: string, con
   const asked = selection ?? { table, fields: [] }
   const full = context.withheld === undefined ? asked : withoutWithheld(asked, context.withheld)
   const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []])
+  if (asked.grouped === true && query.operation !== 'select' && query.operation !== 'delete') context.faults.add(pointerTo(pointer, 'select'), `an \`${query.operation}\` answers the rows that it writes: aggregates need \`operation: select\``)
   if (selection !== undefined) checkExcluded(query, asked, pointer, context)
   // An upsert's filters and the id of a write that creates are values, not conditions.
   const creates = query.operation === 'insert' || query.operation === 'upsert'

@@ -1,7 +1,7 @@
 /** Which tables a query reads and writes: an answer that is kept is old as soon as one of those that it was read from is written to. */
 import type { Catalogue, Table } from '../../database/catalogue.js'
 import type { TableUse } from '../types.js'
-import { tablesOf, type Selection } from './selection.js'
+import { tablesOf, type Selection } from './field.js'
 
 /** The tables of the records, and those behind views. */
 export function readsOf (selection: Selection, catalogue: Catalogue): readonly TableUse[] {

@@ -6,7 +6,7 @@ import type { DocumentQuery, Filter, Query } from '../../config/schema/query.js'
 import type { Catalogue } from '../../database/catalogue.js'
 import type { TemplateContext } from '../reference.js'
 import type { Withheld } from './context.js'
-import type { Selection } from './selection.js'
+import { columnShownBy, type Selection } from './field.js'
 import { FaultList } from '../../config/faults.js'
 import { stringifyJson } from '../../json/stringify.js'
 import { isRecord } from '../../plain-value.js'
@@ -39,8 +39,11 @@ export function withoutWithheld (selection: Selection, { columns }: Withheld): S
   const held = columns.get(table.name)
   const kept = held === undefined
     ? fields
-    : fields.filter((field) => field.kind !== 'column' || !(held.has(field.column.name) || (field.column.generated && !table.primaryKey.includes(field.column.name))))
-  return { table, fields: kept.map((field) => field.kind === 'embed' ? { ...field, selection: withoutWithheld(field.selection, { columns, fields: new Map() }) } : field) }
+    : fields.filter((field) => {
+      const column = columnShownBy(field)
+      return column === undefined || !(held.has(column.name) || (column.generated && !table.primaryKey.includes(column.name)))
+    })
+  return { ...selection, fields: kept.map((field) => field.kind === 'embed' ? { ...field, selection: withoutWithheld(field.selection, { columns, fields: new Map() }) } : field) }
 }
 
 /** Most routes name none, and are not looked through. */

@@ -1,6 +1,6 @@
 /** What every write has in common: how the written rows become the answer. */
 import type { Catalogue, ForeignKey, Table } from '../../database/catalogue.js'
-import type { Selection } from './selection.js'
+import type { Selection } from './field.js'
 import { boundedRowText, boundedText } from './answer-size.js'
 import { freeName, quote } from './identifiers.js'
 import { hasEmbeds, selectList } from './embed.js'

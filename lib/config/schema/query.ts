@@ -11,7 +11,7 @@ export type Operator = Static<typeof Operator>
 export const Filter = Type.Cyclic({
   Filter: Type.Union([
     Type.Object({
-      column: Type.String({ description: 'A column of the table.' }),
+      column: Type.String({ description: "A column of the table, or a path in a JSON column such as `data->>'city'`." }),
       operator: Type.Optional(Operator),
       value: Type.Optional(Type.Unknown({ text: 'request', description: 'The value, or a template. One that resolves to nothing makes the filter match nothing.' })),
       optional: Type.Optional(Type.Boolean({ description: 'Drop the filter when its value resolves to nothing. Default: false.' }))
@@ -24,7 +24,7 @@ export const Filter = Type.Cyclic({
 export type Filter = Static<typeof Filter>
 
 export const Order = Type.Object({
-  column: Type.String({ description: 'A column of the table.' }),
+  column: Type.String({ description: "A column of the table, or a path in a JSON column such as `data->>'city'`. Of groups: one of their members." }),
   ascending: Type.Optional(Type.Boolean({ description: 'Small values first. Default: true.' })),
   nullsFirst: Type.Optional(Type.Boolean({ description: 'Rows without a value first. Default: false when ascending, true when descending.' }))
 }, { additionalProperties: false, description: 'One key of the order.' })
@@ -39,7 +39,7 @@ export const Query = Type.Object({
   operation: Type.Enum(['select', 'insert', 'update', 'upsert', 'delete'], { description: 'What is done with the table.' }),
   filters: Type.Optional(Type.Array(Filter, { description: 'Which rows, combined with AND.' })),
   data: Type.Optional(Type.Unknown({ text: 'request', description: 'The values to write, by column; without it, the validated body. A member that resolves to nothing is left out.' })),
-  select: Type.Optional(Type.String({ description: 'Columns and embedded tables to answer with, such as `id, title, reviews(*, users(name))` or `tasks(count)`. Default: `*`.' })),
+  select: Type.Optional(Type.String({ description: "Columns, embedded tables, aggregates and values of JSON columns to answer with, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`. Default: `*`." })),
   single: Type.Optional(Type.Boolean({ description: 'Answer one record instead of a list; none is 404. Default: false.' })),
   order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the primary key is always the last key.' })),
   limit: Type.Optional(Templated('Rows a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),

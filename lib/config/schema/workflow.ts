@@ -40,7 +40,7 @@ export const Step = Type.Cyclic({
     data: Values('The values to write, by column. Of `storage` and `embeddings`: what is written; of `realtime`: what the members get.'),
     room: Type.Optional(Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'Of `realtime`: the room that gets the message.' })),
     event: Type.Optional(Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'Of `realtime`: the name of the event. Default: none.' })),
-    select: Type.Optional(Type.String({ description: 'Columns and embedded tables of the result. Default: `*`.' })),
+    select: Type.Optional(Type.String({ description: 'Columns, embedded tables, aggregates and values of JSON columns of the result. Default: `*`.' })),
     single: Type.Optional(Type.Boolean({ description: 'The result is one record; none fails the step with 404. Default: false.' })),
     order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1, maxItems: 20 })], { description: 'The order of a list; the primary key is always the last key.' })),
     limit: RowCount('Rows of a list; at most `pagination.maxLimit`.'),

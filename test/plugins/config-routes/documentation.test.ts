@@ -48,3 +48,31 @@ test('the document follows the tables of the database', async (t) => {
   t.strictSame(await fieldsOf('/notes'), ['id', 'colour', 'title'])
   t.equal((await app.inject('/titles')).statusCode, 200)
 })
+
+test('the document tells the types of aggregates and of values in JSON columns', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { sql: "create type size as enum ('s', 'l'); create table items (id integer primary key, kind text not null, qty integer, price numeric, size size, data jsonb, made date)" })
+  const app = await testServer(t, {
+    routes: [
+      { method: 'get', path: '/stock', queries: [{ table: 'items', operation: 'select', select: 'kind, qty.sum(), mean:qty.avg(), value:price.sum(), largest:size.max(), last:made.max(), priced:price.count(), count()' }] },
+      { method: 'get', path: '/colours', queries: [{ table: 'items', operation: 'select', select: "id, data->>'colour', data->'parts'" }] }
+    ]
+  }, { engine: { provider: 'postgres', postgres: { connectionString } } })
+  const document = (await app.inject('/doc')).json()
+  const recordOf = (path: string) => Object(schemaWithoutReferences(document, document.paths[path].get.responses['200'].content['application/json'].schema)).properties.data.items
+  t.match(document.components.schemas, { ItemsGroup: {}, ItemsGroupPage: {}, ItemsRow: {} })
+  t.strictSame(recordOf('/stock'), {
+    type: 'object',
+    properties: {
+      kind: { type: 'string' },
+      sum: { type: ['integer', 'null'] },
+      mean: { type: ['number', 'null'] },
+      value: { type: ['number', 'null'] },
+      largest: { type: ['string', 'null'], enum: ['s', 'l', null] },
+      last: { type: ['string', 'null'], format: 'date' },
+      priced: { type: 'integer' },
+      count: { type: 'integer' }
+    },
+    required: ['kind', 'sum', 'mean', 'value', 'largest', 'last', 'priced', 'count']
+  })
+  t.strictSame(recordOf('/colours'), { type: 'object', properties: { id: { type: 'integer' }, colour: { type: ['string', 'null'] }, parts: {} }, required: ['id', 'colour', 'parts'] })
+})

@@ -1,7 +1,7 @@
 /** The library on a real engine: what a compiled query answers, and what it left in the tables. */
 import { test, type Test } from 'tap'
 import type { DocumentQuery, Query } from '../../../../lib/config/schema/query.js'
-import type { Scope } from '../../../../lib/compiler/types.js'
+import type { BoundQuery, Scope } from '../../../../lib/compiler/types.js'
 import type { QueryContext } from '../../../../lib/compiler/query/index.js'
 import type { Engine } from '../../../../lib/database/engine.js'
 import { TenantryError } from '../../../../lib/errors.js'
@@ -19,9 +19,14 @@ create table if not exists tenantry.documents (tenant_id text not null, collecti
 export class Library {
   constructor (readonly engine: Engine) {}
 
-  /** Compiles against the database's own catalogue, runs, and parses the answer; null without a row. */
+  /** Compiles against the database's own catalogue. */
+  bind (query: Query, scope: Partial<Scope> = {}, changes: Partial<QueryContext> = {}): BoundQuery {
+    return compile(query, { catalogue: this.engine.catalogue, ...changes }).bind(scopeOf(scope))
+  }
+
+  /** Runs, and parses the answer; null without a row. */
   async run (query: Query, scope: Partial<Scope> = {}, changes: Partial<QueryContext> = {}): Promise<unknown> {
-    const { statement, values } = compile(query, { catalogue: this.engine.catalogue, ...changes }).bind(scopeOf(scope))
+    const { statement, values } = this.bind(query, scope, changes)
     return this.#parse(await this.engine.text(statement, values, { tenantId: scopeOf(scope).tenant?.id ?? null }))
   }
 

@@ -1,0 +1,105 @@
+import type { Query } from '../../../../lib/config/schema/query.js'
+import { onEachEngine, refusalOf, uuid } from './database.js'
+
+const articles = `
+insert into countries values ('de', 'Germany'), ('fr', 'France');
+insert into authors (id, tenant_id, name, country_code) values
+  ('${uuid(1)}', 'a', 'Ada', 'de'), ('${uuid(2)}', 'a', 'Ben', null), ('${uuid(9)}', 'b', 'Eve', 'fr');
+insert into articles (id, tenant_id, title, status, author_id, views, rating, tags, meta, published_at, slug, deleted, mood) values
+  ('${uuid(11)}', 'a', 'Alpha', 'draft', '${uuid(1)}', 10, 1.5, '{x,y}', '{"kind": "note", "n": 1, "it''s": {"\\"q\\"": [{"deep": "yes"}, null]}}', '2026-01-01T00:00:00Z', 'alpha', false, 'calm'),
+  ('${uuid(12)}', 'a', 'Beta', 'published', '${uuid(2)}', 20, null, '{y,z}', '{"kind": "post", "n": 20}', null, 'beta', false, 'wild'),
+  ('${uuid(13)}', 'a', 'Gamma', 'published', null, 30, 0.10000000000000000000000000001, null, null, '2026-03-01T00:00:00Z', null, false, null),
+  ('${uuid(14)}', 'a', 'Gone', 'published', '${uuid(1)}', 40, 5, '{x}', '{"kind": "post"}', null, 'gone', true, 'calm'),
+  ('${uuid(19)}', 'b', 'Other', 'published', '${uuid(9)}', 50, 1, '{x}', '{"kind": "note"}', null, 'alpha', false, 'calm');
+insert into reviews (id, tenant_id, article_id, author_id, stars, note, deleted) values
+  (1, 'a', '${uuid(11)}', '${uuid(2)}', 5, 'great', false), (2, 'a', '${uuid(11)}', null, 3, null, null), (3, 'a', '${uuid(11)}', null, 1, 'deleted', true),
+  (4, 'b', '${uuid(11)}', '${uuid(9)}', 1, 'of another tenant', false), (5, 'a', '${uuid(12)}', '${uuid(1)}', 2, 'fine', false);
+`
+
+const read = (select: string, more: Partial<Query> = {}): Query => ({ table: 'articles', operation: 'select', select, ...more })
+const page = (data: readonly unknown[], total = data.length, limit = 20, offset = 0) => ({ data, pagination: { limit, offset, total } })
+
+onEachEngine(articles, {
+  'aggregates are of the rows of the tenant, grouped by the other members': async (t, library) => {
+    t.strictSame(await library.run(read('status, views.sum(), count()')), page([{ status: 'draft', sum: 10, count: 1 }, { status: 'published', sum: 50, count: 2 }]))
+    t.strictSame(await library.run(read('low:views.min(), high:views.max(), mean:views.avg(), rated:rating.count(), moods:mood.max()')), page([{ low: 10, high: 30, mean: 20, rated: 2, moods: 'wild' }]))
+    t.strictSame(await library.run(read('kind:status, total:views.sum()', { filters: [{ column: 'views', operator: 'gt', value: 10 }] })), page([{ kind: 'published', total: 50 }]))
+    t.strictSame(await library.run(read('status, count()'), { tenant: { id: 'c', config: {} } }), page([]), 'no rows have no groups')
+    t.strictSame(await library.run(read('count(), views.sum()'), { tenant: { id: 'c', config: {} } }), page([{ count: 0, sum: null }]), 'without groups there is one answer')
+    t.strictSame(await library.run(read("meta->>'kind', count()")), page([{ kind: 'note', count: 1 }, { kind: 'post', count: 1 }, { kind: null, count: 1 }]))
+    t.strictSame(await library.run(read('status, views.sum()', { single: true, order: { column: 'sum', ascending: false } })), { status: 'published', sum: 50 })
+    t.equal(await library.run(read('status, count()', { single: true, filters: [{ column: 'views', value: 0 }] })), null, 'none is none')
+    await t.rejects(library.run(read('count()'), { tenant: null }), { code: 'TENANTRY_TENANT_REQUIRED' })
+  },
+
+  'groups are ordered by their members, and pages count them': async (t, library) => {
+    const titles = (more: Partial<Query>, query: Record<string, unknown> = {}) => library.run(read('title, views.sum()', more), { query })
+    const [alpha, beta, gamma] = [{ title: 'Alpha', sum: 10 }, { title: 'Beta', sum: 20 }, { title: 'Gamma', sum: 30 }]
+    t.strictSame(await titles({ order: { column: 'sum', ascending: false } }), page([gamma, beta, alpha]))
+    t.strictSame(await titles({ limit: 2 }), page([alpha, beta], 3, 2))
+    t.strictSame(await titles({ limit: 2 }, { offset: '2' }), page([gamma], 3, 2, 2))
+    t.strictSame(await titles({}, { limit: '3', offset: '1' }), page([beta, gamma], 3, 3, 1))
+    t.strictSame(await titles({}, { offset: '9' }), page([], 3, 20, 9), 'past the end there is a total too')
+    t.strictSame(await titles({}, { limit: '0' }), page([], 3, 0))
+    t.strictSame(await library.run(read('kind:status, count()', { order: [{ column: 'count', ascending: false }, { column: 'status' }] })), page([{ kind: 'published', count: 2 }, { kind: 'draft', count: 1 }]), 'by the name of the column too')
+  },
+
+  'numbers keep every digit': async (t, library) => {
+    const { statement, values } = library.bind(read('rating.sum()'))
+    t.match(await library.engine.text(statement, values, { tenantId: 'a' }), /"sum":1\.60000000000000000000000000001\}/)
+  },
+
+  'a sum that no number holds is a 400 and not a failure of the server': async (t, library) => {
+    await library.sql('create table if not exists measures (id integer primary key, tenant_id text not null, value double precision)')
+    await library.engine.refresh()
+    await library.sql("insert into measures values (1, 'a', 1e308), (2, 'a', 1e308), (3, 'b', 1)")
+    t.match(await refusalOf(library.run({ table: 'measures', operation: 'select', select: 'value.sum()' })), { status: 400 })
+    await library.sql('drop table measures')
+    await library.engine.refresh()
+  },
+
+  'excluded fields are in no aggregate and in no group': async (t, library) => {
+    const query = read('status, views.sum(), count()', { excludeFields: ['views'], order: { column: 'sum' } })
+    t.strictSame(await library.run(query), page([{ status: 'draft', count: 1 }, { status: 'published', count: 2 }]))
+    t.strictSame(await library.run(query, { fullAccess: true }), page([{ status: 'draft', sum: 10, count: 1 }, { status: 'published', sum: 50, count: 2 }]))
+    t.strictSame(await library.run(read('status, count()', { excludeFields: ['status'] })), page([{ count: 3 }]))
+    t.strictSame(await library.run(read('status, count()', { excludeFields: ['count', 'status'] })), page([{}]))
+    t.strictSame(await library.run(read("meta->>'kind', title", { excludeFields: ['meta'], limit: 1 })), page([{ title: 'Alpha' }], 3, 1))
+    const withheld = { columns: new Map([['articles', new Set(['views'])]]), fields: new Map() }
+    t.strictSame(await library.run(read('views.max(), count()'), { fullAccess: true }, { withheld }), page([{ count: 3 }]))
+  },
+
+  'embedded rows are aggregated too': async (t, library) => {
+    t.strictSame(await library.run(read('title, reviews(stars.avg(), n:count())', { limit: 2 })), page([
+      { title: 'Alpha', reviews: [{ avg: 4, n: 2 }] },
+      { title: 'Beta', reviews: [{ avg: 2, n: 1 }] }
+    ], 3, 2))
+    t.strictSame(await library.run({ table: 'authors', operation: 'select', select: 'name, articles(status, count())' }, {}, { origin: 'tenant' }), page([
+      { name: 'Ada', articles: [{ status: 'draft', count: 1 }] },
+      { name: 'Ben', articles: [{ status: 'published', count: 1 }] }
+    ]))
+  },
+
+  'paths reach into JSON columns': async (t, library) => {
+    const one = (select: string) => library.run(read(select, { id: uuid(11) }))
+    t.strictSame(await one("meta->'n', text:meta->>'n', kind:meta ->> 'kind', none:meta->'no'->'such'"), { n: 1, text: '1', kind: 'note', none: null })
+    t.strictSame(await one('meta->\'it\'\'s\'->\'"q"\'->0->>\'deep\''), { deep: 'yes' })
+    t.strictSame(await one('last:meta->\'it\'\'s\'->\'"q"\'->-1, "a ""b":meta->\'no\', x:meta->>\'$1 \\ -- /*\', meta->\'kind\''), { last: null, 'a "b': null, x: null, kind: 'note' })
+  },
+
+  'filters and orders take paths': async (t, library) => {
+    const find = (filter: object, query: Record<string, unknown> = {}) => library.column('title', read('title', { filters: [filter as never] }), { query })
+    t.strictSame(await find({ column: "meta->>'kind'", value: 'post' }), ['Beta'], 'a soft-deleted one is not found')
+    t.strictSame(await find({ column: "meta->>'kind'", operator: 'in', value: '{{query.kind}}' }, { kind: 'note,x' }), ['Alpha'])
+    t.strictSame(await find({ column: "meta->>'kind'", operator: 'like', value: 'n%' }), ['Alpha'])
+    t.strictSame(await find({ column: "meta->>'kind'", operator: 'is', value: null }), ['Gamma'])
+    t.strictSame(await find({ column: "meta->'n'", operator: 'gt', value: 5 }), ['Beta'], 'numbers are compared as numbers')
+    t.strictSame(await find({ column: "meta->'n'", operator: 'gt', value: '{{query.n}}' }, { n: '5' }), ['Beta'], 'those of a URL too')
+    t.strictSame(await find({ column: "meta->'it''s'", operator: 'contains', value: { '"q"': [{ deep: 'yes' }] } }), ['Alpha'])
+    t.strictSame(await find({ column: "meta->'n'", operator: 'is', value: null }), ['Gamma'])
+    t.strictSame(await find({ column: "meta->>'kind'", value: '{{query.kind}}', optional: true }), ['Alpha', 'Beta', 'Gamma'])
+    t.match(await refusalOf(find({ column: "meta->>'kind'", value: '{{query.kind}}' }, { kind: 'a\0' })), { status: 400 })
+    t.strictSame(await library.column('title', read('title', { order: { column: "meta->'n'", ascending: false, nullsFirst: false } })), ['Beta', 'Alpha', 'Gamma'])
+    t.strictSame(await library.column('title', read('title', { order: { column: "meta->>'kind'", nullsFirst: true } })), ['Gamma', 'Alpha', 'Beta'])
+  }
+})
