@@ -132,6 +132,7 @@ export const catalogue = {
   billingNotConfigured: entry('TENANTRY_BILLING_NOT_CONFIGURED', 503, 'Service Unavailable', 'Billing provider not configured'),
   providerBusy: entry('TENANTRY_PROVIDER_BUSY', 503, 'Service Unavailable', 'The provider limits the rate of calls; try again'),
   identityProviderUnavailable: entry('TENANTRY_IDENTITY_PROVIDER_UNAVAILABLE', 503, 'Service Unavailable', 'The keys of the identity provider cannot be had; try again'),
+  toolsBusy: entry('TENANTRY_TOOLS_BUSY', 503, 'Service Unavailable', 'All connections with MCP servers are in use; try again'),
   loginBusy: entry('TENANTRY_LOGIN_BUSY', 503, 'Service Unavailable', 'Too many passwords are being checked; try again'),
   schemaChanged: entry('TENANTRY_SCHEMA_CHANGED', 503, 'Service Unavailable', 'The database no longer has what this route needs'),
   databaseUnavailable: entry('TENANTRY_DATABASE_UNAVAILABLE', 503, 'Service Unavailable', 'The database cannot be reached; try again'),

@@ -12,6 +12,7 @@ import { compileTool, type RemoteTool } from './remote-tool.js'
 import type { ToolResult } from './types.js'
 
 export const maxResult = 1_048_576 // characters of a result, as JSON
+export const defaultTimeout = 30_000 // ms
 const maxMessage = 4_194_304 // bytes that a server sends in one message
 const maxTools = 500 // of a server; further ones are left out
 const maxPages = 20 // of its list
@@ -41,7 +42,7 @@ export interface Connection {
  * @param signal ends a start
  */
 export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyBaseLogger, signal: AbortSignal): Promise<Connection> {
-  const { name, timeoutMs = 30_000, allowTools } = server
+  const { name, timeoutMs = defaultTimeout, allowTools } = server
   const transport = transportOf(sdk, server)
   const client = new sdk.Client({ name: 'tenantry', version }, {
     versionNegotiation: { mode: 'auto', probe: { timeoutMs: Math.min(probeTimeout, timeoutMs) } },

@@ -16,13 +16,15 @@ import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, list, whole } from '../../lib/plugin/options.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
-import { connect } from './connection.js'
+import { connect, defaultTimeout } from './connection.js'
 import { createFigures } from './figures.js'
 import { createPool } from './pool.js'
 import { mcpClientRoutes } from './routes.js'
 import { createMcpServers } from './service.js'
 
 export type { Execution, McpServers, ServerInfo, ServerStatus, ServerTool, ToolResult, ToolUser } from './types.js'
+
+const closeTime = 5000 // ms that a process has to end for another one, after the last of its calls
 
 export interface McpClientOptions {
   /** The document's `agent.mcpServers`. */
@@ -50,6 +52,7 @@ export default definePlugin<McpClientOptions>({
     const pool = createPool({
       open: (server, signal) => connect(sdk, server, log, signal),
       maxProcesses,
+      maxWait: Math.max(...servers.map(({ timeoutMs = defaultTimeout }) => timeoutMs), 0) + closeTime,
       now,
       onFailure: ({ name }, err) => log.warn({ err, server: name }, 'an MCP server is gone')
     })

@@ -3,19 +3,20 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { McpServer } from '../../lib/config/schema/agent.js'
 import type { AuditEntry } from '../../lib/audit.js'
 import type { ModelTool } from '../../lib/models/types.js'
-import type { Connection } from './connection.js'
 import type { CountCall } from './figures.js'
 import type { Pool } from './pool.js'
 import type { McpServers, ServerTool, ToolResult, ToolUser } from './types.js'
 import type { RemoteTool } from './remote-tool.js'
-import { failure } from '../../lib/errors.js'
+import { failure, isFailure } from '../../lib/errors.js'
 import { isExact } from '../../lib/json/exact-number.js'
+import { createPlaces } from '../../lib/places.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { actorOf } from '../audit/actor.js'
 import { modelName } from './remote-tool.js'
 
-const defaultTimeout = 30_000 // ms
 const maxDepth = 3 // calls of tools within each other
+const maxOfTenant = 100 // calls and lists under way, those that wait for a connection included
+const maxInAll = 2000
 
 export interface ServiceParts {
   readonly servers: readonly McpServer[]
@@ -28,43 +29,33 @@ export interface ServiceParts {
 
 export function createMcpServers ({ servers, pool, audit, count, log, now }: ServiceParts): McpServers {
   const byName = new Map(servers.map((server) => [server.name, server]))
-
-  /** Waits for a start, and for other tenants whose processes are busy, as long as for the answer of a tool. */
-  async function use<Result> (server: McpServer, tenant: string, signal: AbortSignal, work: (connection: Connection, signal: AbortSignal) => Promise<Result>): Promise<Result> {
-    const { timeoutMs = defaultTimeout } = server
-    const late = AbortSignal.timeout(timeoutMs)
-    const over = AbortSignal.any([signal, late])
-    try {
-      // The call has a time-out of its own.
-      return await pool.use(server, tenant, over, (connection) => work(connection, signal))
-    } catch (error) {
-      signal.throwIfAborted()
-      if (error === late.reason) throw failure('toolTimeout', { cause: error })
-      throw error
-    }
-  }
+  const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
 
   async function toolsOf (server: McpServer, tenant: string, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
-    return await use(server, tenant, signal, (connection) => connection.tools(signal))
+    return await pool.use(server, tenant, signal, (connection) => connection.tools(signal))
   }
 
-  /** Empty for a server that fails. */
+  /** Empty for a server that fails. Rejects with `toolsBusy`: a list without its tools would be wrong. */
   async function knownTools (server: McpServer, tenant: string, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
     try {
       return await toolsOf(server, tenant, signal)
     } catch (err) {
       signal.throwIfAborted()
+      if (isFailure(err, 'toolsBusy')) throw err
       log.debug({ err, server: server.name, tenant }, 'the tools of an MCP server cannot be listed')
       return new Map()
     }
   }
 
+  /** The tools of several servers are one piece of work of the tenant. */
+  async function listsOf (asked: readonly McpServer[], tenant: string, signal: AbortSignal): Promise<Array<readonly [McpServer, ReadonlyMap<string, RemoteTool>]>> {
+    if (asked.length === 0) return []
+    return await places.run(tenant, () => Promise.all(asked.map(async (server) => [server, await knownTools(server, tenant, signal)] as const)))
+  }
+
   async function allTools (tenant: string, signal: AbortSignal): Promise<ServerTool[]> {
-    const lists = await Promise.all(servers.map(async (server) => {
-      const tools = await knownTools(server, tenant, signal)
-      return Array.from(tools.values(), ({ name, description, inputSchema }) => ({ server: server.name, name, description, inputSchema }))
-    }))
-    return lists.flat()
+    const lists = await listsOf(servers, tenant, signal)
+    return lists.flatMap(([server, tools]) => Array.from(tools.values(), ({ name, description, inputSchema }) => ({ server: server.name, name, description, inputSchema })))
   }
 
   const service: McpServers = {
@@ -80,7 +71,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
       const server = byName.get(serverName)
       if (server === undefined) throw failure('notFound', { message: 'There is no MCP server of this name' })
       if (depth >= maxDepth) throw failure('toolsNested')
-      return await use(server, tenant, signal, async (connection) => {
+      return await places.run(tenant, () => pool.use(server, tenant, signal, async (connection) => {
         const tool = (await connection.tools(signal)).get(toolName)
         if (tool === undefined) throw failure('notFound', { message: 'The MCP server has no tool of this name' })
         const given = checked(tool, args)
@@ -93,7 +84,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
           count(serverName, isOk ? 'ok' : 'failed')
           await audit({ tenant, action: 'mcp.execute', actor, target: `${serverName}.${toolName}`, outcome: isOk ? 'success' : 'failure', at: new Date(now()) })
         }
-      })
+      }))
     },
 
     async resolve (names, request) {
@@ -110,7 +101,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
         return server === undefined || !name.includes('.') ? [] : [{ name, server, tool: name.slice(serverName.length + 1) }]
       })
       const asked = [...new Set(wanted.map(({ server }) => server))]
-      const lists = new Map(await Promise.all(asked.map(async (server) => [server, await knownTools(server, user.tenant, user.signal)] as const)))
+      const lists = new Map(await listsOf(asked, user.tenant, user.signal))
       for (const { name, server, tool: toolName } of wanted) {
         const tool = lists.get(server)?.get(toolName)
         if (tool !== undefined) found.set(name, modelToolOf(server.name, tool, user))
@@ -156,4 +147,12 @@ function withNumbers (value: unknown): unknown {
   if (isExact(value)) return Number(value)
   if (Array.isArray(value)) return value.map(withNumbers)
   return isRecord(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withNumbers(member)])) : value
+}
+
+function tooManyOfTenant (): Error {
+  return failure('toolsBusy', { message: `More than ${maxOfTenant} tools of this tenant are being called: wait until one has answered`, headers: { 'retry-after': '1' } })
+}
+
+function tooManyInAll (): Error {
+  return failure('toolsBusy', { headers: { 'retry-after': '1' } })
 }

@@ -6,7 +6,7 @@ import type { Agent, Embedding, Llm, Model } from '../schema/agent.js'
 import { secretKeyForm } from '../../compiler/template-parser.js'
 import { defaultDimensions } from '../../database/document-tables.js'
 import { resolveEnvironment } from '../environment.js'
-import { checkMcpServers } from './mcp-servers.js'
+import { checkMcpServers, checkProcesses } from './mcp-servers.js'
 
 /** The section after the check: settings in keys are resolved, and `models` holds the models of `llm` and `embedding`. */
 export interface AgentSettings extends Agent {
@@ -21,8 +21,9 @@ export interface AgentContext {
 
 /** undefined where the section turns the group off. */
 export function agentOf (agent: Agent, context: AgentContext, faults: FaultList): AgentSettings | undefined {
-  const { llm, embedding, vectorStore, models = [], mcpServers = [] } = agent
+  const { llm, embedding, vectorStore, models = [], mcpServers = [], mcpMaxProcesses } = agent
   checkMcpServers(mcpServers, faults)
+  checkProcesses(mcpServers, mcpMaxProcesses, faults)
   if (vectorStore?.provider === 'qdrant' && vectorStore.url === undefined) faults.add('/agent/vectorStore/url', 'missing: expected the address of Qdrant, `https://host:6333`')
   for (const [index, model] of models.entries()) {
     const at = `/agent/models/${index}`

@@ -2,6 +2,8 @@
 import type { FaultList } from '../faults.js'
 import type { McpServer } from '../schema/agent.js'
 
+const defaultMax = 8 // processes, by the schema
+
 export function checkMcpServers (servers: readonly McpServer[], faults: FaultList): void {
   for (const [index, { name, command, args, env, shared, url, headers }] of servers.entries()) {
     const at = `/agent/mcpServers/${index}`
@@ -12,6 +14,15 @@ export function checkMcpServers (servers: readonly McpServer[], faults: FaultLis
     }
     if (headers !== undefined && url === undefined) faults.add(`${at}/headers`, 'belongs to `url`, and this server has a `command`')
     if (url !== undefined && !isAddress(url)) faults.add(`${at}/url`, 'expected an address, `https://host/mcp`, without user and password')
+  }
+}
+
+/** A process for all tenants may be in use all the time. */
+export function checkProcesses (servers: readonly McpServer[], max = defaultMax, faults: FaultList): void {
+  const programs = servers.filter(({ command }) => command !== undefined)
+  const shared = programs.filter((server) => server.shared === true).length
+  if (shared < programs.length && shared >= max) {
+    faults.add('/agent/mcpMaxProcesses', `expected more than ${shared}: that many servers are \`shared\`, and the others need processes too`)
   }
 }
 

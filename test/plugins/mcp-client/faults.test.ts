@@ -112,6 +112,25 @@ test('tenants share a few processes, one after the other, and see nothing of eac
   t.equal(pids.size >= 12, true, 'a process serves no second tenant')
 })
 
+test('a tenant whose calls never answer leaves processes, and lists, to other tenants', async (t) => {
+  const servers = Array.from({ length: 8 }, (_, index) => ({ ...faulty, name: `s${index}`, timeoutMs: 600_000 }))
+  const { app, as } = await open(t, servers)
+  const up = async () => Object((await as('acme').get('/agent/mcp/servers')).body).data.filter(({ status }: { status: string }) => status === 'up').length
+  const silent = servers.map(({ name }) => as('acme').execute(`${name}.silent`))
+  while (await up() < 6) await new Promise((resolve) => setTimeout(resolve, 50))
+  t.match(await as('globex').execute('s0.add', { n: 2 }), { status: 200, text: '2' })
+  const { body } = await as('globex').get('/agent/mcp/tools')
+  t.equal(new Set(Object(body).tools.map(({ server }: { server: string }) => server)).size, 8, 'the tools of all servers')
+  t.equal(await up(), 6)
+
+  const more = Array.from({ length: 92 }, () => as('acme').execute('s7.silent'))
+  t.match(await as('acme').execute('s0.add'), { status: 503, body: { code: 'TENANTRY_TOOLS_BUSY' } })
+  t.match(await as('acme').get('/agent/mcp/tools'), { status: 503 }, 'no list without tools')
+  t.match(await as('globex').execute('s7.add', { n: 3 }), { status: 200 })
+  await app.close()
+  for (const { status } of await Promise.all([...silent, ...more])) t.match(status, /50[23]/)
+})
+
 test('the token of a caller is not sent to a server', async (t) => {
   const seen: string[] = []
   const server = createServer((request, response) => {

@@ -8,10 +8,11 @@ const server: McpServer = { name: 'a', command: 'a' }
 const signal = new AbortController().signal
 
 /** Counts what is open, and knows for whom. */
-function world (maxProcesses: number) {
+function world (maxProcesses: number, maxWait = 600_000) {
   const state = { open: 0, most: 0, started: 0, time: 0, failures: 0, fails: false }
   const pool = createPool({
     maxProcesses,
+    maxWait,
     now: () => state.time,
     onFailure: () => { state.failures++ },
     async open () {
@@ -116,4 +117,121 @@ test('a shared server is one for all', async (t) => {
   t.equal(state.started, 1)
   await pool.close()
   await t.rejects(pool.use(shared, 'a', signal, async () => {}), { code: 'TENANTRY_STOPPING' })
+})
+
+const eight: McpServer[] = Array.from({ length: 8 }, (_, index) => ({ name: `s${index}`, command: 'a' }))
+
+/** A call that ends when its test says so. */
+function call (pool: ReturnType<typeof createPool>, of: McpServer, tenant: string) {
+  let end = () => {}
+  const ended = new Promise<void>((resolve) => { end = resolve })
+  let isBegun = false
+  const done = pool.use(of, tenant, signal, async (connection) => {
+    isBegun = true
+    await ended
+    return connection
+  })
+  return { done, end: () => end(), get isBegun () { return isBegun } }
+}
+
+/** Until all that can begin has begun. */
+async function settle (): Promise<void> {
+  for (let index = 0; index < 50; index++) await turn()
+}
+
+test('a tenant with calls that never answer leaves processes for others', async (t) => {
+  const { state, pool } = world(8)
+  const silent = eight.map((server) => call(pool, server, 'greedy'))
+  await settle()
+  t.equal(state.open, 6)
+  for (const tenant of ['b', 'c', 'd']) await pool.use(server, tenant, signal, async () => {})
+  const others = ['b', 'c'].map((tenant) => call(pool, server, tenant))
+  await settle()
+  t.strictSame(others.map(({ isBegun }) => isBegun), [true, true])
+  for (const { end } of [...silent, ...others]) end()
+  await Promise.all([...silent, ...others].map(({ done }) => done))
+  t.equal(state.most, 8)
+  await pool.close()
+})
+
+test('a free process goes to the tenant that holds the fewest', async (t) => {
+  const { pool } = world(8)
+  const greedy = eight.map((server) => call(pool, server, 'greedy'))
+  const modest = [call(pool, server, 'modest'), call(pool, { ...server, name: 'b' }, 'modest')]
+  const third = call(pool, server, 'third')
+  await settle()
+  const begun = () => [greedy.filter(({ isBegun }) => isBegun).length, modest.filter(({ isBegun }) => isBegun).length, third.isBegun]
+  t.strictSame(begun(), [6, 1, true])
+  greedy[0]?.end()
+  await settle()
+  t.strictSame(begun(), [6, 1, true], 'one stays free for tenants without any')
+  greedy[1]?.end()
+  await settle()
+  t.strictSame(begun(), [6, 2, true], 'the greedy tenant has waited for longer')
+  for (const { end } of [...greedy, ...modest, third]) end()
+  await Promise.all([...greedy, ...modest, third].map(({ done }) => done))
+  await pool.close()
+})
+
+test('a tenant cannot keep a process with calls that overlap', async (t) => {
+  const { state, pool } = world(1)
+  const first = call(pool, server, 'a')
+  await settle()
+  const other = call(pool, server, 'b')
+  const next = call(pool, server, 'a')
+  await settle()
+  t.equal(next.isBegun, false, 'it would keep the process')
+  t.match([other.isBegun, state.started], [false, 1], 'the call that began first goes on')
+  first.end()
+  await settle()
+  t.strictSame([other.isBegun, next.isBegun, state.started], [true, false, 2])
+  other.end()
+  await Promise.all([other.done, first.done])
+  next.end()
+  await next.done
+  t.equal(state.started, 3)
+  await pool.close()
+})
+
+test('calls of a tenant overlap while none waits', async (t) => {
+  const { state, pool } = world(1)
+  const calls = [call(pool, server, 'a'), call(pool, server, 'a')]
+  await settle()
+  const leaving = new AbortController()
+  const other = pool.use(server, 'b', leaving.signal, async () => {})
+  const held = call(pool, server, 'a')
+  leaving.abort(new Error('gone'))
+  await t.rejects(other, /gone/)
+  await settle()
+  t.equal(held.isBegun, true, 'the tenant that waited is gone')
+  for (const { end } of [...calls, held]) end()
+  await Promise.all([...calls, held].map(({ done }) => done))
+  t.equal(state.started, 1)
+  await pool.close()
+})
+
+test('a call that waited for too long is refused', async (t) => {
+  const { pool } = world(1, 1)
+  const first = call(pool, server, 'a')
+  await settle()
+  await t.rejects(pool.use(server, 'b', signal, async () => {}), { code: 'TENANTRY_TOOLS_BUSY', headers: { 'retry-after': '1' } })
+  first.end()
+  await first.done
+  await pool.use(server, 'b', signal, async () => {})
+  await pool.close()
+})
+
+test('a process for all tenants does not end while it is in use', async (t) => {
+  const { state, pool } = world(1)
+  const shared = { ...server, shared: true }
+  const first = call(pool, shared, 'a')
+  await settle()
+  const other = call(pool, { name: 'own', command: 'a' }, 'b')
+  const second = call(pool, shared, 'c')
+  await settle()
+  t.strictSame([second.isBegun, other.isBegun], [true, false])
+  for (const { end } of [first, second, other]) end()
+  await Promise.all([first, second, other].map(({ done }) => done))
+  t.equal(state.started, 2)
+  await pool.close()
 })

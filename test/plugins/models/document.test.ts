@@ -30,6 +30,13 @@ t.test('keys and addresses', async (t) => {
   t.equal(config.agent?.llm?.apiKey, 'key-from-the-environment')
 })
 
+t.test('servers that are not shared have processes too', async (t) => {
+  const servers = (shared: number) => [...Array.from({ length: shared }, (_, index) => ({ name: `s${index}`, command: 'a', shared: true })), { name: 'own', command: 'a' }]
+  t.strictSame(faultsOf({ enabled: true, mcpServers: servers(7) }), [])
+  t.match(faultsOf({ enabled: true, mcpServers: servers(8) }), [/^\/agent\/mcpMaxProcesses: expected more than 8/])
+  t.strictSame(faultsOf({ enabled: true, mcpServers: servers(8), mcpMaxProcesses: 9 }), [])
+})
+
 t.test('models are those of the provider of their section', async (t) => {
   const models = [{ id: 'small', provider: 'openai', kind: 'chat' }, { id: 'vectors', provider: 'local', kind: 'embedding' }, { id: 'b', provider: 'local', kind: 'chat' }, { id: 'b', provider: 'local', kind: 'chat' }]
   t.match(faultsOf({ enabled: true, llm, models }), [

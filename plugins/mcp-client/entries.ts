@@ -1,0 +1,193 @@
+/** Connections of one kind, of which there are only so many, and the calls that wait for one in turns. */
+import type { Connection } from './connection.js'
+import { sharesOf } from './shares.js'
+
+export interface Entry {
+  readonly key: string
+  /** The tenant, or `everybody`. */
+  readonly owner: string
+  readonly opened: Promise<Connection>
+  /** null until it is open. */
+  connection: Connection | null
+  /** Calls that use it. */
+  active: number
+}
+
+/** What a call needs. */
+export interface Claim {
+  readonly key: string
+  readonly owner: string
+  /** Opens the connection. Throws if that is not possible now. */
+  readonly begin: () => Entry
+}
+
+interface Waiter extends Claim {
+  readonly grant: (entry: Entry) => void
+  readonly refuse: (error: unknown) => void
+}
+
+export interface Entries {
+  get (key: string): Entry | undefined
+  /** Resolves with a connection that is counted as used until `release`. Rejects with what `begin` throws, and with the signal's reason. */
+  take (claim: Claim, signal: AbortSignal): Promise<Entry>
+  release (entry: Entry): void
+  /** Takes out a connection that has ended. false if it was taken out before. */
+  remove (entry: Entry): boolean
+  /** A connection is open: it can be ended for another one. */
+  changed (): void
+  /** Ends all connections, and refuses all calls that wait. */
+  close (refusal: Error): Promise<void>
+}
+
+export function createEntries (max: number): Entries {
+  /** The least recently used first. */
+  const entries = new Map<string, Entry>()
+  const ending = new Set<Promise<void>>()
+  /** By owner, in the order of their turns. */
+  const waiting = new Map<string, Waiter[]>()
+  /** They take no further calls, so that they end for other owners. */
+  let leaving: ReadonlySet<Entry> = new Set()
+
+  function use (entry: Entry): Entry {
+    entry.active++
+    if (entries.delete(entry.key)) entries.set(entry.key, entry)
+    return entry
+  }
+
+  function leave (waiter: Waiter): void {
+    const own = waiting.get(waiter.owner)
+    const index = own?.indexOf(waiter) ?? -1
+    if (index !== -1) own?.splice(index, 1)
+    if (own?.length === 0) waiting.delete(waiter.owner)
+  }
+
+  function open (waiter: Waiter): void {
+    leave(waiter)
+    // The next turn of its owner comes after those of all others.
+    const rest = waiting.get(waiter.owner)
+    if (rest !== undefined && waiting.delete(waiter.owner)) waiting.set(waiter.owner, rest)
+    try {
+      const entry = waiter.begin()
+      entries.set(entry.key, entry)
+      waiter.grant(use(entry))
+    } catch (error) {
+      waiter.refuse(error)
+    }
+  }
+
+  /** The first of each owner that waits for a place, in the order in which they get one. */
+  function claims (held: (owner: string) => number): Waiter[] {
+    const firsts = Array.from(waiting.values(), (waiters) => waiters.find(({ key }) => !entries.has(key))).filter((waiter) => waiter !== undefined)
+    return firsts.sort((left, right) => held(left.owner) - held(right.owner))
+  }
+
+  function serve (): void {
+    if (waiting.size === 0) {
+      leaving = new Set()
+      return
+    }
+    while (entries.size + ending.size < max) {
+      const { held, mayTake } = sharesOf(entries.values(), max)
+      const next = claims(held).find(({ owner }) => mayTake(owner))
+      if (next === undefined) break
+      open(next)
+    }
+    makeRoom()
+    for (const waiters of [...waiting.values()]) {
+      for (const waiter of [...waiters]) {
+        const entry = entries.get(waiter.key)
+        if (entry === undefined || leaving.has(entry)) continue
+        leave(waiter)
+        waiter.grant(use(entry))
+      }
+    }
+  }
+
+  /** Ends idle connections for those that may take their places, and finds the busy ones that are to end. */
+  function makeRoom (): void {
+    const marked = new Set<Entry>()
+    let coming = ending.size
+    for (const { owner } of claims(sharesOf(entries.values(), max).held)) {
+      const shares = sharesOf(entries.values(), max)
+      if (shares.mayTake(owner)) {
+        if (coming-- > 0) continue
+        const idle = shares.idle()
+        if (idle !== undefined) {
+          entries.delete(idle.key)
+          end(idle)
+          continue
+        }
+      }
+      const spare = shares.spare(owner, marked)
+      if (spare === undefined) break
+      marked.add(spare)
+    }
+    leaving = marked
+  }
+
+  function end ({ opened }: Entry): void {
+    const work = opened.then((connection) => connection.close()).catch(() => {}).finally(() => {
+      ending.delete(work)
+      serve()
+    })
+    ending.add(work)
+  }
+
+  return {
+    get: (key) => entries.get(key),
+    changed: serve,
+
+    async take (claim, signal) {
+      signal.throwIfAborted()
+      const known = entries.get(claim.key)
+      if (known !== undefined && !leaving.has(known)) return use(known)
+      return await new Promise((resolve, reject) => {
+        const abort = () => {
+          leave(waiter)
+          reject(signal.reason)
+          serve()
+        }
+        const settled = () => signal.removeEventListener('abort', abort)
+        const waiter: Waiter = {
+          ...claim,
+          grant (entry) {
+            settled()
+            resolve(entry)
+          },
+          refuse (error) {
+            settled()
+            reject(error)
+          }
+        }
+        signal.addEventListener('abort', abort, { once: true })
+        const own = waiting.get(claim.owner)
+        if (own === undefined) waiting.set(claim.owner, [waiter])
+        else own.push(waiter)
+        serve()
+      })
+    },
+
+    release (entry) {
+      entry.active--
+      serve()
+    },
+
+    remove (entry) {
+      if (entries.get(entry.key) !== entry) return false
+      entries.delete(entry.key)
+      serve()
+      return true
+    },
+
+    async close (refusal) {
+      const open = [...entries.values()]
+      entries.clear()
+      for (const waiter of [...waiting.values()].flat()) {
+        leave(waiter)
+        waiter.refuse(refusal)
+      }
+      open.forEach(end)
+      await Promise.all(ending)
+    }
+  }
+}

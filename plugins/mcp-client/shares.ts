@@ -1,0 +1,63 @@
+/**
+ * How tenants share connections of which there are only so many. A tenant that holds busy connections gets another one only
+ * while some stay free for other tenants. If a tenant waits without any, a tenant with the most gives one up.
+ */
+import type { Entry } from './entries.js'
+
+/** The owner of connections that serve all tenants. Their number is bounded by the document. */
+export const everybody = ''
+
+const heldPerFree = 4 // a tenant that is alone has four fifths of the connections
+
+export interface Shares {
+  /** Busy connections of the owner; 0 for `everybody`, whose claims come first. */
+  held (owner: string): number
+  /** Whether the owner may have another connection, if need be in place of an idle one. */
+  mayTake (owner: string): boolean
+  /** The connection to end for another one, of those that no call uses: of the owner with the most, the least recently used. */
+  idle (): Entry | undefined
+  /** The connection whose owner has enough others, compared with the claimant: of the owner with the most, the least recently used. */
+  spare (claimant: string, except: ReadonlySet<Entry>): Entry | undefined
+}
+
+/** @param entries the least recently used first */
+export function sharesOf (entries: Iterable<Entry>, max: number): Shares {
+  const all = [...entries]
+  const busy = all.filter(isBusy)
+  const busyOf = countByOwner(busy)
+  const held = (owner: string) => busyOf.get(owner) ?? 0
+
+  return {
+    held,
+    mayTake (owner) {
+      const free = max - busy.length
+      return free > 0 && (free - 1) * heldPerFree >= held(owner)
+    },
+    idle () {
+      const owned = countByOwner(all)
+      return most(all.filter((entry) => !isBusy(entry)), ({ owner }) => owned.get(owner) ?? 1)
+    },
+    spare (claimant, except) {
+      const kept = countByOwner(busy.filter((entry) => !except.has(entry)))
+      const enough = held(claimant) === 0 ? 1 : held(claimant) + 2
+      const owners = busy.filter((entry) => !except.has(entry) && entry.owner !== claimant && entry.owner !== everybody && (kept.get(entry.owner) ?? 0) >= enough)
+      return most(owners, ({ owner }) => kept.get(owner) ?? 0)
+    }
+  }
+}
+
+/** A connection that is being opened cannot be ended either. */
+function isBusy ({ active, connection }: Entry): boolean {
+  return active > 0 || connection === null
+}
+
+function countByOwner (entries: readonly Entry[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const { owner } of entries) if (owner !== everybody) counts.set(owner, (counts.get(owner) ?? 0) + 1)
+  return counts
+}
+
+/** The first of those with the greatest number. */
+function most (entries: readonly Entry[], numberOf: (entry: Entry) => number): Entry | undefined {
+  return entries.reduce<Entry | undefined>((best, entry) => best === undefined || numberOf(entry) > numberOf(best) ? entry : best, undefined)
+}
