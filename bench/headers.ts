@@ -1,19 +1,15 @@
 /**
- * What CORS, security headers and request ids cost a request: an app with the plugins `headers` and `cors` against one
- * without, in turns in one process that also is the caller. `node --import tsx bench/headers.ts`. Options:
+ * What CORS, security headers and request ids cost a request: the CPU time of a server with the plugins `headers` and
+ * `cors` against that of one without, in turns. `node --import tsx bench/headers.ts`. Options:
  *   --pairs N    pairs of slices (default 300)
  *   --size N     requests of a slice, sent at once on one connection (default 300)
  */
-import type { FastifyInstance } from 'fastify'
-import Fastify from 'fastify'
+import type { HeadersSettings } from './headers/server.js'
 import { connect } from 'node:net'
 import { cpus } from 'node:os'
-import { setImmediate as turn } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import conventions from '../plugins/conventions/index.js'
-import cors from '../plugins/cors/index.js'
-import headers from '../plugins/headers/index.js'
 import { markdownTable, median } from './statistics.js'
+import { startSubject } from './subject.js'
 
 const { values: given } = parseArgs({ options: { pairs: { type: 'string', default: '300' }, size: { type: 'string', default: '300' } } })
 const pairs = Number(given.pairs)
@@ -26,11 +22,8 @@ const requests = { 'without an origin': '', 'of a listed origin': 'origin: https
 /** Sends a slice and resolves with the CPU time of a request, in microseconds. */
 type Slice = (head: string) => Promise<number>
 
-const off = await start(async () => {})
-const on = await start(async (app) => {
-  await app.register(headers)
-  await app.register(cors, { origins })
-})
+const off = await start(null)
+const on = await start(origins)
 const rows: string[][] = []
 for (const [name, head] of Object.entries(requests)) {
   const times = { off: Array<number>(), on: Array<number>() }
@@ -44,30 +37,24 @@ for (const [name, head] of Object.entries(requests)) {
   const cost = median(times.on.map((time, index) => time - (times.off[index] ?? time)))
   rows.push([name, median(times.off).toFixed(2), median(times.on).toFixed(2), cost.toFixed(2), cost <= allowed ? 'yes' : 'no'])
 }
-console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, microseconds of CPU a request, the caller's included\n`)
+console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, microseconds of the server's CPU a request\n`)
 console.log(markdownTable(['Request', 'Off', 'On', 'Cost', `At most ${allowed}`], rows))
 process.exit()
 
-async function start (prepare: (app: FastifyInstance) => Promise<void>): Promise<Slice> {
-  const app = Fastify()
-  await prepare(app)
-  await app.register(conventions)
-  app.get('/hello', async () => ({ hello: 'you' }))
-  const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
-  const socket = connect(Number(port), '127.0.0.1')
+async function start (origins: readonly string[] | null): Promise<Slice> {
+  const server = await startSubject<HeadersSettings>('headers', { origins, connectionString: '', jwtSecret: '' })
+  const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
   let left = 0
   let end = () => {}
   socket.on('data', (part) => {
     for (let found = part.indexOf('{"hello"'); found !== -1; found = part.indexOf('{"hello"', found + 1)) if (--left === 0) end()
   })
   return async (head) => {
-    await turn()
+    const before = await server.usage()
     left = size
     const answered = new Promise<void>((resolve) => { end = resolve })
-    const begun = process.cpuUsage()
     socket.write(`GET /hello HTTP/1.1\r\nhost: a\r\n${head}\r\n`.repeat(size))
     await answered
-    const { user, system } = process.cpuUsage(begun)
-    return (user + system) / size
+    return ((await server.usage()).cpu - before.cpu) / size
   }
 }
