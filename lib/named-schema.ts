@@ -27,7 +27,7 @@ export function inputName (table: string): string {
 }
 
 /** Names a list or a page after its items, where those have a name: `NotesRow` -> `NotesPage`, `Tenant` -> `TenantPage`. */
-export function namedAfter<Schema extends object> (item: object, suffix: 'List' | 'Page', schema: Schema): Schema {
+export function namedAfter<Schema extends object> (item: object, suffix: 'List' | 'Page' | 'CursorPage', schema: Schema): Schema {
   const name = schemaName(item)
   return name === undefined ? schema : named(name.replace(/Row$/, '') + suffix, schema)
 }

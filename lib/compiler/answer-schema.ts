@@ -46,6 +46,21 @@ export function checkPromises ({ queries, transform, response }: Omit<AnswerPart
   }
 }
 
+/** Adds a fault for each member whose value a cursor tells and which the response schema leaves out. */
+export function checkCursorMembers (queries: readonly CompiledQuery[], response: CompiledResponse | null, pointer: string, faults: FaultList): void {
+  const members = queries.flatMap(({ cursorMembers }) => cursorMembers)
+  if (response?.kind !== 'schema' || members.length === 0) return
+  const { data } = propertiesOf(response.schema)
+  const record = itemsOf(isRecord(data) ? data : response.schema)
+  if (!isRecord(record['properties']) || record['additionalProperties'] === true) return
+  const hidden = members.filter((name) => !Object.hasOwn(propertiesOf(record), name))
+  if (hidden.length > 0) faults.add(pointer, `the cursor of the list tells the values of ${hidden.join(', ')}, which the response leaves out: name them in \`properties\`, or order by other columns`)
+}
+
+function itemsOf (schema: JsonSchema): JsonSchema {
+  return !isRecord(schema['properties']) && isRecord(schema['items']) ? schema['items'] : schema
+}
+
 /** A schema of an array and one of its items describe the same, as they do where a response is written. */
 function comparePromises (promised: unknown, known: unknown, pointer: string, tell: (at: string, name: string, known: readonly string[]) => void): void {
   if (!isRecord(promised) || !isRecord(known)) return
@@ -79,6 +94,8 @@ function formsOfQuery ({ answer, record, bulk }: CompiledQuery): Form[] {
 
 const paginationSchema = named('Pagination', objectOf({ limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } }))
 
+const cursorPaginationSchema = named('CursorPagination', objectOf({ limit: { type: 'integer' }, next: { type: ['string', 'null'], description: 'The `cursor` of the next page; null on the last one.' } }))
+
 const deletionSchema = named('Deletion', { ...objectOf({ success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }), required: ['success'] })
 
 function formSchema (kind: Answer, record: JsonSchema): JsonSchema {
@@ -86,6 +103,7 @@ function formSchema (kind: Answer, record: JsonSchema): JsonSchema {
     case 'record': return record
     case 'records': return listOf(record)
     case 'page': return listOf(record, paginationSchema)
+    case 'cursorPage': return listOf(record, cursorPaginationSchema, 'CursorPage')
     case 'deletion': return deletionSchema
   }
 }
@@ -159,12 +177,12 @@ function memberAt (schema: JsonSchema, path: readonly string[]): JsonSchema {
 }
 
 function isList (kind: Form['kind']): boolean {
-  return kind === 'page' || kind === 'records'
+  return kind === 'page' || kind === 'cursorPage' || kind === 'records'
 }
 
-function listOf (record: JsonSchema, pagination?: JsonSchema): JsonSchema {
+function listOf (record: JsonSchema, pagination?: JsonSchema, name: 'List' | 'Page' | 'CursorPage' = pagination === undefined ? 'List' : 'Page'): JsonSchema {
   const data = { type: 'array', items: record }
-  return namedAfter(record, pagination === undefined ? 'List' : 'Page', objectOf(pagination === undefined ? { data } : { data, pagination }))
+  return namedAfter(record, name, objectOf(pagination === undefined ? { data } : { data, pagination }))
 }
 
 function anyOf (schemas: readonly JsonSchema[]): JsonSchema {

@@ -10,7 +10,7 @@ export const maxAnswerBytes = 16_777_216
 
 /** The form of what one query answers. */
 export function formOf (answer: Answer): AnswerForm {
-  return answer === 'page' || answer === 'records' ? 'wrapped' : 'record'
+  return answer === 'page' || answer === 'cursorPage' || answer === 'records' ? 'wrapped' : 'record'
 }
 
 /** The records of an answer; null where the answer itself is the record. */

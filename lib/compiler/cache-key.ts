@@ -31,7 +31,7 @@ const keySources: readonly TemplateSource[] = ['env', 'body', 'params', 'query',
 /**
  * Makes the key of a route. It holds the tenant, whether fields are excluded, the method, path and sorted query
  * string, the claims, headers and settings of the tenant that the route's references read, and `varyBy`. `cache.key`, a
- * template, replaces path and query string; `limit` and `offset` stay, since every list reads them. `route`, such as
+ * template, replaces path and query string; `limit`, `offset` and `cursor` stay, since lists read them. `route`, such as
  * `GET /articles/:id`, keeps the keys of two routes apart.
  */
 export function compileCacheKey (cache: RouteCache, references: readonly Reference[], pointer: string, context: TemplateContext, route = ''): (scope: Scope, target: CacheTarget) => string {
@@ -55,7 +55,7 @@ export function compileCacheKey (cache: RouteCache, references: readonly Referen
   }
 }
 
-const pageReaders: readonly Reader[] = (['limit', 'offset'] as const).map((name) => ({ query }: Scope) => Object.hasOwn(query, name) ? query[name] : undefined)
+const pageReaders: readonly Reader[] = (['limit', 'offset', 'cursor'] as const).map((name) => ({ query }: Scope) => Object.hasOwn(query, name) ? query[name] : undefined)
 
 /** One part of a key: its kind and length come first, so that no two lists of parts have one text. */
 function part (value: unknown): string {

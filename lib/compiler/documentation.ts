@@ -10,6 +10,7 @@ import { honoursIfMatch } from './precondition.js'
 import { takesIdempotencyKey } from './idempotency.js'
 import { schemaName } from '../named-schema.js'
 import { isRecord } from '../plain-value.js'
+import { formOf } from './answer.js'
 import { answerSchema } from './answer-schema.js'
 import { type CompiledRouteWorkflow, workflowAnswerSchema } from './workflow.js'
 
@@ -142,7 +143,7 @@ function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries, i
   if (requireAuth || permissions.length > 0) statuses.add(403)
   // 409: the tenant counts for too many users.
   if (resourceLimit !== null) statuses.add(402).add(409)
-  if (queries.some((query) => query.answer !== 'page' && query.answer !== 'records')) statuses.add(404)
+  if (queries.some((query) => formOf(query.answer) === 'record')) statuses.add(404)
   if (queries.some((query) => query.write)) statuses.add(409)
   // The delivery is being handled at this moment.
   if (webhook !== null) statuses.add(409)

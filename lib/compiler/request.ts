@@ -17,6 +17,8 @@ export interface RequestRoute {
   readonly params: readonly string[]
   /** The answer is a page: the query string knows `limit` and `offset`. */
   readonly paginated: boolean
+  /** Further fields of the query string; what the rules say of them comes first. Default: none. */
+  readonly parameters?: Readonly<Record<string, Field>>
   /** The query string knows `hard`. */
   readonly hardDelete: boolean
   /**
@@ -101,6 +103,7 @@ function querySchema (map: RequestRules['query'], pointer: string, context: Fiel
   }
   if (route.hardDelete) known['hard'] = { type: 'boolean', description: 'Remove the record instead of marking it.' }
   const fields = { ...known, ...map }
+  for (const [name, field] of Object.entries(route.parameters ?? {})) fields[name] = { ...field, ...map !== undefined && Object.hasOwn(map, name) ? map[name] : undefined }
   if (map === undefined && Object.keys(fields).length === 0) return undefined
   return objectSchema(fields, open || map === undefined, pointer, context, 0)
 }

@@ -27,10 +27,10 @@ export function pathParameters (path: string): string[] {
 
 /**
  * What a compiled route is made of: routes of which this is the same, in one document, are the same once they are compiled.
- * Of the path that is what its parameters are called, unless answers or deliveries are kept by it.
+ * Of the path that is what its parameters are called, unless answers or deliveries are kept by it, or cursors name it.
  */
 export function compiledParts (route: Route): object {
-  if (route.cache !== undefined || route.webhook !== undefined) return route
+  if (route.cache !== undefined || route.webhook !== undefined || (route.queries ?? []).some(({ pagination }) => pagination === 'cursor')) return route
   return { ...route, path: pathParameters(route.path), description: undefined, tags: undefined, mcp: undefined }
 }
 

@@ -29,7 +29,7 @@ import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
 import { fileNamesOf, methodOf, pathParameters, resultKey, sourcesOf } from './route-parts.js'
 import { checkBounds, withBoundedFaults } from './bounds.js'
-import { checkPromises } from './answer-schema.js'
+import { checkCursorMembers, checkPromises } from './answer-schema.js'
 import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
 import { answerValues, compileRouteWorkflow, type CompiledRouteWorkflow, readableBy, type RouteWorkflowContext, workflowReferences } from './workflow.js'
@@ -132,6 +132,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const request = compileRequest(route.request, `${pointer}/request`, faults, {
     params,
     paginated: hasOneQuery(route) && queries.some((query) => query.answer === 'page'),
+    parameters: Object.assign({}, ...queries.map((query) => query.parameters)),
     hardDelete: route.softDelete?.allowHardDelete === true,
     ofTenant: context.origin === 'tenant',
     bulk: takesArrays(route),
@@ -140,6 +141,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const answers = answerValues(values, route, started)
   const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.length > 1, names: namesOf(queries) })
   const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, answers)
+  if (faults.faults.length === before) checkCursorMembers(queries, response, `${pointer}/response`, faults)
   const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, queryKeys, context.connectors, { ...values, overridableEnv: context.overridableEnv ?? none })
   const realtime = compileRouteMessage(route, pointer, values, context.messages)
   if (started === null && faults.faults.length === before) checkPromises({ queries, transform, response }, `${pointer}/response`, faults)
@@ -229,6 +231,7 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     catalogue: context.catalogue,
     pagination: context.pagination,
     callerPages: hasOneQuery(route),
+    ...hasOneQuery(route) && { listRoute: `${methodOf(route)} ${route.path}` },
     excludeFields: route.excludeFields ?? [],
     softDelete: route.softDelete,
     sharedTables: context.sharedTables,

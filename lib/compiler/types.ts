@@ -2,6 +2,7 @@
  * What the compiler makes: plain frozen data with functions in it, free of I/O and of Fastify, so that one compiled
  * route can be mounted on a Fastify instance and in a tenant's router alike.
  */
+import type { Field } from '../config/schema/route.js'
 import type { Statement } from '../database/engine.js'
 import type { TraceContext } from '../trace-context.js'
 
@@ -88,11 +89,12 @@ export type JsonSchema = Readonly<Record<string, unknown>>
 /**
  * What the one JSON text of a query is:
  * - `page`: `{"data":[...],"pagination":{"limit","offset","total"}}`, always there
+ * - `cursorPage`: `{"data":[...],"pagination":{"limit","next"}}`, always there
  * - `record`: the record, or no row (the route answers 404)
  * - `records`: `{"data":[...]}`, always there
  * - `deletion`: `{"success":true}`, with `"softDeleted":true` where it was soft; no row when none matched (404)
  */
-export type Answer = 'page' | 'record' | 'records' | 'deletion'
+export type Answer = 'page' | 'cursorPage' | 'record' | 'records' | 'deletion'
 
 /**
  * Where the records of an answer are, as the compiled route knows it. The shape of a value does not tell: a record may have
@@ -115,6 +117,8 @@ export interface BoundQuery {
   readonly statement: Statement
   readonly values: readonly unknown[]
   readonly answer: Answer
+  /** Makes the answer of the text that the statement gives. Default: they are the same. */
+  readonly finish?: (text: string) => string
 }
 
 /** Why a statement answered no row, where it could have: there is no such record, or (upsert) it is another tenant's. */
@@ -149,6 +153,10 @@ export interface CompiledQuery {
   readonly bulk: boolean
   /** The one column of the key of its table, and the member of its records that holds it; null where there is none. */
   readonly rowKey: { readonly column: string, readonly member: string } | null
+  /** Fields that it takes from the query string of a route of its own, besides those that templates read. */
+  readonly parameters: Readonly<Record<string, Field>>
+  /** Members of its records of which a cursor tells the value. */
+  readonly cursorMembers: readonly string[]
   /** Every name that `excludeFields` can mean here; null for documents, which may have any field. */
   readonly fields: ReadonlySet<string> | null
   /** Picks the SQL text that fits the request and binds its values; throws `tenantRequired`, `validationFailed` and `forbidden`. */

@@ -150,6 +150,7 @@ async function resultOf (query: CompiledQuery, index: number, length: number, ro
   } catch (error) {
     throw placed(error, query, bound)
   }
+  if (bound.finish !== undefined) text = bound.finish(text)
   if (route.readsResults) scope.results[query.key] = parseAnswer(text)
   return { text, form: formOf(bound.answer) }
 }

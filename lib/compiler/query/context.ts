@@ -16,6 +16,8 @@ export interface QueryContext extends TemplateContext {
   readonly pagination: { readonly defaultLimit: number, readonly maxLimit: number, readonly defaultOffset: number }
   /** A list takes `limit` and `offset` of the query string. Default: it takes its own alone. */
   readonly callerPages?: boolean
+  /** The route, such as `GET /articles`: pages of its list can follow a cursor. Default: it is none, or no caller could say of which list. */
+  readonly listRoute?: string
   /** The route's excluded fields; the query's own are added to them. */
   readonly excludeFields: readonly string[]
   /** The route's soft delete. */

@@ -16,11 +16,12 @@ import { type CompiledFilters, compileConditions, writeConditions } from './filt
 import { noScope } from '../no-scope.js'
 import { columnOf } from './identifiers.js'
 import { documentInput } from './input-schema.js'
-import { compilePage, direction, type Page, writePagination } from './page.js'
+import { direction } from './order.js'
+import { compilePage, type Page, writePagination } from './page.js'
 import { refuse, requestPath } from './request-path.js'
 import { where } from './scope.js'
 import { type Binder, type Input, noInput, type Placeholders } from './sql.js'
-import { compileVariants, type Switch } from './statement.js'
+import { compileVariants, numberChooser, type Switch } from './statement.js'
 import { uniqueReferences } from './unique-references.js'
 import { isNumber } from '../../json/exact-number.js'
 import { isStorableJson } from '../../json/storable.js'
@@ -34,6 +35,7 @@ const documentSchema: JsonSchema = Object.freeze({ type: 'object', properties: {
 
 const documentKey: CompiledQuery['rowKey'] = Object.freeze({ column: 'id', member: 'id' })
 const noPlaces: CompiledQuery['places'] = new Map()
+const noParameters: CompiledQuery['parameters'] = Object.freeze({})
 const nothing: CompiledQuery['writes'] = Object.freeze([])
 
 type Operation = DocumentQuery['operation']
@@ -115,6 +117,8 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     record: documentSchema,
     get input () { return documentInput(query, new Set(excluded), context).input },
     get bulk () { return documentInput(query, new Set(excluded), context).bulk },
+    parameters: noParameters,
+    cursorMembers: [],
     rowKey: documentKey,
     fields: null,
     bind: data === undefined ? bindRead(operation, parts) : bindWrite(operation, parts, data, id)
@@ -208,7 +212,7 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
     : (placeholders: Placeholders, on: ReadonlySet<Switch>) => boundedRowText(`select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`)
   const variants = operation === 'delete'
     ? compileDelete(parts)
-    : compileVariants(parts.origin, switches, writer, isPage ? parts.page.literal : undefined)
+    : compileVariants(parts.origin, switches, writer, isPage ? numberChooser(parts.page.literal) : undefined)
   const answer = answers[operation]
   return (scope) => {
     const { statement, values } = variants(scope, noInput)

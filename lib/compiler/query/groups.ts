@@ -5,7 +5,7 @@ import { nearest, pointerTo } from '../../config/faults.js'
 import type { QueryContext } from './context.js'
 import { isGroupKey } from './field.js'
 import { columnOf } from './identifiers.js'
-import { direction } from './page.js'
+import { direction } from './order.js'
 
 /** ` group by 1, 2`, the places in the select list; without any the rows are one group, even if there are none. */
 export function groupBy (selection: Selection): string {

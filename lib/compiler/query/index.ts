@@ -32,6 +32,7 @@ const operations = {
 } as const satisfies Record<Query['operation'], (subject: Subject) => CompiledOperation | undefined>
 
 const noPlaces: CompiledQuery['places'] = new Map()
+const noParameters: CompiledQuery['parameters'] = Object.freeze({})
 const nothing: CompiledQuery['writes'] = Object.freeze([])
 
 /** Compiles a query on a table; null after faults were added to the context's list. */
@@ -64,6 +65,8 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     get record () { return recordSchema(subject.reduced) },
     get input () { return tableInput(subject).input },
     get bulk () { return tableInput(subject).bulk },
+    parameters: operation.parameters ?? noParameters,
+    cursorMembers: operation.cursorMembers ?? [],
     get rowKey () { return rowKeyOf(subject) },
     get fields () { return namesOf(subject.full) },
     bind: operation.bind

@@ -1,17 +1,12 @@
-/** Which part of a list is answered: order, limit and offset. */
-import type { Order, Query } from '../../config/schema/query.js'
-import type { Table } from '../../database/catalogue.js'
+/** Which part of a list is answered: limit and offset. */
+import type { Query } from '../../config/schema/query.js'
 import type { Reference, Scope } from '../types.js'
 import { pointerTo } from '../../config/faults.js'
-import { tenantColumn } from '../../database/catalogue.js'
 import { compileValue } from '../template.js'
 import type { QueryContext } from './context.js'
 import { noScope } from '../no-scope.js'
-import { isOrdered, orderedInstead } from './comparable.js'
-import { columnOf } from './identifiers.js'
-import { findOperand } from './operand.js'
 import { refuse, requestPath } from './request-path.js'
-import type { Binder, Placeholders } from './sql.js'
+import type { Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
 
 /**
@@ -22,11 +17,13 @@ import type { Switch } from './statement.js'
 const usualLimits = [10, 20, 25, 50, 100]
 
 export interface Page {
-  readonly limit: Binder
-  readonly offset: Binder
+  readonly limit: (scope: Scope) => number
+  readonly offset: (scope: Scope) => number
   readonly references: readonly Reference[]
   /** The limit that is written into the text, where the list has it by itself, or is read from its start with a usual one. */
   readonly literal: (scope: Scope) => number | undefined
+  /** The limit, where it is the list's own or a usual one. */
+  readonly usual: (scope: Scope) => number | undefined
   /** The list is read from its start, with a limit that is written into the text. */
   readonly starts: Switch
 }
@@ -62,6 +59,10 @@ export function compilePage (query: Pick<Query, 'limit' | 'offset'>, pointer: st
       const asked = readLimit(scope)
       return asked === own || starts(scope) ? asked : undefined
     },
+    usual: (scope) => {
+      const asked = readLimit(scope)
+      return asked > 0 && literals.has(asked) ? asked : undefined
+    },
     starts
   }
 }
@@ -83,36 +84,6 @@ export function writePagination (page: Page, literal: number | undefined, placeh
     // Past the end no row says how many there are before.
     total: (count) => `case when count(*) < ${limit} and (count(*) > 0 or ${offset} = 0) then ${offset} + count(*) else (${count}) end`
   }
-}
-
-/** The `order by` list of a table's rows; the primary key is the last key, so that pages never overlap. */
-export function compileOrder (order: Query['order'], table: Table, pointer: string, context: QueryContext): (alias: string) => string {
-  const keys: Order[] = order === undefined ? [] : Array.isArray(order) ? order : [order]
-  const operands = keys.flatMap((key, index) => {
-    const at = Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column')
-    const operand = findOperand(table, key.column, at, context)
-    if (operand === undefined) return []
-    const { type } = operand.column
-    if (!isOrdered(type)) context.faults.add(at, `the column "${key.column}" is of type ${type}, which PostgreSQL cannot order${orderedInstead(type)}`)
-    return [{ key, operand }]
-  })
-  const named = new Set(keys.map(({ column }) => column))
-  // The direction of the last key: one index then serves the whole order, forwards or backwards.
-  const ascending = keys.at(-1)?.ascending ?? true
-  const rest = table.primaryKey.filter((column) => !named.has(column) && !(table.tenantScoped && column === tenantColumn))
-  return (alias) => {
-    const texts = [
-      ...operands.map(({ key, operand }) => `${operand.write(alias)}${direction(key)}`),
-      ...rest.map((column) => `${columnOf(alias, column)}${ascending ? '' : ' desc'}`)
-    ]
-    return texts.length === 0 ? '' : ` order by ${texts.join(', ')}`
-  }
-}
-
-/** `desc`, and where nulls stand; PostgreSQL's default is not repeated. */
-export function direction ({ ascending = true, nullsFirst }: Pick<Order, 'ascending' | 'nullsFirst'>): string {
-  const nulls = nullsFirst === undefined || nullsFirst === !ascending ? '' : nullsFirst ? ' nulls first' : ' nulls last'
-  return `${ascending ? '' : ' desc'}${nulls}`
 }
 
 interface Count {

@@ -1,16 +1,14 @@
 /** `select`: a page of records, or one. */
-import type { Query } from '../../config/schema/query.js'
 import type { Table } from '../../database/catalogue.js'
-import type { QueryContext } from './context.js'
 import type { CompiledFilters } from './filter.js'
+import type { RowOrder } from './order.js'
 import type { Selection } from './field.js'
-import { pointerTo } from '../../config/faults.js'
 import { boundedRowText, boundedText } from './answer-size.js'
 import { selectList, hasEmbeds } from './embed.js'
 import { writeConditions } from './filter.js'
 import { groupBy, type GroupOrder } from './groups.js'
 import { tableName } from './identifiers.js'
-import { compileOrder, compilePage, type Page, writePagination } from './page.js'
+import { type Page, writePagination } from './page.js'
 import { rowConditions, where } from './scope.js'
 import type { Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
@@ -29,12 +27,13 @@ export interface ReadParts {
 /** The same of a `select` with aggregates. */
 export type GroupParts = Omit<ReadParts, 'order'> & { readonly groupOrder: GroupOrder }
 
-/** The order and the page of a `select`, with its faults. */
-export function compileListing (query: Query, table: Table, pointer: string, context: QueryContext): { order: (alias: string) => string, page: Page } {
-  return {
-    order: compileOrder(query.order, table, pointerTo(pointer, 'order'), context),
-    page: compilePage(query, pointer, context)
-  }
+/** A page that follows a cursor. */
+export interface CursorPage {
+  readonly order: RowOrder
+  /** As SQL: a number from 1. */
+  readonly limit: string
+  /** The conditions of each part of the rows that follow; one without conditions at the start of the list. */
+  readonly after: ReadonlyArray<(alias: string, placeholders: Placeholders) => string[]>
 }
 
 /** `{"data":[...],"pagination":{...}}` of the rows that match. */
@@ -44,6 +43,28 @@ export function writePage (parts: ReadParts, page: Page, literal: number | undef
   const counted = placeholders.alias()
   const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, placeholders, on))}`
   return boundedText(`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`)
+}
+
+/**
+ * `{"data":[...],"pagination":{"limit":...,"next":` of the rows after a position, a line break, and the values of the
+ * order's columns in the last row where more rows follow: `finishPage` makes the rest of them.
+ */
+export function writeCursorPage (parts: ReadParts, { order, limit, after }: CursorPage, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const { schema, table, embedLimit } = parts
+  const one = `${limit} + 1`
+  const found = after.map((conditions) => {
+    const alias = placeholders.alias()
+    const all = [...conditionsOf(parts, alias, placeholders, on), ...conditions(alias, placeholders)]
+    return `select ${alias}.* from ${tableName(schema, table)} ${alias}${where(all)}${order.write(alias)} limit ${one}`
+  })
+  const merged = placeholders.alias()
+  // The order of the parts is that of their rows; PostgreSQL promises it only where it is asked for.
+  const rows = found.length === 1 ? found[0] : `select * from (${found.map((text) => `(${text})`).join(' union all ')}) ${merged}${order.write(merged)} limit ${one}`
+  const alias = placeholders.alias()
+  const records = `select ${selectList(parts.selection(on), alias, { schema, placeholders, embedLimit })} from p ${alias} limit ${limit}`
+  const values = order.keys.map(({ operand }) => `${operand.write(alias)}::text`).join(', ')
+  const next = `select json_build_array(${values})::text from p ${alias} where (select count(*) from p) > ${limit} offset ${limit} - 1 limit 1`
+  return boundedText(`with p as materialized (${rows}) select concat('{"data":', (select coalesce(json_agg(r.*)::text, '[]') from (${records}) r), ',"pagination":{"limit":', ${limit}, ',"next":', chr(10), (${next}))`)
 }
 
 /** One record: the first in the order. */

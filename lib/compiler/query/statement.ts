@@ -17,8 +17,15 @@ export const maxVariants = 64
 /** Decides for one request whether a part of the statement is in it. */
 export type Switch = (scope: Scope, input: Input) => boolean
 
-/** Writes the text with the parts whose switches are on, and with the number that was chosen, if one was. */
-export type Writer = (placeholders: Placeholders, on: ReadonlySet<Switch>, chosen: number | undefined) => string
+/** Writes the text with the parts whose switches are on, and with what was chosen, if anything was. */
+export type Writer<Choice = number> = (placeholders: Placeholders, on: ReadonlySet<Switch>, chosen: Choice | undefined) => string
+
+/** What a request chooses of a text besides its switches. */
+export interface Chooser<Choice> {
+  readonly choose: (scope: Scope) => Choice | undefined
+  /** Different choices have different keys, and none of them ends in `+` or `-`. */
+  readonly keyOf: (chosen: Choice) => string
+}
 
 export interface Bound {
   readonly statement: Statement
@@ -33,17 +40,22 @@ interface Variant {
 /** Whose document a text comes from. */
 type Origin = QueryContext['origin']
 
-/** The function that picks the variant for a request and binds its values; `choose` picks a number that the text holds. */
-export function compileVariants (origin: Origin, switches: readonly Switch[], write: Writer, choose?: (scope: Scope) => number | undefined): (scope: Scope, input: Input) => Bound {
-  if (switches.length === 0 && choose === undefined) {
+/** A choice of a number that the text holds. */
+export function numberChooser (choose: (scope: Scope) => number | undefined): Chooser<number> {
+  return { choose, keyOf: String }
+}
+
+/** The function that picks the variant for a request and binds its values. */
+export function compileVariants<Choice = number> (origin: Origin, switches: readonly Switch[], write: Writer<Choice>, chooser?: Chooser<Choice>): (scope: Scope, input: Input) => Bound {
+  if (switches.length === 0 && chooser === undefined) {
     const { statement, binders } = writeVariant(write, new Set(), undefined, origin)
     return (scope, input) => ({ statement, values: bindAll(binders, scope, input) })
   }
   const named = new Map<string, Variant>()
   const unnamed = new Map<string, Variant>()
   return (scope, input) => {
-    const chosen = choose?.(scope)
-    let key = chosen === undefined ? '' : String(chosen)
+    const chosen = chooser?.choose(scope)
+    let key = chosen === undefined || chooser === undefined ? '' : chooser.keyOf(chosen)
     for (let index = 0; index < switches.length; index++) key += switches[index]!(scope, input) ? '+' : '-'
     let variant = named.get(key) ?? unnamed.get(key)
     if (variant === undefined) {
@@ -72,7 +84,7 @@ export function statementName (text: string, origin: Origin): string {
 }
 
 /** `origin` null leaves the statement without a name. */
-function writeVariant (write: Writer, on: ReadonlySet<Switch>, chosen: number | undefined, origin: Origin | null): Variant {
+function writeVariant<Choice> (write: Writer<Choice>, on: ReadonlySet<Switch>, chosen: Choice | undefined, origin: Origin | null): Variant {
   const placeholders = new Placeholders()
   const text = write(placeholders, on, chosen)
   const statement = origin === null ? { text } : { text, name: statementName(text, origin) }

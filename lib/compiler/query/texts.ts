@@ -7,6 +7,7 @@ import { isRecord } from '../../plain-value.js'
 import { compileValue } from '../template.js'
 import { compileConditions } from './filter.js'
 import { compileFilterValue } from './filter-value.js'
+import { compileFrom } from './order.js'
 import { compilePage } from './page.js'
 
 /** Looks at the members that the operation uses: of one that it has no use for, that is the fault. */
@@ -15,6 +16,7 @@ export function checkQueryTexts (query: Query, pointer: string, context: QueryCo
   if (id !== undefined) checkMemberValues(id, pointerTo(pointer, 'id'), context)
   if (operation !== 'insert') checkFilters(filters ?? [], operation, pointerTo(pointer, 'filters'), context)
   if (operation === 'select' && id === undefined && single !== true) compilePage(query, pointer, context)
+  if (operation === 'select' && query.orderBy !== undefined) compileFrom(query.orderBy.from, pointerTo(pointer, 'orderBy', 'from'), context)
   if (operation !== 'select' && operation !== 'delete' && data !== undefined) checkMemberValues(data, pointerTo(pointer, 'data'), context)
 }
 

@@ -30,6 +30,12 @@ export const Order = Type.Object({
 }, { additionalProperties: false, description: 'One key of the order.' })
 export type Order = Static<typeof Order>
 
+export const OrderBy = Type.Object({
+  from: Type.String({ text: 'request', maxLength: 1000, description: 'A template such as `{{query.sort}}`. The caller sends `name`, `name.asc` or `name.desc`; any other text is answered with 400.' }),
+  allow: Type.Array(Type.String(), { minItems: 1, maxItems: 20, description: 'The columns that a caller can choose. Without a choice the list has the order of `order`, or else of the first of these.' })
+}, { additionalProperties: false, description: 'The order of a list, chosen by the caller.' })
+export type OrderBy = Static<typeof OrderBy>
+
 const Templated = (description: string, bounds: { minimum: number }) => Type.Union([
   Type.Integer(bounds), Type.String({ text: 'request' })
 ], { description })
@@ -42,6 +48,8 @@ export const Query = Type.Object({
   select: Type.Optional(Type.String({ description: "Columns, embedded tables, aggregates and values of JSON columns to answer with, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`. Default: `*`." })),
   single: Type.Optional(Type.Boolean({ description: 'Answer one record instead of a list; none is 404. Default: false.' })),
   order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the primary key is always the last key.' })),
+  orderBy: Type.Optional(OrderBy),
+  pagination: Type.Optional(Type.Enum(['offset', 'cursor'], { description: 'How the pages of a list follow one another: by `?offset=`, with a `total`; or by `?cursor=`, whose text is `pagination.next` of the page before. Default: `offset`.' })),
   limit: Type.Optional(Templated('Rows a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),
   offset: Type.Optional(Templated('Rows to skip when the query string names none.', { minimum: 0 })),
   id: Type.Optional(Type.Unknown({ text: 'request', description: 'The primary key of one row: the same as a filter on it together with `single`.' })),

@@ -45,7 +45,7 @@ export const RouteCache = Type.Object({
   enabled: Type.Boolean({ description: 'Whether answers are kept.' }),
   ttl: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 31_536_000, unit: 's', description: "How long an answer is kept. Default: the document's `cache.ttl`." })),
   varyBy: Type.Optional(Type.Array(Type.String({ text: 'request' }), { description: 'More template paths that the key holds, such as `query.lang` or `headers.accept-language`.' })),
-  key: Type.Optional(Type.String({ text: 'request', description: 'A template that replaces path and query string in the key; tenant, field exclusion, `limit` and `offset` stay in it.' }))
+  key: Type.Optional(Type.String({ text: 'request', description: 'A template that replaces path and query string in the key; tenant, field exclusion, `limit`, `offset` and `cursor` stay in it.' }))
 }, { additionalProperties: false, description: 'Keeps the answers of a `get` route.' })
 export type RouteCache = Static<typeof RouteCache>
 

@@ -91,6 +91,8 @@ const complete = {
         order: { column: 'a', ascending: true, nullsFirst: false },
         limit: 3,
         offset: '{{query.offset}}',
+        orderBy: { from: '{{query.sort}}', allow: ['a'] },
+        pagination: 'offset',
         id: 4,
         onConflict: ['id'],
         alias: 'x',

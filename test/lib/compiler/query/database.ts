@@ -26,8 +26,9 @@ export class Library {
 
   /** Runs, and parses the answer; null without a row. */
   async run (query: Query, scope: Partial<Scope> = {}, changes: Partial<QueryContext> = {}): Promise<unknown> {
-    const { statement, values } = this.bind(query, scope, changes)
-    return this.#parse(await this.engine.text(statement, values, { tenantId: scopeOf(scope).tenant?.id ?? null }))
+    const { statement, values, finish = (text) => text } = this.bind(query, scope, changes)
+    const text = await this.engine.text(statement, values, { tenantId: scopeOf(scope).tenant?.id ?? null })
+    return this.#parse(text === null ? null : finish(text))
   }
 
   async runDocument (query: DocumentQuery, scope: Partial<Scope> = {}, changes: Partial<QueryContext> = {}): Promise<unknown> {

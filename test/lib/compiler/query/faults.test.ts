@@ -89,6 +89,30 @@ test('a query that disagrees with the database or with itself names its place an
   for (const [query, faults] of cases) t.strictSame(faultsOf(query), faults, JSON.stringify(query))
 })
 
+test('an order that callers choose, and pages that follow a cursor, name what is wrong with them', t => {
+  const by = (from: string, ...allow: string[]): Query => select({ orderBy: { from, allow } })
+  const page = (more: Partial<Query>): Query => select({ pagination: 'cursor', ...more })
+  const cases: [Query, string[]][] = [
+    [by('{{query.sort}}', 'titel'), ['/q/orderBy/allow/0: the table "articles" has no column "titel", did you mean "title"?']],
+    [by('{{query.sort}}', 'title', 'title'), ['/q/orderBy/allow/1: "title" is listed twice']],
+    [by('title', 'title'), ['/q/orderBy/from: every caller would have the same order: expected a template such as {{query.sort}}, or `order` in place of `orderBy`']],
+    [by('{{qery.sort}}', 'title'), ['/q/orderBy/from: `qery.sort` names no source of templates: known are body, params, query, headers, auth, tenant, results, now(), uuid(), did you mean "query"?']],
+    [select({ single: true, orderBy: { from: '{{query.sort}}', allow: ['title'] } }), ['/q/orderBy: a `select` of one record has no order that a caller chooses']],
+    [select({ id: '{{params.id}}', pagination: 'cursor' }), ['/q/pagination: a `select` of one record has no pages']],
+    [{ table: 'articles', operation: 'insert', pagination: 'cursor' }, ['/q/pagination: an `insert` has no pages']],
+    [{ table: 'article_titles', operation: 'select', pagination: 'cursor' }, ['/q/pagination: "article_titles" has no primary key, which tells where a page ended']],
+    [page({ select: 'status, count()' }), ['/q/pagination: groups are made anew for each page, which has an offset: no cursor continues it']],
+    [select({ select: 'status, count()', orderBy: { from: '{{query.sort}}', allow: ['status'] } }), ['/q/orderBy: groups have the order of `order`: no caller chooses it']],
+    [page({ offset: 5 }), ['/q/offset: pages that follow a cursor have no offset']],
+    [page({ limit: 0 }), ['/q/pagination: a page that a cursor can continue has at least one row: set `limit`']],
+    [page({ order: ['title', 'status', 'views', 'rating', 'slug', 'mood'].map((column) => ({ column })) }), ['/q/pagination: a cursor holds at most 5 columns of an order; this one has 6']],
+    [page({ select: 'title' }), ['/q/pagination: a cursor tells the values of the order and of the primary key of "articles", so every record must show them: add "id" to `select`, or take "id" from `excludeFields`']]
+  ]
+  for (const [query, faults] of cases) t.strictSame(faultsOf(query, { listRoute: 'GET /articles', params: new Set(['id']) }), faults, JSON.stringify(query))
+  t.strictSame(faultsOf(page({})), ['/q/pagination: the query string of a route has one `cursor`: use it in a route with one query'])
+  t.end()
+})
+
 test('one record of an update or a delete is one that no other can match beside', async t => {
   const fault = (verb: string, operation: string) => `/q/single: this \`${operation}\` would ${verb} every row that matches, and not one: give \`id\`, or \`eq\` filters on all columns of a primary or unique key that are not \`optional\``
   for (const [operation, verb] of [['update', 'change'], ['delete', 'delete']] as const) {
