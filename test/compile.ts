@@ -1,7 +1,7 @@
 /**
  * Compiles the project for a run of its tests, once for all of their processes and the programs that they start. The folder
  * mirrors the project, so that whatever is looked for beside a module is there: JavaScript stands beside the TypeScript
- * that it comes from (and stack traces point to), and all other files are symbolic links.
+ * that it comes from, and all other files are symbolic links.
  */
 import { mkdir, mkdtemp, readdir, realpath, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

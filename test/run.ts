@@ -17,6 +17,7 @@ import { relative, resolve } from 'node:path'
 import { prepareData } from '../lib/database/embedded-prepared.js'
 import { compileProject } from './compile.js'
 import { leaveSharedServer } from './helpers/postgres/shared.js'
+import { withSourceLines } from './source-lines.js'
 import { compiledArguments, root } from './helpers/typescript.js'
 
 const testTimeout = 240 // s of one test, which tap itself ends: several times what the longest takes, since a busy machine must not fail it
@@ -88,13 +89,14 @@ function run (file: string): Promise<Result> {
 
 /** A file that passed is one line with its skipped tests; of one that failed its whole output is there to read. */
 function report (file: string, { output, exitCode }: Result, time: number): void {
-  const lines = output.split('\n')
+  let lines = output.split('\n')
   const figures = lines.find((line) => line.startsWith('# { total:')) ?? ''
   const counts = { pass: figure(figures, 'pass'), fail: figure(figures, 'fail'), skip: figure(figures, 'skip'), todo: figure(figures, 'todo') }
   // A file that ended before its figures, or ran nothing, has failed as a whole.
   if (counts.fail === 0 && (exitCode !== 0 || counts.pass + counts.skip + counts.todo === 0)) counts.fail = 1
   for (const name of ['pass', 'fail', 'skip', 'todo'] as const) totals[name] += counts[name]
   console.log(`${counts.fail > 0 ? 'not ok' : 'ok'}  ${file} # time=${time}ms`)
+  if (counts.fail > 0) lines = withSourceLines(output, compiled).split('\n')
   for (const line of lines) {
     if (counts.fail > 0 || faults || / # (SKIP|TODO)\b/.test(line)) console.log(line)
   }

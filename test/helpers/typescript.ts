@@ -23,5 +23,5 @@ export function programArguments (file: string): string[] {
 
 /** The same for a program in the folder that `compileProject` has made. */
 export function compiledArguments (folder: string, file: string): string[] {
-  return ['--enable-source-maps', ...quickFlags, join(folder, file.replace(/\.ts$/, '.js'))]
+  return [...quickFlags, join(folder, file.replace(/\.ts$/, '.js'))]
 }
