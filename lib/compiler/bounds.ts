@@ -2,7 +2,7 @@
  * How much of each kind one route of a tenant's document may hold, so that compiling and serving it costs others nothing.
  * How large the route is, and how long its lists are that the schema bounds, is lib/tenant-document's to say.
  */
-import type { Filter, Query, DocumentQuery } from '../config/schema/query.js'
+import type { Embed, Filter, Query } from '../config/schema/query.js'
 import type { Step } from '../config/schema/workflow.js'
 import type { Field, Route } from '../config/schema/route.js'
 import { ConfigError, FaultList, pointerTo } from '../config/faults.js'
@@ -114,8 +114,11 @@ function checkSelect ({ select, onConflict }: Pick<Query, 'select' | 'onConflict
   bound(`${at}/onConflict`, onConflict?.length ?? 0, maxNames, 'the list holds names:')
 }
 
-function checkQuery ({ filters, order, excludeFields }: Pick<Query | DocumentQuery, 'filters' | 'order' | 'excludeFields'>, pointer: string, bound: Bound, counts: { filters: number }): void {
-  const all = (filters ?? []).flatMap(allFilters)
+function checkQuery ({ filters, order, excludeFields, embeds }: Pick<Query, 'filters' | 'order' | 'excludeFields' | 'embeds'>, pointer: string, bound: Bound, counts: { filters: number }): void {
+  const ofEmbeds = embedsOf(embeds, pointer)
+  bound(`${pointer}/embeds`, ofEmbeds.length, maxEmbeds, 'a query says of embeds which rows they have:')
+  for (const { embed, at } of ofEmbeds) bound(`${at}/order`, Array.isArray(embed.order) ? embed.order.length : 0, maxOrder, 'an order holds keys:')
+  const all = [...filters ?? [], ...ofEmbeds.flatMap(({ embed }) => embed.filters ?? [])].flatMap(allFilters)
   counts.filters += all.length
   bound(`${pointer}/filters`, all.length, maxFilters, 'a query holds filters:')
   for (const filter of all) {
@@ -124,6 +127,14 @@ function checkQuery ({ filters, order, excludeFields }: Pick<Query | DocumentQue
   }
   bound(`${pointer}/order`, Array.isArray(order) ? order.length : 0, maxOrder, 'an order holds keys:')
   bound(`${pointer}/excludeFields`, excludeFields?.length ?? 0, maxNames, 'the list holds names:')
+}
+
+/** Those within each other too. */
+function embedsOf (embeds: Query['embeds'], pointer: string): { embed: Embed, at: string }[] {
+  return Object.entries(embeds ?? {}).flatMap(([name, embed]) => {
+    const at = pointerTo(pointer, 'embeds', name)
+    return [{ embed, at }, ...embedsOf(embed.embeds, at)]
+  })
 }
 
 function allFilters (filter: Filter): Filter[] {

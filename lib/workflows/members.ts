@@ -10,7 +10,7 @@ type Member = keyof Step
 
 const ofEvery: readonly Member[] = ['id', 'type', 'condition', 'retry', 'onError', 'timeoutMs']
 
-export const databaseMembers = ['operation', 'table', 'filters', 'data', 'select', 'single', 'order', 'limit', 'offset', 'onConflict', 'excludeFields'] as const satisfies readonly Member[]
+export const databaseMembers = ['operation', 'table', 'filters', 'data', 'select', 'embeds', 'single', 'order', 'limit', 'offset', 'onConflict', 'excludeFields'] as const satisfies readonly Member[]
 
 interface KindMembers {
   readonly required: readonly Member[]
@@ -64,13 +64,14 @@ export function queryOf (step: Step, pointer: string, faults: FaultList): Query 
     faults.add(`${pointer}/operation`, `expected ${operations.map((name) => `"${name}"`).join(', ')}`, nearest(step.operation ?? '', operations))
     return null
   }
-  const { table, filters, data, select, single, order, limit, offset, onConflict, excludeFields } = step
+  const { table, filters, data, select, embeds, single, order, limit, offset, onConflict, excludeFields } = step
   return {
     operation,
     ...table !== undefined && { table },
     ...filters !== undefined && { filters },
     ...data !== undefined && { data },
     ...select !== undefined && { select },
+    ...embeds !== undefined && { embeds },
     ...single !== undefined && { single },
     ...order !== undefined && { order },
     ...limit !== undefined && { limit },

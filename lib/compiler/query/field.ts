@@ -1,6 +1,7 @@
 /** The members of a record. */
 import type { Column, Table } from '../../database/catalogue.js'
 import type { AggregateName } from './aggregate.js'
+import type { EmbedRows } from './embed-rows.js'
 import type { Operand } from './operand.js'
 import type { Relation } from './relation.js'
 
@@ -11,9 +12,9 @@ export type Field =
   | { readonly kind: 'path', readonly name: string, readonly operand: Operand }
   /** `qty.sum()`; without an operand `count()`, of rows. `type` is that of the result. */
   | { readonly kind: 'aggregate', readonly name: string, readonly aggregate: AggregateName, readonly operand: Operand | null, readonly type: string }
-  | { readonly kind: 'embed', readonly name: string, readonly relation: Relation, readonly selection: Selection }
+  | { readonly kind: 'embed', readonly name: string, readonly relation: Relation, readonly selection: Selection, readonly rows: EmbedRows }
   /** `tasks(count)`: `[{count}]`. */
-  | { readonly kind: 'count', readonly name: string, readonly relation: Relation }
+  | { readonly kind: 'count', readonly name: string, readonly relation: Relation, readonly rows: EmbedRows }
 
 /** The members of a table's records. */
 export interface Selection {

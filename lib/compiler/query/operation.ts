@@ -23,10 +23,10 @@ export interface CompiledOperation {
 /** Members that an operation has no use for, and why. A member that does nothing is never ignored in silence. */
 const refused = {
   select: { data: 'a `select` writes nothing', onConflict: 'only an `upsert` has conflicts' },
-  insert: { filters: 'an `insert` has no rows to filter', order: 'an `insert` has no order', orderBy: 'an `insert` has no order', pagination: 'an `insert` has no pages', limit: 'an `insert` has no pages', offset: 'an `insert` has no pages', onConflict: 'only an `upsert` has conflicts: make it one' },
-  update: { order: 'an `update` has no order', orderBy: 'an `update` has no order', pagination: 'an `update` has no pages', limit: 'an `update` changes all rows that match', offset: 'an `update` changes all rows that match', onConflict: 'only an `upsert` has conflicts' },
-  upsert: { order: 'an `upsert` has no order', orderBy: 'an `upsert` has no order', pagination: 'an `upsert` has no pages', limit: 'an `upsert` has no pages', offset: 'an `upsert` has no pages' },
-  delete: { data: 'a `delete` writes nothing', select: 'a `delete` answers no record', order: 'a `delete` has no order', orderBy: 'a `delete` has no order', pagination: 'a `delete` has no pages', limit: 'a `delete` removes all rows that match', offset: 'a `delete` removes all rows that match', onConflict: 'only an `upsert` has conflicts' }
+  insert: { embeds: 'only a `select` filters the rows that it embeds', filters: 'an `insert` has no rows to filter', order: 'an `insert` has no order', orderBy: 'an `insert` has no order', pagination: 'an `insert` has no pages', limit: 'an `insert` has no pages', offset: 'an `insert` has no pages', onConflict: 'only an `upsert` has conflicts: make it one' },
+  update: { embeds: 'only a `select` filters the rows that it embeds', order: 'an `update` has no order', orderBy: 'an `update` has no order', pagination: 'an `update` has no pages', limit: 'an `update` changes all rows that match', offset: 'an `update` changes all rows that match', onConflict: 'only an `upsert` has conflicts' },
+  upsert: { embeds: 'only a `select` filters the rows that it embeds', order: 'an `upsert` has no order', orderBy: 'an `upsert` has no order', pagination: 'an `upsert` has no pages', limit: 'an `upsert` has no pages', offset: 'an `upsert` has no pages' },
+  delete: { embeds: 'a `delete` answers no record', data: 'a `delete` writes nothing', select: 'a `delete` answers no record', order: 'a `delete` has no order', orderBy: 'a `delete` has no order', pagination: 'a `delete` has no pages', limit: 'a `delete` removes all rows that match', offset: 'a `delete` removes all rows that match', onConflict: 'only an `upsert` has conflicts' }
 } as const satisfies Record<Query['operation'], Partial<Record<keyof Query, string>>>
 
 /** Adds a fault for each member that the operation has no use for. */

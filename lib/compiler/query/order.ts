@@ -98,8 +98,8 @@ function fieldOf (value: CompiledValue | undefined): string | undefined {
   return value?.references.length === 1 && reference?.source === 'query' && reference.path.length === 1 && typeof field === 'string' ? field : undefined
 }
 
-/** The order of a query's own. */
-function compileOrder (order: Query['order'], table: Table, pointer: string, context: QueryContext): RowOrder {
+/** The order that a query itself gives. */
+export function compileOrder (order: Query['order'], table: Table, pointer: string, context: QueryContext): RowOrder {
   const keys = order === undefined ? [] : [order].flat()
   return rowOrder(keys, table, (index) => Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column'), context)
 }

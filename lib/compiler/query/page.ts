@@ -91,7 +91,8 @@ interface Count {
   readonly references: readonly Reference[]
 }
 
-function compileCount (configured: number | string | undefined, pointer: string, context: QueryContext): Count {
+/** A number of rows: the configured one, or that of a template. */
+export function compileCount (configured: number | string | undefined, pointer: string, context: QueryContext): Count {
   if (configured === undefined) return { read: () => undefined, references: [] }
   const before = context.faults.faults.length
   const value = compileValue(configured, pointer, context)

@@ -4,7 +4,7 @@ import type { CompiledFilters } from './filter.js'
 import type { RowOrder } from './order.js'
 import type { Selection } from './field.js'
 import { boundedRowText, boundedText } from './answer-size.js'
-import { selectList, hasEmbeds } from './embed.js'
+import { innerConditions, selectList, hasEmbeds } from './embed.js'
 import { writeConditions } from './filter.js'
 import { groupBy, type GroupOrder } from './groups.js'
 import { tableName } from './identifiers.js'
@@ -18,6 +18,8 @@ export interface ReadParts {
   readonly table: Table
   readonly schema: string
   readonly filters: CompiledFilters
+  /** All members: excluded ones leave out no record fewer. */
+  readonly full: Selection
   readonly selection: (on: ReadonlySet<Switch>) => Selection
   readonly order: (alias: string) => string
   /** Rows that an embed may have (`embedLimitOf`). */
@@ -61,7 +63,7 @@ export function writeCursorPage (parts: ReadParts, { order, limit, after }: Curs
   // The order of the parts is that of their rows; PostgreSQL promises it only where it is asked for.
   const rows = found.length === 1 ? found[0] : `select * from (${found.map((text) => `(${text})`).join(' union all ')}) ${merged}${order.write(merged)} limit ${one}`
   const alias = placeholders.alias()
-  const records = `select ${selectList(parts.selection(on), alias, { schema, placeholders, embedLimit })} from p ${alias} limit ${limit}`
+  const records = `select ${selectList(parts.selection(on), alias, { schema, placeholders, embedLimit, on })} from p ${alias} limit ${limit}`
   const values = order.keys.map(({ operand }) => `${operand.write(alias)}::text`).join(', ')
   const next = `select json_build_array(${values})::text from p ${alias} where (select count(*) from p) > ${limit} offset ${limit} - 1 limit 1`
   return boundedText(`with p as materialized (${rows}) select concat('{"data":', (select coalesce(json_agg(r.*)::text, '[]') from (${records}) r), ',"pagination":{"limit":', ${limit}, ',"next":', chr(10), (${next}))`)
@@ -96,7 +98,7 @@ function groupsOf (parts: GroupParts, placeholders: Placeholders, on: ReadonlySe
   const selection = parts.selection(on)
   const alias = placeholders.alias()
   const rows = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, placeholders, on))}`
-  return `select ${selectList(selection, alias, { schema, placeholders, embedLimit })} ${rows}${groupBy(selection)}`
+  return `select ${selectList(selection, alias, { schema, placeholders, embedLimit, on })} ${rows}${groupBy(selection)}`
 }
 
 /** The rows with their members. Embeds are made outside of the limit: of the rows that are answered, not of those that are skipped. */
@@ -105,11 +107,11 @@ function rowsOf (parts: ReadParts, limit: string, placeholders: Placeholders, on
   const selection = parts.selection(on)
   const alias = placeholders.alias()
   const ordered = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, placeholders, on))}${order(alias)}${limit}`
-  if (limit === '' || !hasEmbeds(selection)) return `select ${selectList(selection, alias, { schema, placeholders, embedLimit })} ${ordered}`
+  if (limit === '' || !hasEmbeds(selection)) return `select ${selectList(selection, alias, { schema, placeholders, embedLimit, on })} ${ordered}`
   const outer = placeholders.alias()
-  return `select ${selectList(selection, outer, { schema, placeholders, embedLimit })} from (select ${alias}.* ${ordered}) ${outer}`
+  return `select ${selectList(selection, outer, { schema, placeholders, embedLimit, on })} from (select ${alias}.* ${ordered}) ${outer}`
 }
 
-function conditionsOf ({ table, filters }: Pick<ReadParts, 'table' | 'filters'>, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
-  return [...rowConditions(table, alias, placeholders), ...writeConditions(filters, alias, placeholders, on)]
+function conditionsOf ({ table, schema, filters, full, embedLimit }: Omit<ReadParts, 'order'>, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
+  return [...rowConditions(table, alias, placeholders), ...writeConditions(filters, alias, placeholders, on), ...innerConditions(full, alias, { schema, placeholders, embedLimit, on })]
 }

@@ -24,7 +24,8 @@ function fieldSchema (field: Field): JsonSchema {
     case 'aggregate': return aggregateSchema(field)
     case 'embed': {
       const record = recordSchema(field.selection)
-      return field.relation.many ? { type: 'array', items: record } : { ...record, type: ['object', 'null'] }
+      if (field.relation.many) return { type: 'array', items: record }
+      return field.rows.inner ? record : { ...record, type: ['object', 'null'] }
     }
     case 'count': return { type: 'array', items: { type: 'object', properties: { count: { type: 'integer' } }, required: ['count'] } }
   }

@@ -17,19 +17,19 @@ import { compileVariants, numberChooser } from './statement.js'
 /** Compiles the operation; undefined after faults were added. */
 export function compileSelect (subject: Subject): CompiledOperation | undefined {
   if (subject.full.grouped === true) return compileGroups(subject)
-  const { query, table, pointer, context, selection, accessSwitches, filters } = subject
+  const { query, table, pointer, context, full, selection, accessSwitches, filters, embedUses } = subject
   const before = context.faults.faults.length
   const orders = compileOrders(query, table, pointer, context)
   const page = compilePage(query, pointer, context)
   const cursors = query.pagination === 'cursor' ? compileCursorPages(subject, orders, page, pointerTo(pointer, 'pagination')) : undefined
   if (context.faults.faults.length > before) return undefined
-  const parts: ReadParts = { table, schema: context.catalogue.schema, filters, selection, order: orders.usual.write, embedLimit: embedLimitOf(context.origin) }
-  const switches = [...accessSwitches, ...filters.switches]
+  const parts: ReadParts = { table, schema: context.catalogue.schema, filters, full, selection, order: orders.usual.write, embedLimit: embedLimitOf(context.origin) }
+  const switches = [...accessSwitches, ...filters.switches, ...embedUses.switches]
   if (query.single === true || query.id !== undefined) {
     const unique = isOneRow(filters, table)
-    return reading(compileVariants(context.origin, switches, (placeholders, on) => writeRecord(unique ? { ...parts, order: () => '' } : parts, unique, placeholders, on)), 'record', filters.references)
+    return reading(compileVariants(context.origin, switches, (placeholders, on) => writeRecord(unique ? { ...parts, order: () => '' } : parts, unique, placeholders, on)), 'record', [...filters.references, ...embedUses.references])
   }
-  const references = [...filters.references, ...page.references, ...orders.references]
+  const references = [...filters.references, ...embedUses.references, ...page.references, ...orders.references]
   if (cursors !== undefined) return { ...cursors(parts, switches), missing: 'notFound', references }
   const withStart = [...switches, page.starts]
   if (!orders.chosen) return reading(compileVariants(context.origin, withStart, (placeholders, on, literal) => writePage(parts, page, literal, placeholders, on), numberChooser(page.literal)), 'page', references)
@@ -54,7 +54,7 @@ function compileGroups ({ query, table, pointer, context, full, selection, acces
   const groupOrder = compileGroupOrder(query.order, full, pointerTo(pointer, 'order'), context)
   const page = compilePage(query, pointer, context)
   if (context.faults.faults.length > before) return undefined
-  const parts: GroupParts = { table, schema: context.catalogue.schema, filters, selection, groupOrder, embedLimit: embedLimitOf(context.origin) }
+  const parts: GroupParts = { table, schema: context.catalogue.schema, filters, full, selection, groupOrder, embedLimit: embedLimitOf(context.origin) }
   const switches = [...accessSwitches, ...filters.switches]
   if (query.single === true) return reading(compileVariants(context.origin, switches, (placeholders, on) => writeGroup(parts, placeholders, on)), 'record', filters.references)
   const variants = compileVariants(context.origin, [...switches, page.starts], (placeholders, on, literal) => writeGroupPage(parts, page, literal, placeholders, on), numberChooser(page.literal))

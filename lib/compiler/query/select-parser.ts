@@ -15,6 +15,8 @@ export interface SelectItem {
   readonly alias?: string
   /** After `!`: the foreign key that an embed follows. */
   readonly hint?: string
+  /** `!inner`: records without such a row are left out. */
+  readonly inner?: true
   /** Into a JSON column. */
   readonly path?: JsonPath
   /** Over the rows of a group. */
@@ -70,18 +72,34 @@ class SelectParser {
     if (ofRows) name = '*'
     const aggregate = ofRows ? 'count' : this.#take('.') ? this.#aggregate() : undefined
     const isValue = path !== undefined || aggregate !== undefined
-    const hint = !isValue && this.#take('!') ? this.#name() : undefined
+    const { hint, inner } = isValue ? {} : this.#join()
     const items = !isValue && this.#take('(') ? this.#embedded(depth + 1) : undefined
-    if (hint !== undefined && items === undefined) throw this.#expected('`(` after the foreign key')
+    if (items === undefined && (hint !== undefined || inner === true)) throw this.#expected(`\`(\` after ${hint === undefined ? '`!inner`' : 'the foreign key'}`)
     return {
       name,
       ...(alias !== undefined && { alias }),
       ...(hint !== undefined && { hint }),
+      ...(inner === true && { inner }),
       ...(path !== undefined && { path }),
       ...(aggregate !== undefined && { aggregate }),
       ...(items !== undefined && { items }),
       text: this.text.slice(start, this.#position).trim()
     }
+  }
+
+  /** `!foreign_key`, `!inner`, or both. A foreign key of the name "inner" stands in quotes. */
+  #join (): Pick<SelectItem, 'hint' | 'inner'> {
+    let hint: string | undefined
+    let inner: true | undefined
+    while ((hint === undefined || inner === undefined) && this.#take('!')) {
+      this.#skipSpace()
+      const isQuoted = this.text[this.#position] === '"'
+      const name = this.#name()
+      if (name === 'inner' && !isQuoted && inner === undefined) inner = true
+      else if (hint === undefined) hint = name
+      else throw new SelectSyntaxError(`an embed follows one foreign key: leave out \`!${hint}\` or \`!${name}\``)
+    }
+    return { ...hint !== undefined && { hint }, ...inner !== undefined && { inner } }
   }
 
   #path (): JsonPath {

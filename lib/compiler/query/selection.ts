@@ -1,10 +1,12 @@
 /** A `select` against the catalogue: which columns, values and embedded tables a record has. */
+import type { Embed, Query } from '../../config/schema/query.js'
 import type { Table } from '../../database/catalogue.js'
 import type { Field, Selection } from './field.js'
-import { nearest } from '../../config/faults.js'
+import { nearest, pointerTo } from '../../config/faults.js'
 import { type AggregateName, describeArgument, resultType } from './aggregate.js'
 import { isOrdered, orderedInstead } from './comparable.js'
 import { type QueryContext, findColumn, findTable } from './context.js'
+import { compileEmbedRows } from './embed-rows.js'
 import { columnShownBy, isEmbed, isGroupKey } from './field.js'
 import { fitsName, maxNameBytes } from './identifiers.js'
 import { nameOf } from './json-path.js'
@@ -12,8 +14,15 @@ import { type Operand, operandOf, pathOperand } from './operand.js'
 import { findRelation } from './relation.js'
 import { parseSelect, type SelectItem, SelectSyntaxError } from './select-parser.js'
 
-/** Resolves a `select` (default: every column); undefined after faults were added. */
-export function compileSelection (select: string | undefined, table: Table, pointer: string, context: QueryContext): Selection | undefined {
+/** What a query says of the rows of its embeds. */
+interface Options {
+  readonly embeds: Readonly<Record<string, Embed>> | undefined
+  readonly at: string
+}
+
+/** Resolves a `select` (default: every column); undefined after faults were added. `pointer` is that of the query. */
+export function compileSelection ({ select, embeds }: Pick<Query, 'select' | 'embeds'>, table: Table, queryPointer: string, context: QueryContext): Selection | undefined {
+  const pointer = pointerTo(queryPointer, 'select')
   let items: SelectItem[]
   try {
     items = parseSelect(select ?? '*')
@@ -22,15 +31,15 @@ export function compileSelection (select: string | undefined, table: Table, poin
     context.faults.add(pointer, error.message)
     return undefined
   }
-  return resolve(items, table, pointer, context)
+  return resolve(items, table, { embeds, at: pointerTo(queryPointer, 'embeds') }, pointer, context)
 }
 
-function resolve (items: readonly SelectItem[], table: Table, pointer: string, context: QueryContext): Selection | undefined {
+function resolve (items: readonly SelectItem[], table: Table, options: Options, pointer: string, context: QueryContext): Selection | undefined {
   const { faults } = context
   const before = faults.faults.length
   const fields = new Map<string, Field>()
   for (const item of items) {
-    for (const field of fieldsOf(item, table, pointer, context)) {
+    for (const field of fieldsOf(item, table, options, pointer, context)) {
       const known = fields.get(field.name)
       // `*, title` names a column twice and means it once.
       if (known !== undefined && !(known.kind === 'column' && field.kind === 'column' && known.column === field.column)) {
@@ -42,7 +51,19 @@ function resolve (items: readonly SelectItem[], table: Table, pointer: string, c
   const all = [...fields.values()]
   const grouped = all.some(({ kind }) => kind === 'aggregate')
   if (grouped) checkGroups(all, pointer, context)
+  if (faults.faults.length === before) checkOptions(options, all, context)
   return faults.faults.length > before ? undefined : { table, fields: all, ...grouped && { grouped } }
+}
+
+/** An option of an embed that is not there would do nothing. */
+function checkOptions ({ embeds = {}, at }: Options, fields: readonly Field[], { faults, catalogue }: QueryContext): void {
+  const names = fields.filter(isEmbed).map(({ name }) => name)
+  for (const name of Object.keys(embeds)) {
+    if (names.includes(name)) continue
+    const suggestion = nearest(name, names)
+    const isTable = suggestion === undefined && catalogue.tables.has(name)
+    faults.add(pointerTo(at, name), `the \`select\` embeds nothing under the name "${name}"${isTable ? `: write \`${name}(*)\` in it` : ''}`, suggestion)
+  }
 }
 
 /** Rows are grouped by values that PostgreSQL can compare. */
@@ -56,7 +77,7 @@ function checkGroups (fields: readonly Field[], pointer: string, { faults }: Que
   }
 }
 
-function fieldsOf (item: SelectItem, table: Table, pointer: string, context: QueryContext): Field[] {
+function fieldsOf (item: SelectItem, table: Table, options: Options, pointer: string, context: QueryContext): Field[] {
   const { faults } = context
   if (item.name === '*' && item.aggregate === undefined) return everyColumn(table)
   const name = item.alias ?? item.aggregate ?? (item.path === undefined ? undefined : nameOf(item.path)) ?? item.name
@@ -64,7 +85,7 @@ function fieldsOf (item: SelectItem, table: Table, pointer: string, context: Que
     faults.add(pointer, `"${name}" is too long for a name: at most ${maxNameBytes} bytes${item.alias === undefined && item.path !== undefined ? ', so give it another, `name:column->…`' : ''}`)
     return []
   }
-  if (item.items !== undefined) return embedOf(item, item.items, name, table, pointer, context)
+  if (item.items !== undefined) return embedOf(item, item.items, name, table, options, pointer, context)
   if (item.aggregate !== undefined) return aggregateOf(item, item.aggregate, name, table, pointer, context)
   const column = table.columns.get(item.name)
   if (column !== undefined && item.path === undefined) return [{ kind: 'column', name, column }]
@@ -104,7 +125,7 @@ function everyColumn (table: Table): Field[] {
   return fields
 }
 
-function embedOf (item: SelectItem, items: readonly SelectItem[], name: string, table: Table, pointer: string, context: QueryContext): Field[] {
+function embedOf (item: SelectItem, items: readonly SelectItem[], name: string, table: Table, options: Options, pointer: string, context: QueryContext): Field[] {
   const { catalogue, faults } = context
   const relation = findRelation(catalogue, table, item)
   if (typeof relation === 'string') {
@@ -113,14 +134,20 @@ function embedOf (item: SelectItem, items: readonly SelectItem[], name: string, 
   }
   const hidden = [relation.table, relation.junction?.table].some((each) => each !== undefined && findTable(each.name, pointer, context, 'select') === undefined)
   if (hidden) return []
+  const own = options.embeds !== undefined && Object.hasOwn(options.embeds, name) ? options.embeds[name] : undefined
+  const at = pointerTo(options.at, name)
+  const inner = item.inner === true
   const [only] = items
-  if (only !== undefined && items.length === 1 && isCount(only) && !relation.table.columns.has('count')) return [{ kind: 'count', name, relation }]
-  const selection = resolve(items, relation.table, pointer, context)
+  if (only !== undefined && items.length === 1 && isCount(only) && !relation.table.columns.has('count')) {
+    if (own?.embeds !== undefined) faults.add(pointerTo(at, 'embeds'), 'a count embeds nothing')
+    return [{ kind: 'count', name, relation, rows: compileEmbedRows(own, inner, relation, null, at, context) }]
+  }
+  const selection = resolve(items, relation.table, { embeds: own?.embeds, at: pointerTo(at, 'embeds') }, pointer, context)
   if (selection?.grouped === true && !relation.many) {
     faults.add(pointer, `"${name}" is one record, which has no aggregates: name its columns`)
     return []
   }
-  return selection === undefined ? [] : [{ kind: 'embed', name, relation, selection }]
+  return selection === undefined ? [] : [{ kind: 'embed', name, relation, selection, rows: compileEmbedRows(own, inner, relation, selection, at, context) }]
 }
 
 function isCount ({ name, alias, path, aggregate, items }: SelectItem): boolean {

@@ -5,8 +5,9 @@ import type { QueryContext } from './context.js'
 import type { Switch } from './statement.js'
 import { nearest, pointerTo } from '../../config/faults.js'
 import { type CompiledFilters, compileFilters } from './filter.js'
+import { embedUses, type EmbedUses } from './embed-rows.js'
 import { withKey } from './row-key.js'
-import { hasField, namesOf, type Selection, tablesOf, withoutFields } from './field.js'
+import { hasField, isEmbed, namesOf, type Selection, tablesOf, withoutFields } from './field.js'
 import { compileSelection } from './selection.js'
 import { withoutWithheld } from './withheld.js'
 
@@ -27,6 +28,8 @@ export interface Subject {
   /** The members of a record for the switches of a request. */
   readonly selection: (on: ReadonlySet<Switch>) => Selection
   readonly filters: CompiledFilters
+  /** Of the embeds of all members. */
+  readonly embedUses: EmbedUses
   /** A record is read from a table of tenants. */
   readonly tenantScoped: boolean
 }
@@ -35,11 +38,11 @@ const hasFullAccess: Switch = (scope) => scope.fullAccess
 
 /** Compiles what all operations share. With faults it is good for finding the faults of the operation too. */
 export function compileSubject (query: Query, table: Table, pointer: string, context: QueryContext): Subject {
-  const selection = compileSelection(query.select, table, pointerTo(pointer, 'select'), context)
+  const selection = compileSelection(query, table, pointer, context)
   const asked = selection ?? { table, fields: [] }
   const full = context.withheld === undefined ? asked : withoutWithheld(asked, context.withheld)
+  if (query.operation !== 'select') refuseReading(query, asked, pointer, context)
   const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []])
-  if (asked.grouped === true && query.operation !== 'select' && query.operation !== 'delete') context.faults.add(pointerTo(pointer, 'select'), `an \`${query.operation}\` answers the rows that it writes: aggregates need \`operation: select\``)
   if (selection !== undefined) checkExcluded(query, asked, pointer, context)
   // An upsert's filters and the id of a write that creates are values, not conditions.
   const creates = query.operation === 'insert' || query.operation === 'upsert'
@@ -59,8 +62,17 @@ export function compileSubject (query: Query, table: Table, pointer: string, con
     accessSwitches: isReduced ? [hasFullAccess] : [],
     selection: (on) => on.has(hasFullAccess) ? full : reduced,
     filters,
+    embedUses: embedUses(full),
     tenantScoped: tablesOf(full).some((each) => each.tenantScoped)
   }
+}
+
+/** A write answers each row that it writes; a `delete` answers none, and has its fault for any `select`. */
+function refuseReading ({ operation }: Query, { grouped, fields }: Selection, pointer: string, { faults }: QueryContext): void {
+  if (operation === 'delete') return
+  const inner = fields.find((field) => isEmbed(field) && field.rows.inner)
+  const refused = grouped === true ? 'aggregates need' : inner === undefined ? undefined : `\`!inner\` of "${inner.name}" needs`
+  if (refused !== undefined) faults.add(pointerTo(pointer, 'select'), `an \`${operation}\` answers the rows that it writes: ${refused} \`operation: select\``)
 }
 
 /** A misspelt field would be answered to everybody. The route's fields may belong to another of its queries. */

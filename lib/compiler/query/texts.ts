@@ -8,16 +8,25 @@ import { compileValue } from '../template.js'
 import { compileConditions } from './filter.js'
 import { compileFilterValue } from './filter-value.js'
 import { compileFrom } from './order.js'
-import { compilePage } from './page.js'
+import { compileCount, compilePage } from './page.js'
 
 /** Looks at the members that the operation uses: of one that it has no use for, that is the fault. */
 export function checkQueryTexts (query: Query, pointer: string, context: QueryContext): void {
-  const { operation, id, single, filters, data } = query
+  const { operation, id, single, filters, data, embeds } = query
   if (id !== undefined) checkMemberValues(id, pointerTo(pointer, 'id'), context)
   if (operation !== 'insert') checkFilters(filters ?? [], operation, pointerTo(pointer, 'filters'), context)
+  if (operation === 'select') checkEmbeds(embeds, pointerTo(pointer, 'embeds'), context)
   if (operation === 'select' && id === undefined && single !== true) compilePage(query, pointer, context)
   if (operation === 'select' && query.orderBy !== undefined) compileFrom(query.orderBy.from, pointerTo(pointer, 'orderBy', 'from'), context)
   if (operation !== 'select' && operation !== 'delete' && data !== undefined) checkMemberValues(data, pointerTo(pointer, 'data'), context)
+}
+
+function checkEmbeds (embeds: Query['embeds'], pointer: string, context: QueryContext): void {
+  for (const [name, { filters, limit, embeds: nested }] of Object.entries(embeds ?? {})) {
+    checkFilters(filters ?? [], 'select', pointerTo(pointer, name, 'filters'), context)
+    compileCount(limit, pointerTo(pointer, name, 'limit'), context)
+    checkEmbeds(nested, pointerTo(pointer, name, 'embeds'), context)
+  }
 }
 
 function checkFilters (filters: readonly Filter[], operation: Query['operation'], pointer: string, context: QueryContext): void {

@@ -16,7 +16,7 @@ import { writeDelete, writeUpdate } from './update.js'
 
 /** Compiles an `update`; undefined after faults were added. */
 export function compileUpdate (subject: Subject): CompiledOperation | undefined {
-  const { query, table, pointer, context, excluded, selection, accessSwitches, filters } = subject
+  const { query, table, pointer, context, excluded, full, selection, accessSwitches, filters } = subject
   const input = compileInput(query.data, table, pointer, context, { excluded, many: false, lacking: 'some' })
   if (!checkFilters(subject) || input === undefined) return undefined
 
@@ -31,7 +31,7 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
     const text = writeUpdate({ written, input, switches, filters, form, ...events && { events: { withheld: context.withheld } } }, placeholders, on)
     if (text !== undefined) return text
     // Nothing to set: the rows are answered as they are.
-    const parts = { table, schema: context.catalogue.schema, filters, selection, order: () => '', embedLimit }
+    const parts = { table, schema: context.catalogue.schema, filters, full, selection, order: () => '', embedLimit }
     return one ? writeRecord(parts, unique, placeholders, on) : writeRecords(parts, placeholders, on)
   })
   const answer = one ? 'record' : 'records'

@@ -3,7 +3,7 @@ import type { Catalogue, ForeignKey, Table } from '../../database/catalogue.js'
 import type { Selection } from './field.js'
 import { boundedRowText, boundedText } from './answer-size.js'
 import { freeName, quote } from './identifiers.js'
-import { hasEmbeds, selectList } from './embed.js'
+import { hasEmbeds, noSwitches, selectList } from './embed.js'
 import { raise, referencesOwnTenant } from './foreign-keys.js'
 import { where } from './scope.js'
 import type { Placeholders } from './sql.js'
@@ -43,7 +43,7 @@ export interface Write {
 /** Makes one statement of the writes, which answers the written rows. All of them write to `alias`. */
 export function answerWritten (writes: readonly Write[], alias: string, written: Written, form: Form, placeholders: Placeholders, events?: WrittenEvents): string {
   const { table, catalogue, selection, keys, embedLimit } = written
-  const rendering = { schema: catalogue.schema, placeholders, embedLimit }
+  const rendering = { schema: catalogue.schema, placeholders, embedLimit, on: noSwitches }
   const [only] = writes
   const plain = only?.places === undefined && keys.length === 0 && !hasEmbeds(selection) && events === undefined
   const returning = plain ? selectList(selection, alias, rendering) || 'null' : `${alias}.*${events?.returning ?? ''}`

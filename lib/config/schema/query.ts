@@ -1,5 +1,6 @@
 /** A database operation of a route (SPEC "Query members", DESIGN 3). */
 import { Type, type Static } from 'typebox'
+import { MapOf } from './annotations.js'
 
 export const Operator = Type.Enum(
   ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'is', 'in', 'contains', 'overlaps'],
@@ -40,12 +41,26 @@ const Templated = (description: string, bounds: { minimum: number }) => Type.Uni
   Type.Integer(bounds), Type.String({ text: 'request' })
 ], { description })
 
+const Filters = Type.Array(Filter, { description: 'Which rows, combined with AND.' })
+
+/** Which rows of an embedded table a record has. */
+export const Embed = Type.Cyclic({
+  Embed: Type.Object({
+    filters: Type.Optional(Filters),
+    order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of the rows; the primary key is always the last key.' })),
+    limit: Type.Optional(Templated('How many rows, 1,000 at most. Default: all of them.', { minimum: 0 })),
+    embeds: Type.Optional(MapOf(Type.Ref('Embed'), { description: 'The same for the embeds within this one.' }))
+  }, { additionalProperties: false, description: 'Which rows of an embedded table a record has, and in which order.' })
+}, 'Embed')
+export type Embed = Static<typeof Embed>
+
 export const Query = Type.Object({
   table: Type.Optional(Type.String({ description: 'An application table or view.' })),
   operation: Type.Enum(['select', 'insert', 'update', 'upsert', 'delete'], { description: 'What is done with the table.' }),
-  filters: Type.Optional(Type.Array(Filter, { description: 'Which rows, combined with AND.' })),
+  filters: Type.Optional(Filters),
+  embeds: Type.Optional(MapOf(Embed, { description: 'Filters, order and limit of the tables that `select` embeds, by the names of their members.' })),
   data: Type.Optional(Type.Unknown({ text: 'request', description: 'The values to write, by column; without it, the validated body. A member that resolves to nothing is left out.' })),
-  select: Type.Optional(Type.String({ description: "Columns, embedded tables, aggregates and values of JSON columns to answer with, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`. Default: `*`." })),
+  select: Type.Optional(Type.String({ description: "Columns, embedded tables, aggregates and values of JSON columns to answer with, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`; `users!inner(name)` leaves out records without such a row. Default: `*`." })),
   single: Type.Optional(Type.Boolean({ description: 'Answer one record instead of a list; none is 404. Default: false.' })),
   order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the primary key is always the last key.' })),
   orderBy: Type.Optional(OrderBy),

@@ -1,7 +1,7 @@
 /** Workflows: named ones of a document, and those of routes (SPEC "Workflow members", DESIGN 9). */
 import { Type, type Static } from 'typebox'
 import { MapOf, Section } from './annotations.js'
-import { Filter, Order } from './query.js'
+import { Embed, Filter, Order } from './query.js'
 
 const stepId = { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -' }
 const StepId = (description: string) => Type.String({ ...stepId, description })
@@ -41,6 +41,7 @@ export const Step = Type.Cyclic({
     room: Type.Optional(Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'Of `realtime`: the room that gets the message.' })),
     event: Type.Optional(Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'Of `realtime`: the name of the event. Default: none.' })),
     select: Type.Optional(Type.String({ description: 'Columns, embedded tables, aggregates and values of JSON columns of the result. Default: `*`.' })),
+    embeds: Type.Optional(MapOf(Embed, { description: 'Filters, order and limit of the tables that `select` embeds, by the names of their members.' })),
     single: Type.Optional(Type.Boolean({ description: 'The result is one record; none fails the step with 404. Default: false.' })),
     order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1, maxItems: 20 })], { description: 'The order of a list; the primary key is always the last key.' })),
     limit: RowCount('Rows of a list; at most `pagination.maxLimit`.'),

@@ -23,6 +23,8 @@ test("a tenant's route has bounds, each of which its fault tells; the platform's
     ['columns', (extra) => route({ ...select, select: [...many(97 + extra, () => 'title'), 'id', 'reviews(id)'].join() }), /columns and tables: at most 100; this one has 101/],
     ['names of one column', (extra) => route({ ...select, select: ['title', 'b:title', ...many(extra, () => 'c:title')].join() }), /one column under names: at most 2; this one has 3/],
     ['names of one aggregate', (extra) => route({ ...select, select: ['sum:views.sum()', 'b:views.sum()', 'views.max()', ...many(extra, () => 'c:views.sum()')].join() }), /one column under names: at most 2; this one has 3/],
+    ['filters of embeds', (extra) => route({ ...select, select: 'reviews(*)', filters: many(50, () => filter()), embeds: { reviews: { filters: many(50 + extra, () => ({ column: 'note', value: 'x' })) } } }), /filters: at most 100; this one has 101/],
+    ['order of an embed', (extra) => route({ ...select, select: 'reviews(*)', embeds: { reviews: { order: many(20 + extra, () => ({ column: 'note' })) } } }), /keys: at most 20; this one has 21/],
     ['paths in one column', (extra) => route({ ...select, select: many(20 + extra, (index) => `meta->'k${index}'`).join() }), /paths in one column: at most 20; this one has 21/],
     ['names of one column in an embed', (extra) => route({ ...select, select: `id, reviews(*, a:id${extra > 0 ? ', b:id' : ''})` }), /one column under names: at most 2; this one has 3/],
     ['order', (extra) => route({ ...select, order: many(20 + extra, () => ({ column: 'title' })) }), /keys: at most 20; this one has 21/],

@@ -49,12 +49,14 @@ test('the document follows the tables of the database', async (t) => {
   t.equal((await app.inject('/titles')).statusCode, 200)
 })
 
-test('the document tells the types of aggregates and of values in JSON columns', async (t) => {
-  const { connectionString } = await postgresDatabase(t, { sql: "create type size as enum ('s', 'l'); create table items (id integer primary key, kind text not null, qty integer, price numeric, size size, data jsonb, made date)" })
+test('the document tells the types of aggregates, of values in JSON columns and of embeds', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { sql: "create type size as enum ('s', 'l'); create table items (id integer primary key, kind text not null, qty integer, price numeric, size size, data jsonb, made date); create table parts (id integer primary key, item_id integer not null references items, name text not null)" })
   const app = await testServer(t, {
     routes: [
       { method: 'get', path: '/stock', queries: [{ table: 'items', operation: 'select', select: 'kind, qty.sum(), mean:qty.avg(), value:price.sum(), largest:size.max(), last:made.max(), priced:price.count(), count()' }] },
-      { method: 'get', path: '/colours', queries: [{ table: 'items', operation: 'select', select: "id, data->>'colour', data->'parts'" }] }
+      { method: 'get', path: '/colours', queries: [{ table: 'items', operation: 'select', select: "id, data->>'colour', data->'parts'" }] },
+      { method: 'get', path: '/parts', queries: [{ table: 'parts', operation: 'select', select: 'id, items!inner(kind), item:items(id)' }] },
+      { method: 'get', path: '/assemblies', queries: [{ table: 'items', operation: 'select', select: 'id, parts(name)', embeds: { parts: { filters: [{ column: 'name', value: '{{query.part}}' }], limit: '{{query.parts}}' } } }] }
     ]
   }, { engine: { provider: 'postgres', postgres: { connectionString } } })
   const document = (await app.inject('/doc')).json()
@@ -74,5 +76,8 @@ test('the document tells the types of aggregates and of values in JSON columns',
     },
     required: ['kind', 'sum', 'mean', 'value', 'largest', 'last', 'priced', 'count']
   })
+  t.strictSame(recordOf('/parts').properties.items.type, 'object', 'an inner embed is never null')
+  t.strictSame(recordOf('/parts').properties.item.type, ['object', 'null'])
+  t.strictSame(document.paths['/assemblies'].get.parameters.flatMap(({ name = '' }) => name.startsWith('part') ? [name] : []).sort(), ['part', 'parts'])
   t.strictSame(recordOf('/colours'), { type: 'object', properties: { id: { type: 'integer' }, colour: { type: ['string', 'null'] }, parts: {} }, required: ['id', 'colour', 'parts'] })
 })

@@ -33,6 +33,24 @@ test('a query that disagrees with the database or with itself names its place an
     [select({ select: 'count()', id: '{{params.id}}' }), ['/q/id: `id` names one row: there is nothing to aggregate']],
     [{ table: 'articles', operation: 'insert', select: 'count()' }, ['/q/select: an `insert` answers the rows that it writes: aggregates need `operation: select`']],
     [{ table: 'articles', operation: 'delete', select: 'count()', id: '{{params.id}}' }, ['/q/select: a `delete` answers no record']],
+    [select({ select: 'id, reviews(*)', embeds: { review: { limit: 1 } } }), ['/q/embeds/review: the `select` embeds nothing under the name "review", did you mean "reviews"?']],
+    [select({ select: 'id', embeds: { reviews: {} } }), ['/q/embeds/reviews: the `select` embeds nothing under the name "reviews": write `reviews(*)` in it']],
+    [select({ embeds: { x: {} } }), ['/q/embeds/x: the `select` embeds nothing under the name "x"']],
+    [select({ select: 'reviews(*, authors!author_id(name))', embeds: { reviews: { embeds: { autors: {} } } } }), ['/q/embeds/reviews/embeds/autors: the `select` embeds nothing under the name "autors", did you mean "authors"?']],
+    [select({ select: 'authors(name), reviews(count)', embeds: { authors: { limit: 1, order: { column: 'name' } }, reviews: { limit: 1, embeds: {} } } }), [
+      '/q/embeds/authors/order: one record has no `order`', '/q/embeds/authors/limit: one record has no `limit`', '/q/embeds/reviews/embeds: a count embeds nothing', '/q/embeds/reviews/limit: a count has no `limit`'
+    ]],
+    [select({ select: 'reviews(*)', embeds: { reviews: { filters: [{ column: 'star', value: 1 }], order: { column: 'strs' }, limit: 'x' } } }), [
+      '/q/embeds/reviews/filters/0/column: the table "reviews" has no column "star", did you mean "stars"?',
+      '/q/embeds/reviews/order/column: the table "reviews" has no column "strs", did you mean "stars"?',
+      '/q/embeds/reviews/limit: expected a whole number from 0, or a template that gives one'
+    ]],
+    [{ table: 'articles', operation: 'insert', select: 'authors!inner(name)' }, ['/q/select: an `insert` answers the rows that it writes: `!inner` of "authors" needs `operation: select`']],
+    [{ table: 'articles', operation: 'insert', select: 'reviews(*)', embeds: { reviews: { limit: 1 } } }, ['/q/embeds: only a `select` filters the rows that it embeds']],
+    [{ table: 'nowhere', operation: 'select', embeds: { x: { filters: [{ column: 'a', value: '{{nothing.b}}' }] } } }, [
+      '/q/table: there is no table "nowhere" in the schema "public"',
+      '/q/embeds/x/filters/0/value: `nothing.b` names no source of templates: known are body, params, query, headers, auth, tenant, results, now(), uuid()'
+    ]],
     [select({ select: "title->>'a'" }), ["/q/select: `title->>'a'` is a path in JSON, and the column \"title\" of \"articles\" is of type text: paths need json or jsonb"]],
     [select({ select: "mata->>'a'" }), ['/q/select: the table "articles" has no column "mata", did you mean "meta"?']],
     [select({ select: "meta->'a', meta->>'a'" }), ["/q/select: two members of \"articles\" are named \"a\": give one of them another name, `other_name:meta->>'a'`"]],

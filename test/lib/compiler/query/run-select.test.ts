@@ -1,4 +1,4 @@
-import type { Query } from '../../../../lib/config/schema/query.js'
+import type { Embed, Query } from '../../../../lib/config/schema/query.js'
 import { onEachEngine, refusalOf, uuid } from './database.js'
 
 const articles = `
@@ -78,6 +78,71 @@ onEachEngine(articles, {
       { name: 'Ada', articles: [{ status: 'draft', count: 1 }] },
       { name: 'Ben', articles: [{ status: 'published', count: 1 }] }
     ]))
+  },
+
+  'an inner embed leaves out records without a row of their tenant': async (t, library) => {
+    const [alpha, beta] = [{ title: 'Alpha', authors: { name: 'Ada' } }, { title: 'Beta', authors: { name: 'Ben' } }]
+    t.strictSame(await library.run(read('title, authors!inner(name)')), page([alpha, beta]), 'the total counts them')
+    t.strictSame(await library.run(read('title, authors!inner(name)'), {}, { origin: 'tenant', excludeFields: ['authors'] }), page([{ title: 'Alpha' }, { title: 'Beta' }]), 'an excluded one leaves out the same')
+    t.strictSame(await library.run(read('title, authors!author_id!inner(name, countries!inner(name))')), page([{ title: 'Alpha', authors: { name: 'Ada', countries: { name: 'Germany' } } }]))
+    t.strictSame(await library.run(read('title, authors(name, countries!inner(name))', { limit: 2 })), page([
+      { title: 'Alpha', authors: { name: 'Ada', countries: { name: 'Germany' } } },
+      { title: 'Beta', authors: null }
+    ], 3, 2), 'within another embed it leaves out the rows of that')
+    t.strictSame(await library.run(read('title, reviews!inner(count)', { embeds: { reviews: { filters: [{ column: 'stars', operator: 'gt', value: 2 }] } } })), page([{ title: 'Alpha', reviews: [{ count: 2 }] }]))
+    t.equal(await library.run(read('title, authors!inner(name)', { id: uuid(13) })), null)
+    const other: Query = { table: 'authors', operation: 'select', select: 'name, reviews!reviews_author_id_fkey!inner(stars)' }
+    t.strictSame(await library.run(other), page([{ name: 'Ada', reviews: [{ stars: 2 }] }, { name: 'Ben', reviews: [{ stars: 5 }] }]))
+    t.strictSame(await library.run({ table: 'countries', operation: 'select', select: 'name, authors!inner(name)' }), page([{ name: 'Germany', authors: [{ name: 'Ada' }] }]), 'of a table without tenants too')
+  },
+
+  'pages of a cursor have the same embeds': async (t, library) => {
+    const query = read('id, title, authors!inner(name), reviews(stars)', { pagination: 'cursor', limit: 1, embeds: { reviews: { filters: [{ column: 'stars', operator: 'gt', value: '{{query.stars}}', optional: true }] } } })
+    const next = async (cursor: object, stars: string): Promise<{ record: unknown, next: unknown }> => {
+      const { data, pagination } = Object(await library.run(query, { query: { stars, ...cursor } }, { listRoute: 'GET /x' }))
+      return { record: data[0], next: pagination.next }
+    }
+    const first = await next({}, '4')
+    t.strictSame(first.record, { id: uuid(11), title: 'Alpha', authors: { name: 'Ada' }, reviews: [{ stars: 5 }] })
+    const second = await next({ cursor: first.next }, '1')
+    t.strictSame(second, { record: { id: uuid(12), title: 'Beta', authors: { name: 'Ben' }, reviews: [{ stars: 2 }] }, next: null }, 'no author, no record')
+  },
+
+  'embeds have filters, an order and a limit': async (t, library) => {
+    const reviews = (options: Embed, query: Record<string, unknown> = {}, changes = {}) => library.run(read('reviews(stars)', { id: uuid(11), embeds: { reviews: options } }), { query }, changes)
+    t.strictSame(await reviews({}), { reviews: [{ stars: 5 }, { stars: 3 }] })
+    t.strictSame(await reviews({ order: { column: 'stars' } }), { reviews: [{ stars: 3 }, { stars: 5 }] })
+    t.strictSame(await reviews({ order: { column: 'stars' }, limit: 1 }), { reviews: [{ stars: 3 }] })
+    t.strictSame(await reviews({ limit: 0 }), { reviews: [] })
+    t.strictSame(await reviews({ filters: [{ column: 'stars', operator: 'gte', value: '{{query.stars}}' }] }, { stars: '4' }), { reviews: [{ stars: 5 }] })
+    t.strictSame(await reviews({ filters: [{ column: 'stars', operator: 'gte', value: '{{query.stars}}' }] }), { reviews: [] }, 'nothing matches nothing')
+    t.strictSame(await reviews({ filters: [{ column: 'stars', operator: 'gte', value: '{{query.stars}}', optional: true }] }), { reviews: [{ stars: 5 }, { stars: 3 }] })
+    t.strictSame(await reviews({ filters: [{ or: [{ column: 'deleted', value: true }, { column: 'tenant_id', value: 'b' }] }] }), { reviews: [] }, 'rows that are deleted, or of another tenant, are not found by any filter')
+    for (const origin of ['platform', 'tenant']) {
+      t.strictSame(await reviews({ limit: '{{query.n}}' }, { n: '1' }, { origin }), { reviews: [{ stars: 5 }] })
+      t.strictSame(await reviews({ limit: '{{query.n}}' }, { n: '99999999999' }, { origin }), { reviews: [{ stars: 5 }, { stars: 3 }] })
+      t.strictSame(await reviews({ limit: '{{query.n}}' }, {}, { origin }), { reviews: [{ stars: 5 }, { stars: 3 }] })
+    }
+    t.match(await refusalOf(reviews({ limit: '{{query.n}}' }, { n: 'x' })), { status: 400, details: [{ path: '/query/n' }] })
+    t.strictSame(await library.run(read('title, mine:reviews(stars, authors!author_id(name)), reviews(count)', {
+      id: uuid(11),
+      embeds: { mine: { filters: [{ column: 'stars', value: 5 }], embeds: { authors: { filters: [{ column: 'name', operator: 'neq', value: 'Ben' }] } } }, reviews: { filters: [{ column: 'note', operator: 'is', value: null }] } }
+    })), { title: 'Alpha', mine: [{ stars: 5, authors: null }], reviews: [{ count: 1 }] })
+    t.strictSame(await library.run(read('status, articles:reviews(stars, count())', { id: uuid(11), embeds: { articles: { order: { column: 'stars', ascending: false }, limit: 1 } } })), { status: 'draft', articles: [{ stars: 5, count: 1 }] })
+  },
+
+  'the rows of an embed are bounded with a limit and without': async (t, library) => {
+    await library.sql(`insert into reviews (id, tenant_id, article_id, stars) select n, 'a', '${uuid(13)}', 1 from generate_series(1001, 2001) n`)
+    const count = async (limit: Embed['limit'], origin: 'platform' | 'tenant', query = {}) => {
+      const record: unknown = await library.run(read('reviews(stars)', { id: uuid(13), ...limit !== undefined && { embeds: { reviews: { limit } } } }), { query }, { origin })
+      return Object(record).reviews.length
+    }
+    t.equal(await count(undefined, 'platform'), 1001)
+    t.equal(await count(5000, 'platform'), 1000)
+    t.equal(await count(1000, 'tenant'), 1000)
+    t.equal(await count('{{query.n}}', 'tenant', { n: '5000' }), 1000)
+    t.match(await refusalOf(count(undefined, 'tenant')), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
+    t.match(await refusalOf(count('{{query.n}}', 'tenant')), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
   },
 
   'paths reach into JSON columns': async (t, library) => {

@@ -36,6 +36,15 @@ test('aggregates and paths in JSON columns', async t => {
   ])
 })
 
+test('embeds that must have rows', async t => {
+  t.strictSame(parseSelect('a!inner(id), b!fk!inner(id), c!inner!fk(id), d!"inner"!inner(id)').map(({ name, hint, inner }) => ({ name, hint, inner })), [
+    { name: 'a', hint: undefined, inner: true },
+    { name: 'b', hint: 'fk', inner: true },
+    { name: 'c', hint: 'fk', inner: true },
+    { name: 'd', hint: 'inner', inner: true }
+  ])
+})
+
 test('what is wrong is told by its place', async t => {
   const faults = {
     '': 'expected a name at character 1, found the end',
@@ -45,6 +54,9 @@ test('what is wrong is told by its place', async t => {
     'reviews(id))': 'expected `,` or the end at character 12, found `)`',
     'reviews()': 'expected a name at character 9, found `)`',
     'users!fk': 'expected `(` after the foreign key at character 9, found the end',
+    'users!inner': 'expected `(` after `!inner` at character 12, found the end',
+    'users!a!b(id)': 'an embed follows one foreign key: leave out `!a` or `!b`',
+    'users!a!inner!b(id)': 'expected `(` after the foreign key at character 14, found `!`',
     'id::text': 'expected a name at character 4, found `:`',
     '"open': 'expected a name that ends with `"` at character 1, found `"`',
     'id; drop table users': 'expected `,` or the end at character 3, found `;`',
