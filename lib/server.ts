@@ -7,6 +7,7 @@ import { canSign } from './config/meaning/auth.js'
 import { platformConnectors, type ConnectorSet } from './connectors/index.js'
 import { answerClientError } from './http/client-error.js'
 import { answerUnrouted } from './http/error-handler.js'
+import type { Home } from './http/home.js'
 import { group, type Group } from './plugin/group.js'
 import { sortPlugins } from './plugin/order.js'
 import { endStatusOf, wasSent, whenEnded } from './plugin/request-end.js'
@@ -66,6 +67,7 @@ import { requestIds } from './request-id.js'
 import { buildSerializer } from './serialization.js'
 import { loggerOptions } from './log/options.js'
 import { logAborted, RequestLog } from './log/request-log.js'
+import { version } from './version.js'
 
 /** The inputs of a server. */
 interface Assembly {
@@ -97,7 +99,7 @@ function embeddingOptions (agent: Config['agent']) {
 export const groups: ReadonlyArray<Group<Assembly>> = [
   group(headers, { options: none }),
   group(cors, { enabled: ({ config }) => config.cors !== undefined, options: ({ config }) => config.cors ?? { origins: [] } }),
-  group(conventions, { options: ({ config }) => ({ root: true, pagination: config.pagination }) }),
+  group(conventions, { options: ({ config, env }) => ({ root: true, home: homeOf(config, env), pagination: config.pagination }) }),
   group(responses, { options: ({ config: { server } }) => ({ maxUnsentBytes: server.maxUnsentBytes, writeTimeoutMs: server.writeTimeoutMs }) }),
   group(stop, { options: ({ config }) => ({ delayMs: config.server.stopDelayMs }) }),
   group(database, { options: ({ config }) => ({ ...config.database, tables: config.tables, watched: watchedTables(config), migrate: config.migrate }) }),
@@ -229,6 +231,18 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
 /** The name of the API, if the document has one. */
 function titleOf ({ name, plugins: { openapi } }: Config): string | undefined {
   return (openapi === false ? undefined : openapi?.title) ?? name
+}
+
+/** What `GET /` answers where no route has that path. */
+function homeOf (config: Config, env: Env): Home {
+  const { plugins: { openapi, health } } = config
+  const links = {
+    ...openapi !== false && openapi?.ui !== false && { documentation: '/ui' },
+    ...openapi !== false && { openapi: '/doc' },
+    ...health !== false && { health: '/health' }
+  }
+  const apiVersion = openapi === false ? undefined : openapi?.version
+  return { name: titleOf(config) ?? 'API', version: apiVersion ?? version, links, redirect: setting(env, 'NODE_ENV') === 'production' ? undefined : links.documentation }
 }
 
 /** The groups that the document turns off. */

@@ -7,15 +7,19 @@ import type { Pagination } from '../../lib/http/page.js'
 import { Pagination as PaginationSection } from '../../lib/config/schema/pagination.js'
 import { failure } from '../../lib/errors.js'
 import { equip } from '../../lib/http/equip.js'
+import { asksForHome, sendHome, type Home } from '../../lib/http/home.js'
 import { methodNotAllowed, routePathsOf } from '../../lib/http/route-paths.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { flag, section } from '../../lib/plugin/options.js'
+import { flag, record, section } from '../../lib/plugin/options.js'
 
+export type { Home } from '../../lib/http/home.js'
 export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from '../../lib/http/error-schemas.js'
 
 export interface ConventionsOptions {
   /** The context is the root of the server: unknown paths get the error `notFound`, known ones `methodNotAllowed`. Default: false. */
   readonly root?: boolean | undefined
+  /** With `root`: the answer to `GET /` where neither the app nor the caller's tenant has a route on that path. Default: the error `notFound`. */
+  readonly home?: Home | undefined
   /** The document's `pagination`: page sizes of built-in lists in this context and below. Default: those of the context above, else 20, at most 100. */
   readonly pagination?: Pagination | undefined
 }
@@ -23,14 +27,16 @@ export interface ConventionsOptions {
 export default definePlugin<ConventionsOptions>({
   name: 'conventions',
   observesRoutes: true,
-  options: { root: flag, pagination: section(PaginationSection) },
-  setup (app, { root = false, pagination }) {
+  options: { root: flag, home: record, pagination: section(PaginationSection) },
+  setup (app, { root = false, home, pagination }) {
     if (!equip(app)) return undefined
     if (pagination !== undefined) app.decorate('pagination', pagination)
     if (!root) return undefined
     const paths = routePathsOf(app)
-    app.setNotFoundHandler(({ url }) => {
-      const methods = paths.methodsOf(url)
+    app.setNotFoundHandler((request, reply) => {
+      const methods = paths.methodsOf(request.url)
+      // No route: a tenant's own route on `/` would be hidden, and one of the server would be refused as taken.
+      if (home !== undefined && methods.length === 0 && asksForHome(request)) return sendHome(reply, home)
       throw methods.length > 0 ? methodNotAllowed(methods) : failure('notFound', { message: 'No route has this path' })
     })
     return undefined
