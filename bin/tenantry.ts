@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-/** The command `tenantry`. */
+/** The command `tenantry`, and the process in which `tenantry dev` reads a document. */
+import { answerDocument, documentProcess } from './dev/document-process.js'
 import { run } from './program.js'
 
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -8,4 +9,5 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   throw error
 })
 
-process.exitCode = await run(process.argv.slice(2), process.env)
+if (process.argv[2] === documentProcess && process.connected) answerDocument()
+else process.exitCode = await run(process.argv.slice(2), process.env)

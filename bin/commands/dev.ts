@@ -1,114 +1,103 @@
 /** `tenantry dev`: serves a document during development, and serves it anew after each change. */
-import type { Call, Command } from '../command.js'
-import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { readdirSync, watch } from 'node:fs'
-import { dirname, join } from 'node:path'
+import type { Command } from '../command.js'
+import type { Env } from '../../lib/config/index.js'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { requireDocument } from '../document.js'
+import { CommandError, linesOf } from '../failure.js'
+import { namedPort } from '../listening.js'
 
-const watched = /(?:\.(?:jsonc?|[cm]?js|ts)|^\.env)$/
-const maxFolders = 200 // that are watched below the folder of the document
-const pauseMs = 100 // without a change before the document is read: editors write in several steps
+const endMs = 15_000 // that a stop may take: running requests have 10 s
 
 export const dev: Command = {
   summary: 'Serves a document, and serves it anew after each change.',
-  usage: '[document] [--port N] [--host ADDRESS]',
+  usage: '[document] [--port N] [--host ADDRESS] [--seed FILE]',
   document: 'optional',
-  details: `It watches the folder of the document: JSON files, modules and .env, but not node_modules. A document with
-faults is not served: the faults are printed, and the version before serves on. Data of an embedded database
-stay if the document has \`embedded.dbPath\`. Mails of users are printed instead of sent.
+  details: `It watches the folder of the document (JSON files, modules and .env, but not node_modules) and modules elsewhere that
+the document imports. A document with faults is not served: the faults are printed, and the previous version serves on.
+Data of an embedded database stay, those in memory until the command ends. Mails of users are printed instead of sent.
+The address and tokens to try the API with are printed once; log lines are for people, and errors have their causes.
 
   --port N        the port (the setting PORT; default 3000)
   --host ADDRESS  the address to listen on (the setting HOST; default 127.0.0.1)
+  --seed FILE     fills an empty database: SQL, or JSON with a list of rows for each table; a database that has rows in
+                  any table is left as it is
 
-SIGTERM and SIGINT end it with 0.`,
-  options: { port: { type: 'string' }, host: { type: 'string' } },
+SIGTERM and SIGINT end it with 0; a second one ends at once.`,
+  options: { port: { type: 'string' }, host: { type: 'string' }, seed: { type: 'string' } },
 
   async run (call) {
     const document = requireDocument(call.document)
-    const options = ['port', 'host'].flatMap((name) => { const value = call.text(name); return value === undefined ? [] : [`--${name}`, value] })
-    const start = () => serve(call, ['start', document, '--print-mail', ...options])
-    const stopped = new Promise<void>((resolve) => { for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => resolve()) })
-    let server = start()
-    let isStopping = false
-    const reload = async () => {
-      if (!await isSound(call, document)) return call.note('the version before serves on; waiting for the next change')
-      await end(server)
-      // A reload may be under way when a signal comes.
-      if (isStopping) return
-      call.note('the document has changed')
-      server = start()
-    }
-    const unwatch = onChange(dirname(document), oneAtATime(reload))
+    namedPort(call)
+    if (call.env['NODE_ENV'] === 'production') throw new CommandError('NODE_ENV is "production", and this command is for development: use "tenantry start"')
+    const stopped = stopSignal()
+    // A module that is the document reads it too.
+    const env: Env = { NODE_ENV: 'development', ...call.env }
+    Object.assign(process.env, { NODE_ENV: env['NODE_ENV'] })
+    const [{ createDocumentReader }, { createDevServer }, { readableLog }, { readSeed }, { watchDocument }] = await Promise.all([
+      import('../dev/document-reader.js'), import('../dev/server.js'), import('../dev/log.js'), import('../dev/seed.js'), import('../dev/watch.js')
+    ])
+    const seedFile = call.text('seed')
+    const seed = seedFile === undefined ? undefined : await readSeed(seedFile)
+    const memoryFolder = await mkdtemp(join(tmpdir(), 'tenantry-dev-'))
+    const reader = createDocumentReader(document)
+    const isColored = process.stdout.isTTY && env['NO_COLOR'] === undefined
+    const server = createDevServer({ call, document, reader, env, memoryFolder, seed, loggerOf: (level) => readableLog(level, call.print, isColored) })
+    await Promise.race([server.reload(), stopped])
+    const reload = oneAtATime(async () => {
+      watcher.renew()
+      await server.reload().catch((error: unknown) => { for (const line of linesOf(error)) call.note(line) })
+    })
+    const watcher = watchDocument(document, reload)
     await stopped
-    isStopping = true
-    unwatch()
-    await end(server)
-    return 0
+    watcher.close()
+    await reload.ended()
+    await server.close()
+    reader.close()
+    await rm(memoryFolder, { recursive: true, force: true })
+    return process.exit(0)
   }
 }
 
-/** Starts a command in a process of its own, with the arguments of Node of this one. */
-function command (call: Call, words: readonly string[], output: 'inherit' | 'ignore'): ChildProcess {
-  const program = process.argv[1] ?? ''
-  const env = { NODE_ENV: 'development', ...call.env }
-  // In a group of its own: a terminal sends SIGINT to the whole group, and a second one would end the server at once.
-  return spawn(process.execPath, [...process.execArgv, program, ...words], { env, stdio: ['ignore', output, 'inherit'], detached: true })
+/** Resolves with the first signal. A second one, or a stop that takes too long, ends the process. */
+function stopSignal (): Promise<void> {
+  return new Promise((resolve) => {
+    let isStopping = false
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.on(signal, () => {
+        if (isStopping) process.exit(1)
+        isStopping = true
+        setTimeout(() => process.exit(0), endMs)
+        resolve()
+      })
+    }
+  })
 }
 
-function serve (call: Call, words: readonly string[]): ChildProcess {
-  const server = command(call, words, 'inherit')
-  server.once('exit', (code) => { if (code === 1) call.note('the server has ended; waiting for a change') })
-  return server
-}
-
-/** Whether the document has no faults; they are printed. */
-async function isSound (call: Call, document: string): Promise<boolean> {
-  const [code] = await once(command(call, ['validate', document], 'ignore'), 'exit')
-  return code === 0
-}
-
-async function end (server: ChildProcess): Promise<void> {
-  if (server.exitCode !== null || server.signalCode !== null) return
-  const ended = once(server, 'exit')
-  server.kill('SIGINT')
-  await ended
+interface Repeated {
+  (): void
+  /** Resolves after the run that is under way. Later calls have no effect. */
+  ended (): Promise<void>
 }
 
 /** Runs the work once at a time. Calls meanwhile are followed by one more run. */
-function oneAtATime (work: () => Promise<void>): () => void {
-  let waiting = 0
+function oneAtATime (work: () => Promise<void>): Repeated {
+  let isWaiting = false
+  let isEnded = false
   let last = Promise.resolve()
-  return () => {
-    if (waiting > 0) return
-    waiting++
-    last = last.then(() => {
-      waiting--
-      return work()
+  const call = () => {
+    if (isWaiting || isEnded) return
+    isWaiting = true
+    last = last.then(async () => {
+      isWaiting = false
+      if (!isEnded) await work()
     })
   }
-}
-
-/** Calls back after changes of files in the folder and those below it. Returns the end of it. */
-function onChange (folder: string, changed: () => void): () => void {
-  let timer: NodeJS.Timeout | undefined
-  const watchers = foldersOf(folder).map((path) => watch(path, (_event, name) => {
-    if (name !== null && !watched.test(name)) return
-    clearTimeout(timer)
-    timer = setTimeout(changed, pauseMs)
-  }))
-  return () => {
-    clearTimeout(timer)
-    for (const watcher of watchers) watcher.close()
-  }
-}
-
-function foldersOf (root: string): string[] {
-  const folders = [root]
-  for (const folder of folders) {
-    for (const entry of readdirSync(folder, { withFileTypes: true })) {
-      if (folders.length < maxFolders && entry.isDirectory() && entry.name !== 'node_modules' && !entry.name.startsWith('.')) folders.push(join(folder, entry.name))
+  return Object.assign(call, {
+    async ended () {
+      isEnded = true
+      await last
     }
-  }
-  return folders
+  })
 }

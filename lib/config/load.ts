@@ -32,10 +32,13 @@ export async function loadConfig (source: string, { env }: LoadOptions = {}): Pr
 }
 
 /** The same with all options of the check. */
-export async function loadAndCheck (source: string, { env = process.env, ...options }: CheckOptions): Promise<Config> {
-  const file = resolve(source)
-  const document = await readDocument(file, source)
-  return checkConfig(document, { ...options, env: await withDotEnv(dirname(file), env) })
+export async function loadAndCheck (source: string, options: CheckOptions): Promise<Config> {
+  return await checkDocument(await readDocument(source), source, options)
+}
+
+/** Checks what was read from a file. */
+export async function checkDocument (document: unknown, source: string, { env = process.env, ...options }: CheckOptions): Promise<Config> {
+  return checkConfig(document, { ...options, env: await withDotEnv(dirname(resolve(source)), env) })
 }
 
 /** Node.js 22.18 and later read TypeScript. An older one needs the package tsx, installed beside the document. */
@@ -58,7 +61,9 @@ async function importModule (file: string): Promise<Readonly<Record<string, unkn
   }
 }
 
-async function readDocument (file: string, source: string): Promise<unknown> {
+/** The document of a file as it is written. A module is evaluated once in each thread. */
+export async function readDocument (source: string): Promise<unknown> {
+  const file = resolve(source)
   switch (extname(file).toLowerCase()) {
     case '.json':
     case '.jsonc': return parseJson(await readText(file, source), source)

@@ -50,7 +50,7 @@ export function answerError (thrown: unknown, request: FastifyRequest, reply: Fa
   const error = refused ?? toTenantryError(thrown)
   const alarming = error.statusCode >= 500 && !calm.has(error.code)
   if (alarming) noteErrorCode(request, error.code)
-  if (alarming && failuresOf(request.server).isFirst(error, request.tenant?.id)) request.log.error({ err: error }, error.message)
+  if (alarming && failuresOf(request.server).isFirst(error, request.tenant?.id, `${request.method} ${request.routeOptions.url ?? ''}`)) request.log.error({ err: error }, error.message)
   else request.log.debug({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))
 }

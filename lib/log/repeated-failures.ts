@@ -10,7 +10,7 @@ const ofServer: ReadonlySet<string> = new Set([catalogue.databaseUnavailable.cod
 
 export interface RepeatedFailures {
   /** Whether the error is the first of its kind, which the caller logs whole. Counts it otherwise. */
-  isFirst (error: TenantryError, tenant: string | undefined): boolean
+  isFirst (error: TenantryError, tenant: string | undefined, route?: string): boolean
   /** Logs the counts of the period, and forgets the kinds that it did not repeat. */
   endPeriod (): void
   /** Logs the counts and stops the timer. */
@@ -34,9 +34,9 @@ export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailure
   }
 
   return {
-    isFirst (error, tenant) {
+    isFirst (error, tenant, route) {
       timer ??= setInterval(endPeriod, periodMs).unref()
-      const kind = kindOf(error, tenant)
+      const kind = kindOf(error, tenant, route)
       const isKnown = kinds.has(kind)
       if (!isKnown && kinds.size < maxKinds) {
         kinds.add(kind)
@@ -55,11 +55,12 @@ export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailure
   }
 }
 
-/** Errors with one code and different causes are different. So are unexpected errors that are thrown at different places. */
-function kindOf ({ code, cause }: TenantryError, tenant: string | undefined): string {
+/** Errors with one code and different causes are different. So are unexpected errors of different routes, and those that are thrown at different places. */
+function kindOf ({ code, cause }: TenantryError, tenant: string | undefined, route: string | undefined): string {
   const thrown: { name?: unknown, code?: unknown, stack?: unknown } = typeof cause === 'object' && cause !== null ? cause : {}
-  const place = code === catalogue.internal.code && typeof thrown.stack === 'string' ? /\n\s+at .*/.exec(thrown.stack)?.[0] : undefined
-  return JSON.stringify([code, ofServer.has(code) ? undefined : tenant, shortText(thrown.name), shortText(thrown.code), place])
+  const isUnexpected = code === catalogue.internal.code
+  const place = isUnexpected && typeof thrown.stack === 'string' ? /\n\s+at .*/.exec(thrown.stack)?.[0] : undefined
+  return JSON.stringify([code, ofServer.has(code) ? undefined : tenant, shortText(thrown.name), shortText(thrown.code), place, isUnexpected ? route : undefined])
 }
 
 function shortText (value: unknown): string | undefined {

@@ -59,7 +59,9 @@ export function launch (t: Test, folder: string, words: string[], env: NodeJS.Pr
     const found = new Promise<string>((resolve) => {
       const look = () => {
         const line = linesOf(text()).filter((line) => pattern.test(line))[count - 1]
-        if (line !== undefined) resolve(line)
+        if (line === undefined) return
+        stream.off('data', look)
+        resolve(line)
       }
       stream.on('data', look)
       look()

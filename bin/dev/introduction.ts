@@ -1,0 +1,38 @@
+/** What `tenantry dev` prints when it first listens: where, tokens to try it with, and a first call. */
+import type {} from '../../plugins/auth/index.js'
+import type { FastifyInstance } from 'fastify'
+import type { Config } from '../../lib/config/index.js'
+
+const tenant = 'acme'
+const tokenSeconds = 12 * 3600
+
+/** A few lines; the first is `listening on http://...`. */
+export function introduction (app: FastifyInstance, config: Config, address: string): string[] {
+  const { openapi } = config.plugins
+  const pages = openapi === false || openapi?.ui === false ? [] : [`documentation: ${address}/ui`]
+  return [`listening on ${address}`, ...pages, ...tokensOf(app, config), ...firstCall(config, address)]
+}
+
+/** None where the server takes the tokens of others only. */
+function tokensOf (app: FastifyInstance, { jwt, tenancy }: Config): string[] {
+  if (jwt === undefined || !app.auth.canSign) return []
+  const expiresIn = Math.min(tokenSeconds, jwt.maxLifetime ?? tokenSeconds)
+  const token = (claims: { readonly tenant_id?: string }) => app.auth.sign({ sub: 'dev', role: 'admin', ...claims }, { expiresIn })
+  // A tenant that has to be made first has no users yet.
+  const ofTenant = tenancy.provisioning === 'explicit' ? [] : [`  export TOKEN=${token({ tenant_id: tenant })}`]
+  return [
+    `tokens: ${ofTenant.length === 0 ? '' : `TOKEN of an administrator of the tenant "${tenant}", `}PLATFORM_TOKEN of the platform's administrator`,
+    ...ofTenant,
+    `  export PLATFORM_TOKEN=${token({})}`
+  ]
+}
+
+/** A call of the first list that asks for nothing but a token. */
+function firstCall ({ routes, tenancy, jwt }: Config, address: string): string[] {
+  const route = routes.find(({ method, path, request }) => {
+    return method.toLowerCase() === 'get' && !/[:*]/.test(path) && Object.values(request?.query ?? {}).every(({ required }) => required !== true)
+  })
+  if (route === undefined) return []
+  if (jwt === undefined) return [`try: curl ${address}${route.path}`]
+  return tenancy.provisioning === 'explicit' ? [] : [`try: curl -H "Authorization: Bearer $TOKEN" ${address}${route.path}`]
+}

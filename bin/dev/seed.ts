@@ -1,0 +1,107 @@
+/** The rows that `tenantry dev --seed` fills an empty database with, from a file of SQL or JSON. */
+import type {} from '../../plugins/database/index.js'
+import type { FastifyInstance } from 'fastify'
+import type { Catalogue, Table } from '../../lib/database/catalogue.js'
+import { readFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import { sql, type Kysely } from 'kysely'
+import { nearest } from '../../lib/config/faults.js'
+import { parseJson } from '../../lib/config/json.js'
+import { unreadable } from '../../lib/config/unreadable.js'
+import { isRecord } from '../../lib/plain-value.js'
+import { CommandError } from '../failure.js'
+import { statementsOf } from './sql-statements.js'
+
+type Row = Readonly<Record<string, unknown>>
+
+export interface Seed {
+  /** Fills the database; the name of a table that has rows already, and then nothing is written. */
+  fill (app: FastifyInstance): Promise<string | undefined>
+}
+
+/** Reads the file; throws a CommandError or a ConfigError that says what is wrong with it. */
+export async function readSeed (file: string): Promise<Seed> {
+  const text = await readFile(file, 'utf8').catch((error: unknown) => { throw unreadable(file, error) })
+  switch (extname(file).toLowerCase()) {
+    case '.sql': {
+      const statements = statementsOf(text)
+      return { fill: (app) => fillEmpty(app, async (db) => await runStatements(db, file, statements)) }
+    }
+    case '.json':
+    case '.jsonc': {
+      const tables = tablesOf(parseJson(text, file), file)
+      return { fill: (app) => fillEmpty(app, async (db) => await insertRows(db, app.engine.catalogue, file, tables)) }
+    }
+    default: throw new CommandError(`--seed ${file}: expected a file that ends in .sql or .json`)
+  }
+}
+
+/** All of it in one transaction: a seed with a fault leaves the database empty. */
+async function fillEmpty ({ db, engine }: FastifyInstance, write: (db: Kysely<never>) => Promise<void>): Promise<string | undefined> {
+  if ((await engine.pendingMigrations()).length > 0) throw new CommandError('--seed: the database is not migrated: run "tenantry migrate"')
+  const { schema, tables } = engine.catalogue
+  for (const { name } of [...tables.values()].filter(({ view }) => !view)) {
+    const { rows } = await sql`select 1 as found from ${sql.id(schema, name)} limit 1`.execute(db)
+    if (rows.length > 0) return name
+  }
+  await db.withTables<never>().transaction().execute(async (transaction) => {
+    await sql.raw(`set local search_path to ${quoted(schema)}, public`).execute(transaction)
+    await write(transaction)
+  })
+  await engine.refresh()
+  return undefined
+}
+
+async function runStatements (db: Kysely<never>, file: string, statements: ReturnType<typeof statementsOf>): Promise<void> {
+  for (const { text, line } of statements) {
+    await sql.raw(text).execute(db).catch((error: unknown) => { throw refused(`${file}:${line}`, error) })
+  }
+}
+
+function tablesOf (document: unknown, file: string): ReadonlyArray<readonly [string, readonly Row[]]> {
+  const expected = 'expected an object that has a list of rows for each table, as in {"notes": [{"tenant_id": "acme", "text": "Buy milk"}]}'
+  if (!isRecord(document)) throw new CommandError(`--seed ${file}: ${expected}`)
+  return Object.entries(document).map(([table, rows]) => {
+    if (!Array.isArray(rows) || !rows.every(isRecord)) throw new CommandError(`--seed ${file}: /${table}: expected a list of rows, each an object; ${expected}`)
+    return [table, rows] as const
+  })
+}
+
+/** In the order of the file, so that rows come before those that refer to them. */
+async function insertRows (db: Kysely<never>, { schema, tables }: Catalogue, file: string, given: ReadonlyArray<readonly [string, readonly Row[]]>): Promise<void> {
+  for (const [name, rows] of given) {
+    const table = tables.get(name)
+    if (table === undefined) throw new CommandError(`--seed ${file}: there is no table "${name}"${hint(name, tables.keys())}`)
+    for (const [index, row] of rows.entries()) {
+      const place = `${file}: /${name}/${index}`
+      const columns = columnsOf(row, table, place)
+      if (columns.length === 0) throw new CommandError(`--seed ${place}: the row has no columns`)
+      const list = sql.join(columns.map((column) => sql.id(column)))
+      const values = sql`jsonb_populate_record(null::${sql.id(schema, name)}, ${JSON.stringify(row)}::jsonb)`
+      // A column that the row leaves out gets its default.
+      await sql`insert into ${sql.id(schema, name)} (${list}) select ${list} from ${values}`.execute(db).catch((error: unknown) => { throw refused(place, error) })
+    }
+  }
+}
+
+function columnsOf (row: Row, { name, columns, tenantScoped }: Table, place: string): string[] {
+  const unknown = Object.keys(row).find((column) => !columns.has(column))
+  if (unknown !== undefined) throw new CommandError(`--seed ${place}: the table "${name}" has no column "${unknown}"${hint(unknown, columns.keys())}`)
+  if (tenantScoped && row['tenant_id'] === undefined) throw new CommandError(`--seed ${place}: a row of "${name}" belongs to a tenant: add "tenant_id"`)
+  return Object.keys(row)
+}
+
+function hint (word: string, candidates: Iterable<string>): string {
+  const suggestion = nearest(word, candidates)
+  return suggestion === undefined ? '' : `, did you mean "${suggestion}"?`
+}
+
+/** The message of the database is for the terminal, which is that of its owner. */
+function refused (place: string, error: unknown): CommandError {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  return new CommandError(`--seed ${place}: ${cause instanceof Error ? cause.message : String(cause)}`)
+}
+
+function quoted (name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}

@@ -1,0 +1,131 @@
+/** The server of `tenantry dev`, and its successors: a document with faults leaves the one before in place. */
+import type { FastifyInstance, FastifyServerOptions } from 'fastify'
+import type { Call } from '../command.js'
+import type { DocumentReader } from './document-reader.js'
+import type { Seed } from './seed.js'
+import { environmentOf, versionOf, withSections, type Config, type Env } from '../../lib/config/index.js'
+import { checkDocument } from '../../lib/config/load.js'
+import { createServer } from '../../lib/server.js'
+import { declaredCheck } from '../declared.js'
+import { CommandError, linesOf } from '../failure.js'
+import { explainListening, listenAt, mailPrinter, type ListenAt } from '../listening.js'
+import { introduction } from './introduction.js'
+
+export interface DevOptions {
+  readonly call: Call
+  /** The path of the document. */
+  readonly document: string
+  readonly reader: DocumentReader
+  readonly env: Env
+  /** Where a database in memory is kept meanwhile: it outlives the servers. */
+  readonly memoryFolder: string
+  readonly seed: Seed | undefined
+  /** The log of a level. */
+  readonly loggerOf: (level: string) => FastifyServerOptions['logger']
+}
+
+export interface DevServer {
+  /** Serves the document as it is now. Faults are printed; throws a CommandError where the first start cannot succeed. */
+  reload (): Promise<void>
+  close (): Promise<void>
+}
+
+interface Running {
+  readonly app: FastifyInstance
+  readonly config: Config
+}
+
+export function createDevServer ({ call, document, reader, env, memoryFolder, seed, loggerOf }: DevOptions): DevServer {
+  let current: Running | undefined
+  let last: { readonly wanted: ListenAt, readonly port: number, readonly address: string } | undefined
+  let saidNotEmpty = false
+  let hadFaults = false
+
+  async function load (): Promise<Config> {
+    const { further } = declaredCheck()
+    const config = await checkDocument(await reader.read(), document, { env, further })
+    const { database } = config
+    const isInMemory = database.provider === 'embedded' && database.embedded?.dbPath === undefined
+    return isInMemory ? withSections(config, { database: { ...database, embedded: { ...database.embedded, dbPath: memoryFolder } } }) : config
+  }
+
+  /** A server that listens; the next one has the port of the one before. */
+  async function begin (config: Config): Promise<Running> {
+    const settings = environmentOf(config)
+    const wanted = listenAt(call, settings)
+    const port = last?.wanted.port === wanted.port && last.wanted.host === wanted.host ? last.port : wanted.port
+    const app = createServer(config, { env: settings, logger: loggerOf(settings['LOG_LEVEL'] || 'info'), deliverMail: mailPrinter(call) })
+    try {
+      await app.ready()
+      await fill(app)
+      const address = await app.listen({ ...wanted, port })
+      if (last?.address !== address) for (const line of introduction(app, config, address)) call.print(line)
+      last = { wanted, port: Number(new URL(address).port), address }
+    } catch (error) {
+      await app.close()
+      throw explainListening(error, { ...wanted, port })
+    }
+    return { app, config }
+  }
+
+  async function fill (app: FastifyInstance): Promise<void> {
+    const table = await seed?.fill(app)
+    if (table !== undefined && !saidNotEmpty && current === undefined) call.note(`--seed: the table "${table}" has rows, and only an empty database is filled: nothing was written`)
+    saidNotEmpty = true
+  }
+
+  function say (error: unknown): void {
+    for (const line of linesOf(error)) call.note(line)
+  }
+
+  /** Faults that only the database knows: the server before is started again. */
+  async function fallBack (previous: Running | undefined, error: unknown): Promise<void> {
+    if (previous === undefined && error instanceof CommandError) throw error
+    say(error)
+    try {
+      current = previous && await begin(previous.config)
+    } catch (again) {
+      current = undefined
+      say(again)
+    }
+    call.note(current === undefined ? 'nothing is served; waiting for the next change' : 'still serving the previous version; waiting for the next change')
+    hadFaults = true
+  }
+
+  return {
+    async reload () {
+      const start = performance.now()
+      let config: Config
+      try {
+        config = await load()
+      } catch (error) {
+        say(error)
+        call.note(current === undefined ? 'nothing is served; waiting for the next change' : 'still serving the previous version; waiting for the next change')
+        hadFaults = true
+        return
+      }
+      const previous = current
+      if (previous !== undefined && isSame(previous.config, config)) {
+        if (hadFaults) call.note('no faults, and no change of what is served')
+        hadFaults = false
+        return
+      }
+      await previous?.app.close()
+      try {
+        current = await begin(config)
+      } catch (error) {
+        return await fallBack(previous, error)
+      }
+      hadFaults = false
+      if (previous !== undefined) call.print(`reloaded in ${Math.round(performance.now() - start)} ms`)
+    },
+    async close () {
+      await current?.app.close()
+    }
+  }
+}
+
+/** The same document with the same settings: a file was saved that has no part in it. */
+function isSame (left: Config, right: Config): boolean {
+  return versionOf(left) === versionOf(right) && JSON.stringify(environmentOf(left)) === JSON.stringify(environmentOf(right))
+}

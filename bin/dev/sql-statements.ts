@@ -1,0 +1,53 @@
+/** The statements of an SQL file, one by one: the database takes one at a time. */
+
+export interface SqlStatement {
+  readonly text: string
+  /** Of its first word, from 1. */
+  readonly line: number
+}
+
+/** What a semicolon may stand in without ending the statement; PostgreSQL nests comments, and a file of rows does not. */
+const parts = [
+  /--[^\n]*/y,
+  /\/\*[^]*?\*\//y,
+  /[eE]'(?:\\[^]|''|[^'\\])*'/y,
+  /'(?:''|[^'])*'/y,
+  /"(?:""|[^"])*"/y,
+  /\$([A-Za-z_]\w*)?\$[^]*?\$\1\$/y,
+  /[A-Za-z_][\w$]*/y
+]
+
+export function statementsOf (text: string): SqlStatement[] {
+  const statements: SqlStatement[] = []
+  let begin: number | null = null
+  let position = 0
+  let line = 1
+  let counted = 0 // characters whose line breaks are in `line`
+  const end = () => {
+    if (begin === null) return
+    line += text.slice(counted, begin).split('\n').length - 1
+    counted = begin
+    statements.push({ text: text.slice(begin, position).trim(), line })
+    begin = null
+  }
+  while (position < text.length) {
+    const character = text.charAt(position)
+    const length = lengthAt(text, position)
+    const isComment = length > 0 && (character === '-' || character === '/')
+    if (character === ';') end()
+    else if (begin === null && !isComment && character.trim() !== '') begin = position
+    position += Math.max(1, length)
+  }
+  end()
+  return statements
+}
+
+/** The characters of the part that begins at the position; 0 where none does. */
+function lengthAt (text: string, position: number): number {
+  for (const part of parts) {
+    part.lastIndex = position
+    const found = part.exec(text)
+    if (found !== null) return found[0].length
+  }
+  return 0
+}

@@ -1,0 +1,51 @@
+/** Where a server listens, and why it cannot. */
+import type { ServerOptions } from '../lib/server.js'
+import type { Env } from '../lib/config/index.js'
+import type { Call } from './command.js'
+import { setting } from '../lib/config/environment.js'
+import { CommandError } from './failure.js'
+
+export const defaultPort = '3000'
+export const defaultHost = '127.0.0.1'
+
+export interface ListenAt {
+  readonly port: number
+  readonly host: string
+}
+
+/** The options of the command; without them the settings PORT and HOST. */
+export function listenAt (call: Call, env: Env): ListenAt {
+  return {
+    port: namedPort(call) ?? portOf(setting(env, 'PORT') || defaultPort),
+    host: call.text('host') ?? (setting(env, 'HOST') || defaultHost)
+  }
+}
+
+/** The option `--port`, known to be a port before anything takes time. */
+export function namedPort (call: Call): number | undefined {
+  const text = call.text('port')
+  return text === undefined ? undefined : portOf(text)
+}
+
+function portOf (text: string): number {
+  const port = Number(text)
+  if (!/^\d{1,5}$/.test(text) || port > 65_535) throw new CommandError(`the port "${text}" is no number from 0 to 65535`)
+  return port
+}
+
+/** An error of `listen` in words; every other error as it is. */
+export function explainListening (error: unknown, { host, port }: ListenAt): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  switch (code) {
+    case 'EADDRINUSE': return new CommandError(`the port ${port} is in use by another program: stop that one, or choose another port with --port`)
+    case 'EACCES': return new CommandError(`this process may not listen on the port ${port}: choose one above 1023 with --port`)
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND': return new CommandError(`this machine has no address "${host}" to listen on`)
+    default: return error
+  }
+}
+
+/** Prints mails on standard output. */
+export function mailPrinter ({ print }: Call): ServerOptions['deliverMail'] {
+  return async ({ to, subject, text }) => { print(`mail to ${to}: ${subject}\n\n${text}`) }
+}
