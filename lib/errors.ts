@@ -112,6 +112,7 @@ export const catalogue = {
   mediaTypeUnsupported: entry('TENANTRY_MEDIA_TYPE_UNSUPPORTED', 415, 'Unsupported Media Type', 'Send the body as application/json'),
   rangeInvalid: entry('TENANTRY_RANGE_INVALID', 416, 'Range Not Satisfiable', 'The file has no such bytes'),
   documentUnreadable: entry('TENANTRY_DOCUMENT_UNREADABLE', 422, 'Unprocessable Entity', 'The document cannot be read as its content type says'),
+  functionRefused: entry('TENANTRY_FUNCTION_REFUSED', 422, 'Unprocessable Entity', 'The function refuses the call'),
   expressionLimit: entry('TENANTRY_EXPRESSION_LIMIT', 422, 'Unprocessable Entity', 'An expression takes more time or memory than an expression may'),
   providerKeyRefused: entry('TENANTRY_PROVIDER_KEY_REFUSED', 424, 'Failed Dependency', "The provider refuses the tenant's key"),
   upgradeRequired: entry('TENANTRY_UPGRADE_REQUIRED', 426, 'Upgrade Required', 'This path is a websocket: send Connection: Upgrade and Upgrade: websocket'),

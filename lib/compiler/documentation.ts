@@ -145,6 +145,7 @@ function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries, i
   if (resourceLimit !== null) statuses.add(402).add(409)
   if (queries.some((query) => formOf(query.answer) === 'record')) statuses.add(404)
   if (queries.some((query) => query.write)) statuses.add(409)
+  if (queries.some((query) => query.calls === true)) statuses.add(422)
   // The delivery is being handled at this moment.
   if (webhook !== null) statuses.add(409)
   if (integrations.length > 0) statuses.add(502).add(504)

@@ -42,7 +42,7 @@ export function compileCache (route: Route, references: readonly Reference[], po
 }
 
 function writes ({ queries = [], firebaseQueries = [] }: Route): boolean {
-  return queries.some(({ operation }) => operation !== 'select') || firebaseQueries.some(({ operation }) => operation !== 'get' && operation !== 'query')
+  return queries.some(({ operation }) => operation !== 'select' && operation !== 'call') || firebaseQueries.some(({ operation }) => operation !== 'get' && operation !== 'query')
 }
 
 /**

@@ -34,9 +34,9 @@ export function compiledParts (route: Route): object {
   return { ...route, path: pathParameters(route.path), description: undefined, tags: undefined, mcp: undefined }
 }
 
-/** The name of a query's result: its alias, or else its table or collection. */
-export function resultKey (query: { readonly alias?: string, readonly table?: string, readonly collection?: string }): string | undefined {
-  return query.alias ?? query.table ?? query.collection
+/** The name of a query's result: its alias, or else its table, function or collection. */
+export function resultKey (query: { readonly alias?: string, readonly table?: string, readonly function?: string, readonly collection?: string }): string | undefined {
+  return query.alias ?? query.table ?? query.function ?? query.collection
 }
 
 export function methodOf (route: Pick<Route, 'method'>): Method {

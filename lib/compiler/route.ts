@@ -3,6 +3,7 @@
  * it runs and how their texts become the body. Mounted by plugins/config-routes; nothing here knows Fastify.
  */
 import type { FaultList } from '../config/faults.js'
+import type { Functions } from '../config/schema/function.js'
 import type { RouteRateLimit } from '../config/schema/rate-limit.js'
 import type { Route } from '../config/schema/route.js'
 import type { CompiledQuery, CompiledRequest, CompiledResponse, Method, Reference, TableUse } from './types.js'
@@ -42,6 +43,8 @@ export interface RouteContext extends RouteWorkflowContext {
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
   /** Whether routes can send messages to rooms. Default: it is not judged. */
   readonly messages?: boolean | undefined
+  /** The SQL functions that the document may call. Default: none. */
+  readonly functions?: Functions | undefined
   /** Of the routes of the document. Default: none, so that no route answers a `Location`. */
   readonly rowPaths?: RowPaths
 }
@@ -236,6 +239,8 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     softDelete: route.softDelete,
     sharedTables: context.sharedTables,
     deletesFiles: context.fileRules?.deletedWithRows === true,
+    functions: context.functions,
+    reads: methodOf(route) === 'GET',
     origin: context.origin
   })
   const take = (key: string | undefined, query: CompiledQuery | null, at: string) => {

@@ -119,6 +119,8 @@ export interface BoundQuery {
   readonly answer: Answer
   /** Makes the answer of the text that the statement gives. Default: they are the same. */
   readonly finish?: (text: string) => string
+  /** The error for the caller of one that the statement ended with. Default: it is the same. */
+  readonly failure?: (error: unknown) => unknown
 }
 
 /** Why a statement answered no row, where it could have: there is no such record, or (upsert) it is another tenant's. */
@@ -153,6 +155,8 @@ export interface CompiledQuery {
   readonly bulk: boolean
   /** The one column of the key of its table, and the member of its records that holds it; null where there is none. */
   readonly rowKey: { readonly column: string, readonly member: string } | null
+  /** It calls a function, which may refuse. Default: false. */
+  readonly calls?: true
   /** Fields that it takes from the query string of a route of its own, besides those that templates read. */
   readonly parameters: Readonly<Record<string, Field>>
   /** Members of its records of which a cursor tells the value. */

@@ -57,6 +57,7 @@ import { Pagination } from './schema/pagination.js'
 import { Plans } from './schema/plans.js'
 import { Plugins } from './schema/plugins.js'
 import { Queue } from './schema/queue.js'
+import { SqlFunction } from './schema/function.js'
 import { RateLimit } from './schema/rate-limit.js'
 import { Rbac } from './schema/rbac.js'
 import { Root } from './schema/root.js'
@@ -172,6 +173,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     ...jwt !== undefined && { jwt },
     authProviders,
     auth,
+    functions: Object.fromEntries(sections.entries('functions', SqlFunction).map(({ name, value }) => [name, value])),
     routes: declared.map((route) => route.value),
     pagination,
     cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),

@@ -17,6 +17,7 @@ import type { Filled } from './schema/annotations.js'
 import type { Jwt } from './schema/jwt.js'
 import type { Mcp } from './schema/mcp.js'
 import type { Mfa } from './schema/mfa.js'
+import type { Functions } from './schema/function.js'
 import type { Pagination } from './schema/pagination.js'
 import type { Plans } from './schema/plans.js'
 import type { Plugins } from './schema/plugins.js'
@@ -50,6 +51,8 @@ export interface Config {
   readonly database: DatabaseConfig
   readonly migrate: 'auto' | 'manual'
   readonly tables: Tables
+  /** SQL functions that queries may call. */
+  readonly functions: Functions
   readonly jwt?: Jwt
   readonly authProviders: Readonly<Record<string, CompleteAuthProvider>>
   readonly auth: Auth

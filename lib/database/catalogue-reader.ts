@@ -1,5 +1,6 @@
 /** Reads the application's tables from PostgreSQL's own catalogue. */
 import { tenantColumn, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
+import { readFunctions } from './function-reader.js'
 import type { ConstraintReader } from './failures.js'
 import type { Session } from './engine.js'
 
@@ -108,11 +109,12 @@ order by c.relname`
 
 export async function readCatalogue (session: Pick<Session, 'rows'>, schema: string): Promise<Reading> {
   const rows = await session.rows<Row>({ text }, [schema, tenantColumn])
+  const functions = await readFunctions(session, schema)
   const constraints = new Map(rows.map((row) => [row.name, new Map(
     [...row.keys, ...row.indexes, ...row.foreign_keys, ...row.checks].map(({ name, columns }) => [name, columns])
   )]))
   return {
-    catalogue: Object.freeze({ schema, tables: new Map(rows.map((row) => [row.name, tableOf(row)])) }),
+    catalogue: Object.freeze({ schema, functions, tables: new Map(rows.map((row) => [row.name, tableOf(row)])) }),
     constraints: { columnsOf: (table, constraint) => constraints.get(table)?.get(constraint) }
   }
 }

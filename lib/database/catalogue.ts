@@ -64,11 +64,40 @@ export interface Table {
   readonly tenantHeirs?: readonly string[]
 }
 
+/** An argument of a function. */
+export interface FunctionArgument {
+  readonly name: string
+  readonly type: string
+  /** The function has a default for it. */
+  readonly hasDefault: boolean
+}
+
+/** A function of the schema; procedures, aggregates and those of extensions are none. */
+export interface DatabaseFunction {
+  readonly name: string
+  /** Those that a caller gives. */
+  readonly arguments: readonly FunctionArgument[]
+  /** As PostgreSQL writes it: `integer`, `SETOF articles`, `TABLE(id uuid, n bigint)`, `void`. */
+  readonly returns: string
+  /** The type of one result, or of each. */
+  readonly type: string
+  readonly many: boolean
+  /** The columns of a row; null where the result is one value. */
+  readonly columns: readonly Column[] | null
+  readonly volatile: boolean
+  /** Why no request may call it; null where one may. */
+  readonly refused: string | null
+}
+
 /** The application tables of one schema at one moment; frozen, replaced as a whole by a refresh. */
 export interface Catalogue {
   /** The schema that holds the application's tables, `public` by default. */
   readonly schema: string
   readonly tables: ReadonlyMap<string, Table>
+  /** By name, each with what is overloaded under it. Default: none. */
+  readonly functions?: ReadonlyMap<string, readonly DatabaseFunction[]>
+  /** Policies keep the rows of tenants apart in whatever a statement runs. Default: false. */
+  readonly rowLevelSecurity?: boolean
 }
 
 /** Whether two keys are of the same columns, in whatever order. */

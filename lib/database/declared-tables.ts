@@ -79,7 +79,7 @@ export function withDeclared (found: Catalogue, wanted: ReadonlyMap<string, Want
     const existing = found.tables.get(name)
     tables.set(name, existing === undefined ? made(table) : completed(existing, table))
   }
-  return Object.freeze({ schema: found.schema, tables })
+  return Object.freeze({ ...found, tables })
 }
 
 /** A key brings an index of its own, which serves the columns that it begins with. */

@@ -150,11 +150,11 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
 
   async function read (): Promise<Catalogue> {
     const found = await readCatalogue(own, options.schema)
-    const print = JSON.stringify([...found.catalogue.tables.values()].map((table) => ({ ...table, columns: [...table.columns.values()] })))
+    const print = JSON.stringify([[...found.catalogue.tables.values()].map((table) => ({ ...table, columns: [...table.columns.values()] })), [...found.catalogue.functions?.values() ?? []]])
     if (print === fingerprint) return reading.catalogue
     const first = fingerprint === ''
     fingerprint = print
-    reading = { catalogue: withDeclared(found.catalogue, options.wanted), constraints: found.constraints }
+    reading = { catalogue: withDeclared({ ...found.catalogue, rowLevelSecurity: settings.rowLevelSecurity }, options.wanted), constraints: found.constraints }
     if (!first) for (const listener of listeners) notify(listener)
     return reading.catalogue
   }

@@ -100,19 +100,29 @@ export function fullTextOf (error: Error): string | undefined {
   return fullTexts.get(error) ?? (sqlStateOf(error) === undefined ? undefined : error.message)
 }
 
+/** The database refused a value, and by which code. */
+export class DatabaseRefusal extends Error {
+  readonly state: string
+
+  constructor (message: string, state: string) {
+    super(message)
+    this.state = state
+  }
+}
+
 /** What of a refused value may be logged: where it was refused and by which rule. The driver's texts quote the value, which may be a secret. */
 function withoutValue (error: unknown, state: string): Error {
   const place = (['table', 'column', 'constraint', 'routine'] as const).flatMap((field) => {
     const value = fieldOf(error, field)
     return value === undefined ? [] : [`${field} ${value}`]
   })
-  const told = new Error(`PostgreSQL answered ${state}${place.length === 0 ? '' : `: ${place.join(', ')}`}`)
+  const told = new DatabaseRefusal(`PostgreSQL answered ${state}${place.length === 0 ? '' : `: ${place.join(', ')}`}`, state)
   if (error instanceof Error) fullTexts.set(told, error.message)
   return told
 }
 
 /** Classes of errors that are about a value: data exceptions, broken rules, limits, and what triggers raise. */
-const aboutValues = /^(?:22|23|44|54|P0)/
+const aboutValues = /^(?:22|23|44|54|P0|TN)/
 
 /** Some types are written in a language of their own, such as `tsvector` and `jsonpath`. Of a mistake in a statement PostgreSQL tells the position. */
 function isValueSyntax (state: string, error: unknown): boolean {
@@ -143,6 +153,8 @@ function translateState (state: string, error: unknown, constraints: ConstraintR
     case '25P03': case '25006': case '3D000': return databaseUnavailable(cause)
   }
   switch (state.slice(0, 2)) {
+    // Raised by a function of the application for its caller.
+    case 'TN': return failure('functionRefused', { cause, ...error instanceof Error && { message: shown(error.message) } })
     case '22': return failure('invalidValue', { cause })
     // A value too large for PostgreSQL, such as a text of 10 kB in a column with an index.
     case '54': return failure('invalidValue', { cause })
@@ -152,6 +164,12 @@ function translateState (state: string, error: unknown, constraints: ConstraintR
     case '08': case '28': case '57': case '58': return databaseUnavailable(cause)
     default: return cause
   }
+}
+
+const maxShown = 500 // characters
+
+function shown (text: string): string {
+  return text.length > maxShown ? `${text.slice(0, maxShown)}…` : text
 }
 
 /** Errors of the socket, and those of pg's client and pool about connections that are gone, which have no code. */

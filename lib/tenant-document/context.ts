@@ -2,6 +2,7 @@
 import type { RouteContext } from '../compiler/route.js'
 import type { SecretUses } from '../compiler/secret-uses.js'
 import type { Env } from '../config/environment.js'
+import type { Functions } from '../config/schema/function.js'
 import type { Pagination } from '../config/schema/pagination.js'
 import type { Tenancy } from '../config/schema/tenancy.js'
 import type { ConnectorSet } from '../connectors/index.js'
@@ -38,6 +39,8 @@ export interface TenantDocumentContext {
   readonly hasCors?: boolean
   /** The platform's `cache`: a tenant turns it off, never on. Default: on, 60 s. */
   readonly cache?: { readonly enabled: boolean, readonly ttl: number }
+  /** The SQL functions of the platform's document. Default: none. */
+  readonly functions?: Functions
   /** Kinds of steps that the server runs. Default: none. */
   readonly stepKinds?: StepKinds
   /** Whether routes can send messages to rooms. Default: it is not judged. */
@@ -60,6 +63,7 @@ export function routeContextOf (document: Pick<TenantDocument, 'cache' | 'creden
     catalogue,
     env: visibleEnv(env, tenancy),
     pagination,
+    functions: Object.fromEntries(Object.entries(context.functions ?? {}).filter(([, { tenants }]) => tenants === true)),
     sharedTables: new Set(tenancy.sharedTables),
     origin: 'tenant',
     checked,

@@ -3,7 +3,7 @@ import type { FaultList } from '../config/faults.js'
 import type { Step } from '../config/schema/workflow.js'
 import type { CompiledStep } from './types.js'
 import { nearest, pointerTo } from '../config/faults.js'
-import { Query } from '../config/schema/query.js'
+import { type Query, tableOperations } from '../config/schema/query.js'
 
 type Kind = CompiledStep['kind']
 type Member = keyof Step
@@ -55,7 +55,7 @@ export function checkStepMembers (step: Step, kind: Kind, pointer: string, fault
   return faults.faults.length === before
 }
 
-const operations = Query.properties.operation.enum
+const operations = tableOperations
 
 /** The query that a step of the kind `database` is; null after a fault was added. */
 export function queryOf (step: Step, pointer: string, faults: FaultList): Query | null {

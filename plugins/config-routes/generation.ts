@@ -11,6 +11,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import type { WorkflowSet } from '../../lib/workflows/index.js'
 import { FaultList, formatFault } from '../../lib/config/faults.js'
 import { rowPathsOf } from '../../lib/compiler/location.js'
+import { checkFunctions } from '../../lib/compiler/query/function.js'
 import { readsByPath } from '../../lib/compiler/precondition.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import { compileRoute, type CompiledRoute, type RouteContext } from '../../lib/compiler/route.js'
@@ -43,6 +44,7 @@ export function createGeneration (declared: ReadonlyArray<Pick<Entry<Route>, 'po
   const compile = ({ pointer, value }: Pick<Entry<Route>, 'pointer' | 'value'>, catalogue: Catalogue, list: FaultList, workflows: WorkflowSet) =>
     compileRoute(value, pointer, { ...routeContext, catalogue, faults: list, workflows })
 
+  checkFunctions(given.functions ?? {}, engine.catalogue, faults)
   const workflows = setOf(engine.catalogue, faults)
   for (const id of workflows.ids) workflows.get(id)
   let current = declared.map((route) => compile(route, engine.catalogue, faults, workflows))

@@ -35,6 +35,7 @@ export default definePlugin<ConfigRoutesOptions>({
     routes: list,
     pagination: record,
     cache: record,
+    functions: record,
     tenancy: record,
     workflows: list,
     credentials: record,
@@ -43,8 +44,8 @@ export default definePlugin<ConfigRoutesOptions>({
     connectors: record,
     env: record
   },
-  async setup (app, { env = process.env, config, connectors, routes = [], pagination, cache, tenancy, workflows, credentials, customIntegrations }) {
-    const checked = config ?? checkConfig({ routes, pagination, cache, tenancy, workflows, credentials, customIntegrations }, { env, embedded: true })
+  async setup (app, { env = process.env, config, connectors, routes = [], pagination, cache, functions, tenancy, workflows, credentials, customIntegrations }) {
+    const checked = config ?? checkConfig({ routes, pagination, cache, functions, tenancy, workflows, credentials, customIntegrations }, { env, embedded: true })
     const { overridableEnv, sharedTables, dashboardPermission } = checked.tenancy
     const readiness = await readinessOf(app.engine, app.log)
     const declared = [...checked.routes.map((value, index) => ({ pointer: pointerTo('/routes', index), value })), ...webhookRoutes(checked.webhooks)]
@@ -54,6 +55,7 @@ export default definePlugin<ConfigRoutesOptions>({
       cache: checked.cache,
       sharedTables: new Set(sharedTables),
       overridableEnv: new Set(overridableEnv),
+      functions: checked.functions,
       origin: 'platform',
       connectors: connectors ?? platformConnectors(checked, env, overridableEnv),
       declaredWorkflows: checked.workflows,

@@ -4,6 +4,7 @@ import { ColumnsError } from '../../lib/database/failures.js'
 
 /** The database knows only the columns. */
 export function placed (error: unknown, { table, answer, places }: CompiledQuery, bound: BoundQuery | null): unknown {
+  if (bound?.failure !== undefined) return bound.failure(error)
   // Of an array of records the database does not say which one it was.
   if (!(error instanceof ColumnsError) || error.table !== table || bound?.answer !== answer) return error
   return error.at(places)

@@ -30,7 +30,7 @@ import { toolsOf } from './tools.js'
 import { webhooksOf } from './webhooks.js'
 
 /** The document's sections of the same names; what they leave out has the document's defaults. */
-export interface TenantConfigOptions extends Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'cache'>> {
+export interface TenantConfigOptions extends Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'cache' | 'functions'>> {
   /** A checked configuration, in place of the sections. */
   readonly config?: Config | undefined
   /** The values of `{{env.NAME}}`; tenants see those that `tenancy.env` names. Default: the process's environment. */
@@ -49,16 +49,16 @@ export default definePlugin<TenantConfigOptions>({
   // Routes, steps and webhooks of tenants are compiled for these.
   after: ['files', 'idempotency', 'integrations', 'openapi', 'realtime', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
-  options: { tenancy: record, pagination: record, cache: record, config: record, env: record, prefix: text },
-  setup (app, { env = process.env, config, tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, prefix: ownPrefix = '' }) {
-    const { tenancy, pagination, cache } = config ?? checkConfig({ tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, routes: [] }, { env, embedded: true })
+  options: { tenancy: record, pagination: record, cache: record, functions: record, config: record, env: record, prefix: text },
+  setup (app, { env = process.env, config, tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, functions: ownFunctions, prefix: ownPrefix = '' }) {
+    const { tenancy, pagination, cache, functions } = config ?? checkConfig({ tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, functions: ownFunctions, routes: [] }, { env, embedded: true })
     const { engine, db, events, log } = app
     const prefix = app.prefix + ownPrefix
     const taken = collectTaken(app, prefix)
     const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events)
     const secrets = optional(app, 'secrets')
     const fileRules = app.hasDecorator('routeFiles') ? app.routeFiles.rules : null
-    const context = (catalogue: Catalogue) => ({ env, tenancy, pagination, cache, catalogue, fileRules, messages: app.hasDecorator('realtime'), ...app.hasDecorator('workflows') && { stepKinds: app.workflows.steps } })
+    const context = (catalogue: Catalogue) => ({ env, tenancy, pagination, cache, functions, catalogue, fileRules, messages: app.hasDecorator('realtime'), ...app.hasDecorator('workflows') && { stepKinds: app.workflows.steps } })
     const loaded = createLoaded({
       max: tenancy.maxLoadedTenants,
       events,

@@ -1,6 +1,7 @@
 /** What queries are compiled against, and which tables they may name. */
 import type { Catalogue, Column, Table } from '../../database/catalogue.js'
-import type { Query } from '../../config/schema/query.js'
+import type { Functions } from '../../config/schema/function.js'
+import type { TableOperation } from '../../config/schema/query.js'
 import type { TemplateContext } from '../template.js'
 import { nearest } from '../../config/faults.js'
 
@@ -28,12 +29,16 @@ export interface QueryContext extends TemplateContext {
   readonly withheld?: Withheld
   /** A row that is deleted takes its files with it. Default: false. */
   readonly deletesFiles?: boolean
+  /** The SQL functions that the document may call. Default: none. */
+  readonly functions?: Functions | undefined
+  /** The route is a `get`, which writes nothing that a caller could not repeat. Default: false. */
+  readonly reads?: boolean
   /** Whose document the query stands in. */
   readonly origin: 'platform' | 'tenant'
 }
 
 /** The table of that name, or undefined after a fault was added: the operation cannot use the table. */
-export function findTable (name: string, pointer: string, context: QueryContext, operation: Query['operation']): Table | undefined {
+export function findTable (name: string, pointer: string, context: QueryContext, operation: TableOperation): Table | undefined {
   const { catalogue, faults } = context
   const table = catalogue.tables.get(name)
   if (table === undefined) {

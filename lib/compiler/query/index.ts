@@ -2,11 +2,12 @@
  * Compiles the queries of a route to SQL (DESIGN 3). PostgreSQL makes the JSON: each statement answers at most one row
  * with one text, the whole body of its kind of answer.
  */
-import type { Query } from '../../config/schema/query.js'
+import type { Query, TableOperation } from '../../config/schema/query.js'
 import type { CompiledQuery } from '../types.js'
 import type { CompiledOperation } from './operation.js'
 import type { Subject } from './subject.js'
 import { type QueryContext, findTable } from './context.js'
+import { compileCall } from './call.js'
 import { compileInsert } from './insert-operation.js'
 import { tableInput } from './input-schema.js'
 import { checkMembers } from './operation.js'
@@ -29,7 +30,7 @@ const operations = {
   update: compileUpdate,
   upsert: compileInsert,
   delete: compileDelete
-} as const satisfies Record<Query['operation'], (subject: Subject) => CompiledOperation | undefined>
+} as const satisfies Record<TableOperation, (subject: Subject) => CompiledOperation | undefined>
 
 const noPlaces: CompiledQuery['places'] = new Map()
 const noParameters: CompiledQuery['parameters'] = Object.freeze({})
@@ -40,14 +41,16 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
   const { faults } = context
   const before = faults.faults.length
   checkMembers(query, pointer, context)
+  const { operation: kind } = query
+  if (kind === 'call') return compileCall(query, pointer, context)
   if (query.table === undefined) {
     faults.add(pointer, 'a query needs a `table`')
     return null
   }
-  const table = findTable(query.table, `${pointer}/table`, context, query.operation)
+  const table = findTable(query.table, `${pointer}/table`, context, kind)
   if (table === undefined) checkQueryTexts(query, pointer, context)
   const subject = table === undefined ? undefined : compileSubject(query, table, pointer, context)
-  const operation = subject === undefined ? undefined : operations[query.operation](subject)
+  const operation = subject === undefined ? undefined : operations[kind](subject)
   if (table === undefined || subject === undefined || operation === undefined || faults.faults.length > before) return null
   return Object.freeze({
     key: query.alias ?? query.table,

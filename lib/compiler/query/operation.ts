@@ -1,5 +1,5 @@
 /** What the compilation of one operation gives, and which members of a query an operation knows. */
-import type { Query } from '../../config/schema/query.js'
+import type { Query, TableOperation } from '../../config/schema/query.js'
 import type { Answer, CompiledQuery, Missing, Reference } from '../types.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../../config/faults.js'
@@ -27,13 +27,21 @@ const refused = {
   update: { embeds: 'only a `select` filters the rows that it embeds', order: 'an `update` has no order', orderBy: 'an `update` has no order', pagination: 'an `update` has no pages', limit: 'an `update` changes all rows that match', offset: 'an `update` changes all rows that match', onConflict: 'only an `upsert` has conflicts' },
   upsert: { embeds: 'only a `select` filters the rows that it embeds', order: 'an `upsert` has no order', orderBy: 'an `upsert` has no order', pagination: 'an `upsert` has no pages', limit: 'an `upsert` has no pages', offset: 'an `upsert` has no pages' },
   delete: { embeds: 'a `delete` answers no record', data: 'a `delete` writes nothing', select: 'a `delete` answers no record', order: 'a `delete` has no order', orderBy: 'a `delete` has no order', pagination: 'a `delete` has no pages', limit: 'a `delete` removes all rows that match', offset: 'a `delete` removes all rows that match', onConflict: 'only an `upsert` has conflicts' }
-} as const satisfies Record<Query['operation'], Partial<Record<keyof Query, string>>>
+} as const satisfies Record<TableOperation, Partial<Record<keyof Query, string>>>
+
+const ofFunction = 'a `call` has what its function returns'
+const refusedInCall = {
+  embeds: ofFunction, table: 'a `call` is on no table', filters: ofFunction, order: ofFunction, orderBy: ofFunction, id: ofFunction, data: 'a `call` takes `arguments`', onConflict: 'only an `upsert` has conflicts'
+} as const satisfies Partial<Record<keyof Query, string>>
+const ofCall = { function: 'only a `call` names a function', arguments: 'only a `call` has arguments' } as const satisfies Partial<Record<keyof Query, string>>
 
 /** Adds a fault for each member that the operation has no use for. */
 export function checkMembers (query: Query, pointer: string, { faults }: QueryContext): void {
-  for (const [member, reason] of Object.entries(refused[query.operation])) {
+  const reasons = query.operation === 'call' ? refusedInCall : { ...refused[query.operation], ...ofCall }
+  for (const [member, reason] of Object.entries(reasons)) {
     if (Object.hasOwn(query, member)) faults.add(pointerTo(pointer, member), reason)
   }
+  if (query.operation === 'call' && query.pagination === 'cursor') faults.add(pointerTo(pointer, 'pagination'), 'the rows of a function have an offset: no cursor continues them')
   const isOne = query.single === true || query.id !== undefined
   if (query.operation === 'select' && isOne) {
     for (const member of ['limit', 'offset', 'pagination'] as const) if (query[member] !== undefined) faults.add(pointerTo(pointer, member), 'a `select` of one record has no pages')

@@ -13,6 +13,10 @@ import { compileCount, compilePage } from './page.js'
 /** Looks at the members that the operation uses: of one that it has no use for, that is the fault. */
 export function checkQueryTexts (query: Query, pointer: string, context: QueryContext): void {
   const { operation, id, single, filters, data, embeds } = query
+  if (operation === 'call') {
+    if (query.single !== true) compilePage(query, pointer, context)
+    return checkMemberValues(query.arguments ?? {}, pointerTo(pointer, 'arguments'), context)
+  }
   if (id !== undefined) checkMemberValues(id, pointerTo(pointer, 'id'), context)
   if (operation !== 'insert') checkFilters(filters ?? [], operation, pointerTo(pointer, 'filters'), context)
   if (operation === 'select') checkEmbeds(embeds, pointerTo(pointer, 'embeds'), context)

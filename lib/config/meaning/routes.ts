@@ -65,7 +65,7 @@ function checkWork (route: Route, pointer: string, faults: FaultList): void {
     faults.add(pointer, 'the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow`, `realtime` or `response`')
   }
   for (const [index, query] of (route.queries ?? []).entries()) {
-    if (isBlank(query.table)) faults.add(`${pointer}/queries/${index}/table`, 'missing: expected the table that the query is on')
+    if (query.operation !== 'call' && isBlank(query.table)) faults.add(`${pointer}/queries/${index}/table`, 'missing: expected the table that the query is on')
   }
   for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
     if (isBlank(query.collection)) faults.add(`${pointer}/firebaseQueries/${index}/collection`, 'missing: expected the collection that the query is on')

@@ -54,9 +54,13 @@ export const Embed = Type.Cyclic({
 }, 'Embed')
 export type Embed = Static<typeof Embed>
 
+export const tableOperations = ['select', 'insert', 'update', 'upsert', 'delete'] as const
+
 export const Query = Type.Object({
   table: Type.Optional(Type.String({ description: 'An application table or view.' })),
-  operation: Type.Enum(['select', 'insert', 'update', 'upsert', 'delete'], { description: 'What is done with the table.' }),
+  operation: Type.Enum([...tableOperations, 'call'], { description: 'What is done with the table; `call` calls an SQL function.' }),
+  function: Type.Optional(Type.String({ description: 'Of `call`: one of the `functions` of the document; of a tenant\'s document, one that the platform allows.' })),
+  arguments: Type.Optional(Type.Record(Type.String(), Type.Unknown({ text: 'request' }), { description: 'Of `call`: the arguments by name, values or templates.' })),
   filters: Type.Optional(Filters),
   embeds: Type.Optional(MapOf(Embed, { description: 'Filters, order and limit of the tables that `select` embeds, by the names of their members.' })),
   data: Type.Optional(Type.Unknown({ text: 'request', description: 'The values to write, by column; without it, the validated body. A member that resolves to nothing is left out.' })),
@@ -73,6 +77,8 @@ export const Query = Type.Object({
   excludeFields: Type.Optional(Type.Array(Type.String(), { description: "Fields left out of reads and of write inputs, together with the route's." }))
 }, { additionalProperties: false, description: 'An operation on a table.' })
 export type Query = Static<typeof Query>
+/** What is done with a table. */
+export type TableOperation = typeof tableOperations[number]
 
 export const DocumentQuery = Type.Object({
   collection: Type.Optional(Type.String({ description: 'The collection of documents.' })),

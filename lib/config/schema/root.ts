@@ -11,6 +11,7 @@ import { CustomIntegrations } from './custom-integrations.js'
 import { DatabaseProvider, Embedded, Postgres } from './database.js'
 import { Egress } from './egress.js'
 import { Files, S3, StorageProvider } from './files.js'
+import { Functions } from './function.js'
 import { Jwt } from './jwt.js'
 import { Mcp } from './mcp.js'
 import { Mfa } from './mfa.js'
@@ -42,6 +43,7 @@ export const Root = Section({
   firebase: Firebase,
   migrate: Type.Optional(Type.Enum(['auto', 'manual'], { description: 'Whether the start makes what the database lacks, or `tenantry migrate` and `POST /migration/apply` do. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.' })),
   tables: Type.Optional(Tables),
+  functions: Type.Optional(Functions),
   jwt: Type.Optional(Jwt),
   authProviders: Type.Optional(AuthProviders),
   auth: Type.Optional(Auth),

@@ -49,6 +49,7 @@ const complete = {
   embedded: { dbPath: '.data' },
   migrate: 'auto',
   tables: { notes: { columns: { id: { type: 'uuid', primaryKey: true, notNull: true, default: 'uuid()', references: 'a.b', unique: true } }, tenantScoped: true, softDelete: false, indexes: [['id']], unique: [['id']] } },
+  functions: { f: { arguments: { a: 'integer' }, returns: 'integer', tenantArgument: 'b', tenantScoped: true, tables: ['notes'], tenants: false } },
   cors: { origins: ['https://app.example.com'], credentials: true, maxAge: 60, exposedHeaders: ['x-own'] },
   realtime: {
     enabled: true,
@@ -95,6 +96,8 @@ const complete = {
         offset: '{{query.offset}}',
         orderBy: { from: '{{query.sort}}', allow: ['a'] },
         pagination: 'offset',
+        function: 'f',
+        arguments: { a: '{{query.a}}' },
         id: 4,
         onConflict: ['id'],
         alias: 'x',
