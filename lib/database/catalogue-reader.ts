@@ -3,6 +3,7 @@ import { tenantColumn, type Catalogue, type Column, type ForeignKey, type Table 
 import { readFunctions } from './function-reader.js'
 import type { ConstraintReader } from './failures.js'
 import type { Session } from './engine.js'
+import { identifier } from './sql.js'
 
 /** What one reading found. */
 export interface Reading {
@@ -107,14 +108,25 @@ where c.relnamespace = (select oid from pg_namespace where nspname = $1)
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
 order by c.relname`
 
+/** Those of PostgreSQL come last: of two of one name they are the ones that are found. */
+const searchText = `
+select c.cfgname as name, n.nspname as schema from pg_ts_config c join pg_namespace n on n.oid = c.cfgnamespace
+where n.nspname in ('pg_catalog', $1) order by n.nspname = 'pg_catalog', c.cfgname`
+
 export async function readCatalogue (session: Pick<Session, 'rows'>, schema: string): Promise<Reading> {
   const rows = await session.rows<Row>({ text }, [schema, tenantColumn])
   const functions = await readFunctions(session, schema)
+  const configurations = await session.rows<{ name: string, schema: string }>({ text: searchText }, [schema])
   const constraints = new Map(rows.map((row) => [row.name, new Map(
     [...row.keys, ...row.indexes, ...row.foreign_keys, ...row.checks].map(({ name, columns }) => [name, columns])
   )]))
   return {
-    catalogue: Object.freeze({ schema, functions, tables: new Map(rows.map((row) => [row.name, tableOf(row)])) }),
+    catalogue: Object.freeze({
+      schema,
+      functions,
+      tables: new Map(rows.map((row) => [row.name, tableOf(row)])),
+      searchConfigurations: new Map(configurations.map(({ name, schema }) => [name, `${identifier(schema)}.${identifier(name)}`]))
+    }),
     constraints: { columnsOf: (table, constraint) => constraints.get(table)?.get(constraint) }
   }
 }

@@ -98,6 +98,8 @@ export interface Catalogue {
   readonly functions?: ReadonlyMap<string, readonly DatabaseFunction[]>
   /** Policies keep the rows of tenants apart in whatever a statement runs. Default: false. */
   readonly rowLevelSecurity?: boolean
+  /** Text search configurations by name, each as its quoted name with its schema. Default: they are not known. */
+  readonly searchConfigurations?: ReadonlyMap<string, string>
 }
 
 /** Whether two keys are of the same columns, in whatever order. */

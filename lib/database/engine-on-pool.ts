@@ -150,7 +150,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
 
   async function read (): Promise<Catalogue> {
     const found = await readCatalogue(own, options.schema)
-    const print = JSON.stringify([[...found.catalogue.tables.values()].map((table) => ({ ...table, columns: [...table.columns.values()] })), [...found.catalogue.functions?.values() ?? []]])
+    const { tables, functions, searchConfigurations } = found.catalogue
+    const print = JSON.stringify([[...tables.values()].map((table) => ({ ...table, columns: [...table.columns.values()] })), [...functions?.values() ?? []], [...searchConfigurations ?? []]])
     if (print === fingerprint) return reading.catalogue
     const first = fingerprint === ''
     fingerprint = print

@@ -3,6 +3,7 @@ import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import type { DocumentText, Found, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
 import { sql } from 'kysely'
+import { searchText } from '../database/search-text.js'
 import { holdTenant } from '../database/tenant-hold.js'
 import { failure } from '../errors.js'
 
@@ -89,7 +90,7 @@ export function createDocumentRecords (db: Kysely<SystemTables>, dbFor: (tenant:
       // The lexeme of the tenant; an id of a tenant has no character that must be escaped.
       const own = `' ${tenant}'`
       const { rows } = await sql<Found>`
-        with asked as materialized (select websearch_to_tsquery('simple', ${text}) as words),
+        with asked as materialized (select websearch_to_tsquery('simple', ${searchText(text)}) as words),
         matching as materialized (
           select c.document_id, c.position, c.content, c.terms, d.metadata from asked, tenantry.agent_chunks c
           join tenantry.agent_documents d on d.tenant_id = c.tenant_id and d.id = c.document_id

@@ -88,7 +88,7 @@ function wordOf (text: string, at: string): boolean | null {
 /** The value that the column is compared with. What fits no column is refused where it is bound. */
 function valueOf (operator: Exclude<Operator, 'is'>, { name, type }: Column, text: string, at: string): unknown {
   if (operator === 'in') return listOf(text, '(', ')', at, `${operator}.(a,"b, with a comma")`)
-  if (operator === 'like' || operator === 'ilike') return text
+  if (operator === 'like' || operator === 'ilike' || operator === 'fts') return text
   switch (kindOf(type)) {
     case 'array': return listOf(text, '{', '}', at, `${operator}.{a,"b, with a comma"}`)
     case 'json':

@@ -21,10 +21,10 @@ export function viewOf (catalogue: Catalogue, reach: Reach, includeDeleted: bool
   return view
 }
 
-function makeView ({ schema, tables }: Catalogue, reach: Reach, includeDeleted: boolean): Catalogue {
-  const seen = [...tables.values()].filter((table) => isSeen(table, reach))
+function makeView (catalogue: Catalogue, reach: Reach, includeDeleted: boolean): Catalogue {
+  const seen = [...catalogue.tables.values()].filter((table) => isSeen(table, reach))
   return Object.freeze({
-    schema,
+    ...catalogue,
     // Administrators of the platform may read the rows of every tenant.
     tables: new Map(seen.map(({ tenantHeirs: _heirs, ...table }) => [table.name, Object.freeze({
       ...table,

@@ -24,7 +24,8 @@ t.test('every link within the project leads to a file and a heading', async (t) 
 
 t.test('no page calls anything easy', async (t) => {
   for (const { path, text } of pages()) {
-    const words = text.match(/\b(just|easy|easily|simply|simple|obviously)\b/gi)
+    // A text search configuration of PostgreSQL has such a name.
+    const words = text.replaceAll('`simple`', '').match(/\b(just|easy|easily|simply|simple|obviously)\b/gi)
     t.equal(words, null, `${path}${words === null ? '' : `: ${words.join(', ')}`}`)
   }
 })

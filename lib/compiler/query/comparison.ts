@@ -16,6 +16,7 @@ import { compileFilterValue, type FilterValue } from './filter-value.js'
 import { columnOf } from './identifiers.js'
 import { refuse, requestPath } from './request-path.js'
 import type { Binder } from './sql.js'
+import { encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './text-search.js'
 import { isOfUrl, jsonTexts } from './url-value.js'
 
 /** Operators of which the column stands left and the value, as the column's type, right. */
@@ -33,24 +34,34 @@ export function compileComparison (operand: Operand, filter: ComparisonFilter, p
   const operator = filter.operator ?? 'eq'
   const before = context.faults.faults.length
   checkOperator(operator, column, pointerTo(pointer, 'operator'), context)
+  const configuration = searchConfiguration(filter, pointer, context)
   const value = compileFilterValue(filter, pointer, context, valuePointer)
   if (value === undefined || context.faults.faults.length > before) return undefined
-  const condition = operator === 'is' ? compileIs(operand, value) : compileOperator(operator, operand, value)
+  const condition = conditionOf(operator, operand, value, configuration)
+  if (condition === undefined) return undefined
   if (value.value.constant) checkConstant(value, operator === 'is' ? isEncoder(column) : encoderFor(operator, column), operator, column, valuePointer, context)
   const { references } = value.value
   return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
+}
+
+/** `configuration` is that of a search; undefined after a fault was added. */
+function conditionOf (operator: Operator, operand: Operand, value: FilterValue, configuration: string | undefined): Condition | undefined {
+  if (operator === 'is') return compileIs(operand, value)
+  if (operator !== 'fts') return compileOperator(operator, operand, value)
+  return configuration === undefined ? undefined : compileSearch(configuration, operand, value)
 }
 
 function checkOperator (operator: Operator, { name, type }: Column, pointer: string, { faults }: QueryContext): void {
   const kind = kindOf(type)
   const isRange = /range$/.test(type)
   if (!isOrdered(type) && !textOperators.has(operator)) faults.add(pointer, `the column "${name}" is of type ${type}, which PostgreSQL cannot compare${orderedInstead(type)}`)
+  else if (operator === 'fts' && type !== 'tsvector' && !textTypes.has(type)) faults.add(pointer, `\`fts\` needs a text or tsvector column; "${name}" is ${type}`)
   else if (operator === 'in' && kind === 'array') faults.add(pointer, `"${name}" is an array (${type}): use \`contains\` or \`overlaps\``)
   else if (operator === 'contains' && kind !== 'array' && type !== 'jsonb' && !isRange) faults.add(pointer, `\`contains\` needs an array, jsonb or range column; "${name}" is ${type}`)
   else if (operator === 'overlaps' && kind !== 'array' && !isRange) faults.add(pointer, `\`overlaps\` needs an array or range column; "${name}" is ${type}`)
 }
 
-function compileOperator (operator: Exclude<Operator, 'is'>, { column, write }: Operand, value: FilterValue): Condition {
+function compileOperator (operator: Exclude<Operator, 'is' | 'fts'>, { column, write }: Operand, value: FilterValue): Condition {
   if (operator === 'contains' && column.type === 'jsonb' && isOfUrl(value.value)) return compileJsonContains(column, value)
   const bind = binderOf(value, encoderFor(operator, column), operator, column)
   return (alias, placeholders) => {
@@ -66,6 +77,11 @@ function compileOperator (operator: Exclude<Operator, 'is'>, { column, write }: 
   }
 }
 
+function compileSearch (configuration: string, { column, write }: Operand, value: FilterValue): Condition {
+  const bind = binderOf(value, encodeSearch, 'fts', column)
+  return (alias, placeholders) => writeSearch(configuration, write(alias), column.type === 'tsvector', placeholders.add(bind, 'text'))
+}
+
 /** A text of a URL is the text itself, or the JSON that it holds. */
 function compileJsonContains (column: Column, value: FilterValue): Condition {
   const encode: Encoder = (given) => typeof given === 'string' ? jsonTexts(given) ?? unfit : [encoderOf(column)(given)]
@@ -77,6 +93,7 @@ function encoderFor (operator: Exclude<Operator, 'is'>, column: Column): Encoder
   switch (operator) {
     case 'like':
     case 'ilike': return encodePattern
+    case 'fts': return encodeSearch
     case 'in': return listEncoder(column)
     case 'contains':
     case 'overlaps': return kindOf(column.type) === 'array' ? listEncoder({ ...column, type: itemType(column.type) }) : encoderOf(column)
@@ -101,6 +118,7 @@ function misfit (operator: Operator, column: Column): string {
   switch (operator) {
     case 'like':
     case 'ilike': return `the column "${column.name}" is compared with a text, which cannot end in a single backslash`
+    case 'fts': return `the column "${column.name}" is searched for ${searchExpectation}`
     case 'in': return `the column "${column.name}" is compared with a list, each item ${describeType(column)}`
     case 'contains': return `the column "${column.name}" is compared with ${column.type === 'jsonb' ? 'JSON, and this text is not valid JSON' : describeType(column)}`
     case 'is': return `the column "${column.name}" is compared with ${column.type === 'boolean' ? 'null, true, false or "unknown"' : 'null'}`

@@ -12,6 +12,7 @@ import { compileFilterValue, type FilterValue } from './filter-value.js'
 import { columnOf } from './identifiers.js'
 import { operandOf } from './operand.js'
 import { refuse, requestPath } from './request-path.js'
+import { encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './text-search.js'
 import { isOfUrl, jsonTexts, splitList } from './url-value.js'
 
 /** The id of a document, which stands beside its fields. */
@@ -47,6 +48,7 @@ export function compileFieldComparison (filter: ComparisonFilter, pointer: strin
 export function compileJsonComparison (field: JsonField | undefined, filter: ComparisonFilter, pointer: string, context: QueryContext): Comparison | undefined {
   const before = context.faults.faults.length
   const value = compileFilterValue(filter, pointer, context)
+  const configuration = searchConfiguration(filter, pointer, context)
   if (field === undefined || value === undefined || context.faults.faults.length > before) return undefined
   const operator = filter.operator ?? 'eq'
   if (value.value.constant && encode(value.read(noScope), operator) === undefined) {
@@ -55,13 +57,18 @@ export function compileJsonComparison (field: JsonField | undefined, filter: Com
   }
   const { references } = value.value
   const at = (alias: string, text?: boolean): string => `(${field(alias, text)})`
+  if (operator === 'fts') {
+    if (configuration === undefined) return undefined
+    const bind = binderOf(value, 'fts', filter.column)
+    return { condition: (alias, placeholders) => writeSearch(configuration, at(alias, true), false, placeholders.add(bind, 'text')), references, ...(value.presence !== undefined && { presence: value.presence }) }
+  }
   const condition = isOfUrl(value.value) && isTyped(operator)
     ? urlConditionOf(operator, at, urlBinderOf(value, operator, filter.column))
     : conditionOf(operator, at, binderOf(value, operator, filter.column))
   return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
 }
 
-function conditionOf (operator: Operator, field: (alias: string, text?: boolean) => string, bind: Binder): Condition {
+function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string, text?: boolean) => string, bind: Binder): Condition {
   return (alias, placeholders) => {
     const left = field(alias)
     switch (operator) {
@@ -86,10 +93,10 @@ function conditionOf (operator: Operator, field: (alias: string, text?: boolean)
   }
 }
 
-type TypedOperator = Exclude<Operator, 'like' | 'ilike' | 'is'>
+type TypedOperator = Exclude<Operator, 'like' | 'ilike' | 'is' | 'fts'>
 
 function isTyped (operator: Operator): operator is TypedOperator {
-  return operator !== 'like' && operator !== 'ilike' && operator !== 'is'
+  return operator !== 'like' && operator !== 'ilike' && operator !== 'is' && operator !== 'fts'
 }
 
 /** The value is a list of JSON values, one of which the text of the URL stands for. */
@@ -135,6 +142,7 @@ function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, nam
 const expectations: Partial<Record<Operator, string>> = {
   like: 'expected a text, which cannot end in a single backslash',
   ilike: 'expected a text, which cannot end in a single backslash',
+  fts: `expected ${searchExpectation}`,
   is: 'expected null, true, false or "unknown"'
 }
 
@@ -156,6 +164,10 @@ function encode (value: unknown, operator: Operator): string | string[] | undefi
     case 'ilike': {
       const pattern = encodePattern(value)
       return typeof pattern === 'string' ? pattern : undefined
+    }
+    case 'fts': {
+      const search = encodeSearch(value)
+      return typeof search === 'string' ? search : undefined
     }
     case 'is': return isWord(value)
     case 'in':

@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox'
 import { MapOf } from './annotations.js'
 
 export const Operator = Type.Enum(
-  ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'is', 'in', 'contains', 'overlaps'],
+  ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'is', 'in', 'contains', 'overlaps', 'fts'],
   { description: 'How the column is compared with the value.' }
 )
 export type Operator = Static<typeof Operator>
@@ -15,6 +15,7 @@ export const Filter = Type.Cyclic({
       column: Type.String({ description: "A column of the table, or a path in a JSON column such as `data->>'city'`." }),
       operator: Type.Optional(Operator),
       value: Type.Optional(Type.Unknown({ text: 'request', description: 'The value, or a template. One that resolves to nothing makes the filter match nothing.' })),
+      config: Type.Optional(Type.String({ pattern: '^[a-z_][a-z0-9_]{0,62}$', expected: 'the name of a text search configuration, such as "english"', description: 'Of `fts`: the text search configuration of the database, such as `english`. Default: `simple`, which compares words as they are.' })),
       optional: Type.Optional(Type.Boolean({ description: 'Drop the filter when its value resolves to nothing. Default: false.' }))
     }, { additionalProperties: false }),
     Type.Object({ or: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'One of these must hold.' }) }, { additionalProperties: false }),

@@ -86,7 +86,7 @@ const complete = {
       queries: [{
         table: 'notes',
         operation: 'select',
-        filters: [{ column: 'a', operator: 'eq', value: 1, optional: true }, { or: [{ and: [{ not: { column: 'b' } }] }] }],
+        filters: [{ column: 'a', operator: 'eq', value: 1, config: 'english', optional: true }, { or: [{ and: [{ not: { column: 'b' } }] }] }],
         data: { a: 1 },
         select: '*',
         embeds: { a: { filters: [{ column: 'a', value: 1 }], order: [{ column: 'a' }], limit: 3, embeds: { b: {} } } },

@@ -51,6 +51,10 @@ test('a query that disagrees with the database or with itself names its place an
       '/q/table: there is no table "nowhere" in the schema "public"',
       '/q/embeds/x/filters/0/value: `nothing.b` names no source of templates: known are body, params, query, headers, auth, tenant, results, now(), uuid()'
     ]],
+    [filter('fts', 'views', 'x'), ['/q/filters/0/operator: `fts` needs a text or tsvector column; "views" is integer']],
+    [filter('fts', 'title', 'x'.repeat(1001)), ['/q/filters/0/value: the column "title" is searched for a text of at most 1000 characters']],
+    [select({ filters: [{ column: 'title', value: 'x', config: 'english' }] }), ['/q/filters/0/config: only the operator `fts` has a `config`']],
+    [select({ filters: [{ column: "meta->'a'", value: 'x', config: 'english' }] }), ['/q/filters/0/config: only the operator `fts` has a `config`']],
     [select({ select: "title->>'a'" }), ["/q/select: `title->>'a'` is a path in JSON, and the column \"title\" of \"articles\" is of type text: paths need json or jsonb"]],
     [select({ select: "mata->>'a'" }), ['/q/select: the table "articles" has no column "mata", did you mean "meta"?']],
     [select({ select: "meta->'a', meta->>'a'" }), ["/q/select: two members of \"articles\" are named \"a\": give one of them another name, `other_name:meta->>'a'`"]],

@@ -1,4 +1,4 @@
-import type { Embed, Query } from '../../../../lib/config/schema/query.js'
+import type { Embed, Filter, Query } from '../../../../lib/config/schema/query.js'
 import { onEachEngine, refusalOf, uuid } from './database.js'
 
 const articles = `
@@ -143,6 +143,64 @@ onEachEngine(articles, {
     t.equal(await count('{{query.n}}', 'tenant', { n: '5000' }), 1000)
     t.match(await refusalOf(count(undefined, 'tenant')), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
     t.match(await refusalOf(count('{{query.n}}', 'tenant')), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
+  },
+
+  'texts are searched by their words': async (t, library) => {
+    for (const statement of [
+      "create table notes (id integer primary key, tenant_id text not null, body varchar(200), words tsvector generated always as (to_tsvector('english', body)) stored)",
+      "create index notes_body on notes using gin (to_tsvector('english', body))",
+      'create text search configuration plain (copy = english)',
+      "insert into notes values (1, 'a', 'Two ferries left the harbour'), (2, 'a', 'The ferry is late, the captain''s \"asleep\"'), (3, 'a', null), (4, 'b', 'A ferry of another tenant')"
+    ]) await library.sql(statement)
+    await library.engine.refresh()
+    const filter = (column: string, value: unknown, config?: string): Filter => ({ column, operator: 'fts', value, ...config !== undefined && { config } })
+    const search = (filters: readonly Filter[], query: Record<string, unknown> = {}) => library.column('id', { table: 'notes', operation: 'select', filters: [...filters] }, { query })
+    const cases: [Filter, number[]][] = [
+      [filter('body', 'ferry'), [2]],
+      [filter('body', 'FERRY', 'english'), [1, 2]],
+      [filter('body', 'ferry -captain', 'english'), [1]],
+      [filter('body', '"left the harbour"', 'english'), [1]],
+      [filter('body', 'late or harbour', 'english'), [1, 2]],
+      [filter('words', 'ferries', 'english'), [1, 2]],
+      [filter('words', 'ferries'), []],
+      [filter('body', 'ferries', 'plain'), [1, 2]]
+    ]
+    for (const [each, ids] of cases) t.strictSame(await search([each]), ids, JSON.stringify(each))
+    t.strictSame(await search([{ not: filter('body', 'ferry', 'english') }]), [], 'a row without a text is in neither list')
+    for (const text of ['', ' ', '-', '"', '- " or -or "" & | ! <-> :* ()', "'; drop table notes; --", '\\', '{{query.x}}', '-'.repeat(1000), ' -'.repeat(33), '-\u0085'.repeat(40), `${'!-&'.repeat(50)}"`]) {
+      t.strictSame(await search([filter('body', '{{query.q}}', 'english')], { q: text }), [], `nothing is found by ${text.slice(0, 30)}`)
+    }
+    t.strictSame(await search([filter('body', '{{query.q}}', 'english')], { q: `${'- '.repeat(40)}captain` }), [2], 'two negations cancel each other out')
+    t.strictSame(await search([filter('body', '{{query.q}}', 'english')], { q: `${'- '.repeat(41)}captain` }), [1])
+    t.strictSame(await search([filter('body', '{{query.q}}', 'english')], { q: `ferry ${'or x '.repeat(198)}` }), [1, 2])
+    t.strictSame(await search([filter('body', '{{query.q}}')]), [])
+    t.strictSame(await search([{ ...filter('body', '{{query.q}}'), optional: true }]), [1, 2, 3])
+    const message = 'the column "body" is searched for a text of at most 1000 characters'
+    t.match(await refusalOf(search([filter('body', '{{query.q}}')], { q: 'x'.repeat(10_000) })), { status: 400, details: [{ path: '/query/q', message }] })
+    t.match(await refusalOf(search([filter('body', '{{query.q}}')], { q: ['x'] })), { status: 400, details: [{ path: '/query/q', message }] })
+    t.match(await refusalOf(search([filter('body', '{{query.q}}')], { q: 'a\0' })), { status: 400, details: [{ path: '/query/q', keyword: 'pattern' }] })
+    t.throws(() => library.bind({ table: 'notes', operation: 'select', filters: [filter('body', 'x', 'englisch')] }), { message: '/queries/0/filters/0/config: the database has no text search configuration "englisch", did you mean "english"?' })
+
+    const { statement, values } = library.bind({ table: 'notes', operation: 'select', filters: [filter('body', 'ferry', 'english')] })
+    await library.sql('set enable_seqscan = off')
+    const plan = await library.sql(`explain ${statement.text}`, values)
+    await library.sql('reset enable_seqscan')
+    t.match(JSON.stringify(plan), /notes_body/, 'an index on the same expression serves the search')
+    await library.sql('drop table notes')
+    await library.sql('drop text search configuration plain')
+    await library.engine.refresh()
+  },
+
+  'values of JSON columns and fields of documents are searched too': async (t, library) => {
+    const find = (column: string) => library.column('title', read('title', { filters: [{ column, operator: 'fts', value: 'posts', config: 'english' }] }))
+    t.strictSame(await find("meta->>'kind'"), ['Beta'])
+    t.strictSame(await find("meta->'kind'"), ['Beta'])
+    await library.runDocument({ collection: 'pages', operation: 'create', docId: 'one', data: { title: 'All the ferries', n: 1 } })
+    const filters: Filter[] = [{ column: 'title', operator: 'fts', value: '{{query.q}}', config: 'english' }]
+    const pages = (q: string) => library.runDocument({ collection: 'pages', operation: 'query', filters }, { query: { q } })
+    t.match(await pages('ferry'), { data: [{ id: 'one' }] })
+    t.match(await pages('- "'), { data: [] })
+    t.match(await refusalOf(pages('x'.repeat(1001))), { status: 400, details: [{ path: '/query/q' }] })
   },
 
   'paths reach into JSON columns': async (t, library) => {
