@@ -74,9 +74,12 @@ function checkWork (route: Route, pointer: string, faults: FaultList): void {
 
 function checkSoftDelete ({ softDelete, queries = [] }: Route, pointer: string, faults: FaultList): void {
   if (softDelete === undefined) return
-  if (!queries.some(({ operation }) => operation === 'delete')) faults.add(`${pointer}/softDelete`, 'no query of the route deletes rows of a table: it would do nothing')
-  // `?hard=false` would remove the row as well.
-  else if (!softDelete.enabled && softDelete.allowHardDelete === true) faults.add(`${pointer}/softDelete/allowHardDelete`, 'without soft deletes every delete removes the row: leave this out, or set `enabled`')
+  if (!queries.some(({ operation }) => operation === 'delete')) {
+    faults.add(`${pointer}/softDelete`, 'no query of the route deletes rows of a table: it would do nothing')
+  } else if (!softDelete.enabled && softDelete.allowHardDelete === true) {
+    // `?hard=false` would remove the row as well.
+    faults.add(`${pointer}/softDelete/allowHardDelete`, 'without soft deletes every delete removes the row: leave this out, or set `enabled`')
+  }
 }
 
 function isBlank (name: string | undefined): boolean {

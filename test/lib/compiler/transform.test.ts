@@ -13,7 +13,9 @@ function context (): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['body', 'params', 'query', 'auth', 'tenant', 'results']), env: {} }
 }
 
-function apply (transform: Transform, answer: unknown, scope: Partial<Scope> = {}, form: AnswerForm = isRecord(answer) && 'data' in answer ? 'wrapped' : 'record'): unknown {
+const formOf = (answer: unknown): AnswerForm => isRecord(answer) && 'data' in answer ? 'wrapped' : 'record'
+
+function apply (transform: Transform, answer: unknown, scope: Partial<Scope> = {}, form = formOf(answer)): unknown {
   const within = context()
   const compiled = compileTransform(transform, '', within)
   within.faults.throwIfAny()

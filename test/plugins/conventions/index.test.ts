@@ -25,7 +25,8 @@ function createApp (lines: LogLine[] = [], level = 'debug'): FastifyInstance {
     group.get('/bug', async () => { throw new Error('relation "tenantry.users" at /srv/app/db.ts') })
     group.get('/upstream', async () => { throw Object.assign(new Error('the token of the provider is sk_live_1'), { statusCode: 401 }) })
     group.get('/teapot', async () => { throw Object.assign(new Error('I am a teapot'), { statusCode: 418, expose: true }) })
-    group.get('/nothing', async () => { throw undefined }) // eslint-disable-line no-throw-literal
+    // eslint-disable-next-line no-throw-literal
+    group.get('/nothing', async () => { throw undefined })
   })
   return app
 }
