@@ -17,7 +17,7 @@ export interface ToolSources {
 /** @param names those of the document; undefined for all tools of the caller */
 export async function chatTools ({ tools, servers }: ToolSources, names: readonly string[] | undefined, request: FastifyRequest): Promise<ModelTool[]> {
   let calls = 0
-  const listed = names ?? [...(await tools?.list(request) ?? []).map(({ name }) => name), ...await servers?.names(request) ?? []]
+  const listed = names ?? [...(await tools?.listed(request) ?? []).map(({ name }) => name), ...await servers?.names(request) ?? []]
   const offered = listed.slice(0, maxTools)
   const found = [...(await tools?.resolve(offered, request))?.values() ?? [], ...(await servers?.resolve(offered, request))?.values() ?? []]
   // A route's tool comes first: the names of models have no dot.

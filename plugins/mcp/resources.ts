@@ -1,6 +1,6 @@
 /** `resources/list`, `resources/templates/list` and `resources/read`: routes that say `resource`. */
 import type * as Sdk from '@modelcontextprotocol/server'
-import type { Tool } from '../tools/types.js'
+import type { ListedTool } from '../tools/types.js'
 import { TenantryError } from '../../lib/errors.js'
 import { errorText, maxResult, textOf, type Exchange } from './tools.js'
 import { pageAfter } from './page.js'
@@ -9,24 +9,30 @@ const mimeType = 'application/json'
 const maxUri = 8192 // characters
 
 interface Resource {
-  readonly tool: Tool
+  readonly tool: ListedTool
   readonly uri: string
+  /** Of the address. */
+  readonly parts: readonly string[]
+}
+
+interface Resources {
+  readonly fixed: readonly Resource[]
+  /** Those with parameters. */
+  readonly templates: readonly Resource[]
 }
 
 export function addResources (server: Sdk.Server, { sdk, tools, caller, signal }: Exchange): void {
-  async function listed (): Promise<Resource[]> {
-    return (await tools.list(caller)).flatMap((tool) => tool.uri === undefined ? [] : [{ tool, uri: tool.uri }])
-  }
+  const listed = async () => resourcesOf(await tools.listed(caller))
   const page = (resources: readonly Resource[], cursor: string | undefined) =>
     pageAfter(sdk, resources, cursor, ({ tool }) => tool.name, ({ tool, uri }) => uri.length + tool.name.length + tool.description.length)
 
   server.setRequestHandler('resources/list', async ({ params }) => {
-    const { items, ...next } = page((await listed()).filter(isFixed), params?.cursor)
+    const { items, ...next } = page((await listed()).fixed, params?.cursor)
     return { resources: items.map(({ tool: { name, description }, uri }) => ({ uri, name, description, mimeType })), ...next }
   })
 
   server.setRequestHandler('resources/templates/list', async ({ params }) => {
-    const { items, ...next } = page((await listed()).filter(isTemplate), params?.cursor)
+    const { items, ...next } = page((await listed()).templates, params?.cursor)
     return { resourceTemplates: items.map(({ tool: { name, description }, uri }) => ({ uriTemplate: uri, name, description, mimeType })), ...next }
   })
 
@@ -34,8 +40,8 @@ export function addResources (server: Sdk.Server, { sdk, tools, caller, signal }
     const target = uri.length > maxUri ? undefined : await find(uri)
     if (target === undefined) throw new sdk.ResourceNotFoundError(uri)
     try {
-      const value = await tools.call(target.name, target.input, caller, { signal, maxBytes: maxResult })
-      return { contents: [{ uri, mimeType, text: textOf(value) }] }
+      const answer = await tools.answer(target.name, target.input, caller, { signal, maxBytes: maxResult })
+      return { contents: [{ uri, mimeType, text: textOf(answer) }] }
     } catch (error) {
       if (error instanceof TenantryError && error.statusCode === 404) throw new sdk.ResourceNotFoundError(uri)
       throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, errorText(error, caller))
@@ -44,21 +50,25 @@ export function addResources (server: Sdk.Server, { sdk, tools, caller, signal }
 
   async function find (uri: string): Promise<{ name: string, input: Readonly<Record<string, string>> } | undefined> {
     const segments = uri.split('/')
-    const resources = await listed()
-    for (const { tool, uri: template } of [...resources.filter(isFixed), ...resources.filter(isTemplate)]) {
-      const input = matched(template.split('/'), segments)
+    const { fixed, templates } = await listed()
+    for (const { tool, parts } of [...fixed, ...templates]) {
+      const input = matched(parts, segments)
       if (input !== undefined) return { name: tool.name, input }
     }
     return undefined
   }
 }
 
-function isTemplate ({ uri }: Resource): boolean {
-  return uri.includes('{')
-}
+/** Lists of tools are shared by callers with the same rights. */
+const known = new WeakMap<readonly ListedTool[], Resources>()
 
-function isFixed (resource: Resource): boolean {
-  return !isTemplate(resource)
+function resourcesOf (tools: readonly ListedTool[]): Resources {
+  const found = known.get(tools)
+  if (found !== undefined) return found
+  const all = tools.flatMap((tool) => tool.uri === undefined ? [] : [{ tool, uri: tool.uri, parts: tool.uri.split('/') }])
+  const resources = { fixed: all.filter(({ uri }) => !uri.includes('{')), templates: all.filter(({ uri }) => uri.includes('{')) }
+  known.set(tools, resources)
+  return resources
 }
 
 /** The parameters of an address; undefined if it does not match the template. */

@@ -6,6 +6,8 @@ import type { Tools } from '../tools/types.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { version } from '../../lib/version.js'
 import { depthOf } from '../tools/depth.js'
+import { recogniser } from './common-message.js'
+import { createDirect } from './direct.js'
 import { addPrompts } from './prompts.js'
 import { addResources } from './resources.js'
 import { addTools } from './tools.js'
@@ -47,7 +49,10 @@ export function createMcp ({ sdk, tools, url, name, instructions, prompts, log }
     ...instructions !== undefined && { instructions }
   }
 
-  // The library asks for a server for each request; it is a few maps.
+  const recognise = recogniser(sdk)
+  const direct = createDirect(info, sdk.SERVER_INFO_META_KEY)
+
+  // The library asks for a server for each request.
   const handler = sdk.createMcpHandler(({ requestInfo }) => {
     const caller = requestInfo && callers.get(requestInfo)
     if (requestInfo === undefined || caller === undefined) throw new Error('a server was asked for without a request')
@@ -68,6 +73,9 @@ export function createMcp ({ sdk, tools, url, name, instructions, prompts, log }
       if (isRecord(body) && body['method'] === 'subscriptions/listen') return refused(body['id'])
       // It may be a tool of a server of this package, which a tool of this one calls.
       request.toolDepth = Math.max(request.toolDepth, depthOf(body))
+      const common = recognise(body, headers)
+      const answer = common && await direct.answer(common, { sdk, tools, caller: request, signal })
+      if (answer !== null) return answer
       const message = new Request(`${url}/mcp`, { method: 'POST', headers: read.flatMap((name) => headers[name] === undefined ? [] : [[name, String(headers[name])]]), signal })
       callers.set(message, request)
       const response = await handler.fetch(message, { parsedBody: body })

@@ -1,7 +1,7 @@
 /** `tools/list` and `tools/call`. */
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { FastifyRequest } from 'fastify'
-import type { Tool, Tools } from '../tools/types.js'
+import type { ListedTool, Tool, ToolAnswer, Tools } from '../tools/types.js'
 import { TenantryError } from '../../lib/errors.js'
 import { pageAfter } from './page.js'
 
@@ -16,33 +16,45 @@ export interface Exchange {
   readonly signal: AbortSignal
 }
 
-export function addTools (server: Sdk.Server, { sdk, tools, caller, signal }: Exchange): void {
+export function addTools (server: Sdk.Server, exchange: Exchange): void {
+  const { sdk, tools, caller } = exchange
   server.setRequestHandler('tools/list', async ({ params }) => {
-    const { items, nextCursor } = pageAfter(sdk, await tools.list(caller), params?.cursor, ({ name }) => name, sizeOf)
-    return { tools: items.map((tool) => shownOf(tool).tool), ...nextCursor !== undefined && { nextCursor } }
+    const { items, ...next } = await listPage(exchange, params?.cursor)
+    return { tools: items.map(({ shown }) => shown), ...next }
   })
 
   server.setRequestHandler('tools/call', async ({ params: { name, arguments: input } }) => {
     const tool = await tools.find(name, caller)
-    if (tool === null) throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'There is no tool of this name that you may call')
-    const result = await resultOf(() => tools.call(name, input, caller, { signal, maxBytes: maxResult }), caller)
-    return server.projectCallToolResult(result, tool.outputSchema)
+    if (tool === null) throw unknownTool(sdk)
+    return server.projectCallToolResult(await resultOf(exchange, name, input), tool.outputSchema)
   })
 }
 
-async function resultOf (call: () => Promise<unknown>, caller: FastifyRequest): Promise<Sdk.CallToolResult> {
+/** A page of the tools that the caller may call. Tools whose tables do not fit are left out of it. */
+export async function listPage ({ sdk, tools, caller }: Exchange, cursor: string | undefined): Promise<{ items: Shown[], nextCursor?: string }> {
+  const { items, ...next } = pageAfter(sdk, await tools.listed(caller), cursor, ({ name }) => name, (listed) => shownOf(listed)?.json.length ?? 0)
+  return { items: items.flatMap((listed) => shownOf(listed) ?? []), ...next }
+}
+
+export function unknownTool (sdk: typeof Sdk): Error {
+  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'There is no tool of this name that you may call')
+}
+
+async function resultOf ({ tools, caller, signal }: Exchange, name: string, input: unknown): Promise<Sdk.CallToolResult> {
   try {
-    const value = await call()
-    const content: Sdk.CallToolResult['content'] = [{ type: 'text', text: textOf(value) }]
+    const answer = await tools.answer(name, input, caller, { signal, maxBytes: maxResult })
+    const content: Sdk.CallToolResult['content'] = [{ type: 'text', text: textOf(answer) }]
+    const value: unknown = answer.isJson ? JSON.parse(answer.text) : null
     return typeof value === 'string' || value === null ? { content } : { content, structuredContent: value }
   } catch (error) {
     return { isError: true, content: [{ type: 'text', text: errorText(error, caller) }] }
   }
 }
 
-/** As the response of the route has it. */
-export function textOf (value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value)
+/** As the response of the route has it; `null` without a body. A text in JSON is the text itself. */
+export function textOf ({ text, isJson }: ToolAnswer): string {
+  if (text === '') return 'null'
+  return isJson && text.startsWith('"') ? String(JSON.parse(text)) : text
 }
 
 /** What a model can do about it. Nothing of what went wrong inside. */
@@ -52,31 +64,30 @@ export function errorText (error: unknown, { log }: FastifyRequest): string {
   return 'The tool failed'
 }
 
-interface Shown {
-  readonly tool: Sdk.Tool
-  /** Characters. */
-  readonly size: number
+export interface Shown {
+  readonly shown: Sdk.Tool
+  readonly json: string
 }
 
-/** Tools are made once for each generation of a document. */
-const shown = new WeakMap<Tool, Shown>()
+/** Tools are compiled once for each generation of a document. */
+const known = new WeakMap<Tool, Shown>()
 
-function shownOf (tool: Tool): Shown {
-  const known = shown.get(tool)
-  if (known !== undefined) return known
-  const { name, description, inputSchema, outputSchema, readOnly, destructive } = tool
-  const made: Sdk.Tool = {
+/** null for a route that the tables of the database do not fit. */
+function shownOf (listed: ListedTool): Shown | null {
+  const tool = listed.tool()
+  if (tool === null) return null
+  const entry = known.get(tool) ?? show(tool)
+  known.set(tool, entry)
+  return entry
+}
+
+function show ({ name, description, inputSchema, outputSchema, readOnly, destructive }: Tool): Shown {
+  const shown: Sdk.Tool = {
     name,
     description,
     inputSchema: { ...inputSchema, type: 'object' },
     ...outputSchema !== undefined && { outputSchema },
     annotations: { readOnlyHint: readOnly, destructiveHint: destructive }
   }
-  const entry = { tool: made, size: JSON.stringify(made).length }
-  shown.set(tool, entry)
-  return entry
-}
-
-function sizeOf (tool: Tool): number {
-  return shownOf(tool).size
+  return { shown, json: JSON.stringify(shown) }
 }

@@ -1,4 +1,4 @@
-/** Tools compiled from their routes: once for each generation of a document, never for a request. */
+/** Tools compiled from their routes: once for each generation of a document, when a caller first needs it. */
 import type { Tool, ToolRoute } from './types.js'
 import { toolShape, type ToolShape } from '../../lib/compiler/tool-shape.js'
 import { pathParameters } from '../../lib/compiler/route-parts.js'
@@ -13,8 +13,6 @@ export interface CompiledTool {
   readonly size: number
 }
 
-export type CompiledTools = ReadonlyMap<string, CompiledTool>
-
 /** null for a route that the tables of the database do not fit. */
 export function compileTool (route: ToolRoute): CompiledTool | null {
   const documentation = route.documentation()
@@ -24,8 +22,4 @@ export function compileTool (route: ToolRoute): CompiledTool | null {
   const { inputSchema, outputSchema } = shape
   const tool = Object.freeze({ ...route.declared, inputSchema, ...outputSchema !== undefined && { outputSchema } })
   return { route, tool, shape, params, size: JSON.stringify(tool).length }
-}
-
-export function sizeOf (tools: CompiledTools): number {
-  return 1 + [...tools.values()].reduce((sum, { size }) => sum + size, 0)
 }

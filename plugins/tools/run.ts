@@ -3,11 +3,10 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Readable } from 'node:stream'
 import type { CompiledTool } from './compiled.js'
 import type { Nesting } from './nesting.js'
-import type { ToolCall } from './types.js'
+import type { ToolAnswer, ToolCall } from './types.js'
 import { failure, TenantryError } from '../../lib/errors.js'
-import { isExact } from '../../lib/json/exact-number.js'
-import { parseJson } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/plain-value.js'
+import { answerOf, valueOf } from './answer.js'
 import { requestOf } from './input.js'
 
 const defaultBytes = 65_536 // of a result: what a model reads
@@ -21,7 +20,7 @@ const maxMessage = 1000 // characters
  */
 const passed = ['authorization', 'x-api-key', 'x-tenant-id', 'host', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'traceparent', 'tracestate'] as const
 
-export type RunTool = (tool: CompiledTool, input: unknown, request: FastifyRequest, call: ToolCall) => Promise<unknown>
+export type RunTool = (tool: CompiledTool, input: unknown, request: FastifyRequest, call: ToolCall) => Promise<ToolAnswer>
 
 export function createRun (app: FastifyInstance, nesting: Nesting): RunTool {
   return async (tool, input, request, { signal, maxBytes = defaultBytes, timeoutMs = defaultTimeout }) => {
@@ -49,9 +48,9 @@ export function createRun (app: FastifyInstance, nesting: Nesting): RunTool {
         })
         const text = await textOf(response.stream(), maxBytes)
         isWhole = true
-        const body = valueOf(text)
-        if (response.statusCode >= 400) throw errorOf(response.statusCode, body)
-        return body
+        const answer = answerOf(text, String(response.headers['content-type']).startsWith('application/json'))
+        if (response.statusCode >= 400) throw errorOf(response.statusCode, valueOf(answer))
+        return answer
       })
     } catch (error) {
       if (isLate) throw failure('toolTimeout', { cause: error })
@@ -93,22 +92,6 @@ async function textOf (stream: Readable, maxBytes: number): Promise<string> {
     chunks.push(buffer)
   }
   return Buffer.concat(chunks).toString()
-}
-
-/** The parsed JSON, or the text of a response that is not JSON; null without a body. Numbers beyond the range of a double become strings. */
-function valueOf (text: string): unknown {
-  if (text === '') return null
-  try {
-    return withoutExact(parseJson(text))
-  } catch {
-    return text
-  }
-}
-
-function withoutExact (value: unknown): unknown {
-  if (isExact(value)) return String(value)
-  if (Array.isArray(value)) return value.map(withoutExact)
-  return isRecord(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withoutExact(member)])) : value
 }
 
 /** The route's own error, whose message says which values are wrong. */

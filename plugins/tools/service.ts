@@ -2,18 +2,20 @@
 import type { FastifyRequest } from 'fastify'
 import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
 import type { ModelTool } from '../../lib/models/types.js'
-import type { CompiledTool, CompiledTools } from './compiled.js'
+import type { CompiledTool } from './compiled.js'
 import type { CountCall } from './figures.js'
 import type { RunTool } from './run.js'
-import type { TenantTools, Tool, ToolAccess, ToolRoute, Tools } from './types.js'
+import type { KeepTool, ToolEntry, ToolSet } from './tool-set.js'
+import type { ListedTool, Tool, ToolAccess, ToolAnswer, ToolCall, ToolRoute, Tools } from './types.js'
 import { LRUCache } from 'lru-cache'
 import { failure, TenantryError } from '../../lib/errors.js'
-import { createPace } from '../../lib/pace.js'
 import { requireCaller, requirePermissions, requireProvider } from '../auth/access.js'
-import { compileTool, sizeOf } from './compiled.js'
+import { valueOf } from './answer.js'
+import { toolSet } from './tool-set.js'
 
-const maxTenants = 1000 // whose tools are compiled: the most recently used
-const maxCharacters = 32_000_000 // of their schemas together
+const maxSets = 1000 // tenants whose tools are sorted: the most recently used
+const maxCharacters = 32_000_000 // of the schemas of tenants' tools that are kept
+const maxListed = 250_000 // tools in lists that are kept
 
 export interface ToolService extends Tools {
   /** Adds a route of the platform. Throws for a name that another one has. */
@@ -32,35 +34,65 @@ export interface ToolParts {
 
 export function createTools ({ run, count, documents }: ToolParts): ToolService {
   const routes = new Map<string, ToolRoute>()
-  let compiled: CompiledTools | null = null
+  const ofTenants = new LRUCache<string, ToolSet>({ max: maxSets })
+  const schemas = new LRUCache<string, { readonly tool: CompiledTool | null }>({ maxSize: maxCharacters, sizeCalculation: ({ tool }) => tool?.size ?? 100 })
+  const lists = new LRUCache<string, readonly ListedTool[]>({ maxSize: maxListed, sizeCalculation: (list) => list.length + 1 })
+  let platform: ToolSet | null = null
+  let generation = 0
 
-  const ofTenants = new LRUCache<string, CompiledTools, TenantTools & { readonly tenant: string }>({
-    max: maxTenants,
-    maxSize: maxCharacters,
-    sizeCalculation: sizeOf,
-    ignoreFetchAbort: true,
-    fetchMethod: async (_key, _stale, { context }) => await compileInTurns(context.routes, context.tenant)
-  })
-
-  function ofPlatform (): CompiledTools {
-    compiled ??= new Map([...routes.values()].flatMap((route) => {
-      const tool = compileTool(route)
-      return tool === null ? [] : [[route.declared.name, tool] as const]
-    }))
-    return compiled
+  /** Its schemas are bounded by the document, and kept. */
+  function ofPlatform (): ToolSet {
+    platform ??= toolSet(String(generation), [...routes.values()], keepAll())
+    return platform
   }
 
-  async function ofTenant ({ tenant }: FastifyRequest): Promise<CompiledTools> {
+  async function ofTenant ({ tenant }: FastifyRequest): Promise<ToolSet | null> {
     const source = documents()
-    if (source === null || tenant === null || tenant === undefined) return new Map()
+    if (source === null || tenant === null || tenant === undefined) return null
     const found = await source.tools(tenant.id)
-    if (found === null || found.routes.length === 0) return new Map()
-    return await ofTenants.forceFetch(found.key, { context: { ...found, tenant: tenant.id } })
+    if (found === null || found.routes.length === 0) return null
+    const known = ofTenants.get(found.key)
+    if (known !== undefined) return known
+    const set = toolSet(found.key, found.routes.filter(({ declared }) => !routes.has(declared.name)), (name, compile) => {
+      const key = `${found.key}\n${name}`
+      const kept = schemas.get(key) ?? { tool: compile() }
+      schemas.set(key, kept)
+      return kept.tool
+    })
+    ofTenants.set(found.key, set)
+    return set
   }
 
   async function find (name: string, request: FastifyRequest): Promise<CompiledTool | null> {
-    const tool = ofPlatform().get(name) ?? (routes.has(name) ? undefined : (await ofTenant(request)).get(name))
-    return tool !== undefined && await admits(tool.route, request) ? tool : null
+    const entry = ofPlatform().entries.get(name) ?? (await ofTenant(request))?.entries.get(name)
+    if (entry === undefined) return null
+    const admitted = admits(entry.route, request)
+    return (admitted === true || await admitted) ? entry.compiled() : null
+  }
+
+  async function listed (request: FastifyRequest): Promise<readonly ListedTool[]> {
+    const own = await ofTenant(request)
+    const sets = own === null ? [ofPlatform()] : [ofPlatform(), own]
+    const verdicts = await Promise.all(sets.map(({ accesses }) => Promise.all(accesses.map((access) => admits(access, request)))))
+    const key = sets.map(({ key }, index) => `${key} ${verdicts[index]?.map(Number).join('') ?? ''}`).join('\n')
+    const known = lists.get(key)
+    if (known !== undefined) return known
+    const list = merged(sets.map(({ sorted }, index) => sorted.filter(({ access }) => verdicts[index]?.[access]))).map(listedOf)
+    lists.set(key, list)
+    return list
+  }
+
+  async function answer (name: string, input: unknown, request: FastifyRequest, call: ToolCall = {}): Promise<ToolAnswer> {
+    const tool = await find(name, request)
+    if (tool === null) throw failure('toolUnknown')
+    try {
+      const result = await run(tool, input, request, call)
+      count('ok')
+      return result
+    } catch (error) {
+      count('failed')
+      throw error
+    }
   }
 
   const service: ToolService = {
@@ -70,35 +102,26 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
       const other = routes.get(name)
       if (other !== undefined) throw new Error(`the routes ${other.method} ${other.path} and ${route.method} ${route.path} are tools of the same name, "${name}"`)
       routes.set(name, route)
-      compiled = null
+      service.invalidate()
     },
     invalidate () {
-      compiled = null
-      ofTenants.clear()
+      platform = null
+      generation++
+      for (const kept of [ofTenants, schemas, lists]) kept.clear()
     },
+    listed,
+    answer,
 
     async list (request) {
-      const tenants = [...(await ofTenant(request)).values()].filter(({ route }) => !routes.has(route.declared.name))
-      const listed: Tool[] = []
-      for (const { route, tool } of [...ofPlatform().values(), ...tenants]) if (await admits(route, request)) listed.push(tool)
-      return listed.sort((left, right) => left.name < right.name ? -1 : 1)
+      return (await listed(request)).flatMap(({ tool }) => tool() ?? [])
     },
 
     async find (name, request) {
       return (await find(name, request))?.tool ?? null
     },
 
-    async call (name, input, request, call = {}) {
-      const tool = await find(name, request)
-      if (tool === null) throw failure('toolUnknown')
-      try {
-        const result = await run(tool, input, request, call)
-        count('ok')
-        return result
-      } catch (error) {
-        count('failed')
-        throw error
-      }
+    async call (name, input, request, call) {
+      return valueOf(await answer(name, input, request, call))
     },
 
     async resolve (names, request) {
@@ -115,28 +138,39 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
   return service
 }
 
-/** A document has hundreds of routes. */
-async function compileInTurns (routes: readonly ToolRoute[], tenant: string): Promise<CompiledTools> {
-  const tools = new Map<string, CompiledTool>()
-  const pace = createPace(tenant)
-  for (const route of routes) {
-    if (pace.due()) await pace.rest()
-    const tool = compileTool(route)
-    if (tool !== null) tools.set(route.declared.name, tool)
+function keepAll (): KeepTool {
+  const kept = new Map<string, CompiledTool | null>()
+  return (name, compile) => {
+    const known = kept.get(name)
+    if (known !== undefined) return known
+    const compiled = compile()
+    kept.set(name, compiled)
+    return compiled
   }
-  pace.done()
-  return tools
 }
 
-/** Whether the route would let the caller in. The route itself judges each call once more. */
-async function admits ({ access, authProvider, permission, permissions }: ToolAccess, request: FastifyRequest): Promise<boolean> {
+function listedOf ({ route, compiled }: ToolEntry): ListedTool {
+  return { ...route.declared, tool: (): Tool | null => compiled()?.tool ?? null }
+}
+
+/** Each is in the order of names, and so is the whole. */
+function merged (parts: readonly (readonly ToolEntry[])[]): ToolEntry[] {
+  return parts.flat().sort((left, right) => left.route.declared.name < right.route.declared.name ? -1 : 1)
+}
+
+/** Whether the route would let the caller in. The route itself judges each call once more. Waits for nothing where what a role gives is known. */
+function admits ({ access, authProvider, permission, permissions }: ToolAccess, request: FastifyRequest): boolean | Promise<boolean> {
   try {
     if (authProvider !== undefined) requireProvider(request, authProvider)
-    await requireCaller(request, access, permission)
-    await requirePermissions(request, permissions)
-    return true
+    const caller = requireCaller(request, access, permission)
+    const held = caller instanceof Promise ? caller.then(() => requirePermissions(request, permissions)) : requirePermissions(request, permissions)
+    return held instanceof Promise ? held.then(() => true, refusal) : true
   } catch (error) {
-    if (error instanceof TenantryError && error.statusCode < 500) return false
-    throw error
+    return refusal(error)
   }
+}
+
+function refusal (error: unknown): false {
+  if (error instanceof TenantryError && error.statusCode < 500) return false
+  throw error
 }

@@ -14,6 +14,20 @@ export interface Tool extends ToolDeclaration {
   readonly outputSchema?: JsonSchema
 }
 
+/** A tool in a list: what its route declares. */
+export interface ListedTool extends ToolDeclaration {
+  /** With its schemas, which are compiled if need be. null for a route that the tables of the database do not fit. */
+  tool (): Tool | null
+}
+
+/** What a route answers to a call. */
+export interface ToolAnswer {
+  /** Numbers beyond the range of a double are strings in it. */
+  readonly text: string
+  /** The text is JSON. An empty text is not. */
+  readonly isJson: boolean
+}
+
 /** What a route asks of the callers of its tool. */
 export interface ToolAccess {
   readonly access: Access
@@ -58,8 +72,10 @@ export interface ToolCall {
 
 /** What `app.tools` is. */
 export interface Tools extends ToolSource {
-  /** The tools that the caller may call, by name. A tool of the platform hides a tenant's one of the same name. */
+  /** The tools that the caller may call, in the order of their names. A tool of the platform hides a tenant's one of the same name. */
   list (request: FastifyRequest): Promise<Tool[]>
+  /** The same, without their schemas. The list is shared by callers with the same rights. */
+  listed (request: FastifyRequest): Promise<readonly ListedTool[]>
   /** null for a tool that `list` would leave out. */
   find (name: string, request: FastifyRequest): Promise<Tool | null>
   /**
@@ -68,6 +84,8 @@ export interface Tools extends ToolSource {
    * and `toolsNested`.
    */
   call (name: string, input: unknown, request: FastifyRequest, call?: ToolCall): Promise<unknown>
+  /** As `call`, and resolves with the text of the response. */
+  answer (name: string, input: unknown, request: FastifyRequest, call?: ToolCall): Promise<ToolAnswer>
   /** The names of the platform's tools, which no tool of a tenant may have. */
   readonly names: ReadonlySet<string>
 }

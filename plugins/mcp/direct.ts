@@ -1,0 +1,62 @@
+/**
+ * Answers common messages without the library, which makes a server, web requests and responses and validated copies for
+ * each message: several times the CPU of the route that is called. The library answers all other messages.
+ */
+import type { McpResponse } from './service.js'
+import type { CommonMessage } from './common-message.js'
+import { errorText, listPage, maxResult, textOf, unknownTool, type Exchange } from './tools.js'
+
+export interface Direct {
+  /** null for a message that the library has to answer. */
+  answer (message: CommonMessage, exchange: Exchange): Promise<McpResponse | null>
+}
+
+/** @param server what clients see of this server */
+export function createDirect (server: { readonly name: string, readonly version: string }, serverInfoKey: string): Direct {
+  const modernEnd = `"resultType":"complete","_meta":${JSON.stringify({ [serverInfoKey]: server })}}`
+  const cacheHints = '"ttlMs":0,"cacheScope":"private",'
+
+  async function list (exchange: Exchange, isModern: boolean, cursor: string | undefined): Promise<string | null> {
+    const { items, nextCursor } = await listPage(exchange, cursor)
+    // Older versions know objects only.
+    if (!isModern && items.some(({ shown: { outputSchema } }) => outputSchema !== undefined && outputSchema['type'] !== 'object')) return null
+    const next = nextCursor === undefined ? '' : `,"nextCursor":${JSON.stringify(nextCursor)}`
+    return `{"tools":[${items.map(({ json }) => json).join(',')}]${next}${isModern ? `,${cacheHints}${modernEnd}` : '}'}`
+  }
+
+  async function call ({ sdk, tools, caller, signal }: Exchange, isModern: boolean, name: string, input: unknown): Promise<string | null> {
+    const end = isModern ? `,${modernEnd}` : '}'
+    const tool = await tools.find(name, caller)
+    if (tool === null) throw unknownTool(sdk)
+    if (!isModern && tool.outputSchema !== undefined && tool.outputSchema['type'] !== 'object') return null
+    try {
+      const answer = await tools.answer(name, input, caller, { signal, maxBytes: maxResult })
+      const { text, isJson } = answer
+      const content = `{"content":[{"type":"text","text":${JSON.stringify(textOf(answer))}}]`
+      if (!isJson || text === 'null' || text.startsWith('"')) return content + end
+      return `${content},"structuredContent":${isModern || text.startsWith('{') ? text : `{"result":${text}}`}${end}`
+    } catch (error) {
+      return `{"isError":true,"content":[{"type":"text","text":${JSON.stringify(errorText(error, caller))}}]${end}`
+    }
+  }
+
+  async function result (exchange: Exchange, { ask, isModern }: CommonMessage): Promise<string | null> {
+    try {
+      const result = ask.method === 'tools/list' ? await list(exchange, isModern, ask.cursor) : await call(exchange, isModern, ask.name, ask.input)
+      return result === null ? null : `"result":${result}`
+    } catch (error) {
+      if (!(error instanceof exchange.sdk.ProtocolError)) throw error
+      return `"error":${JSON.stringify({ code: error.code, message: error.message })}`
+    }
+  }
+
+  return {
+    async answer (message, exchange) {
+      const own = await result(exchange, message)
+      if (own === null) return null
+      const text = `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},${own}}`
+      if (message.isModern) return { status: 200, headers: { 'content-type': 'application/json' }, body: text }
+      return { status: 200, headers: { 'content-type': 'text/event-stream' }, body: `event: message\ndata: ${text}\n\n` }
+    }
+  }
+}

@@ -1,0 +1,28 @@
+/** The text of a response, as callers of tools get it. */
+import type { ToolAnswer } from './types.js'
+import { isExact } from '../../lib/json/exact-number.js'
+import { mayHoldExact, parseJson } from '../../lib/json/parse.js'
+import { isRecord } from '../../lib/plain-value.js'
+
+/** @param isTrusted this server wrote the text as JSON */
+export function answerOf (text: string, isTrusted: boolean): ToolAnswer {
+  if (text === '') return { text, isJson: false }
+  if (isTrusted && !mayHoldExact(text)) return { text, isJson: true }
+  try {
+    return { text: JSON.stringify(withoutExact(parseJson(text))), isJson: true }
+  } catch {
+    return { text, isJson: false }
+  }
+}
+
+/** The parsed JSON, or a text that is not JSON; null without a body. */
+export function valueOf ({ text, isJson }: ToolAnswer): unknown {
+  if (isJson) return JSON.parse(text)
+  return text === '' ? null : text
+}
+
+function withoutExact (value: unknown): unknown {
+  if (isExact(value)) return String(value)
+  if (Array.isArray(value)) return value.map(withoutExact)
+  return isRecord(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withoutExact(member)])) : value
+}
