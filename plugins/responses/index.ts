@@ -12,6 +12,7 @@ import { turns } from '../../lib/pace.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'
+import { isToolCall } from '../../lib/plugin/tool-call.js'
 import { LargeRoutes } from './large-routes.js'
 import { Ledger } from './ledger.js'
 import { slicesOf } from './slices.js'
@@ -69,8 +70,8 @@ export default definePlugin<ResponsesOptions>({
       const account = accountOf(request, trustsHeader)
       largeRoutes.leave(account, request, size)
       const { socket } = request.raw
-      // An injected request has no connection: its caller is this process.
-      if (isSmall || !(socket instanceof Socket) || reply.raw.destroyed) return done()
+      // An injected request and the call of a tool have no connection: their caller is this process.
+      if (isSmall || !(socket instanceof Socket) || isToolCall(request) || reply.raw.destroyed) return done()
       if (size > errorResponse && !ledger.admits(account, socket, size)) return refuse(request, done)
       const held = ledger.hold(account, socket, size)
       reply.raw.once('close', () => held.release())

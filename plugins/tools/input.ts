@@ -34,6 +34,7 @@ export function requestOf ({ route, shape, params }: CompiledTool, input: unknow
 }
 
 function queryOf (members: ReadonlyMap<string, unknown>, names: ReadonlySet<string>): string {
+  if (names.size === 0) return ''
   const search = new URLSearchParams()
   for (const [name, value] of members) {
     if (!names.has(name)) continue

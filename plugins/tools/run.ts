@@ -1,6 +1,5 @@
-/** Runs the route of a tool in this process, by Fastify's `inject`: the request goes the whole way of any other. */
+/** Runs the route of a tool in this process: the request goes the whole way of any other. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Readable } from 'node:stream'
 import type { CompiledTool } from './compiled.js'
 import type { Nesting } from './nesting.js'
 import type { ToolAnswer, ToolCall } from './types.js'
@@ -8,6 +7,7 @@ import { failure, TenantryError } from '../../lib/errors.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { answerOf, valueOf } from './answer.js'
 import { requestOf } from './input.js'
+import { LocalRequest, LocalResponse } from './local-exchange.js'
 
 const defaultBytes = 65_536 // of a result: what a model reads
 const defaultTimeout = 30_000 // ms
@@ -26,72 +26,54 @@ export function createRun (app: FastifyInstance, nesting: Nesting): RunTool {
   return async (tool, input, request, { signal, maxBytes = defaultBytes, timeoutMs = defaultTimeout }) => {
     const { url, payload } = requestOf(tool, input)
     signal?.throwIfAborted()
-    const controller = new AbortController()
-    const abort = () => controller.abort()
+    const remoteAddress = request.raw.socket.remoteAddress ?? '127.0.0.1'
+    // Limits of addresses count the caller's own.
+    const own = new LocalRequest({ method: tool.route.method, url, headers: headersOf(request), payload, remoteAddress })
+    nesting.mark(own, request)
+    const response = new LocalResponse(own, maxBytes, () => tooLarge(maxBytes))
+    // As a caller that leaves does.
+    const end = () => {
+      own.destroy()
+      response.destroy()
+    }
     let isLate = false
-    let isWhole = false
     const timer = setTimeout(() => {
       isLate = true
-      abort()
+      end()
     }, timeoutMs)
-    signal?.addEventListener('abort', abort, { once: true })
+    signal?.addEventListener('abort', end, { once: true })
     try {
-      return await nesting.within(request, controller.signal, async (headers) => {
-        const response = await app.inject({
-          method: methodOf(tool.route.method),
-          url,
-          headers: { ...headersOf(request), ...headers, ...payload !== undefined && { 'content-type': 'application/json' } },
-          ...payload !== undefined && { payload },
-          // Limits of addresses count the caller's own.
-          remoteAddress: request.raw.socket.remoteAddress ?? '127.0.0.1',
-          payloadAsStream: true
-        })
-        const text = await textOf(response.stream(), maxBytes)
-        isWhole = true
-        const answer = answerOf(text, String(response.headers['content-type']).startsWith('application/json'))
-        if (response.statusCode >= 400) throw errorOf(response.statusCode, valueOf(answer))
-        return answer
-      })
+      app.routing(own, response)
+      const text = (await response.body).toString()
+      const { statusCode } = response
+      const answer = answerOf(text, String(response.getHeader('content-type')).startsWith('application/json'))
+      if (statusCode >= 400) throw errorOf(statusCode, valueOf(answer))
+      return answer
     } catch (error) {
       if (isLate) throw failure('toolTimeout', { cause: error })
       signal?.throwIfAborted()
       throw error
     } finally {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', abort)
-      // Whatever is left of the response is not made. To abort a request that is over would cost more than it did.
-      if (!isWhole) abort()
+      signal?.removeEventListener('abort', end)
+      // Whatever is left of a response that is too large is not made.
+      if (!response.writableEnded) end()
     }
   }
 }
 
-const methods = ['DELETE', 'GET', 'PATCH', 'POST', 'PUT'] as const
-
-function methodOf (method: string): typeof methods[number] {
-  const found = methods.find((name) => name === method)
-  if (found === undefined) throw new Error(`a tool has no method ${method}`)
-  return found
-}
-
 function headersOf ({ headers, id }: FastifyRequest): Record<string, string> {
-  const own = passed.flatMap((name) => {
-    const value = headers[name]
-    return value === undefined ? [] : [[name, String(value)]]
-  })
   // The same id in the log.
-  return { ...Object.fromEntries(own), 'x-request-id': id }
+  const own: Record<string, string> = { 'x-request-id': id }
+  for (const name of passed) {
+    const value = headers[name]
+    if (value !== undefined) own[name] = String(value)
+  }
+  return own
 }
 
-async function textOf (stream: Readable, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of stream) {
-    const buffer = Buffer.from(chunk)
-    bytes += buffer.length
-    if (bytes > maxBytes) throw failure('answerTooLarge', { message: `The result has more than ${maxBytes} bytes: ask for fewer records or fields` })
-    chunks.push(buffer)
-  }
-  return Buffer.concat(chunks).toString()
+function tooLarge (maxBytes: number): Error {
+  return failure('answerTooLarge', { message: `The result has more than ${maxBytes} bytes: ask for fewer records or fields` })
 }
 
 /** The route's own error, whose message says which values are wrong. */
