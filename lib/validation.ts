@@ -12,6 +12,7 @@ import { failure, type TenantryError } from './errors.js'
 import { isExact, numberIn } from './json/exact-number.js'
 import { holdsExact } from './json/parse.js'
 import { sharedByText } from './shared-by-text.js'
+import { isRecord } from './plain-value.js'
 import { detailOf, type ErrorDetail } from './validation-detail.js'
 import { checkExact, errorsIn } from './validation-exact.js'
 
@@ -211,12 +212,19 @@ export function isSmall (value: unknown): boolean {
 export function errorDetails (errors: readonly ErrorObject[], part: RequestPart): ErrorDetail[] {
   const base = `/${part === 'querystring' ? 'query' : part}`
   const details: ErrorDetail[] = []
+  const nullable = new Set(errors.filter(isOfNullable).map(({ instancePath }) => instancePath))
   for (const error of errors) {
     if (details.length === maxDetails) break
     // `if` only says that its `then` failed, which says so itself.
-    if (error.keyword !== 'if') details.push(detailOf(error, base))
+    const isFurther = error.keyword === 'if' || isOfNullable(error) || (error.params['type'] === 'null' && nullable.has(error.instancePath))
+    if (!isFurther) details.push(detailOf(error, base))
   }
   return details
+}
+
+/** The value is neither null nor of the other schema; only the faults of the other one help. */
+function isOfNullable ({ keyword, schema }: ErrorObject): boolean {
+  return keyword === 'anyOf' && Array.isArray(schema) && schema.length === 2 && schema.some((branch) => isRecord(branch) && branch['type'] === 'null')
 }
 
 /** The `validationFailed` of a part; fits Fastify's `schemaErrorFormatter`. */

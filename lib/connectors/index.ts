@@ -94,7 +94,7 @@ function callOf (entries: ReadonlyMap<string, Entry>, declared: DeclaredCall, po
   const { definition, missing } = entry
   if (!Object.hasOwn(definition.actions, declared.action)) {
     const known = Object.keys(definition.actions)
-    faults.add(`${pointer}/action`, `the connector ${definition.name} has no such action: known are ${listed(known)}`, nearest(declared.action, known))
+    faults.add(`${pointer}/action`, `the connector ${definition.name} has no action "${declared.action.slice(0, 64)}": known are ${listed(known)}`, nearest(declared.action, known))
     return null
   }
   if (missing !== null) {

@@ -7,6 +7,7 @@ import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-f
 import { noteErrorCode } from '../log/request-log.js'
 import { isRecord } from '../plain-value.js'
 import { validationError, type RequestPart } from '../validation.js'
+import { trustsTenantHeader } from './account.js'
 import { requestIdHeader, securityHeaders } from './response-headers.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
@@ -47,12 +48,19 @@ export function answerError (thrown: unknown, request: FastifyRequest, reply: Fa
     reply.code(Number(refused['statusCode'])).send(refused)
     return
   }
-  const error = refused ?? toTenantryError(thrown)
+  const error = forCaller(refused ?? toTenantryError(thrown), request)
   const alarming = error.statusCode >= 500 && !calm.has(error.code)
   if (alarming) noteErrorCode(request, error.code)
   if (alarming && failuresOf(request.server).isFirst(error, request.tenant?.id, `${request.method} ${request.routeOptions.url ?? ''}`)) request.log.error({ err: error }, error.message)
   else request.log.debug({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))
+}
+
+/** A user cannot name a tenant by a header, and is not asked to. */
+function forCaller (error: TenantryError, { auth, server }: FastifyRequest): TenantryError {
+  const isAsked = error.code === catalogue.tenantRequired.code && error.message === catalogue.tenantRequired.message
+  if (!isAsked || (auth ?? null) === null || auth?.role === 'admin' || trustsTenantHeader(server)) return error
+  return failure('tenantRequired', { message: "This resource belongs to a tenant: the caller's token must name one in its claim tenant_id" })
 }
 
 /**

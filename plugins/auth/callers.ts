@@ -1,7 +1,7 @@
 /** Callers with API keys, and the permissions of roles. */
 import type { Claims } from '../../lib/compiler/types.js'
 import { hash, timingSafeEqual } from 'node:crypto'
-import { tokenInvalid } from './errors.js'
+import { apiKeyUnknown } from './errors.js'
 import { unionOf, type PermissionSet } from './permissions.js'
 import { noSources, type Admit, type RoleSource, type Sources } from './sources.js'
 
@@ -56,7 +56,7 @@ export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = no
   return {
     forgetPermissions () { remembered = new WeakMap() },
     identify (key, admit = () => {}) {
-      if (key === '' || key.length > maxKeyLength) throw tokenInvalid()
+      if (key === '' || key.length > maxKeyLength) throw apiKeyUnknown()
       // Digests are of one length, and comparing them tells nothing about the key.
       if (platform !== null && timingSafeEqual(digest(key), platform)) return platformClaims
       const found = apiKeys()?.find(key, admit) ?? null
@@ -74,7 +74,7 @@ export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = no
 }
 
 function known (claims: Claims | null): Claims {
-  if (claims === null) throw tokenInvalid()
+  if (claims === null) throw apiKeyUnknown()
   return claims
 }
 

@@ -8,6 +8,10 @@ export function tokenInvalid (message?: string, cause?: unknown): TenantryError 
   return failure('tokenInvalid', { headers: invalidToken, cause, ...message !== undefined && { message } })
 }
 
+export function apiKeyUnknown (): TenantryError {
+  return failure('tokenInvalid', { headers: invalidToken, message: 'API key not recognized' })
+}
+
 export function tokenExpired (): TenantryError {
   return failure('tokenExpired', { headers: invalidToken })
 }

@@ -5,6 +5,7 @@ import { FaultList } from '../../lib/config/faults.js'
 import { failure } from '../../lib/errors.js'
 
 const maxNamed = 100 // of the names that an error tells
+const maxName = 64 // characters of a name that the caller sent
 
 export interface Wanted {
   readonly type: string
@@ -32,8 +33,8 @@ export function createFindCall (): FindCall {
 
   return (wanted, platform, own, scope) => {
     const sets = own === null ? [platform] : [own, platform]
-    if (!sets.some((set) => set.has(wanted.type))) throw unknown('integration', sets.flatMap(({ names }) => names))
-    if (!sets.some((set) => isKnown(set, wanted))) throw unknown('action', sets.flatMap((set) => set.actions(wanted.type)))
+    if (!sets.some((set) => set.has(wanted.type))) throw unknown('integration', wanted.type, sets.flatMap(({ names }) => names))
+    if (!sets.some((set) => isKnown(set, wanted))) throw unknown('action', wanted.action, sets.flatMap((set) => set.actions(wanted.type)))
     const ownCall = own === null ? null : callOf(own, wanted)
     if (ownCall !== null) return ownCall
     const call = callOf(platform, wanted)
@@ -48,7 +49,7 @@ function isKnown (set: ConnectorSet, { type, action }: Wanted): boolean {
   return set.actions(type).includes(action)
 }
 
-function unknown (what: string, names: readonly string[]): Error {
+function unknown (what: string, name: string, names: readonly string[]): Error {
   const known = [...new Set(names)].slice(0, maxNamed)
-  return failure('notFound', { message: `There is no such ${what}; known are ${known.join(', ')}`, extras: { known } })
+  return failure('notFound', { message: `There is no ${what} "${name.slice(0, maxName)}"; known are ${known.join(', ')}`, extras: { known } })
 }

@@ -23,6 +23,8 @@ export function tenantHeader ({ headers }: FastifyRequest): string | undefined {
   return id
 }
 
+const nameless = "The caller's token must name a tenant in its claim tenant_id: only administrators of the platform name one by X-Tenant-ID"
+
 /** The tenant that a known caller or a gateway names. What a stranger names is judged here, and looked up later. */
 export function createCallerStep ({ provision, lookup, trustHeader }: ResolutionOptions, publicTenant: boolean): onRequestHookHandler {
   return (request, _reply, done) => {
@@ -40,7 +42,7 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
       if (!publicTenant) throw tokenMissing()
       return done()
     }
-    if (!isPlatformAdmin(auth)) throw failure('tenantMismatch', { message: 'The token names no tenant: its caller may not name one by X-Tenant-ID' })
+    if (!isPlatformAdmin(auth)) throw failure('tenantMismatch', { message: nameless })
     enter(request, lookup(header), done)
   }
 }
@@ -75,7 +77,7 @@ export function createAdmission ({ provision, lookup, trustHeader }: ResolutionO
     if (claimed !== undefined && header !== undefined && header !== claimed) throw failure('tenantMismatch')
     if (claimed === undefined && header === undefined) throw failure('tenantRequired')
     const byPlatform = isPlatformAdmin(auth)
-    if (claimed === undefined && !trustHeader && !byPlatform) throw failure('tenantMismatch', { message: 'The token names no tenant: its caller may not name one by X-Tenant-ID' })
+    if (claimed === undefined && !trustHeader && !byPlatform) throw failure('tenantMismatch', { message: nameless })
     const id = claimed ?? header ?? ''
     const tenant = await (byPlatform ? lookup(id) : provision(id, claimed === undefined ? null : issuedAt(auth), request))
     if (tenant === null) throw failure('tenantUnknown')

@@ -183,7 +183,7 @@ function judgeAccount (provider: ProviderName, account: ProviderAccount, name: (
   for (const [key, id] of Object.entries(productMap)) {
     const place = name('productMap')
     if (soldAs(key, tiers) === null) {
-      const known = tiers.flatMap((tier) => cycles.map((cycle) => `${tier}_${cycle}`))
+      const known = tiers.filter((tier) => tier !== 'free').flatMap((tier) => cycles.map((cycle) => `${tier}_${cycle}`))
       tell(faults, place, `"${key}" is none of what there is to sell: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`, nearest(key, known))
     }
     if (!isProviderId(id)) tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxId} characters of A-Z a-z 0-9 _ -`)

@@ -78,9 +78,9 @@ t.test('a connector that could not be called is refused with its place', async (
 t.test('a call that its action does not take is refused', async (t) => {
   const set = setOf({ credentials: { stripe: { secretKey: '{{env.KEY}}' } }, ...custom({ path: '/things/{{params.id}}', body: { name: '{{params.name}}' } }) })
   t.match(callFaults(set, 'strpe', 'createCustomer'), [/^\/integrations\/0\/type: there is no connector "strpe": known are payment, .*did you mean "stripe"/])
-  t.match(callFaults(set, 'stripe', 'createCustmer'), [/^\/integrations\/0\/action: the connector payment has no such action: .*did you mean "createCustomer"/])
+  t.match(callFaults(set, 'stripe', 'createCustmer'), [/^\/integrations\/0\/action: the connector payment has no action "createCustmer": .*did you mean "createCustomer"/])
   t.match(callFaults(set, 'toString', 'call'), [/there is no connector/])
-  t.match(callFaults(set, 'stripe', 'constructor'), [/has no such action/])
+  t.match(callFaults(set, 'stripe', 'constructor'), [/has no action "constructor"/])
   t.match(callFaults(set, 'github', 'getIssue'), [/^\/integrations\/0\/type: the connector needs `credentials.codehost`/])
   t.match(callFaults(set, 'stripe', 'createPaymentIntent', { amount: '{{body.amount}}', curency: 'eur' }), [/params\/currency: is required/, /params\/curency: "curency" is not a known field, did you mean "currency"/])
   t.match(callFaults(set, 'stripe', 'createPaymentIntent', { amount: -1, currency: '{{body.currency}}' }), [/params\/amount: must be at least 0/])
