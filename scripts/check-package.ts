@@ -34,7 +34,7 @@ if (problems.length > 0) process.exitCode = 1
 function checkFiles (paths: readonly string[]): void {
   const single = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json', 'schema.json', `lib/database/embedded-data-${pgliteVersion}.tar.br`]
   for (const path of single.filter(path => !paths.includes(path))) problems.push(`the package lacks ${path}`)
-  for (const path of paths.filter(path => !single.includes(path) && !/^docs\/.+\.md$|^dist\/chunks\/(?:[\w-]+\.js|LICENSE-\w+)$/.test(path))) {
+  for (const path of paths.filter(path => !single.includes(path) && !/^docs\/.+\.md$|^deploy\/(?:Dockerfile|\w+\.(?:json|yaml))$|^examples\/(?:README\.md|\w+\/\w+\.(?:json|ts))$|^dist\/chunks\/(?:[\w-]+\.js|LICENSE-\w+)$/.test(path))) {
     const source = path.match(/^dist\/((?:lib|plugins|bin)\/.+?)(?:\.d\.ts|\.js)$/)?.[1]
     if (source === undefined || !existsSync(`${root}${source}.ts`)) problems.push(`the package holds ${path}, which no user needs`)
   }

@@ -21,9 +21,12 @@ const consumer = t.testdir({ 'package.json': '{ "type": "module" }' })
 
 t.test('an empty project installs the packed package', { timeout: 290_000 }, async (t) => {
   await run('npm', ['run', 'build', '--', '--if-changed'], { cwd: project })
-  const packed = await run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', consumer], { cwd: project })
-  const tarball = join(consumer, packed.stdout.trim().split('\n').at(-1)!)
-  await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', tarball], { cwd: consumer })
+  const pack = async (folder: string) => {
+    const { stdout } = await run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', consumer], { cwd: folder })
+    return join(consumer, stdout.trim().split('\n').at(-1)!)
+  }
+  const tarballs = [await pack(project), await pack(join(project, 'packages', 'create-tenantry'))]
+  await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...tarballs], { cwd: consumer })
 
   t.test(`every installed package runs on Node ${oldestNode}`, async (t) => {
     const installed = packagesIn(join(consumer, 'node_modules'))
@@ -44,6 +47,16 @@ t.test('an empty project installs the packed package', { timeout: 290_000 }, asy
     t.equal(faults, '')
   })
 
+  t.test('create-tenantry writes the project of tenantry init', async (t) => {
+    const { stdout } = await run('npm', ['exec', '--no', '--', 'create-tenantry', 'made'], { cwd: consumer })
+    t.match(stdout, /^Wrote tenantry\.json, .*\nNext: cd made && npm install && npm start\n/)
+    const { version } = manifestIn(join(consumer, 'node_modules', 'tenantry'))
+    t.strictSame(manifestIn(join(consumer, 'made')).dependencies, { tenantry: `^${version}` })
+    const again = await run('npm', ['exec', '--no', '--', 'create-tenantry', 'made'], { cwd: consumer }).catch((error: unknown) => error)
+    t.match(again, { code: 1, stderr: /made has tenantry\.json/ }, 'its exit code is that of the command')
+    t.match(manifestIn(join(consumer, 'node_modules', 'create-tenantry')), { version, dependencies: { tenantry: `^${version}` } }, 'both are published together')
+  })
+
   t.test('import and require give the same functions', async (t) => {
     const program = "import { createRequire } from 'node:module'; import * as one from 'tenantry'; const two = createRequire(import.meta.url)('tenantry'); console.log(one.createServer === two.createServer, typeof two.createServer)"
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], { cwd: consumer })
@@ -54,7 +67,12 @@ t.test('an empty project installs the packed package', { timeout: 290_000 }, asy
 interface Manifest {
   readonly name?: string
   readonly version?: string
+  readonly dependencies?: Readonly<Record<string, string>>
   readonly engines?: { readonly node?: string }
+}
+
+function manifestIn (folder: string): Manifest {
+  return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
 }
 
 function packagesIn (folder: string): Manifest[] {

@@ -1,0 +1,111 @@
+/** The files in deploy/: they parse, they have the members that their programs know, and they fit the server and one another. */
+import { readFileSync } from 'node:fs'
+import { Ajv } from 'ajv'
+import t from 'tap'
+import { parse, parseAllDocuments } from 'yaml'
+import { checkConfig, type Config } from '../../lib/config/index.js'
+import { page } from '../docs/markdown.js'
+import { testMasterKey } from '../helpers/server.js'
+import { testSecret } from '../helpers/tokens.js'
+import { Compose, kubernetesObjects } from './schemas.js'
+
+const read = (name: string) => readFileSync(new URL(`../../deploy/${name}`, import.meta.url), 'utf8')
+const ajv = new Ajv({ allErrors: true })
+const document: unknown = JSON.parse(read('tenantry.json'))
+
+/** The names that the server reads: those of the page of settings, and those of the document. */
+const known = new Set([...page('docs/operations/settings.md').text.matchAll(/`([A-Z][A-Z_]+)`/g), ...read('tenantry.json').matchAll(/env\.([A-Z_]+)/g)].map(([, name]) => name))
+const inSecret = ['JWT_SECRET', 'SECRETS_MASTER_KEY', 'DATABASE_URL']
+const stopMs = 10_000 // that running requests have
+
+interface Container {
+  readonly command: readonly string[]
+  readonly ports?: ReadonlyArray<{ readonly name: string, readonly containerPort: number }>
+  readonly envFrom?: ReadonlyArray<{ readonly secretRef: { readonly name: string } }>
+  readonly env?: ReadonlyArray<{ readonly name: string, readonly value: string }>
+  readonly readinessProbe?: { readonly httpGet?: { readonly path: string, readonly port: string } }
+  readonly livenessProbe?: object
+}
+interface Manifest {
+  readonly kind: string
+  readonly metadata: { readonly name: string, readonly labels: object }
+  readonly spec: {
+    readonly selector?: { readonly matchLabels?: object }
+    readonly template?: { readonly metadata: { readonly labels: object }, readonly spec: { readonly containers: readonly Container[], readonly terminationGracePeriodSeconds?: number } }
+    readonly ports?: ReadonlyArray<{ readonly targetPort: string }>
+    readonly rules?: ReadonlyArray<{ readonly http: { readonly paths: ReadonlyArray<{ readonly backend: { readonly service: { readonly name: string } } }> } }>
+  }
+}
+interface ComposeFile {
+  readonly services: Readonly<Record<string, { readonly command?: readonly string[], readonly environment?: Readonly<Record<string, string>>, readonly healthcheck?: { readonly test: readonly string[] }, readonly stop_grace_period?: string, readonly depends_on?: Readonly<Record<string, object>> }>>
+}
+
+/** The document with the settings of a deployment: what they leave out is a fault. */
+function configOf (settings: Readonly<Record<string, string>>): Config {
+  return checkConfig(document, { env: settings })
+}
+
+t.test('compose.yaml', async (t) => {
+  const compose: ComposeFile = parse(read('compose.yaml'))
+  t.equal(ajv.validate(Compose, compose), true, ajv.errorsText())
+  t.equal(ajv.validate(Compose, { ...compose, services: { server: { enviroment: {} } } }), false, 'a wrong name is seen')
+  const { server, migrate } = compose.services
+  const { environment = {} } = server ?? {}
+  t.strictSame(migrate?.environment, environment)
+  for (const name of Object.keys(environment)) t.ok(known.has(name), name)
+  for (const service of Object.values(compose.services)) for (const name of Object.keys(service.depends_on ?? {})) t.ok(compose.services[name], name)
+  const config = configOf({ ...environment, JWT_SECRET: testSecret, SECRETS_MASTER_KEY: testMasterKey })
+  t.equal(config.migrate, 'manual', 'in production the service migrate migrates')
+  t.equal(config.cache.redis?.url, 'redis://redis:6379')
+  t.match(server?.healthcheck?.test.at(-1), `:${environment['PORT']}/health`)
+  t.ok(Number(server?.stop_grace_period?.replace('s', '')) * 1000 > config.server.stopDelayMs + stopMs)
+})
+
+t.test('kubernetes.yaml', async (t) => {
+  const documents = parseAllDocuments(read('kubernetes.yaml'))
+  t.strictSame(documents.flatMap(({ errors }) => errors), [])
+  const objects: Manifest[] = documents.map((each) => each.toJS())
+  for (const each of objects) t.equal(ajv.validate(kubernetesObjects[each.kind] ?? false, each), true, `${each.kind} ${each.metadata.name}: ${ajv.errorsText()}`)
+  const named = (kind: string, name: string) => objects.find((each) => each.kind === kind && each.metadata.name === name)
+  const pods = (name: string) => named('Deployment', name)?.spec.template
+
+  t.test('selectors and ports are those of the pods', async (t) => {
+    for (const { kind, metadata: { name }, spec: { selector } } of objects) {
+      if (selector !== undefined) t.strictSame(selector.matchLabels ?? selector, pods(name)?.metadata.labels, `${kind} ${name}`)
+    }
+    for (const name of ['tenantry', 'tenantry-redis']) {
+      const ports = pods(name)?.spec.containers[0]?.ports?.map((port) => port.name)
+      t.strictSame(named('Service', name)?.spec.ports?.map(({ targetPort }) => targetPort), ports)
+    }
+    t.ok(named('Service', named('Ingress', 'tenantry')?.spec.rules?.[0]?.http.paths[0]?.backend.service.name ?? ''))
+  })
+
+  t.test('settings and probes are those of the server', async (t) => {
+    const template = pods('tenantry')
+    const server = template?.spec.containers[0]
+    const migrate = named('Job', 'tenantry-migrate')?.spec.template?.spec.containers[0]
+    const settings = (container?: Container) => Object.fromEntries((container?.env ?? []).map(({ name, value }) => [name, value]))
+    const secret = { JWT_SECRET: testSecret, SECRETS_MASTER_KEY: testMasterKey, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' }
+    t.strictSame(Object.keys(secret), inSecret)
+    for (const container of [server, migrate]) {
+      for (const name of Object.keys(settings(container))) t.ok(known.has(name), name)
+      t.equal(container?.envFrom?.[0]?.secretRef.name, 'tenantry')
+      t.equal(configOf({ ...settings(container), ...secret }).migrate, 'manual')
+    }
+    t.strictSame([server?.command[1], migrate?.command[1]], ['start', 'migrate'])
+    t.equal(Number(settings(server)['PORT']), server?.ports?.[0]?.containerPort)
+    t.strictSame(server?.readinessProbe?.httpGet, { path: '/health', port: 'http' })
+    t.notOk(JSON.stringify(server?.livenessProbe).includes('/health'), 'a lost database restarts no pod')
+    const { server: { stopDelayMs } } = configOf({ ...settings(server), ...secret })
+    t.ok((template?.spec.terminationGracePeriodSeconds ?? 0) * 1000 > stopDelayMs + stopMs)
+    t.equal(settings(server)['REDIS_URL'], `redis://${named('Service', 'tenantry-redis')?.metadata.name}:6379`)
+    for (const name of inSecret) t.match(page('docs/operations/containers.md').text, `--from-literal=${name}=`)
+  })
+})
+
+t.test('Dockerfile starts the command with the settings of the page', async (t) => {
+  const text = read('Dockerfile')
+  t.match(text, /^USER node$/m)
+  t.match(text, /^CMD \["node_modules\/\.bin\/tenantry", "start"\]$/m)
+  for (const [, name] of (/^ENV (.*)$/m.exec(text)?.[1] ?? '').matchAll(/(\w+)=/g)) t.ok(known.has(name), `${name}`)
+})
