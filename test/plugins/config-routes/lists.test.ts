@@ -90,7 +90,7 @@ test('a cursor that would tell what answers leave out is a fault of the document
     [{ queries: [select, { ...select, alias: 'other' }] }, '/routes/0/queries/0/pagination: the query string of a route has one `cursor`: use it in a route with one query']
   ]
   for (const [route, expected] of cases) {
-    const started = testServer(t, { tables, routes: [{ method: 'get', path: '/x', ...route }] }, { engine: { provider: 'embedded' } })
+    const started = testServer(t, { tables, routes: [{ method: 'get', path: '/x', ...route }] })
     const error: unknown = await started.then(() => undefined, (reason: unknown) => reason)
     t.ok(error instanceof ConfigError)
     if (error instanceof ConfigError) t.equal(formatFault(error.faults[0]!), expected)

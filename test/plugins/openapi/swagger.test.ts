@@ -18,6 +18,7 @@ import rateLimit from '../../../plugins/rate-limit/index.js'
 import configRoutes from '../../../plugins/config-routes/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
 import tenants from '../../../plugins/tenants/index.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { testDocument, testEnv, testServer, type TestDocument } from '../../helpers/server.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
 
@@ -124,7 +125,7 @@ test('the groups of declared routes come first, then the built-in groups', async
 })
 
 test('the title is that of the plugin, else the name of the document, else API', async (t) => {
-  const title = async (document: TestDocument) => (await (await testServer(t, document, { engine: { provider: 'embedded' } })).inject('/doc')).json().info.title
+  const title = async (document: TestDocument) => (await (await testServer(t, document)).inject('/doc')).json().info.title
   t.equal(await title({ name: 'Notes', plugins: { openapi: { title: 'The API of notes' } } }), 'The API of notes')
   t.equal(await title({}), 'API')
 })
@@ -149,13 +150,14 @@ test('an unknown option is refused with the nearest known one', async (t) => {
 
 /** An app that registers @fastify/swagger itself, with routes of its own. */
 async function embedder (t: Test, options: FastifyDynamicSwaggerOptions, pages = false): Promise<FastifyInstance> {
+  const section = await postgresSection(t)
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(swagger, options)
   if (pages) await app.register(swaggerUi, { routePrefix: '/documentation' })
   app.addSchema({ $id: 'Order', type: 'object', properties: { id: { type: 'integer' } } })
   app.get('/api/orders/:order', { schema: { operationId: 'getNotes', tags: ['Orders'], response: { 200: { description: 'An order', $ref: 'Order#' } } } }, async () => ({ id: 1 }))
-  await app.register(database, { provider: 'embedded', tables: { notes } })
+  await app.register(database, { ...section, tables: { notes }, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)
   await app.register(rateLimit, { default: { max: 100, windowMs: 60_000 } })
@@ -199,7 +201,7 @@ test('the document of an app that writes OpenAPI 3.0 stays valid', async (t) => 
   t.equal((await app.inject('/ui/yaml')).statusCode, 200)
 
   const routes: DocumentedRoute[] = []
-  const server = createServer(testDocument(everything), { env: testEnv, logger: false })
+  const server = createServer(testDocument(everything, await postgresSection(t)), { env: testEnv, logger: false })
   t.teardown(() => server.close())
   server.addHook('onRoute', ({ method, url, config, schema }) => {
     if (config?.access !== undefined && method !== 'HEAD') routes.push({ methods: [method].flat(), url, config, schema })

@@ -9,7 +9,7 @@ const targets = [
 ]
 
 test('one address asks each endpoint of users 60 times, and another address goes on', async (t) => {
-  const app = await testServer(t, { auth: { registration: 'open' }, server: { trustProxy: true } }, { engine: { provider: 'embedded' }, tenants: ['acme'] })
+  const app = await testServer(t, { auth: { registration: 'open' }, server: { trustProxy: true } }, { tenants: ['acme'] })
   const ask = caller(t, app, { tenant: 'acme', body: {} })
   const from = (target: string, address: string): Promise<Answer> => ask(target, { headers: { 'x-forwarded-for': address } })
   for (const target of targets) {

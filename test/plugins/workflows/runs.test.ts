@@ -305,7 +305,7 @@ test('without the group there are no endpoints, and routes start runs all the sa
     tables,
     plugins: { agent: false },
     routes: [{ method: 'post', path: '/notes', workflow: { steps: [insert('write', 'asked for')], async: true } }, { method: 'get', path: '/agent/workflow/status', queries: [{ table: 'notes', operation: 'select' }] }]
-  }, { engine: { provider: 'embedded' }, tenants: ['a'] })
+  }, { tenants: ['a'] })
   const ask = caller(t, app, { token: users.anna })
   t.equal((await ask('POST /notes')).status, 202)
   refused(t, await ask('GET /agent/workflows'), 404, 'NOT_FOUND')
