@@ -102,7 +102,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(conventions, { options: ({ config, env }) => ({ root: true, home: homeOf(config, env), pagination: config.pagination }) }),
   group(responses, { options: ({ config: { server } }) => ({ maxUnsentBytes: server.maxUnsentBytes, writeTimeoutMs: server.writeTimeoutMs }) }),
   group(stop, { options: ({ config }) => ({ delayMs: config.server.stopDelayMs }) }),
-  group(database, { options: ({ config }) => ({ ...config.database, tables: config.tables, watched: watchedTables(config), migrate: config.migrate }) }),
+  group(database, { options: ({ config }) => ({ ...config.database, tables: config.tables, watched: watchedTables(config), migrate: config.migrate, firebase: config.firebase }) }),
   group(plans, { options: ({ config }) => ({ plans: config.plans }) }),
   group(rateLimit, { options: ({ config: { cache, rateLimit } }) => ({ redis: cache.provider === 'redis' ? cache.redis : undefined, ...rateLimit }) }),
   group(auth, { options: ({ config, env }) => ({ jwt: config.jwt, authProviders: config.authProviders, apiKey: setting(env, 'API_KEY') || undefined }) }),

@@ -1,5 +1,5 @@
 /** The JSON Schema of what a route answers, derived from its queries, its transform and its response. */
-import type { Answer, CompiledQuery, CompiledResponse, JsonSchema } from './types.js'
+import type { Answer, RouteQuery, CompiledResponse, JsonSchema } from './types.js'
 import type { CompiledTransform } from './transform.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'
 import { isNumber } from '../json/exact-number.js'
@@ -8,7 +8,7 @@ import { isRecord } from '../plain-value.js'
 
 /** The parts of a compiled route that make its answer. */
 export interface AnswerParts {
-  readonly queries: readonly CompiledQuery[]
+  readonly queries: readonly RouteQuery[]
   readonly integrations: readonly unknown[]
   readonly transform: CompiledTransform | null
   readonly response: CompiledResponse | null
@@ -47,7 +47,7 @@ export function checkPromises ({ queries, transform, response }: Omit<AnswerPart
 }
 
 /** Adds a fault for each member whose value a cursor tells and which the response schema leaves out. */
-export function checkCursorMembers (queries: readonly CompiledQuery[], response: CompiledResponse | null, pointer: string, faults: FaultList): void {
+export function checkCursorMembers (queries: readonly RouteQuery[], response: CompiledResponse | null, pointer: string, faults: FaultList): void {
   const members = queries.flatMap(({ cursorMembers }) => cursorMembers)
   if (response?.kind !== 'schema' || members.length === 0) return
   const { data } = propertiesOf(response.schema)
@@ -80,14 +80,14 @@ function comparePromises (promised: unknown, known: unknown, pointer: string, te
   }
 }
 
-function formsOf (queries: readonly CompiledQuery[]): Form[] {
+function formsOf (queries: readonly RouteQuery[]): Form[] {
   const [first] = queries
   if (first !== undefined && queries.length === 1) return formsOfQuery(first)
   const members = queries.map((query) => [query.key, anyOf(formsOfQuery(query).map(({ schema }) => schema))] as const)
   return [{ kind: 'several', schema: objectOf(Object.fromEntries(members)) }]
 }
 
-function formsOfQuery ({ answer, record, bulk }: CompiledQuery): Form[] {
+function formsOfQuery ({ answer, record, bulk }: RouteQuery): Form[] {
   const kinds: Answer[] = bulk ? [answer, 'records'] : [answer]
   return kinds.map((kind) => ({ kind, schema: formSchema(kind, record) }))
 }
@@ -139,7 +139,7 @@ function filtered ({ kind, schema: answer }: Form, schema: JsonSchema, transform
 }
 
 /** What `{{results.<key>}}` of a response reads. */
-function resultSchemas (queries: readonly CompiledQuery[], forms: readonly Form[]): JsonSchema {
+function resultSchemas (queries: readonly RouteQuery[], forms: readonly Form[]): JsonSchema {
   const answer = anyOf(forms.map(({ schema }) => schema))
   const [first] = queries
   return first !== undefined && queries.length === 1 ? objectOf({ [first.key]: answer }) : answer

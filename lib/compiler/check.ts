@@ -15,7 +15,7 @@ import { faultsOfRoute } from '../config/webhook-routes.js'
 import { checkWorkflow } from '../workflows/compile.js'
 import { definitionOf } from '../workflows/set.js'
 import { compileIntegrations, integrationKeys } from './integrations.js'
-import { compileDocumentQuery, type QueryContext } from './query/index.js'
+import { compileDocumentQuery, type FirestoreRules, type QueryContext } from './query/index.js'
 import { checkMembers } from './query/operation.js'
 import { checkQueryTexts } from './query/texts.js'
 import { compileRequest } from './request.js'
@@ -44,6 +44,8 @@ export interface RouteCheck {
   readonly connectors?: ConnectorSet | undefined
   /** null where the document turns files off. Default: they are not judged. */
   readonly fileRules?: FileRules | null | undefined
+  /** null where the document has no Firestore. Default: it is not judged. */
+  readonly firestore?: FirestoreRules | null | undefined
 }
 
 /** What compiles a query but has no say in its texts. */
@@ -55,12 +57,12 @@ const without: Pick<QueryContext, 'catalogue' | 'pagination' | 'sharedTables' | 
 }
 
 /** Adds the faults that compileRoute would find whatever the tables are. */
-export function checkRouteTexts (route: Route, pointer: string, { faults: told, env, workflows, stepKinds, connectors, fileRules, messages }: RouteCheck): void {
+export function checkRouteTexts (route: Route, pointer: string, { faults: told, env, workflows, stepKinds, connectors, fileRules, messages, firestore }: RouteCheck): void {
   const faults = faultsOfRoute(pointer, told)
   const params = pathParameters(route.path)
   const context = { faults, env, sources: sourcesOf(route), params: new Set(params), files: fileNamesOf(route), rules: route.request, bounded: false }
   compileFiles(route, pointer, fileRules, faults)
-  const queries = checkQueries(route, pointer, context)
+  const queries = checkQueries(route, pointer, context, firestore)
   const { integrations = [] } = route
   const values = { ...context, results: new Set([...queries, ...integrationKeys(integrations, queries)]) }
   if (connectors !== undefined) compileIntegrations(integrations, `${pointer}/integrations`, queries, connectors, context)
@@ -82,12 +84,13 @@ export function checkNamedWorkflow (workflow: Workflow, pointer: string, { fault
 }
 
 /** Checks each query, which sees the results of those before it; returns the names of all results. */
-function checkQueries (route: Route, pointer: string, context: TemplateContext): ReadonlySet<string> {
+function checkQueries (route: Route, pointer: string, context: TemplateContext, firestore: RouteCheck['firestore']): ReadonlySet<string> {
   const keys = new Set<string>()
   const queryContext = (): QueryContext => ({
     ...context,
     ...without,
     results: new Set(keys),
+    firestore,
     excludeFields: route.excludeFields ?? [],
     softDelete: route.softDelete
   })

@@ -1,6 +1,6 @@
 /** The `Location` of a record that a route creates: the path by which another route of the document reads it. */
 import type { Route } from '../config/schema/route.js'
-import type { CompiledQuery, CompiledResponse } from './types.js'
+import type { RouteQuery, CompiledResponse } from './types.js'
 import * as jsonc from 'jsonc-parser'
 import { tenantColumn } from '../database/catalogue.js'
 import { isRecord } from '../plain-value.js'
@@ -50,7 +50,7 @@ export function candidatesFor (route: Route, paths: RowPaths): readonly RowPath[
 }
 
 /** null where no path reads the record, or the response of the route does not show its key. */
-export function compileLocation (route: Route, [query, ...others]: readonly CompiledQuery[], response: CompiledResponse | null, paths: RowPaths): RecordLocation | null {
+export function compileLocation (route: Route, [query, ...others]: readonly RouteQuery[], response: CompiledResponse | null, paths: RowPaths): RecordLocation | null {
   const candidates = candidatesFor(route, paths)
   if (candidates.length === 0 || query === undefined || others.length > 0) return null
   const { rowKey } = query

@@ -3,11 +3,13 @@ import type { Route } from '../config/schema/route.js'
 import type { Isolation } from '../database/engine.js'
 import type { Precondition } from '../http/entity-tags.js'
 import type { CompiledRoute } from './route.js'
+import type { RouteQuery } from './types.js'
 import { methodOf } from './route-parts.js'
 
 type Access = Pick<CompiledRoute, 'method' | 'requireAuth' | 'authProvider' | 'publicTenant' | 'webhook' | 'workflow'>
-type WriteParts = Access & { readonly writes: readonly unknown[], readonly readsHeaders: readonly string[] }
-type ReadParts = Access & { readonly writes: readonly unknown[], readonly integrations: readonly unknown[] }
+type StoreUse = { readonly store: RouteQuery['store'] }
+type WriteParts = Access & { readonly queries: readonly StoreUse[], readonly writes: readonly unknown[], readonly readsHeaders: readonly string[] }
+type ReadParts = Access & { readonly queries: readonly StoreUse[], readonly writes: readonly unknown[], readonly integrations: readonly unknown[] }
 
 const ifMatchHeader = 'if-match'
 
@@ -28,7 +30,12 @@ export function heedsIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledRo
  * transaction, so without calls to other services, and by every caller of the write that has its permissions.
  */
 export function honoursIfMatch (write: WriteParts, read: ReadParts): boolean {
-  return heedsIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 && isPlainRead(read) && isReadableBy(write, read)
+  return heedsIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 && isPlainRead(read) && isReadableBy(write, read) && inOneStore(write, read)
+}
+
+/** No transaction spans the SQL database and Firestore. */
+function inOneStore (write: WriteParts, read: ReadParts): boolean {
+  return new Set([...write.queries, ...read.queries].map(({ store }) => store)).size <= 1
 }
 
 function isPlainRead ({ method, webhook, workflow, writes, integrations }: ReadParts): boolean {

@@ -6,7 +6,7 @@ import type { FaultList } from '../config/faults.js'
 import type { Functions } from '../config/schema/function.js'
 import type { RouteRateLimit } from '../config/schema/rate-limit.js'
 import type { Route } from '../config/schema/route.js'
-import type { CompiledQuery, CompiledRequest, CompiledResponse, Method, Reference, TableUse } from './types.js'
+import type { CompiledRequest, CompiledResponse, Method, Reference, RouteQuery, TableUse } from './types.js'
 import type { TemplateContext } from './reference.js'
 import type { CompiledCache } from './route-cache.js'
 import type { CompiledResourceLimit } from './resource-limit.js'
@@ -17,7 +17,7 @@ import { nearest, pointerTo } from '../config/faults.js'
 import { isRecord } from '../plain-value.js'
 import { faultsOfRoute } from '../config/webhook-routes.js'
 import { withheldBy } from './query/withheld.js'
-import { compileDocumentQuery, compileQuery, type QueryContext } from './query/index.js'
+import { compileDocumentQuery, compileQuery, type FirestoreRules, type QueryContext } from './query/index.js'
 import { unique } from './query/table-use.js'
 import { compileCopies } from './copies.js'
 import { compileLocation, type RecordLocation, type RowPaths } from './location.js'
@@ -32,6 +32,7 @@ import { fileNamesOf, methodOf, pathParameters, resultKey, sourcesOf } from './r
 import { checkBounds, withBoundedFaults } from './bounds.js'
 import { checkCursorMembers, checkPromises } from './answer-schema.js'
 import { checkRouteRules } from './route-rules.js'
+import { checkStores, firestoreUse, type FirestoreUse } from './stores.js'
 import { compileTransform } from './transform.js'
 import { answerValues, compileRouteWorkflow, type CompiledRouteWorkflow, readableBy, type RouteWorkflowContext, workflowReferences } from './workflow.js'
 import { compileRouteMessage, type CompiledRouteMessage } from './realtime.js'
@@ -45,6 +46,8 @@ export interface RouteContext extends RouteWorkflowContext {
   readonly messages?: boolean | undefined
   /** The SQL functions that the document may call. Default: none. */
   readonly functions?: Functions | undefined
+  /** null where there is no Firestore. Default: it is not judged. */
+  readonly firestore?: FirestoreRules | null | undefined
   /** Of the routes of the document. Default: none, so that no route answers a `Location`. */
   readonly rowPaths?: RowPaths
 }
@@ -67,7 +70,7 @@ export interface CompiledRoute {
   /** The files of its form, which its body then is; null for a body of JSON. */
   readonly files: readonly CompiledFile[] | null
   readonly cache: CompiledCache | null
-  readonly queries: readonly CompiledQuery[]
+  readonly queries: readonly RouteQuery[]
   /** Calls to other services, run in order once what the queries wrote is committed. */
   readonly integrations: readonly CompiledIntegration[]
   /** The message to a room that it sends in the end; null for nearly all. */
@@ -85,6 +88,7 @@ export interface CompiledRoute {
   readonly writes: readonly TableUse[]
   /** One of several queries writes: all of them run in one transaction. */
   readonly transaction: boolean
+  readonly firestore: FirestoreUse
   /** Members of the query string, and headers, that templates and expressions read. */
   readonly readsQuery: readonly string[]
   readonly readsHeaders: readonly string[]
@@ -118,6 +122,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const uses = new PartUses(ofPart)
   const queries = compileQueries(route, pointer, context, params, uses)
   if (faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
+  checkStores(queries, pointer, faults)
   const queryKeys = [...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])
   const values = {
     faults,
@@ -187,6 +192,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     reads: unique(queries.flatMap((query) => query.reads)),
     writes: unique(queries.flatMap((query) => query.writes)),
     transaction: queries.length > 1 && queries.some((query) => query.write),
+    firestore: firestoreUse(queries),
     readsQuery: namesRead('query'),
     readsHeaders: namesRead('headers'),
     readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
@@ -204,7 +210,7 @@ function hasOneQuery ({ queries = [], firebaseQueries = [] }: Route): boolean {
 }
 
 /** The fields of the records that a route answers; null where they may have any. */
-function namesOf (queries: readonly CompiledQuery[]): ReadonlySet<string> | null {
+function namesOf (queries: readonly RouteQuery[]): ReadonlySet<string> | null {
   const [query] = queries
   if (query === undefined || queries.length > 1 || query.fields === null || query.answer === 'deletion') return null
   const { properties } = query.record
@@ -212,8 +218,8 @@ function namesOf (queries: readonly CompiledQuery[]): ReadonlySet<string> | null
 }
 
 /** Table queries first, then document queries; each sees the results of those before it. */
-function compileQueries (route: Route, pointer: string, context: RouteContext, params: readonly string[], uses: PartUses): CompiledQuery[] {
-  const compiled: CompiledQuery[] = []
+function compileQueries (route: Route, pointer: string, context: RouteContext, params: readonly string[], uses: PartUses): RouteQuery[] {
+  const compiled: RouteQuery[] = []
   const keys = new Set<string>()
   const templates: TemplateContext = {
     faults: context.faults,
@@ -241,9 +247,10 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     deletesFiles: context.fileRules?.deletedWithRows === true,
     functions: context.functions,
     reads: methodOf(route) === 'GET',
+    firestore: context.firestore,
     origin: context.origin
   })
-  const take = (key: string | undefined, query: CompiledQuery | null, at: string) => {
+  const take = (key: string | undefined, query: RouteQuery | null, at: string) => {
     // A query with faults has a result too: those that read it are not wrong.
     if (key !== undefined && keys.has(key)) context.faults.add(at, `two queries answer under the name "${key}": give one of them an \`alias\``)
     if (key !== undefined) keys.add(key)
@@ -293,7 +300,7 @@ function takesArrays ({ queries = [], firebaseQueries = [] }: Route): boolean {
 }
 
 /** A misspelt field would be answered to everybody. */
-function checkExcluded ({ excludeFields = [] }: Route, queries: readonly CompiledQuery[], pointer: string, faults: FaultList): void {
+function checkExcluded ({ excludeFields = [] }: Route, queries: readonly RouteQuery[], pointer: string, faults: FaultList): void {
   if (queries.some(({ fields }) => fields === null)) return
   const known = new Set(queries.flatMap(({ fields }) => [...fields ?? []]))
   for (const [index, name] of excludeFields.entries()) {

@@ -4,6 +4,7 @@
  */
 import type { Field } from '../config/schema/route.js'
 import type { Statement } from '../database/engine.js'
+import type { DocumentOperation } from '../firestore/types.js'
 import type { TraceContext } from '../trace-context.js'
 
 /** The verified claims of the caller. */
@@ -126,8 +127,14 @@ export interface BoundQuery {
 /** Why a statement answered no row, where it could have: there is no such record, or (upsert) it is another tenant's. */
 export type Missing = 'notFound' | 'conflict'
 
-/** A query of a route, compiled to SQL. */
-export interface CompiledQuery {
+/** An operation on documents in Firestore, bound to one request. */
+export interface BoundOperation {
+  readonly operation: DocumentOperation
+  readonly answer: Answer
+}
+
+/** A query of a route, without what it asks of its store. */
+interface QueryParts {
   /** The member of a several-query answer, and the name in `{{results.<key>}}`: the alias, or else the table or collection. */
   readonly key: string
   readonly table: string
@@ -163,9 +170,23 @@ export interface CompiledQuery {
   readonly cursorMembers: readonly string[]
   /** Every name that `excludeFields` can mean here; null for documents, which may have any field. */
   readonly fields: ReadonlySet<string> | null
+}
+
+/** A query of a route, compiled to SQL. */
+export interface CompiledQuery extends QueryParts {
+  readonly store: 'sql'
   /** Picks the SQL text that fits the request and binds its values; throws `tenantRequired`, `validationFailed` and `forbidden`. */
   readonly bind: (scope: Scope) => BoundQuery
 }
+
+/** A query of a route on documents in Firestore. */
+export interface FirestoreQuery extends QueryParts {
+  readonly store: 'firestore'
+  /** Throws `validationFailed`. */
+  readonly bind: (scope: Scope) => BoundOperation
+}
+
+export type RouteQuery = CompiledQuery | FirestoreQuery
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 

@@ -9,7 +9,7 @@ import { fileRulesOf } from '../files/rules.js'
 import { storageStep } from '../files/storage-step.js'
 import { platformWebhookSources } from '../compiler/outbound-webhook.js'
 import { compileConnectors, unknownConnectors } from '../connectors/index.js'
-import { databaseOf, migrateOf, type Provider } from './database.js'
+import { databaseOf, firebaseOf, migrateOf, type Provider } from './database.js'
 import { filled } from './filled.js'
 import { webhookRoutes } from './webhook-routes.js'
 import { agentOf, vectorTableOf } from './meaning/agent.js'
@@ -86,6 +86,9 @@ export interface Assembly {
 /** Checks the meaning of each section that could be read; undefined where one could not, which has its fault already. */
 export function assemble (sections: Sections, { provider, env, faults, embedded, further }: Assembly): Config | undefined {
   const database = databaseOf(sections, provider, faults)
+  const firebase = firebaseOf(sections, faults)
+  // What an app of its own has, and a section with faults, is not known here.
+  const firestoreRules = firebase !== undefined ? { isDefault: firebase.isDefault, sharedCollections: new Set(firebase.sharedCollections) } : embedded || sections.has('firebase') ? undefined : null
   const jwt = jwtOf(sections, faults)
   const plugins = sections.get('plugins', Plugins)
   const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
@@ -126,7 +129,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
       }
   for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, connectors, ...stepKinds })
   const ids = sections.size('workflows') === workflows.length ? { workflows: workflows.map(({ value }) => value.id) } : {}
-  for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env, connectors, fileRules, ...!embedded && { messages: realtimeOn }, ...ids, ...stepKinds })
+  for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env, connectors, fileRules, firestore: firestoreRules, ...!embedded && { messages: realtimeOn }, ...ids, ...stepKinds })
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
   if (cache !== undefined) checkCache(cache, faults)
@@ -168,6 +171,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const config = {
     ...name !== undefined && { name },
     database: { ...database, ...roleTables !== undefined && { roleTables }, ...vectorTable !== undefined && { vectorTable } },
+    ...firebase !== undefined && { firebase },
     migrate: migrateOf(migrate, provider, env),
     tables: Object.fromEntries(tables.map(({ name, value }) => [name, value])),
     ...jwt !== undefined && { jwt },

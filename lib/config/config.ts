@@ -12,6 +12,7 @@ import type { Credentials } from './schema/credentials.js'
 import type { CustomIntegrations } from './schema/custom-integrations.js'
 import type { Embedded, Postgres } from './schema/database.js'
 import type { Egress } from './schema/egress.js'
+import type { Firebase } from './schema/firebase.js'
 import type { Files, S3, StorageProvider } from './schema/files.js'
 import type { Filled } from './schema/annotations.js'
 import type { Jwt } from './schema/jwt.js'
@@ -45,10 +46,18 @@ export interface DatabaseConfig {
   readonly vectorTable?: VectorTable
 }
 
+/** Where documents are kept beside the SQL database. */
+export interface FirebaseConfig extends Firebase {
+  /** Queries that name no `store` use it. */
+  readonly isDefault: boolean
+}
+
 export interface Config {
   /** The name of the API. */
   readonly name?: string
   readonly database: DatabaseConfig
+  /** Firestore, where the document has it. */
+  readonly firebase?: FirebaseConfig
   readonly migrate: 'auto' | 'manual'
   readonly tables: Tables
   /** SQL functions that queries may call. */

@@ -47,6 +47,8 @@ export interface TenantDocumentContext {
   readonly messages?: boolean
   /** What the server does with files; null where it keeps none. Default: it is not judged. */
   readonly fileRules?: FileRules | null
+  /** null where the platform has no Firestore. Default: it is not judged. */
+  readonly firestore?: RouteContext['firestore']
 }
 
 const platformCache = { enabled: true, ttl: 60 } // s
@@ -72,6 +74,7 @@ export function routeContextOf (document: Pick<TenantDocument, 'cache' | 'creden
     stepKinds: context.stepKinds,
     messages: context.messages,
     fileRules: context.fileRules,
+    firestore: context.firestore,
     ...(checked && { connectors: connectorsOf(document, context) })
   }
 }

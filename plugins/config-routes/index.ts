@@ -59,6 +59,7 @@ export default definePlugin<ConfigRoutesOptions>({
       origin: 'platform',
       connectors: connectors ?? platformConnectors(checked, env, overridableEnv),
       declaredWorkflows: checked.workflows,
+      firestore: app.firestore,
       fileRules: app.hasDecorator('routeFiles') ? app.routeFiles.rules : undefined,
       stepKinds: app.hasDecorator('workflows') ? app.workflows.steps : {}
     }, app.engine, app.log)

@@ -4,7 +4,8 @@ import type { Once } from './once.js'
 import type { ReceivedForm } from '../files/declared.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Scope } from '../../lib/compiler/types.js'
-import type { Isolation, Session } from '../../lib/database/engine.js'
+import type { Isolation } from '../../lib/database/engine.js'
+import type { Stores } from './stores.js'
 import type { Integrations } from '../integrations/integrations.js'
 import { expressionFaults, type PlaceOf } from '../../lib/log/expression-faults.js'
 import { createPace } from '../../lib/pace.js'
@@ -13,7 +14,7 @@ import { createPace } from '../../lib/pace.js'
 export interface Guard {
   readonly isolation: Isolation | undefined
   /** Rejects with `preconditionFailed` where another version is current. */
-  check (session: Session): Promise<void>
+  check (stores: Stores): Promise<void>
 }
 
 /** What runs the calls of one request. */

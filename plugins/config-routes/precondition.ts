@@ -2,13 +2,13 @@
 import type { FastifyRequest } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Scope } from '../../lib/compiler/types.js'
-import type { Session } from '../../lib/database/engine.js'
 import type { Guard } from './integrations.js'
+import type { Stores } from './stores.js'
 import { heedsIfMatch, honoursIfMatch, isolationOf } from '../../lib/compiler/precondition.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { ifMatchOf, requireMatch, tagOfBody } from '../../lib/http/entity-tags.js'
 import { requirePermissions } from '../auth/access.js'
-import { readIn } from './run.js'
+import { readIn } from './answer.js'
 import { secretsFor, type SecretSource } from './secrets.js'
 
 /** Makes the guard for the scope of the write. */
@@ -32,15 +32,15 @@ export function guardingOf (write: CompiledRoute, origin: { readOnPath (): Compi
     const readScope = { ...scope, ...asked, secrets: await secretsFor(read, source, request), events: false }
     return {
       isolation: isolationOf(match, write, read),
-      async check (session) { requireMatch(match, await tagIn(session, read, { ...readScope, results: {} })) }
+      async check (stores) { requireMatch(match, await tagIn(stores, read, { ...readScope, results: {} })) }
     }
   }
 }
 
 /** null where there is no record. The tag of a body that is too large to have one is met by `*` alone. */
-async function tagIn (session: Session, read: CompiledRoute, scope: Scope): Promise<string | null> {
+async function tagIn (stores: Stores, read: CompiledRoute, scope: Scope): Promise<string | null> {
   try {
-    return tagOfBody(await readIn(session, read, scope)) ?? ''
+    return tagOfBody(await readIn(stores, read, scope)) ?? ''
   } catch (error) {
     if (isFailure(error, 'notFound')) return null
     throw error

@@ -1,33 +1,31 @@
 /** Runs the statements and the calls of a compiled route and makes its body. */
 import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { BoundQuery, CompiledQuery, Scope } from '../../lib/compiler/types.js'
+import type { BoundQuery, Scope } from '../../lib/compiler/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
+import type { DocumentSession, DocumentStore } from '../../lib/firestore/types.js'
 import type { CacheStore } from '../cache/store.js'
-import type { AnswerForm } from '../../lib/compiler/types.js'
-import { formOf, maxAnswerBytes } from '../../lib/compiler/answer.js'
-import { failure, isFailure } from '../../lib/errors.js'
-import { parseAnswer } from '../../lib/database/parse-answer.js'
+import { isFailure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { runIntegrations, type Caller, type LastCall } from './integrations.js'
-import { placed } from './placed.js'
+import type { Stores } from './stores.js'
+import { type Answered, answerOf, bodyOf } from './answer.js'
+import { runIntegrations, type Caller } from './integrations.js'
 
-type Run = (bound: BoundQuery) => Promise<string | null>
-
-/** The JSON text that the queries or calls answer, and where its records are. */
-interface Answered {
-  readonly text: string
-  readonly form: AnswerForm
+/** The databases of an app. */
+export interface Databases {
+  readonly engine: Engine
+  /** null where there is no Firestore. */
+  readonly firestore: DocumentStore | null
 }
 
 /**
  * Runs the route for one request; its writes are announced to the cache once they are committed and before this resolves or
  * rejects. See `run` for the body.
  */
-export async function runRoute (route: CompiledRoute, engine: Engine, cache: CacheStore | null, scope: Scope, caller: Caller): Promise<string> {
-  if (cache === null || route.writes.length === 0) return run(route, engine, scope, caller, nothingWritten)
+export async function runRoute (route: CompiledRoute, databases: Databases, cache: CacheStore | null, scope: Scope, caller: Caller): Promise<string> {
+  if (cache === null || route.writes.length === 0) return run(route, databases, scope, caller, nothingWritten)
   const written = () => cache.invalidate(scope.tenant?.id ?? '', route.writes)
   try {
-    return await run(route, engine, scope, caller, written)
+    return await run(route, databases, scope, caller, written)
   } catch (error) {
     // The connection was lost: the database may have committed all the same.
     if (isFailure(error, 'databaseUnavailable')) await written()
@@ -42,7 +40,8 @@ const nothingWritten = (): void => {}
  * text is the one that PostgreSQL built. Throws the errors of the catalogue; what would be too large is not written, but where
  * calls to other services follow, which are unknown before.
  */
-async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: Caller, written: () => void | Promise<void>): Promise<string> {
+async function run (route: CompiledRoute, { engine, firestore }: Databases, scope: Scope, caller: Caller, written: () => void | Promise<void>): Promise<string> {
+  if (route.firestore === 'writes' && firestore !== null) return runOnFirestore(route, { engine, firestore }, scope, caller, written)
   const { once, guard, form = null } = caller
   const options = { tenantId: scope.tenant?.id ?? null, isolation: guard?.isolation }
   const copies = route.copies?.response ?? null
@@ -52,9 +51,10 @@ async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: 
   const writes = (copies !== null || once !== undefined || form !== null) && route.queries.some((query) => query.write)
   if ((writes || form !== null) && !calls) {
     const body = await engine.transaction(options, async (session) => {
-      if (guard !== undefined) await guard.check(session)
+      const stores = storesOf(session, firestore)
+      if (guard !== undefined) await guard.check(stores)
       await form?.complete(session)
-      const answer = await answerOf(route, scope, (bound) => textIn(session, bound))
+      const answer = await answerOf(route, scope, stores)
       const body = bodyOf(route, answer, scope)
       reportCreated(answer, caller)
       if (once !== undefined) await once.answered(session, body)
@@ -67,13 +67,14 @@ async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: 
   }
   const answer = route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
     ? await engine.transaction(options, async (session) => {
-      if (guard !== undefined) await guard.check(session)
+      const stores = storesOf(session, firestore)
+      if (guard !== undefined) await guard.check(stores)
       await form?.complete(session)
-      const answer = await answerOf(route, scope, (bound) => textIn(session, bound))
+      const answer = await answerOf(route, scope, stores)
       if (once !== undefined && writes) await once.written(session)
       return answer
     })
-    : await answerOf(route, scope, (bound) => engine.text(bound.statement, bound.values, options))
+    : await answerOf(route, scope, { sql: (bound) => engine.text(bound.statement, bound.values, options), documents: firestore })
   // Rows that are written name the files, whatever the calls do.
   if (writes) form?.keep()
   const telling = written()
@@ -85,82 +86,39 @@ async function run (route: CompiledRoute, engine: Engine, scope: Scope, caller: 
   return body
 }
 
-/** The body of a route that only reads, as it is within the session. Rejects as the route does. */
-export async function readIn (session: Session, route: CompiledRoute, scope: Scope): Promise<string> {
+/**
+ * The same for a route that writes to Firestore, in one transaction where it has several queries or a precondition. Its
+ * queries on the SQL database only read. Files become readable before, and an idempotency key keeps its answer after.
+ */
+async function runOnFirestore (route: CompiledRoute, { engine, firestore }: Databases & { readonly firestore: DocumentStore }, scope: Scope, caller: Caller, written: () => void | Promise<void>): Promise<string> {
+  const { once, guard, form = null } = caller
+  const options = { tenantId: scope.tenant?.id ?? null }
+  const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
   route.copies?.response?.(scope, 0)
-  return bodyOf(route, await answerOf(route, scope, (bound) => textIn(session, bound)), scope)
+  if (form !== null) await engine.transaction(options, form.complete)
+  const answer = route.queries.length > 1 || guard !== undefined
+    ? await firestore.transaction(async (documents) => {
+      const stores = { sql, documents }
+      if (guard !== undefined) await guard.check(stores)
+      return answerOf(route, scope, stores)
+    })
+    : await answerOf(route, scope, { sql, documents: firestore })
+  form?.keep()
+  await written()
+  const last = route.integrations.length > 0 ? await runIntegrations(route, scope, caller) : null
+  const body = bodyOf(route, answer, scope, last)
+  reportCreated(answer, caller)
+  if (once !== undefined) {
+    await engine.transaction(options, (session) => once.answered(session, body))
+    once.kept()
+  }
+  return body
+}
+
+function storesOf (session: Session, documents: DocumentSession | null): Stores {
+  return { sql: (bound) => session.text(bound.statement, bound.values), documents }
 }
 
 function reportCreated ({ text, form }: Answered, { created }: Caller): void {
   if (created !== undefined && form === 'record') created(text)
-}
-
-/** `last`: the call whose result is the answer where the route has no queries. */
-function bodyOf (route: CompiledRoute, { text, form }: Answered, scope: Scope, last: LastCall | null = null): string {
-  const { transform, response, copies } = route
-  if (transform === null) {
-    if (response === null) return text
-    if (response.kind === 'schema') return response.serialize(parseAnswer(text), form)
-    copies?.response?.(scope, route.integrations.length > 0 ? Infinity : text.length)
-    return response.serialize(scope)
-  }
-  const answer = transform.apply(parseAnswer(text), scope, form)
-  if (response === null) return stringifyJson(answer)
-  if (response.kind === 'schema') return response.serialize(answer, form)
-  const computed = { ...scope, results: resultsOf(route, answer, scope, last) }
-  // The length of a computed text is unknown.
-  copies?.response?.(computed, Infinity)
-  return response.serialize(computed)
-}
-
-/** The results as a mapping reads them after a transform: the answer by the key of its query or call, and those that are no part of it. */
-function resultsOf (route: CompiledRoute, answer: unknown, { results }: Scope, last: LastCall | null): Record<string, unknown> {
-  const [first] = route.queries
-  if (first === undefined) return last === null ? results : { ...results, [last.key]: answer }
-  if (route.queries.length === 1) return { ...results, [first.key]: answer }
-  return Object.assign({ ...results }, answer)
-}
-
-function answerOf (route: CompiledRoute, scope: Scope, run: Run): Promise<Answered> {
-  const [first] = route.queries
-  if (first === undefined) return Promise.resolve({ text: '{}', form: 'record' })
-  return route.queries.length === 1 ? resultOf(first, 0, 0, route, scope, run) : answerOfAll(route, scope, run)
-}
-
-/** The queries in order; `{{results.<key>}}` of one reaches those after it. */
-async function answerOfAll (route: CompiledRoute, scope: Scope, run: Run): Promise<Answered> {
-  const members: string[] = []
-  let length = 0
-  for (const [index, query] of route.queries.entries()) {
-    const { text } = await resultOf(query, index, length, route, scope, run)
-    length += text.length
-    if (length > maxAnswerBytes) throw failure('answerTooLarge')
-    members.push(`${JSON.stringify(query.key)}:${text}`)
-  }
-  return { text: `{${members.join(',')}}`, form: 'record' }
-}
-
-/** `length`: characters of the results before this one. */
-async function resultOf (query: CompiledQuery, index: number, length: number, route: CompiledRoute, scope: Scope, run: Run): Promise<Answered> {
-  route.copies?.queries[index]?.(scope, length)
-  const bound = query.bind(scope)
-  let text
-  try {
-    text = found(query, await run(bound))
-  } catch (error) {
-    throw placed(error, query, bound)
-  }
-  if (bound.finish !== undefined) text = bound.finish(text)
-  if (route.readsResults) scope.results[query.key] = parseAnswer(text)
-  return { text, form: formOf(bound.answer) }
-}
-
-function textIn (session: Session, bound: BoundQuery): Promise<string | null> {
-  return session.text(bound.statement, bound.values)
-}
-
-/** No row is "not found"; for an upsert, a row that another tenant owns. */
-function found (query: CompiledQuery, text: string | null): string {
-  if (text === null) throw failure(query.missing)
-  return text
 }

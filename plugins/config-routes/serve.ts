@@ -10,6 +10,7 @@ import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { CompiledCache } from '../../lib/compiler/route-cache.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'
+import type { DocumentStore } from '../../lib/firestore/types.js'
 import type { PlaceOf } from '../../lib/log/expression-faults.js'
 import type { CacheStore } from '../cache/store.js'
 import type { RouteFiles } from '../files/declared.js'
@@ -42,6 +43,8 @@ const contentType = 'application/json; charset=utf-8'
 /** What serving needs besides the route. */
 export interface Serving extends SecretSource, WorkflowServing {
   readonly engine: Engine
+  /** null where there is no Firestore, as no route then uses it. */
+  readonly firestore: DocumentStore | null
   /** null where the plugin is not registered, as no route then is cached. */
   readonly cache: CacheStore | null
   /** Bodies that are being made of cached routes. Every one of them has a request that waits for it. */
@@ -79,6 +82,7 @@ export function servingOf (app: FastifyInstance, { dashboardPermission, overrida
   const warned = createWarned()
   return {
     engine: app.engine,
+    firestore: app.firestore,
     cache: optional(app, 'cache')(),
     loads: new Map(),
     limits: optional(app, 'resourceLimits')(),
@@ -175,7 +179,7 @@ function limited (route: CompiledRoute, serving: Serving, request: FastifyReques
 
 /** What the statements give, or was cached of them. */
 function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin, terms: Terms): Promise<string> {
-  const { engine, cache, loads, integrations } = serving
+  const { engine, firestore, cache, loads, integrations } = serving
   const form = route.files === null ? null : request.receivedForm
   if (route.workflow !== null) {
     const run = () => answerOfWorkflow(route, workflow, serving, request, reply, scope, origin.placeOf)
@@ -184,7 +188,7 @@ function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest
   }
   if (route.cache === null || cache === null) {
     const created = route.location === null ? undefined : locate(route.location, serving.prefix, reply)
-    const body = runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf, form, created, ...terms })
+    const body = runRoute(route, { engine, firestore }, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf, form, created, ...terms })
     const { realtime } = route
     return realtime === null
       ? body
@@ -193,7 +197,7 @@ function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest
         return text
       })
   }
-  return cachedAnswer(route, route.cache, { engine, cache, loads, integrations }, request, reply, scope, origin)
+  return cachedAnswer(route, route.cache, { engine, firestore, cache, loads, integrations }, request, reply, scope, origin)
 }
 
 function locate (location: RecordLocation, prefix: string, reply: FastifyReply): (record: string) => void {
@@ -203,9 +207,9 @@ function locate (location: RecordLocation, prefix: string, reply: FastifyReply):
   }
 }
 
-type Cached = Pick<Serving, 'engine' | 'loads' | 'integrations'> & { readonly cache: CacheStore }
+type Cached = Pick<Serving, 'engine' | 'firestore' | 'loads' | 'integrations'> & { readonly cache: CacheStore }
 
-async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: CompiledCache, { engine, cache, loads, integrations }: Cached, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin): Promise<string> {
+async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: CompiledCache, { engine, firestore, cache, loads, integrations }: Cached, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin): Promise<string> {
   const { url } = request
   const mark = url.indexOf('?')
   const target = { method: route.method, path: mark < 0 ? url : url.slice(0, mark), query: mark < 0 ? '' : url.slice(mark + 1) }
@@ -223,7 +227,7 @@ async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: Compil
   const id = `${tenant}:${stamp} ${key}`
   const known = loads.get(id)
   if (known !== undefined) return known
-  const body = runRoute(route, engine, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf })
+  const body = runRoute(route, { engine, firestore }, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf })
   loads.set(id, body)
   // The response does not wait until it is kept. Until then, requests share it.
   const end = () => { loads.delete(id) }

@@ -8,7 +8,10 @@ import type { Engine } from '../../lib/database/engine.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { Embedded, Postgres } from '../../lib/config/schema/database.js'
+import { maxAnswerBytes } from '../../lib/compiler/answer.js'
 import { createEngine, type EngineOptions } from '../../lib/database/index.js'
+import type { DocumentStore, FirestoreOptions } from '../../lib/firestore/types.js'
+import { openFirestore } from '../../lib/firestore/open.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { watchRoutes } from '../../lib/plugin/guards.js'
 import { oneOf, record, section } from '../../lib/plugin/options.js'
@@ -18,25 +21,33 @@ declare module 'fastify' {
     /** Typed access to the server's own tables, in the schema `tenantry`. */
     db: Kysely<SystemTables>
     engine: Engine
+    /** Firestore, for documents of `firebaseQueries`; null where the document has none. */
+    firestore: DocumentStore | null
     /** Writes rows that tenants own, and notifies other servers. */
     events: Events
   }
 }
 
 /** The document's `database`, `tables` and `migrate`. */
-export type DatabaseOptions = Omit<EngineOptions, 'log'>
+export interface DatabaseOptions extends Omit<EngineOptions, 'log'> {
+  /** Firestore, for documents of `firebaseQueries`; the tables stay in the SQL database. Default: none. */
+  readonly firebase?: FirestoreOptions | undefined
+}
 
 export default definePlugin<DatabaseOptions>({
   name: 'database',
   after: ['stop'],
-  options: { provider: oneOf('postgres', 'embedded'), postgres: section(Postgres('PostgreSQL.')), embedded: section(Embedded), tables: record, roleTables: record, vectorTable: record, watched: record, migrate: oneOf('auto', 'manual') },
-  async setup (app, options) {
+  options: { provider: oneOf('postgres', 'embedded'), postgres: section(Postgres('PostgreSQL.')), embedded: section(Embedded), tables: record, roleTables: record, vectorTable: record, watched: record, migrate: oneOf('auto', 'manual'), firebase: record },
+  async setup (app, { firebase, ...options }) {
     watchRoutes(app)
+    // First: a package that is missing leaves no connection open.
+    const firestore = firebase === undefined ? null : await openFirestore({ ...firebase, maxAnswerBytes })
     const engine = await createEngine({ ...options, log: app.log })
     app.decorate('engine', engine)
+    app.decorate('firestore', firestore)
     app.decorate('db', engine.kysely)
     app.decorate('events', engine.events)
-    app.addHook('onClose', () => engine.close())
+    app.addHook('onClose', async () => { await Promise.all([engine.close(), firestore?.close()]) })
     // Statements that still wait then fail, so that they do not delay the stop.
     if (app.hasDecorator('stopping')) app.stopping.overdue.addEventListener('abort', () => { engine.close().catch((err: unknown) => app.log.warn({ err }, 'the database could not be closed in order')) })
     await engine.listen()

@@ -58,7 +58,7 @@ export default definePlugin<TenantConfigOptions>({
     const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events)
     const secrets = optional(app, 'secrets')
     const fileRules = app.hasDecorator('routeFiles') ? app.routeFiles.rules : null
-    const context = (catalogue: Catalogue) => ({ env, tenancy, pagination, cache, functions, catalogue, fileRules, messages: app.hasDecorator('realtime'), ...app.hasDecorator('workflows') && { stepKinds: app.workflows.steps } })
+    const context = (catalogue: Catalogue) => ({ env, tenancy, pagination, cache, functions, catalogue, fileRules, firestore: app.firestore, messages: app.hasDecorator('realtime'), ...app.hasDecorator('workflows') && { stepKinds: app.workflows.steps } })
     const loaded = createLoaded({
       max: tenancy.maxLoadedTenants,
       events,

@@ -46,6 +46,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     : compileVariants(context.origin, [...switches, page.starts], (placeholders, on, literal) => writeRows(parts, page, literal, placeholders, on), numberChooser(page.literal))
   const answer: Answer = one ? 'record' : 'page'
   return Object.freeze({
+    store: 'sql',
     key: query.alias ?? found.name,
     table: found.name,
     write: found.volatile,

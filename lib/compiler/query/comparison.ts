@@ -28,10 +28,23 @@ const textTypes = new Set(['text', 'character varying', 'character', 'citext', '
 /** Those that any column can have: they compare its text, or whether it has a value. */
 const textOperators: ReadonlySet<Operator> = new Set<Operator>(['is', 'like', 'ilike'])
 
+/** Operators of fields of documents alone. */
+type DocumentsOperator = 'array-contains' | 'array-contains-any'
+type ColumnOperator = Exclude<Operator, DocumentsOperator>
+
+function isOfDocuments (operator: Operator): operator is DocumentsOperator {
+  return operator === 'array-contains' || operator === 'array-contains-any'
+}
+
 /** Compiles a comparison; undefined after a fault was added. */
 export function compileComparison (operand: Operand, filter: ComparisonFilter, pointer: string, context: QueryContext, valuePointer = pointerTo(pointer, 'value')): Comparison | undefined {
   const { column } = operand
   const operator = filter.operator ?? 'eq'
+  if (isOfDocuments(operator)) {
+    const instead = operator === 'array-contains' ? 'contains' : 'overlaps'
+    context.faults.add(pointerTo(pointer, 'operator'), `\`${operator}\` compares fields of documents that are arrays; "${column.name}" is no such field`, instead)
+    return undefined
+  }
   const before = context.faults.faults.length
   checkOperator(operator, column, pointerTo(pointer, 'operator'), context)
   const configuration = searchConfiguration(filter, pointer, context)
@@ -45,7 +58,7 @@ export function compileComparison (operand: Operand, filter: ComparisonFilter, p
 }
 
 /** `configuration` is that of a search; undefined after a fault was added. */
-function conditionOf (operator: Operator, operand: Operand, value: FilterValue, configuration: string | undefined): Condition | undefined {
+function conditionOf (operator: ColumnOperator, operand: Operand, value: FilterValue, configuration: string | undefined): Condition | undefined {
   if (operator === 'is') return compileIs(operand, value)
   if (operator !== 'fts') return compileOperator(operator, operand, value)
   return configuration === undefined ? undefined : compileSearch(configuration, operand, value)
@@ -61,7 +74,7 @@ function checkOperator (operator: Operator, { name, type }: Column, pointer: str
   else if (operator === 'overlaps' && kind !== 'array' && !isRange) faults.add(pointer, `\`overlaps\` needs an array or range column; "${name}" is ${type}`)
 }
 
-function compileOperator (operator: Exclude<Operator, 'is' | 'fts'>, { column, write }: Operand, value: FilterValue): Condition {
+function compileOperator (operator: Exclude<ColumnOperator, 'is' | 'fts'>, { column, write }: Operand, value: FilterValue): Condition {
   if (operator === 'contains' && column.type === 'jsonb' && isOfUrl(value.value)) return compileJsonContains(column, value)
   const bind = binderOf(value, encoderFor(operator, column), operator, column)
   return (alias, placeholders) => {
@@ -89,7 +102,7 @@ function compileJsonContains (column: Column, value: FilterValue): Condition {
   return (alias, placeholders) => `${columnOf(alias, column.name)} @> any(${placeholders.add(bind, 'jsonb[]')})`
 }
 
-function encoderFor (operator: Exclude<Operator, 'is'>, column: Column): Encoder {
+function encoderFor (operator: Exclude<ColumnOperator, 'is'>, column: Column): Encoder {
   switch (operator) {
     case 'like':
     case 'ilike': return encodePattern

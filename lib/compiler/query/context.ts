@@ -11,6 +11,14 @@ export interface Withheld {
   readonly fields: ReadonlyMap<string, ReadonlySet<string>>
 }
 
+/** What a document says of Firestore. */
+export interface FirestoreRules {
+  /** Queries of documents that name no store use it. */
+  readonly isDefault: boolean
+  /** Collections of the platform, which no tenant writes. */
+  readonly sharedCollections: ReadonlySet<string>
+}
+
 /** What a query is compiled against, besides what templates are. */
 export interface QueryContext extends TemplateContext {
   readonly catalogue: Catalogue
@@ -33,6 +41,8 @@ export interface QueryContext extends TemplateContext {
   readonly functions?: Functions | undefined
   /** The route is a `get`, which writes nothing that a caller could not repeat. Default: false. */
   readonly reads?: boolean
+  /** null where there is no Firestore. Default: it is not judged. */
+  readonly firestore?: FirestoreRules | null | undefined
   /** Whose document the query stands in. */
   readonly origin: 'platform' | 'tenant'
 }

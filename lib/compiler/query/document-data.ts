@@ -14,6 +14,8 @@ import { type InputOptions, isExcludedInput, isLacking, maxRows } from './write-
 type Fields = Readonly<Record<string, unknown>>
 
 export interface DocumentData {
+  /** Where the request has it; empty where several places give it. */
+  readonly path: string
   /** The documents without their `id`, and whether the input was an array; throws `validationFailed`. */
   readonly read: (scope: Scope, id: string | null) => { readonly documents: readonly Fields[], readonly many: boolean }
   readonly references: readonly Reference[]
@@ -51,6 +53,7 @@ export function compileDocumentData (data: unknown, pointer: string, context: Qu
   }
 
   return {
+    path,
     references: value.references,
     unstorable: (documents, many) => refuse(...documents.flatMap((document, index) => unstorableFields(document, many ? pointerTo(path, index) : path)).slice(0, maxUnstorable)),
     read: (scope, id) => {

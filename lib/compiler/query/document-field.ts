@@ -21,19 +21,24 @@ const id = operandOf({ name: 'id', type: 'text', notNull: true, hasDefault: fals
 /** At most eight names of letters, digits, `_` and `-`, with dots between them: safe inside a quoted literal. */
 const fieldPath = /^[A-Za-z_][\w-]{0,62}(\.[A-Za-z_][\w-]{0,62}){0,7}$/
 
-const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
+const symbols = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
+
+/** The names of a path into a document; undefined after a fault was added. */
+export function fieldNamesOf (path: string, pointer: string, { faults }: QueryContext): string[] | undefined {
+  if (fieldPath.test(path)) return path.split('.')
+  faults.add(pointer, `"${path}" is no field: expected letters, digits, \`_\` and \`-\`, with \`.\` between the names of a path`)
+  return undefined
+}
 
 /** A field as SQL: its JSON, or with `text` the text of it. */
 export type JsonField = (alias: string, text?: boolean) => string
 
 /** The field of that path; undefined after a fault was added. */
-export function fieldOf (path: string, pointer: string, { faults }: QueryContext): JsonField | undefined {
-  if (!fieldPath.test(path)) {
-    faults.add(pointer, `"${path}" is no field: expected letters, digits, \`_\` and \`-\`, with \`.\` between the names of a path`)
-    return undefined
-  }
+export function fieldOf (path: string, pointer: string, context: QueryContext): JsonField | undefined {
+  const found = fieldNamesOf(path, pointer, context)
+  if (found === undefined) return undefined
   if (path === 'id') return (alias, text) => text === true ? columnOf(alias, 'id') : `to_jsonb(${columnOf(alias, 'id')})`
-  const names = path.split('.').map((name) => `'${name}'`)
+  const names = found.map((name) => `'${name}'`)
   const last = names.pop()!
   return (alias, text) => [columnOf(alias, 'data'), ...names].join(' -> ') + (text === true ? ' ->> ' : ' -> ') + last
 }
@@ -72,8 +77,9 @@ function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string,
   return (alias, placeholders) => {
     const left = field(alias)
     switch (operator) {
-      case 'eq':
-      case 'neq': return `${left} ${symbols[operator]} ${placeholders.add(bind, 'jsonb')}`
+      case 'eq': return `${left} = ${placeholders.add(bind, 'jsonb')}`
+      // null is no value, as in a column.
+      case 'neq': return `(${left} <> ${placeholders.add(bind, 'jsonb')} and ${left} <> 'null')`
       case 'gt':
       case 'gte':
       case 'lt':
@@ -88,6 +94,8 @@ function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string,
       case 'is': return `coalesce(${left}, 'null') = ${placeholders.add(bind, 'jsonb')}`
       case 'in': return `${left} = any(${placeholders.add(bind, 'jsonb[]')})`
       case 'contains': return `${left} @> ${placeholders.add(bind, 'jsonb')}`
+      case 'array-contains':
+      case 'array-contains-any':
       case 'overlaps': return overlap(left, placeholders.add(bind, 'jsonb[]'))
     }
   }
@@ -107,12 +115,14 @@ function urlConditionOf (operator: TypedOperator, field: (alias: string) => stri
     switch (operator) {
       case 'eq':
       case 'in': return `${left} = any(${values})`
-      case 'neq': return `${left} <> all(${values})`
+      case 'neq': return `(${left} <> all(${values}) and ${left} <> 'null')`
       case 'contains': return `${left} @> any(${values})`
       case 'gt':
       case 'gte':
       case 'lt':
       case 'lte': return `(select bool_or(jsonb_typeof(${left}) = jsonb_typeof(v.j) and ${left} ${symbols[operator]} v.j) from unnest(${values}) v(j))`
+      case 'array-contains':
+      case 'array-contains-any':
       case 'overlaps': return overlap(left, values)
     }
   }
@@ -128,7 +138,7 @@ function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, nam
   return (scope) => {
     const given = read(scope)
     if (given === undefined || given === null) return null
-    const items = operator === 'in' || operator === 'overlaps' ? listOf(given) : [given]
+    const items = takesList(operator) ? listOf(given) : [given]
     return items.flatMap((item) => {
       if (typeof item !== 'string') return [stringifyJson(item)]
       const texts = jsonTexts(item)
@@ -169,21 +179,29 @@ function encode (value: unknown, operator: Operator): string | string[] | undefi
       const search = encodeSearch(value)
       return typeof search === 'string' ? search : undefined
     }
-    case 'is': return isWord(value)
+    case 'is': return wordOf(value)
     case 'in':
+    case 'array-contains-any':
     case 'overlaps': return listOf(value).map((item) => stringifyJson(item))
+    case 'array-contains': return [stringifyJson(value)]
     default: return stringifyJson(value)
   }
 }
 
-function isWord (value: unknown): string | undefined {
+/** The word of null, true or false; undefined for what is none of them. */
+export function wordOf (value: unknown): string | undefined {
   if (value === 'unknown') return 'null'
   const word = String(value)
   return word === 'null' || word === 'true' || word === 'false' ? word : undefined
 }
 
+/** The value of the operator is a list. */
+export function takesList (operator: Operator): boolean {
+  return operator === 'in' || operator === 'overlaps' || operator === 'array-contains-any'
+}
+
 /** An array, or text with commas between the items. */
-function listOf (value: unknown): readonly unknown[] {
+export function listOf (value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value
   return typeof value === 'string' ? splitList(value) : [value]
 }

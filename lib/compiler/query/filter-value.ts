@@ -32,7 +32,7 @@ export function compileFilterValue (filter: ComparisonFilter, pointer: string, c
     else return { value, read: value.evaluate }
     return undefined
   }
-  const isList = filter.operator === 'in' || filter.operator === 'overlaps' || filter.operator === 'contains'
+  const isList = filter.operator === 'in' || filter.operator === 'overlaps' || filter.operator === 'contains' || filter.operator === 'array-contains-any'
   const read = isText(filter.value) ? readText(value) : isList && isOfUrl(value) ? readList(value) : value.evaluate
   if (filter.optional !== true) return { value, read }
   return { value, read, presence: (scope) => (read(scope) ?? null) !== null }

@@ -21,7 +21,7 @@ import { checkQueryTexts } from './texts.js'
 import { uniqueReferences } from './unique-references.js'
 import { compileDelete, compileUpdate } from './update-operation.js'
 
-export type { QueryContext } from './context.js'
+export type { FirestoreRules, QueryContext } from './context.js'
 export { compileDocumentQuery } from './document.js'
 
 const operations = {
@@ -53,6 +53,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
   const operation = subject === undefined ? undefined : operations[kind](subject)
   if (table === undefined || subject === undefined || operation === undefined || faults.faults.length > before) return null
   return Object.freeze({
+    store: 'sql',
     key: query.alias ?? query.table,
     table: query.table,
     write: query.operation !== 'select',

@@ -1,9 +1,9 @@
 /** Where the data is (DESIGN 3, "Engines"). */
 import { Type, type Static } from 'typebox'
-import { Choice, Section, type Filled } from './annotations.js'
+import { Section, type Filled } from './annotations.js'
 
-export const DatabaseProvider = Choice(['postgres', 'supabase', 'embedded'], { firebase: 'Firestore; `firebaseQueries` keep their documents in the SQL database' }, {
-  description: 'The database; `supabase` is PostgreSQL under another name. Default: the one whose section is there, else `embedded`.'
+export const DatabaseProvider = Type.Enum(['postgres', 'supabase', 'embedded', 'firebase'], {
+  description: 'The database; `supabase` is PostgreSQL under another name. With `firebase`, `firebaseQueries` use Firestore, and the tables are in the SQL database whose section is there, else `embedded`. Default: the one whose section is there, else `embedded`.'
 })
 
 export const Pool = Section({

@@ -3,8 +3,8 @@ import { Type, type Static } from 'typebox'
 import { MapOf } from './annotations.js'
 
 export const Operator = Type.Enum(
-  ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'is', 'in', 'contains', 'overlaps', 'fts'],
-  { description: 'How the column is compared with the value.' }
+  ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'is', 'in', 'contains', 'overlaps', 'array-contains', 'array-contains-any', 'fts'],
+  { description: 'How the column is compared with the value. `array-contains` and `array-contains-any` are for documents.' }
 )
 export type Operator = Static<typeof Operator>
 
@@ -83,10 +83,13 @@ export type TableOperation = typeof tableOperations[number]
 
 export const DocumentQuery = Type.Object({
   collection: Type.Optional(Type.String({ description: 'The collection of documents.' })),
+  store: Type.Optional(Type.Enum(['sql', 'firestore'], { description: 'Where the documents are: in the SQL database, or in Firestore, which needs the section `firebase`. Default: `firestore` with `databaseProvider: "firebase"`, else `sql`.' })),
   operation: Type.Enum(['get', 'query', 'create', 'add', 'set', 'update', 'delete'], { description: 'What is done with the collection.' }),
   docId: Type.Optional(Type.Unknown({ text: 'request', description: 'The id of one document; `create` without it makes one.' })),
   filters: Type.Optional(Type.Array(Filter, { description: 'Which documents, by their fields, combined with AND.' })),
   data: Type.Optional(Type.Unknown({ text: 'request', description: 'The fields to write; without it, the validated body.' })),
+  merge: Type.Optional(Type.Boolean({ description: 'Of a `set`: the fields that it does not name stay. Default: false.' })),
+  select: Type.Optional(Type.String({ description: 'Of a `get` or `query`: the fields to answer with, such as `title, owner`, beside the id. Default: all.' })),
   order: Type.Optional(Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the id is always the last key.' })),
   limit: Type.Optional(Templated('Documents a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),
   offset: Type.Optional(Templated('Documents to skip when the query string names none.', { minimum: 0 })),

@@ -10,6 +10,7 @@ import { Credentials } from './credentials.js'
 import { CustomIntegrations } from './custom-integrations.js'
 import { DatabaseProvider, Embedded, Postgres } from './database.js'
 import { Egress } from './egress.js'
+import { Firebase } from './firebase.js'
 import { Files, S3, StorageProvider } from './files.js'
 import { Functions } from './function.js'
 import { Jwt } from './jwt.js'
@@ -17,7 +18,6 @@ import { Mcp } from './mcp.js'
 import { Mfa } from './mfa.js'
 import { Pagination } from './pagination.js'
 import { Agent } from './agent.js'
-import { Firebase } from './planned/operation.js'
 import { Plans } from './plans.js'
 import { Plugins } from './plugins.js'
 import { Queue } from './queue.js'
@@ -40,7 +40,7 @@ export const Root = Section({
   postgres: Type.Optional(Postgres('PostgreSQL, for `databaseProvider: "postgres"`.')),
   supabase: Type.Optional(Postgres('PostgreSQL at Supabase, for `databaseProvider: "supabase"`; the same as `postgres`.')),
   embedded: Type.Optional(Embedded),
-  firebase: Firebase,
+  firebase: Type.Optional(Firebase),
   migrate: Type.Optional(Type.Enum(['auto', 'manual'], { description: 'Whether the start makes what the database lacks, or `tenantry migrate` and `POST /migration/apply` do. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.' })),
   tables: Type.Optional(Tables),
   functions: Type.Optional(Functions),

@@ -3,7 +3,7 @@ import type { Query } from '../../../lib/config/schema/query.js'
 import type { Route } from '../../../lib/config/schema/route.js'
 import { test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
-import { scopeOf } from './query/helpers.js'
+import { onSql, scopeOf } from './query/helpers.js'
 import { compile, faultsOf } from './routes.js'
 
 const tenant = { origin: 'tenant' } as const
@@ -11,7 +11,7 @@ const sharing = { origin: 'tenant', sharedTables: new Set(['countries']) } as co
 const id = '00000000-0000-4000-8000-000000000001'
 const route = (...queries: Query[]): Route => ({ path: '/x', method: 'post', queries })
 const select = (table: string, more: Partial<Query> = {}): Route => route({ table, operation: 'select', ...more })
-const sql = (declared: Route, scope = {}, context: Parameters<typeof compile>[1] = tenant) => compile(declared, context).queries.map((query) => query.bind(scopeOf(scope)))
+const sql = (declared: Route, scope = {}, context: Parameters<typeof compile>[1] = tenant) => compile(declared, context).queries.map((query) => onSql(query).bind(scopeOf(scope)))
 
 /** How often a text holds another. */
 const count = (text: string, part: RegExp) => text.match(part)?.length ?? 0
@@ -145,7 +145,7 @@ test("documents are the tenant's own", async (t) => {
       path: '/x',
       method: 'post',
       firebaseQueries: [{ collection: 'tenants', operation, ...['get', 'set', 'update', 'delete'].includes(operation) && { docId: 'b' }, ...['set', 'update', 'add'].includes(operation) && { data: { tenant_id: 'b' } } }]
-    }, tenant).queries.map((query) => query.bind(scopeOf()))
+    }, tenant).queries.map((query) => onSql(query).bind(scopeOf()))
     const text = bound?.statement.text ?? ''
     t.ok(/"tenant_id" = \$1::text/.test(text) || /insert into "tenantry"\."documents" as d \(tenant_id, collection, id, data\) values \(\$1::text/.test(text), operation)
     t.equal(bound?.values[0], 'a')

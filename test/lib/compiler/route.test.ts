@@ -2,7 +2,7 @@ import type { Route } from '../../../lib/config/schema/route.js'
 import { isDeepStrictEqual } from 'node:util'
 import { test } from 'tap'
 import { catalogueOf, table } from './query/tables.js'
-import { scopeOf } from './query/helpers.js'
+import { onSql, scopeOf } from './query/helpers.js'
 import { compile, documented, faultsOf } from './routes.js'
 
 const list: Route = { path: '/articles', method: 'get', queries: [{ table: 'articles', operation: 'select' }] }
@@ -41,8 +41,8 @@ test('a route is frozen data, made without a server', async (t) => {
     params: { properties: { author: { type: 'string' }, id: { type: 'string' } } }
   })
   for (const part of [route, route.request, route.queries, route.permissions, documentation, ...route.queries]) t.ok(Object.isFrozen(part))
-  const bound = route.queries[0]?.bind(scopeOf({ params: { id: '00000000-0000-4000-8000-000000000001' }, body: { title: 'x' } }))
-  t.match(bound?.statement.text, /^with|^update/)
+  const bound = onSql(route.queries[0]!).bind(scopeOf({ params: { id: '00000000-0000-4000-8000-000000000001' }, body: { title: 'x' } }))
+  t.match(bound.statement.text, /^with|^update/)
 })
 
 test('the same route and tables make the same data', async (t) => {

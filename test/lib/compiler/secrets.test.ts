@@ -4,13 +4,13 @@ import type { CompiledRoute, RouteContext } from '../../../lib/compiler/route.js
 import type { Scope } from '../../../lib/compiler/types.js'
 import { test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
-import { scopeOf } from './query/helpers.js'
+import { onSql, scopeOf } from './query/helpers.js'
 import { compile, documented, faultsOf } from './routes.js'
 
 const id = '00000000-0000-4000-8000-000000000001'
 const token = 'tok_live_51x'
 const secrets = new Map<string, string | null>([['TOKEN', token], ['OLD', null], ['a.b-c', 'dotted'], ['LIMIT', '7']])
-const bound = (route: CompiledRoute, scope: Partial<Scope> = {}) => route.queries.map((query) => query.bind(scopeOf({ secrets, ...scope })))
+const bound = (route: CompiledRoute, scope: Partial<Scope> = {}) => route.queries.map((query) => onSql(query).bind(scopeOf({ secrets, ...scope })))
 
 const insert = (data: unknown, more: object = {}): Route => ({ path: '/articles', method: 'post', queries: [{ table: 'articles', operation: 'insert', data, ...more }] })
 

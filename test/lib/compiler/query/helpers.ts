@@ -1,7 +1,7 @@
 /** Compiles queries against the hand-written library, and makes scopes to bind them to. */
 import type { DocumentQuery, Query } from '../../../../lib/config/schema/query.js'
 import type { Catalogue } from '../../../../lib/database/catalogue.js'
-import type { CompiledQuery, Scope, TemplateSource } from '../../../../lib/compiler/types.js'
+import type { CompiledQuery, RouteQuery, Scope, TemplateSource } from '../../../../lib/compiler/types.js'
 import { FaultList, formatFault } from '../../../../lib/config/faults.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from '../../../../lib/compiler/query/index.js'
 import { library } from './tables.js'
@@ -43,7 +43,13 @@ export function compileDocument (query: DocumentQuery, changes?: Partial<QueryCo
   const faults = new FaultList()
   const compiled = compileDocumentQuery(query, '/firebaseQueries/0', contextOf(faults, changes))
   if (compiled === null || faults.faults.length > 0) throw new Error(faults.faults.map(formatFault).join('\n'))
-  return compiled
+  return onSql(compiled)
+}
+
+/** The query, which is one of the SQL database. */
+export function onSql (query: RouteQuery): CompiledQuery {
+  if (query.store !== 'sql') throw new Error('a query of Firestore')
+  return query
 }
 
 export function documentFaultsOf (query: DocumentQuery, changes?: Partial<QueryContext>): string[] {

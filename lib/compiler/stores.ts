@@ -1,0 +1,26 @@
+/** Queries of one route on the SQL database and on Firestore: no transaction spans both. */
+import type { FaultList } from '../config/faults.js'
+import type { RouteQuery } from './types.js'
+
+/** What a route does with Firestore. */
+export type FirestoreUse = 'none' | 'reads' | 'writes'
+
+export function firestoreUse (queries: readonly RouteQuery[]): FirestoreUse {
+  const used = queries.filter(({ store }) => store === 'firestore')
+  if (used.length === 0) return 'none'
+  return used.some(({ write }) => write) ? 'writes' : 'reads'
+}
+
+/** Adds a fault for writes that cannot be made together, and for a list that cannot see the writes before it. */
+export function checkStores (queries: readonly RouteQuery[], pointer: string, faults: FaultList): void {
+  const writes = queries.filter(({ write }) => write)
+  if (new Set(writes.map(({ store }) => store)).size > 1) {
+    faults.add(pointer, 'the route writes to the SQL database and to Firestore, and no transaction spans both: write to one of them')
+  }
+  const written = new Set<string>()
+  for (const { store, table, write, key, answer } of queries) {
+    if (store !== 'firestore') continue
+    if (write) written.add(table)
+    else if (answer === 'page' && written.has(table)) faults.add(pointer, `the \`query\` "${key}" cannot see what the route writes to "${table}" before it, since Firestore writes at the end of a transaction: put it first`)
+  }
+}

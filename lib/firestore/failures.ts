@@ -1,0 +1,66 @@
+/** What goes wrong in Firestore, as errors of the catalogue. Its texts name the project and documents: they are the `cause`, for the log. */
+import { failure, TenantryError } from '../errors.js'
+
+const retryAfter = { 'retry-after': '1' }
+
+// Codes of gRPC.
+const cancelled = 1
+const unknown = 2
+const invalidArgument = 3
+const deadlineExceeded = 4
+const notFound = 5
+const alreadyExists = 6
+const permissionDenied = 7
+const resourceExhausted = 8
+const failedPrecondition = 9
+const aborted = 10
+const internal = 13
+const unavailable = 14
+const unauthenticated = 16
+
+/** The answer to a query that no index serves. */
+export class IndexMissing extends Error {
+  /** Where an administrator of the project creates the index. */
+  readonly link: string | undefined
+
+  constructor (cause: Error) {
+    super('Firestore has no index for a query', { cause })
+    this.name = 'IndexMissing'
+    this.link = /https:\/\/console\.(?:firebase|cloud)\.google\.com\/\S+/.exec(cause.message)?.[0]
+  }
+}
+
+/** The code of gRPC of an error that Firestore answered, or its client. */
+export function grpcCodeOf (error: unknown): number | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'number' ? error.code : undefined
+}
+
+/** There is no such document, where a write needs one. */
+export function isNotFound (error: unknown): boolean {
+  return grpcCodeOf(error) === notFound
+}
+
+/** The catalogue's error for what the client threw; anything unknown is returned as it is, and answers 500. */
+export function translate (error: unknown): unknown {
+  if (error instanceof TenantryError || !(error instanceof Error)) return error
+  switch (grpcCodeOf(error)) {
+    case alreadyExists: return failure('conflict', { message: 'A document with this id exists already', cause: error })
+    case aborted: return failure('documentContention', { headers: retryAfter, cause: error })
+    case invalidArgument: return failure('invalidValue', { message: 'Firestore does not take this query or these values: a document has at most 1 MiB, and a text that is filtered by at most 1,500 bytes', cause: error })
+    case failedPrecondition: return failure('indexMissing', { cause: new IndexMissing(error) })
+    case resourceExhausted: return failure('databaseBusy', { headers: retryAfter, cause: error })
+    case cancelled: case unknown: case deadlineExceeded: case notFound: case permissionDenied: case internal: case unavailable: case unauthenticated: return firestoreUnavailable(error)
+    default: return error
+  }
+}
+
+export function firestoreUnavailable (cause?: unknown): TenantryError {
+  return failure('databaseUnavailable', { headers: retryAfter, cause })
+}
+
+/** The error with the link to its index, for administrators of the platform; any other error as it is. */
+export function withIndexLink (error: unknown): unknown {
+  const cause: unknown = error instanceof TenantryError ? error.cause : undefined
+  if (!(cause instanceof IndexMissing) || cause.link === undefined) return error
+  return failure('indexMissing', { extras: { index: cause.link }, cause })
+}

@@ -1,0 +1,33 @@
+/** Opens Firestore as the document says, with the client of Google: an optional package. */
+import type { DocumentStore, FirestoreOptions } from './types.js'
+import { randomUUID } from 'node:crypto'
+import { createReader } from './read.js'
+import { createFirestore } from './store.js'
+import { createValues } from './values.js'
+
+const defaultTimeoutMs = 10_000
+
+export interface OpenOptions extends FirestoreOptions {
+  /** Bytes of JSON that one query answers. */
+  readonly maxAnswerBytes: number
+}
+
+/** Rejects where the package is missing; Firestore itself is reached with the first operation. */
+export async function openFirestore (options: OpenOptions): Promise<DocumentStore> {
+  const { projectId, credentials, databaseId, emulatorHost, sharedCollections = [], isDefault = false, timeoutMs = defaultTimeoutMs, maxAnswerBytes } = options
+  const sdk = await import('@google-cloud/firestore').catch((cause: unknown) => {
+    throw new Error('firebase needs the package "@google-cloud/firestore": run "npm i @google-cloud/firestore@^8.7.0"', { cause })
+  })
+  const client = new sdk.Firestore({
+    projectId,
+    // All digits of integers.
+    useBigInt: true,
+    ...databaseId !== undefined && { databaseId },
+    ...credentials !== undefined && emulatorHost === undefined && { credentials: { client_email: credentials.clientEmail, private_key: credentials.privateKey } },
+    ...emulatorHost !== undefined && { host: emulatorHost, ssl: false }
+  })
+  const shared = new Set(sharedCollections)
+  const values = createValues(sdk, client, shared)
+  const { FieldPath } = sdk
+  return createFirestore({ FieldPath, client, values, reader: createReader(sdk, client, values), newId: randomUUID, isDefault, sharedCollections: shared, timeoutMs, maxAnswerBytes })
+}

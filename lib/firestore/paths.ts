@@ -1,0 +1,56 @@
+/**
+ * Paths in Firestore. The documents of a tenant are below `tenants/{tenant}`, and every query names that path: no filter
+ * keeps tenants apart. No name from outside can end a segment or begin another one.
+ */
+import { isStorable } from '../json/storable.js'
+import { isTenantId } from '../tenant-id.js'
+
+/** The collection at the root whose documents are the tenants. */
+export const tenantsCollection = 'tenants'
+
+/** Documents of requests without a tenant. No tenant has this id, and none begins like it. */
+const noTenant = '~'
+
+const maxBytes = 1500 // of a segment, as Firestore has it
+const maxLength = 512 // characters, as the SQL database has it
+
+/** What a segment must be, for messages. */
+export const pathSegmentRule = `has 1 to ${maxLength} characters and at most 1,500 bytes, holds no \`/\`, and is neither \`.\` nor \`..\` nor of the form \`__name__\``
+
+/** Where a collection is. */
+export interface CollectionPlace {
+  /** `tenants/acme/notes`, or `countries` for a collection of the platform. */
+  readonly path: string
+  /** `tenants/acme`: references are written from here. */
+  readonly root: string
+}
+
+/** Whether Firestore takes the text as the name of a collection or the id of a document. */
+export function isPathSegment (text: string): boolean {
+  return text !== '' && text.length <= maxLength && text !== '.' && text !== '..' && !text.includes('/') && !isReserved(text) && isStorable(text) && Buffer.byteLength(text) <= maxBytes
+}
+
+/** Names of this form are Firestore's own: of collections, documents and fields. */
+export function isReserved (name: string): boolean {
+  return name.length >= 4 && name.startsWith('__') && name.endsWith('__')
+}
+
+/** `tenants/acme`. Throws for what is no id of a tenant. */
+export function rootOf (tenant: string | null): string {
+  if (tenant === null) return `${tenantsCollection}/${noTenant}`
+  if (!isTenantId(tenant)) throw new Error('not the id of a tenant')
+  return `${tenantsCollection}/${isReserved(tenant) ? noTenant : ''}${tenant}`
+}
+
+/** The place of a collection of the tenant, or with `shared` of the platform. */
+export function placeOf (tenant: string | null, collection: string, shared: boolean): CollectionPlace {
+  if (!isPathSegment(collection)) throw new Error('not the name of a collection')
+  const root = rootOf(tenant)
+  return { path: shared ? collection : `${root}/${collection}`, root }
+}
+
+/** The path of a document. Throws for what is no id. */
+export function documentPath ({ path }: CollectionPlace, id: string): string {
+  if (!isPathSegment(id)) throw new Error('not the id of a document')
+  return `${path}/${id}`
+}

@@ -1,0 +1,90 @@
+/** Reads of documents: queries as the client has them, and the JSON texts of what they find. */
+import type * as Sdk from '@google-cloud/firestore'
+import type { DocumentFilter, FieldNames, PageOperation, Shape } from './types.js'
+import type { Fields, Values } from './values.js'
+import { failure } from '../errors.js'
+import { stringifyJson } from '../json/stringify.js'
+
+type Parts = Pick<typeof Sdk, 'FieldPath' | 'Filter'>
+
+/** A document with its id. */
+export interface Found {
+  readonly id: string
+  readonly fields: Fields
+}
+
+export interface Reader {
+  /** The query of all pages. */
+  query (operation: PageOperation): Sdk.Query
+  /** The query of one page. */
+  page (operation: PageOperation): Sdk.Query
+  /** The answer; `count` gives the total where the page does not show it. */
+  answer (operation: PageOperation, texts: readonly string[], count: () => Promise<number>): Promise<string>
+}
+
+export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestore, values: Values): Reader {
+  const pathOf = (field: FieldNames): Sdk.FieldPath => field === null ? FieldPath.documentId() : new FieldPath(...field)
+
+  function filterOf (filter: DocumentFilter, operation: PageOperation): Sdk.Filter {
+    if (filter.kind === 'field') {
+      const { field, operator, value } = filter
+      return Filter.where(pathOf(field), operator, field === null ? value : values.encodeValue(value, operation.place))
+    }
+    const filters = filter.filters.map((each) => filterOf(each, operation))
+    return filter.kind === 'or' ? Filter.or(...filters) : Filter.and(...filters)
+  }
+
+  function query (operation: PageOperation): Sdk.Query {
+    let query: Sdk.Query = client.collection(operation.place.path)
+    for (const filter of operation.filters ?? []) query = query.where(filterOf(filter, operation))
+    for (const { field, descending } of operation.order) query = query.orderBy(pathOf(field), descending ? 'desc' : 'asc')
+    return query
+  }
+
+  return {
+    query,
+
+    page (operation) {
+      const { only } = operation.shape
+      const page = query(operation).limit(operation.limit)
+      const from = operation.offset === 0 ? page : page.offset(operation.offset)
+      return only === null ? from : from.select(...[...only].map((name) => new FieldPath(name)))
+    },
+
+    async answer ({ limit, offset }, texts, count) {
+      const shown = texts.length < limit && (texts.length > 0 || offset === 0)
+      const total = shown ? offset + texts.length : await count()
+      return `{"data":[${texts.join(',')}],"pagination":{"limit":${limit},"offset":${offset},"total":${total}}}`
+    }
+  }
+}
+
+/** The JSON text of a document. Its id is the one of its path, whatever its fields say. */
+export function textOf ({ id, fields }: Found, { only, without }: Shape): string {
+  const record: Record<string, unknown> = {}
+  for (const name of Object.keys(fields)) {
+    if (without.has(name) || (only !== null && !only.has(name))) continue
+    if (name === '__proto__') Object.defineProperty(record, name, { value: fields[name], enumerable: true })
+    else record[name] = fields[name]
+  }
+  if (without.has('id')) delete record['id']
+  else record['id'] = id
+  return stringifyJson(record)
+}
+
+/** Collects texts up to a number of bytes; beyond it, the answer would be too large. */
+export class Texts {
+  readonly list: string[] = []
+  readonly #most: number
+  #bytes = 0
+
+  constructor (most: number) {
+    this.#most = most
+  }
+
+  add (text: string): void {
+    this.#bytes += Buffer.byteLength(text)
+    if (this.#bytes > this.#most) throw failure('answerTooLarge')
+    this.list.push(text)
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * The operations of one transaction. Firestore takes all reads of a transaction before its writes: writes wait until the
+ * work is done, and later reads of the same documents see them here.
+ */
+import type * as Sdk from '@google-cloud/firestore'
+import type { CollectionPlace } from './paths.js'
+import type { DocumentOperation, DocumentSession, PageOperation } from './types.js'
+import type { Fields, Values } from './values.js'
+import { failure } from '../errors.js'
+import { documentPath } from './paths.js'
+import { type Reader, Texts, textOf } from './read.js'
+
+/** Writes that one transaction makes together. */
+export const maxWrites = 500
+
+export interface SessionParts {
+  readonly FieldPath: typeof Sdk.FieldPath
+  readonly client: Sdk.Firestore
+  readonly values: Values
+  readonly reader: Reader
+  readonly maxAnswerBytes: number
+  readonly newId: () => string
+}
+
+type Write = (transaction: Sdk.Transaction) => void
+
+export class TransactionSession implements DocumentSession {
+  readonly #parts: SessionParts
+  readonly #transaction: Sdk.Transaction
+  /** Documents as they will be; null for those that are not there. */
+  readonly #known = new Map<string, Fields | null>()
+  readonly #writes: Write[] = []
+
+  constructor (parts: SessionParts, transaction: Sdk.Transaction) {
+    this.#parts = parts
+    this.#transaction = transaction
+  }
+
+  /** Hands the writes to the transaction, which commits them next. */
+  finish (): void {
+    for (const write of this.#writes) write(this.#transaction)
+  }
+
+  async text (operation: DocumentOperation): Promise<string | null> {
+    const { values } = this.#parts
+    const { place, shape } = operation
+    if (operation.kind === 'query') return this.#page(operation)
+    if (operation.kind === 'create') return this.#create(operation)
+    const { id } = operation
+    if (id === null) return null
+    const path = documentPath(place, id)
+    const reference = this.#parts.client.doc(path)
+    switch (operation.kind) {
+      case 'get': {
+        const fields = await this.#read(path, place)
+        return fields === null ? null : textOf({ id, fields }, shape)
+      }
+      case 'delete':
+        if (await this.#read(path, place) === null) return null
+        this.#write(path, null, (transaction) => transaction.delete(reference))
+        return '{"success":true}'
+      case 'set': {
+        const { fields } = operation
+        this.#write(path, fields, (transaction) => transaction.set(reference, values.encode(fields, place)))
+        return textOf({ id, fields }, shape)
+      }
+      case 'update':
+      case 'merge': {
+        const before = await this.#read(path, place)
+        if (before === null && operation.kind === 'update') return null
+        const fields = { ...before, ...operation.fields }
+        const changes = Object.keys(operation.fields)
+        if (before !== null && changes.length === 0) return textOf({ id, fields }, shape)
+        // Only these: what other programs wrote into the others need not have a form in JSON.
+        const how = changes.length === 0 ? { merge: true } : { mergeFields: changes.map((name) => new this.#parts.FieldPath(name)) }
+        this.#write(path, fields, (transaction) => transaction.set(reference, values.encode(operation.fields, place), how))
+        return textOf({ id, fields }, shape)
+      }
+    }
+  }
+
+  #create ({ place, shape, id, documents, many }: Extract<DocumentOperation, { kind: 'create' }>): string {
+    const { client, values, newId, maxAnswerBytes } = this.#parts
+    const texts = new Texts(maxAnswerBytes)
+    for (const fields of documents) {
+      const own = id ?? newId()
+      const path = documentPath(place, own)
+      if ((this.#known.get(path) ?? null) !== null) throw failure('conflict', { message: 'A document with this id exists already' })
+      const reference = client.doc(path)
+      const isGone = this.#known.has(path)
+      this.#write(path, fields, (transaction) => {
+        const encoded = values.encode(fields, place)
+        // One that the transaction deletes is still there when its writes begin.
+        if (isGone) transaction.set(reference, encoded)
+        else transaction.create(reference, encoded)
+      })
+      texts.add(textOf({ id: own, fields }, shape))
+    }
+    return many ? `{"data":[${texts.list.join(',')}]}` : texts.list[0] ?? '{}'
+  }
+
+  async #page (operation: PageOperation): Promise<string> {
+    const { reader, values, maxAnswerBytes } = this.#parts
+    if (operation.filters === null) return reader.answer(operation, [], async () => 0)
+    const texts = new Texts(maxAnswerBytes)
+    if (operation.limit > 0) {
+      const { docs } = await this.#transaction.get(reader.page(operation))
+      for (const document of docs) texts.add(textOf({ id: document.id, fields: values.decode(document.data(), operation.place) }, operation.shape))
+    }
+    return reader.answer(operation, texts.list, async () => (await this.#transaction.get(reader.query(operation).count())).data().count)
+  }
+
+  async #read (path: string, place: CollectionPlace): Promise<Fields | null> {
+    const known = this.#known.get(path)
+    if (known !== undefined) return known
+    const snapshot = await this.#transaction.get(this.#parts.client.doc(path))
+    const data = snapshot.data()
+    const fields = data === undefined ? null : this.#parts.values.decode(data, place)
+    this.#known.set(path, fields)
+    return fields
+  }
+
+  #write (path: string, fields: Fields | null, write: Write): void {
+    if (this.#writes.length === maxWrites) throw failure('badRequest', { message: `One request writes at most ${maxWrites} documents of Firestore: send fewer at a time` })
+    this.#known.set(path, fields)
+    this.#writes.push(write)
+  }
+}

@@ -1,0 +1,137 @@
+/** Documents in Firestore, over the client of Google. */
+import type * as Sdk from '@google-cloud/firestore'
+import type { DocumentOperation, DocumentSession, DocumentStore, PageOperation } from './types.js'
+import { firestoreUnavailable, isNotFound, translate } from './failures.js'
+import { documentPath } from './paths.js'
+import { Texts, textOf } from './read.js'
+import { type SessionParts, TransactionSession } from './session.js'
+
+const transactionTimes = 3 // as long as one operation: a transaction is tried up to five times, with pauses between
+
+export interface StoreParts extends SessionParts {
+  readonly isDefault: boolean
+  readonly sharedCollections: ReadonlySet<string>
+  /** Milliseconds of one operation. */
+  readonly timeoutMs: number
+}
+
+export function createFirestore (parts: StoreParts): DocumentStore {
+  const { client, values, reader, timeoutMs, maxAnswerBytes } = parts
+
+  async function run (operation: DocumentOperation): Promise<string | null> {
+    const { place, shape } = operation
+    if (operation.kind === 'query') return page(operation)
+    if (operation.kind === 'create') return create(operation)
+    const { id } = operation
+    if (id === null) return null
+    const reference = client.doc(documentPath(place, id))
+    switch (operation.kind) {
+      case 'get': {
+        const data = (await reference.get()).data()
+        return data === undefined ? null : textOf({ id, fields: values.decode(data, place) }, shape)
+      }
+      case 'set':
+        await reference.set(values.encode(operation.fields, place))
+        return textOf({ id, fields: operation.fields }, shape)
+      case 'delete':
+        try {
+          await reference.delete({ exists: true })
+        } catch (error) {
+          if (isNotFound(error)) return null
+          throw error
+        }
+        return '{"success":true}'
+      case 'merge':
+      case 'update':
+        return inTransaction((session) => session.text(operation), () => false)
+    }
+  }
+
+  async function create (operation: Extract<DocumentOperation, { kind: 'create' }>): Promise<string> {
+    const { place, shape, id, documents, many } = operation
+    const [first] = documents
+    if (!many && first !== undefined) {
+      const own = id ?? parts.newId()
+      await client.doc(documentPath(place, own)).create(values.encode(first, place))
+      return textOf({ id: own, fields: first }, shape)
+    }
+    const batch = client.batch()
+    const texts = new Texts(maxAnswerBytes)
+    for (const fields of documents) {
+      const own = parts.newId()
+      batch.create(client.doc(documentPath(place, own)), values.encode(fields, place))
+      texts.add(textOf({ id: own, fields }, shape))
+    }
+    if (documents.length > 0) await batch.commit()
+    return `{"data":[${texts.list.join(',')}]}`
+  }
+
+  async function page (operation: PageOperation): Promise<string> {
+    if (operation.filters === null) return reader.answer(operation, [], async () => 0)
+    const texts = new Texts(maxAnswerBytes)
+    if (operation.limit > 0) await stream(operation, texts)
+    return reader.answer(operation, texts.list, async () => (await reader.query(operation).count().get()).data().count)
+  }
+
+  /** One document at a time, so that a page that is too large ends before it is in memory. */
+  function stream (operation: PageOperation, texts: Texts): Promise<void> {
+    const documents = reader.page(operation).stream()
+    return new Promise((resolve, reject) => {
+      documents.on('data', (document: Sdk.QueryDocumentSnapshot) => {
+        try {
+          texts.add(textOf({ id: document.id, fields: values.decode(document.data(), operation.place) }, operation.shape))
+        } catch (error) {
+          documents.pause()
+          reject(error)
+          if ('destroy' in documents && typeof documents.destroy === 'function') documents.destroy()
+        }
+      })
+      documents.on('error', reject)
+      documents.on('end', () => resolve())
+    })
+  }
+
+  function inTransaction<Result> (work: (session: DocumentSession) => Promise<Result>, isOver: () => boolean): Promise<Result> {
+    return client.runTransaction(async (transaction) => {
+      const session = new TransactionSession(parts, transaction)
+      const result = await work(session)
+      // The caller was answered already.
+      if (isOver()) throw firestoreUnavailable()
+      session.finish()
+      return result
+    })
+  }
+
+  /** The client goes on trying for minutes. */
+  async function timely<Result> (ms: number, work: (isOver: () => boolean) => Promise<Result>): Promise<Result> {
+    let isOver = false
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => {
+        isOver = true
+        reject(firestoreUnavailable(new Error(`Firestore took more than ${ms} ms`)))
+      }, ms)
+    })
+    try {
+      return await Promise.race([work(() => isOver), late])
+    } catch (error) {
+      throw translate(error)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  let closing: Promise<void> | null = null
+
+  return {
+    isDefault: parts.isDefault,
+    sharedCollections: parts.sharedCollections,
+    text: (operation) => timely(timeoutMs, () => run(operation)),
+    transaction: (work) => timely(timeoutMs * transactionTimes, (isOver) => inTransaction(work, isOver)),
+    check: () => timely(timeoutMs, async () => { await client.doc('tenants/~').get() }),
+    close () {
+      closing ??= client.terminate()
+      return closing
+    }
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * Documents in Firestore: what compiled queries ask of it, as plain data. The store is made by open.ts; the other store of
+ * documents is the SQL database, whose queries are SQL (lib/compiler/query/document-sql.ts). One suite of tests runs on both.
+ */
+import type { CollectionPlace } from './paths.js'
+
+/** How Firestore is reached. */
+export interface FirestoreOptions {
+  readonly projectId: string
+  /** Default: the Application Default Credentials of the machine. */
+  readonly credentials?: { readonly clientEmail: string, readonly privateKey: string } | undefined
+  readonly databaseId?: string | undefined
+  /** `host:port` */
+  readonly emulatorHost?: string | undefined
+  /** Collections of the platform. */
+  readonly sharedCollections?: readonly string[] | undefined
+  /** Queries that name no store use it. Default: false. */
+  readonly isDefault?: boolean | undefined
+  /** Milliseconds that an operation may take. Default: 10,000. */
+  readonly timeoutMs?: number | undefined
+}
+
+/** The names of a path into a document; null for its id. */
+export type FieldNames = readonly string[] | null
+
+export type FilterOperator = '==' | '!=' | '<' | '<=' | '>' | '>=' | 'in' | 'not-in' | 'array-contains' | 'array-contains-any'
+
+export type DocumentFilter =
+  | { readonly kind: 'field', readonly field: FieldNames, readonly operator: FilterOperator, readonly value: unknown }
+  | { readonly kind: 'and' | 'or', readonly filters: readonly DocumentFilter[] }
+
+export interface OrderKey {
+  readonly field: FieldNames
+  readonly descending: boolean
+}
+
+/** Which fields an answer has. */
+export interface Shape {
+  /** null: all. */
+  readonly only: ReadonlySet<string> | null
+  readonly without: ReadonlySet<string>
+}
+
+interface Common {
+  readonly place: CollectionPlace
+  readonly shape: Shape
+}
+
+/** A document that the operation is on; null where the request names none, which finds nothing. */
+interface One extends Common {
+  readonly id: string | null
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+export interface PageOperation extends Common {
+  readonly kind: 'query'
+  /** null: nothing can match. */
+  readonly filters: readonly DocumentFilter[] | null
+  readonly order: readonly OrderKey[]
+  readonly limit: number
+  readonly offset: number
+}
+
+export type DocumentOperation =
+  | PageOperation
+  | One & { readonly kind: 'get' | 'delete' }
+  /** With new ids where `id` is null; `many`: a list is answered. */
+  | One & { readonly kind: 'create', readonly documents: readonly Fields[], readonly many: boolean }
+  | One & { readonly kind: 'set' | 'merge' | 'update', readonly fields: Fields }
+
+/** The operations of one request, by themselves or in a transaction. */
+export interface DocumentSession {
+  /** The JSON text of the answer, or null where there is no such document: as `Session.text` of the SQL database. */
+  text (operation: DocumentOperation): Promise<string | null>
+}
+
+/** Errors are those of the catalogue: `databaseUnavailable`, `databaseBusy`, `conflict`, `documentContention`, `indexMissing`, `invalidValue`. */
+export interface DocumentStore extends DocumentSession {
+  readonly isDefault: boolean
+  readonly sharedCollections: ReadonlySet<string>
+  /**
+   * Runs the work in one transaction: its writes are made together when it resolves, and none when it rejects. Where another
+   * request changed what it read, it runs again, up to four times more. Its reads see its own writes of documents by id.
+   */
+  transaction<Result> (work: (session: DocumentSession) => Promise<Result>): Promise<Result>
+  /** Resolves if Firestore can be reached. */
+  check (): Promise<void>
+  close (): Promise<void>
+}

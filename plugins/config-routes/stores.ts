@@ -1,0 +1,9 @@
+/** Where the queries of one request run. */
+import type { BoundQuery } from '../../lib/compiler/types.js'
+import type { DocumentSession } from '../../lib/firestore/types.js'
+
+export interface Stores {
+  readonly sql: (bound: BoundQuery) => Promise<string | null>
+  /** null where there is no Firestore, as no route then uses it. */
+  readonly documents: DocumentSession | null
+}
