@@ -62,7 +62,10 @@ export interface DocumentedParts extends AnswerParts {
   readonly webhook: CompiledWebhook | null
   readonly realtime: CompiledRoute['realtime']
   readonly writes: readonly object[]
+  readonly firestore: CompiledRoute['firestore']
 }
+
+const inFirestore = 'Its documents are in Firestore: their changes send no `entity.*` events to webhooks, and cannot be watched.'
 
 const received: JsonSchema = { type: 'object', properties: { received: { const: true } }, required: ['received'] }
 
@@ -75,7 +78,7 @@ export function documentRoute (route: Route, parts: DocumentedParts, read?: Comp
   const body = bodySchema(parts)
   return Object.freeze({
     summary: route.description ?? `${parts.method} ${route.path}`,
-    ...describe(route),
+    ...describe(route, parts),
     tags: route.tags ?? [groupOf(route.path)],
     declared: true,
     ...(params !== undefined && { params }),
@@ -92,8 +95,8 @@ export function documentRoute (route: Route, parts: DocumentedParts, read?: Comp
   })
 }
 
-function describe ({ description, realtime }: Route): Pick<RouteDocumentation, 'description'> {
-  const parts = [...description === undefined ? [] : [description], ...realtime === undefined ? [] : [`Sends a message to the members of the room \`${realtime.room}\`.`]]
+function describe ({ description, realtime }: Route, { firestore }: DocumentedParts): Pick<RouteDocumentation, 'description'> {
+  const parts = [...description === undefined ? [] : [description], ...firestore === 'writes' ? [inFirestore] : [], ...realtime === undefined ? [] : [`Sends a message to the members of the room \`${realtime.room}\`.`]]
   return parts.length === 0 ? {} : { description: parts.join('\n\n') }
 }
 

@@ -23,8 +23,9 @@ export async function openFirestore (options: OpenOptions): Promise<DocumentStor
     // All digits of integers.
     useBigInt: true,
     ...databaseId !== undefined && { databaseId },
-    ...credentials !== undefined && emulatorHost === undefined && { credentials: { client_email: credentials.clientEmail, private_key: credentials.privateKey } },
-    ...emulatorHost !== undefined && { host: emulatorHost, ssl: false }
+    ...credentials !== undefined && { credentials: { client_email: credentials.clientEmail, private_key: credentials.privateKey } },
+    // Without any credentials the client would look for some.
+    ...emulatorHost !== undefined && { host: emulatorHost, ssl: false, credentials: { client_email: 'emulator', private_key: 'emulator' } }
   })
   const shared = new Set(sharedCollections)
   const values = createValues(sdk, client, shared)

@@ -111,7 +111,7 @@ t.test('types of documents: what is right compiles, what is wrong or not built d
     {},
     // @ts-expect-error an unknown member
     { routes: [], agnet: {} },
-    // @ts-expect-error not in this version
+    // @ts-expect-error the project is missing
     { routes: [], firebase: {} },
     // @ts-expect-error an unknown operation
     { routes: [{ path: '/', method: 'get', queries: [{ table: 'a', operation: 'selec' }] }] },

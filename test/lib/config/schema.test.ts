@@ -47,6 +47,7 @@ const complete = {
   postgres: { connectionString: 'postgres://u@h/d', notifyConnectionString: 'postgres://u@h/d', schema: 'app', pool: { max: 1, acquireTimeoutMs: 2, statementTimeoutMs: 3 }, preparedStatements: false, rowLevelSecurity: true, ssl: { rejectUnauthorized: false, ca: 'a', cert: 'b', key: 'c', servername: 'd' } },
   supabase: { connectionString: 'postgresql://u@h/d', ssl: true },
   embedded: { dbPath: '.data' },
+  firebase: { projectId: 'my-app', credentials: { clientEmail: 'a', privateKey: 'b' }, databaseId: 'other', emulatorHost: 'localhost:8080', sharedCollections: ['countries'] },
   migrate: 'auto',
   tables: { notes: { columns: { id: { type: 'uuid', primaryKey: true, notNull: true, default: 'uuid()', references: 'a.b', unique: true } }, tenantScoped: true, softDelete: false, indexes: [['id']], unique: [['id']] } },
   functions: { f: { arguments: { a: 'integer' }, returns: 'integer', tenantArgument: 'b', tenantScoped: true, tables: ['notes'], tenants: false } },
@@ -103,7 +104,7 @@ const complete = {
         alias: 'x',
         excludeFields: ['y']
       }],
-      firebaseQueries: [{ collection: 'c', operation: 'get', docId: 1, filters: [], data: null, order: [{ column: 'a' }], limit: '{{query.limit}}', offset: 0, alias: 'z', excludeFields: [] }],
+      firebaseQueries: [{ collection: 'c', store: 'sql', operation: 'get', merge: true, select: 'a', docId: 1, filters: [], data: null, order: [{ column: 'a' }], limit: '{{query.limit}}', offset: 0, alias: 'z', excludeFields: [] }],
       cache: { enabled: true, ttl: 1.5, varyBy: ['query.a'], key: 'k' },
       rateLimit: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false },
       excludeFields: ['a'],
@@ -275,11 +276,6 @@ t.test('editors accept settings where their values would stand', async (t) => {
     { routes: [], jwt: { secret: '{{env.S}}' }, postgres: { connectionString: '{{env.DATABASE_URL}}', rowLevelSecurity: '{{env.RLS}}' } }
   ]) t.ok(validate(document), JSON.stringify(validate.errors))
   t.notOk(validate({ routes: [], server: { bodyLimit: 'env.LIMIT' } }))
-})
-
-t.test('editors mark what is not built', async (t) => {
-  t.notOk(validate({ routes: [], firebase: { projectId: 'x' } }))
-  t.match(schema.properties.firebase.description, /^Not in this version yet\./)
 })
 
 t.test('every member has a description', async (t) => {
