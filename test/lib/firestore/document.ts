@@ -39,6 +39,10 @@ export const documentRoutes: readonly Route[] = [
   one('put', '/notes/:id', { operation: 'set', docId }),
   one('patch', '/notes/:id', { operation: 'update', docId }),
   one('delete', '/notes/:id', { operation: 'delete', docId }),
+  // `..` in a path is a path itself.
+  one('get', '/any', { operation: 'get', docId: '{{query.id}}' }),
+  one('patch', '/any', { operation: 'update', docId: '{{query.id}}', data: { kind: 'taken' } }),
+  one('delete', '/any', { operation: 'delete', docId: '{{query.id}}' }),
   one('put', '/merged/:id', { operation: 'set', merge: true, docId }),
   one('get', '/descending', { operation: 'query', order: { column: 'rank', ascending: false } }),
   one('get', '/selected', { operation: 'query', select: 'rank, kind', order: { column: 'rank' } }),
