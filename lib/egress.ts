@@ -1,6 +1,6 @@
 /**
- * The egress rule (DESIGN 9): what a tenant can aim never reaches loopback, private, link-local, metadata or otherwise
- * reserved addresses, but for the exceptions that the platform lists in `egress.allow`.
+ * The egress rule: calls that a tenant can aim never reach loopback, private, link-local, metadata or otherwise reserved
+ * addresses. The platform lists exceptions in `egress.allow`.
  */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'

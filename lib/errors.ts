@@ -60,7 +60,7 @@ function entry (code: string, status: number, title: string, message: string): C
   return { code, status, title, message }
 }
 
-/** Every error that the server can answer (SPEC "Errors", DESIGN 12). */
+/** Every error that the server can answer. */
 export const catalogue = {
   validationFailed: entry('TENANTRY_VALIDATION_FAILED', 400, 'Bad Request', 'Validation failed'),
   badRequest: entry('TENANTRY_BAD_REQUEST', 400, 'Bad Request', 'The request cannot be read'),

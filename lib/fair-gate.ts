@@ -1,10 +1,9 @@
 /**
- * Who gets the places of which there are only so many: connections of a pool, passwords that are checked at once. First
- * come, first served would let one tenant's slow work keep everybody waiting (DESIGN 1: nothing that a tenant sends may slow
- * another), so:
- * - who waits is served in turn, one for each tenant, and the server's own work before all of them
- * - where places are held for long, who holds some gets another only while a quarter as many stay free for the others; who
- *   holds none gets the last
+ * Shares a limited number of places, such as connections of a pool or passwords that are checked at once. In the order of
+ * arrival, the slow work of one tenant would delay all others. So:
+ * - waiting parties are served in turn, one for each tenant, and the server's own work before all of them
+ * - where places are held for long, a party with places gets another only while a quarter as many stay free for the others; a
+ *   party without any gets the last
  */
 
 /** One of those who share: a tenant, callers without a tenant, or the server itself. */

@@ -1,6 +1,6 @@
 /**
- * Events for webhooks (DESIGN 9), written in the transaction of what they tell of: what was rolled back has none, and what
- * was committed has one, whatever becomes of the process that wrote it. plugins/webhooks sends them.
+ * Events for webhooks, written in the transaction of the change: a change that was rolled back has none, and one that was
+ * committed has one, even if its process ends. plugins/webhooks sends them.
  */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './database/system-tables.js'

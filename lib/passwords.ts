@@ -1,6 +1,5 @@
 /**
- * Passwords: argon2id (RFC 9106), off the event loop, at most as many at once as there are cores, tenants in turns
- * (DESIGN 5 "Login").
+ * Passwords: argon2id (RFC 9106), off the event loop, at most as many at once as there are cores, tenants in turns.
  */
 import { randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'

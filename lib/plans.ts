@@ -1,4 +1,4 @@
-/** What each plan includes (SPEC "Plan", "Plan tiers" and "Secrets by plan", DESIGN 7), and the refusal beyond it. */
+/** The contents of each plan, and the refusal beyond it. */
 import type { Plans as Changes } from './config/schema/plans.js'
 import { Type, type Static } from 'typebox'
 import { failure, type TenantryError } from './errors.js'
@@ -109,8 +109,8 @@ const builtInList: readonly Plan[] = [
 ]
 
 /**
- * The five plans of SPEC with the changes of a document, and the tiers that it adds: what it leaves out is that of the
- * built-in plan, or of the built-in `free` for a tier that it adds.
+ * The five built-in plans with the changes of a document, and the tiers that it adds. A member that the document leaves out is
+ * that of the built-in plan, or of the built-in `free` for a tier that it adds.
  */
 export function createPlans (changes: Changes = {}): Plans {
   const byTier = new Map(builtInList.map((plan) => [plan.tier, plan]))
@@ -160,10 +160,10 @@ function overlaid<Group extends object> (group: Group, changes: Partial<Group> =
   return result
 }
 
-/** The plans of SPEC as they are. */
+/** The built-in plans without changes. */
 export const builtInPlans = createPlans()
 
-/** 402 (SPEC "Errors"): the plan does not include it; `upgrade` is the lowest plan that would. */
+/** 402: the plan does not include it; `upgrade` is the lowest plan that would. */
 export function planLimit (message: string, upgrade: Upgrade | null): TenantryError {
   return failure('planLimit', { message, extras: { allowed: false, upgrade } })
 }

@@ -1,4 +1,4 @@
-/** The form of a tenant's id (DESIGN 5). */
+/** The form of a tenant's id. */
 const tenantId = /^[A-Za-z0-9_-]{1,64}$/
 
 /** 1 to 64 characters of `A-Z a-z 0-9 _ -`. */

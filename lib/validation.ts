@@ -1,8 +1,7 @@
 /**
- * Validation of requests: the shared ajv instances, Fastify's validator compiler made of them, and what a caller is
- * told (SPEC "Errors": 400 with `details`, DESIGN 12).
+ * Validation of requests: the shared ajv instances, Fastify's validator compiler made of them, and the details of a 400.
  *
- * What comes by URL or header is text, and is coerced to the types of its schema; a body has types, and never is.
+ * Values of URLs and headers are text and are coerced to the types of their schemas. Bodies are never coerced.
  */
 import type { ErrorObject, Options, ValidateFunction } from 'ajv'
 import { Ajv } from 'ajv'

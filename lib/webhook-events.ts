@@ -1,4 +1,4 @@
-/** What outbound webhooks can tell of (DESIGN 9). */
+/** The events of outbound webhooks. */
 
 /** Every kind of event that something writes. */
 export const eventKinds = [

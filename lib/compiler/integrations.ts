@@ -1,4 +1,4 @@
-/** The calls to other services that a route declares (SPEC "Integration members", DESIGN 9). */
+/** The calls to other services that a route declares. */
 import type { Integration } from '../config/schema/integration.js'
 import type { CompiledCall, ConnectorSet } from '../connectors/types.js'
 import type { TemplateContext } from './reference.js'

@@ -1,4 +1,4 @@
-/** Outbound webhooks, compiled: where an event goes, and what signs it (DESIGN 9). */
+/** Outbound webhooks, compiled: where an event goes, and what signs it. */
 import type { OutboundWebhook } from '../config/schema/webhook.js'
 import type { TemplateContext } from './reference.js'
 import type { CompiledValue, TemplateSource } from './types.js'

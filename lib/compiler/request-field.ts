@@ -1,4 +1,4 @@
-/** One field of a field map (SPEC "Validation field schema") as JSON Schema. */
+/** One field of a field map as JSON Schema. */
 import type { Field } from '../config/schema/route.js'
 import type { FaultList } from '../config/faults.js'
 import type { JsonSchema } from './types.js'

@@ -1,4 +1,4 @@
-/** Validation of a declared route's requests: SPEC's field maps become JSON Schemas and one check of the three parts. */
+/** Validation of a declared route's requests: field maps become JSON Schemas and one check of the three parts. */
 import type { ErrorObject } from 'ajv'
 import type { Field, RequestRules } from '../config/schema/route.js'
 import type { CompiledRequest, JsonSchema } from './types.js'

@@ -1,4 +1,4 @@
-/** What a request of a route uses of a limited resource (DESIGN 7). */
+/** The use of a limited resource by a request. */
 import type { Route } from '../config/schema/route.js'
 import type { TemplateContext } from './reference.js'
 import type { Reference, Scope, TemplateSource } from './types.js'

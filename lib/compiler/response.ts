@@ -1,4 +1,4 @@
-/** How a route's result becomes its body: a schema that filters it, or a mapping of its own (DESIGN 3). */
+/** The body of a route's response: a schema that filters the result, or a mapping. */
 import type { CompiledResponse, JsonSchema } from './types.js'
 import type { TemplateContext } from './reference.js'
 import { nearest, pointerTo, type FaultList } from '../config/faults.js'

@@ -1,4 +1,4 @@
-/** Templates in configuration values (SPEC "Template references", DESIGN 4), compiled to closures. */
+/** Templates in configuration values, compiled to closures. */
 import type { CompiledValue, Reference, Scope } from './types.js'
 import type { Reader, TemplateContext } from './reference.js'
 import type { LiteralNode, PathNode, Segment, TemplateNode } from './template-parser.js'

@@ -1,4 +1,4 @@
-/** Computed fields of a route's answer (DESIGN 4, `transform`). */
+/** Computed fields of a route's answer. */
 import type { Transform } from '../config/schema/route.js'
 import type { CompiledExpression } from './expression.js'
 import type { TemplateContext } from './reference.js'

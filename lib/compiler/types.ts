@@ -36,7 +36,7 @@ export interface Scope {
   readonly secrets: ReadonlyMap<string, string | null>
   /** Results of the route's earlier queries by alias (or table). */
   readonly results: Record<string, unknown>
-  /** The caller bypasses field exclusion: role `admin`, or a tenant's own dashboard (SPEC, "Behaviour of route configuration" 2). */
+  /** The caller bypasses field exclusion: role `admin`, or a tenant's own dashboard. */
   readonly fullAccess: boolean
   /** The files of the form, by part, as JSON. Default: none. */
   readonly files?: Readonly<Record<string, unknown>> | undefined
@@ -54,7 +54,7 @@ export interface Scope {
   readonly trace?: TraceContext | null
 }
 
-/** Where a template's value comes from (SPEC "Template references", DESIGN 4). */
+/** Where a template's value comes from. */
 export const templateSources = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'files', 'steps', 'input', 'payload', 'credentials', 'now', 'uuid'] as const
 export type TemplateSource = typeof templateSources[number]
 

@@ -1,4 +1,4 @@
-/** How a route that other services call knows whose request it is (SPEC "Route configuration", DESIGN 9). */
+/** The identity of requests of other services on a route. */
 import type { Route } from '../config/schema/route.js'
 import type { RouteWebhook, SignatureMembers } from '../config/schema/route-webhook.js'
 import type { FaultList } from '../config/faults.js'

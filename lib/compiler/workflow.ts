@@ -1,4 +1,4 @@
-/** The workflow of a route (DESIGN 9): which one it is, what it is given, and what its answer is made of. */
+/** The workflow of a route: its name, its input and its response. */
 import type { FaultList } from '../config/faults.js'
 import type { Route } from '../config/schema/route.js'
 import type { RouteWorkflow } from '../config/schema/workflow.js'

@@ -68,7 +68,7 @@ import { Tenancy } from './schema/tenancy.js'
 import { Workflow } from './schema/workflow.js'
 import { Webhooks } from './schema/webhook.js'
 
-const defaultLimit = 20 // rows a page (SPEC "Limits" 3)
+const defaultLimit = 20 // rows a page
 
 /** Looks at a configuration that may have faults; its routes are those that read well, as `routes` with their pointers. */
 export type FurtherCheck = (config: Config, routes: readonly Entry<Route>[], context: { readonly faults: FaultList, readonly env: Env }) => void

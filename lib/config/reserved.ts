@@ -1,7 +1,7 @@
 /** The paths of built-in endpoints, which no route of a document has. */
 import type { Segment } from './path.js'
 
-/** By the plugin (DESIGN 2) that a document turns off to have the path for itself; either of them, where two have it. */
+/** By the plugin that a document turns off to have the path for itself; either of them, where two have it. */
 const builtIn: Readonly<Record<string, readonly string[]>> = {
   health: ['/health'],
   openapi: ['/ui', '/ui/*', '/doc', '/doc/*'],

@@ -1,4 +1,4 @@
-/** Webhooks of a document that receive (DESIGN 9): each is a route, and goes through what routes go through. */
+/** Webhooks of a document that receive: each is a route, and goes through what routes go through. */
 import type { Route } from './schema/route.js'
 import type { SignatureMembers } from './schema/route-webhook.js'
 import type { InboundWebhook, Webhook } from './schema/webhook.js'

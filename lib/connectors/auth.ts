@@ -1,4 +1,4 @@
-/** How calls are authenticated (DESIGN 9, "Auth members"). */
+/** Authentication of outbound calls. */
 import type { TemplateContext } from '../compiler/reference.js'
 import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
 import type { ConnectorAuth } from '../config/schema/custom-integrations.js'

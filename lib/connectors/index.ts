@@ -1,4 +1,4 @@
-/** Connectors (DESIGN 9): what a document can call, from its `credentials` and `customIntegrations`. */
+/** Connectors: the services that a document can call, from its `credentials` and `customIntegrations`. */
 import type { Env } from '../config/environment.js'
 import type { Credentials } from '../config/schema/credentials.js'
 import type { CustomIntegrations } from '../config/schema/custom-integrations.js'

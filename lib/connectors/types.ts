@@ -1,5 +1,5 @@
 /**
- * What the compiler makes of connectors (DESIGN 9): requests as data and functions over a request's scope. Nothing here
+ * Compiled connectors: requests as data and functions over a request's scope. Nothing here
  * reaches the network; `app.integrations` (plugins/integrations) sends what `prepare` returns.
  */
 import type { TemplateContext } from '../compiler/reference.js'

@@ -45,9 +45,9 @@ export interface Table {
   /** Unique constraints and unique indexes without a condition, each as its columns; the primary key is not repeated. */
   readonly uniqueKeys: readonly (readonly string[])[]
   readonly foreignKeys: readonly ForeignKey[]
-  /** It has a `tenant_id` column: every query on it carries the request's tenant (DESIGN 3). */
+  /** It has a `tenant_id` column: every query on it carries the request's tenant. */
   readonly tenantScoped: boolean
-  /** It has `deleted` (boolean) and `deleted_at` (timestamp) columns (SPEC, "Soft-delete fields on entities"). */
+  /** It has `deleted` (boolean) and `deleted_at` (timestamp) columns. */
   readonly softDelete: boolean
   /** A view is read only. */
   readonly view: boolean

@@ -1,4 +1,4 @@
-/** The tables that a document declares (DESIGN 3, "Declared tables"), worked out to what the database is to hold. */
+/** The tables that a document declares, worked out to what the database is to hold. */
 import type { ColumnDefinition, TableDefinition, columnTypeNames } from '../config/schema/table.js'
 import { sameColumns, tenantColumn, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
 

@@ -1,4 +1,4 @@
-/** Change notices between the servers of one database: `app.events` (DESIGN 2 and 3). */
+/** Change notices between the servers of one database: `app.events`. */
 import type { Transaction } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 

@@ -1,4 +1,4 @@
-/** The tables of the platform's roles, in the schema `tenantry`, under the names that the document gives them (SPEC "Platform RBAC tables"). */
+/** The tables of the platform's roles, in the schema `tenantry`, under the names that the document gives them. */
 
 export interface RoleTables {
   readonly roles: string

@@ -1,7 +1,6 @@
 /**
- * How values of secrets are encrypted (SPEC "What the service does" 4, DESIGN 6): AES-256-GCM under the tenant's key, and
- * the result of that once more under the platform's. Both layers authenticate whose value it is: a ciphertext in the row of
- * another tenant, key or version does not decrypt.
+ * The encryption of secrets: AES-256-GCM under the tenant's key, and the result once more under the platform's. Both layers
+ * authenticate tenant, key and version: a ciphertext in the row of another one does not decrypt.
  *
  * A ciphertext is: format (1 byte), id of the master key (8), then the outer layer: nonce (12), text, tag (16). The text of
  * the outer layer is the inner one: nonce, text, tag.

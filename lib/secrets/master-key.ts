@@ -1,4 +1,4 @@
-/** The keys that everything about secrets is derived from: the settings SECRETS_MASTER_KEY and SECRETS_PREVIOUS_KEYS (DESIGN 6). */
+/** The master keys of secrets: the settings SECRETS_MASTER_KEY and SECRETS_PREVIOUS_KEYS. */
 import type { KeyObject } from 'node:crypto'
 import { createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
 

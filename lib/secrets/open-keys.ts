@@ -1,4 +1,4 @@
-/** Which master keys a server works with (DESIGN 6). */
+/** The master keys of a server. */
 import type { MasterKeys } from './master-key.js'
 import { createKeyFile, keyFile, readKeyFile } from './key-file.js'
 import { howToMake, makeMasterKey, masterKeys, parseMasterKey, parseMasterKeys } from './master-key.js'

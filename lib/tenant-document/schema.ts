@@ -1,4 +1,4 @@
-/** The document that a tenant saves (SPEC "Tenant configuration"). */
+/** The document that a tenant saves. */
 import type { SchemaNode } from '../config/schema/annotations.js'
 import { Type, type Static, type TSchema } from 'typebox'
 import { MapOf, Section } from '../config/schema/annotations.js'

@@ -1,4 +1,4 @@
-/** The schemes by which services sign what they send, by the names that documents give them (DESIGN 9). */
+/** The schemes of signed webhooks, by their names in documents. */
 import type { Scheme } from './scheme.js'
 import { github } from './github.js'
 import { slack } from './slack.js'

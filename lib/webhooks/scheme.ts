@@ -1,4 +1,4 @@
-/** What all schemes have in common by which services sign what they send (DESIGN 9). */
+/** The parts that all schemes of signed webhooks share. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { failure, type TenantryError } from '../errors.js'

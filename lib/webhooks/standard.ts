@@ -1,7 +1,7 @@
 /**
  * Standard Webhooks, which payprov signs by: `webhook-signature` has an HMAC-SHA256 of `<id>.<timestamp>.<body>`. The
  * package `standardwebhooks` reads the machine's clock and takes one form of a secret; here the clock is the caller's,
- * the body is signed as its bytes, and a secret may have each form that payprov gives it (DESIGN 8).
+ * the body is signed as its bytes, and a secret may have each form that payprov gives it.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Scheme } from './scheme.js'

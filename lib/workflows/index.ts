@@ -1,4 +1,4 @@
-/** Workflows (DESIGN 9): from their declaration to what plugins/workflows runs. */
+/** Workflows: from their declaration to what plugins/workflows runs. */
 export type * from './types.js'
 export type { Surroundings, WorkflowContext } from './context.js'
 export type { WorkflowSet } from './set.js'

@@ -1,4 +1,4 @@
-/** A workflow ready to run: plain frozen data with closures in it, free of I/O (DESIGN 9). */
+/** A workflow ready to run: plain frozen data with closures in it, free of I/O. */
 import type { CompiledCall } from '../connectors/types.js'
 import type { CompiledQuery, CompiledValue, Reference, Scope, TableUse } from '../compiler/types.js'
 import type { Condition, ReportFault } from '../compiler/condition.js'

@@ -1,4 +1,4 @@
-/** The endpoints of rows and their schemas (SPEC "Admin entity routes"). */
+/** The endpoints of rows and their schemas. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify'
 import type { Caller, Entities } from './service.js'
 import { Type, type Static } from 'typebox'

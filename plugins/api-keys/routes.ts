@@ -1,4 +1,4 @@
-/** The endpoints of API keys and their schemas (DESIGN 5 "API keys"). */
+/** The endpoints of API keys and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { invalidInput } from '../../lib/validation-detail.js'

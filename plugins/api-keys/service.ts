@@ -1,4 +1,4 @@
-/** What the endpoints of API keys do (DESIGN 5 "API keys"). */
+/** The handlers of the endpoints of API keys. */
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'

@@ -1,4 +1,4 @@
-/** Who may call: what a route asks of its caller, and which permissions a caller holds (DESIGN 5). */
+/** Access: the requirements of a route, and the permissions of a caller. */
 import type { Claims } from '../../lib/compiler/types.js'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RoleSource } from './sources.js'

@@ -1,4 +1,4 @@
-/** The keys of `jwt`: which algorithm each verifies, decided by the configuration and never by a token (DESIGN 5). */
+/** The keys of `jwt`: which algorithm each verifies, decided by the configuration and never by a token. */
 import type { Settable } from '../../lib/config/schema/annotations.js'
 import type { Jwt } from '../../lib/config/schema/jwt.js'
 import { createHmac, createPublicKey } from 'node:crypto'

@@ -1,4 +1,4 @@
-/** Permissions: `resource:action`, `resource:*` for every action of a resource, and `*` for all (DESIGN 5). */
+/** Permissions: `resource:action`, `resource:*` for every action of a resource, and `*` for all. */
 import { Type } from 'typebox'
 
 /** A permission that a tenant may write down. */

@@ -4,7 +4,7 @@ import { loadProvider } from './providers/index.js'
 import { providerNames, type PaymentProvider, type ProviderName } from './providers/provider.js'
 import { adapterSettings } from './settings.js'
 
-/** An endpoint makes two calls at most, one after the other: 10 s together (DESIGN 8). */
+/** An endpoint makes two calls at most, one after the other: 10 s together. */
 const timeoutMs = 5000
 
 export interface Adapters {

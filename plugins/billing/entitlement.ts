@@ -1,4 +1,4 @@
-/** Whether a subscription entitles to its plan at a moment, and when time alone changes that (DESIGN 8). */
+/** Whether a subscription entitles to its plan at a time, and when that changes by time alone. */
 import { dayMs } from '../../lib/time.js'
 import type { Snapshot } from './providers/provider.js'
 

@@ -1,4 +1,4 @@
-/** The key under which tries of a request are one at the payment provider (DESIGN 8). */
+/** The key under which tries of a request are one at the payment provider. */
 import type { FastifyRequest } from 'fastify'
 import { createHash, randomUUID } from 'node:crypto'
 import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'

@@ -1,4 +1,4 @@
-/** `/billing/subscription`, its sync, and `/billing/upgrade`, with their schemas (SPEC "Platform billing", DESIGN 8). */
+/** `/billing/subscription`, its sync, and `/billing/upgrade`, with their schemas. */
 import type {} from '../rate-limit/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Plans } from '../../lib/plans.js'

@@ -18,7 +18,7 @@ import { lowestPlan } from './plan-of.js'
 import { movedOf, ownerOf, readView, takeDue, type View } from './store.js'
 import { claimants, customerOf, keepUnclaimed } from './unclaimed.js'
 
-/** A tenant's subscription (SPEC "Tenant subscription"). */
+/** A tenant's subscription. */
 export interface Subscription {
   /** The current tier of the tenant, from any source. */
   readonly plan: string

@@ -1,4 +1,4 @@
-/** What the settings come to: what an adapter is made of, and the product map in both directions (DESIGN 8). */
+/** The settings of payment providers: the options of an adapter, and the product map in both directions. */
 import type { BillingSettings, ProviderAccount } from '../../lib/config/meaning/billing.js'
 import { soldAs } from '../../lib/config/meaning/billing.js'
 import { providerNames, type Cycle, type ProviderName, type ProviderSettings } from './providers/provider.js'

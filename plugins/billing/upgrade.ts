@@ -1,7 +1,6 @@
 /**
- * `POST /billing/upgrade`: what a tenant wants to have becomes a checkout, or a change of the subscription that it has
- * (DESIGN 8). Nothing is bought twice: the provider is asked first what the tenant has, and a tenant has one of these
- * under way at a time.
+ * `POST /billing/upgrade`: the wish of a tenant becomes a checkout, or a change of its subscription. Nothing is bought twice:
+ * the provider is asked first for the subscriptions of the tenant, and a tenant has one request under way at a time.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
@@ -29,7 +28,7 @@ export interface UpgradeInput extends Sale {
   readonly actor: Actor
 }
 
-/** SPEC "Checkout session"; of a change of a subscription its id, and when it takes effect. */
+/** A checkout session; of a change of a subscription its id, and when it takes effect. */
 export interface Session {
   readonly id: string
   readonly provider: ProviderName

@@ -1,5 +1,5 @@
 /**
- * The endpoints that payment providers send their events to (SPEC "Events", DESIGN 8). The body is kept as it came: its
+ * The endpoints that payment providers send their events to. The body is kept as it came: its
  * signature is judged before anything in it is read. They have parsers of their own: give them a context of their own.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'

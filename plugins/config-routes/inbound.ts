@@ -1,4 +1,4 @@
-/** Routes that other services call, and sign their requests (SPEC "Events" 4, DESIGN 9): verified, read, and handled once. */
+/** Routes that other services call, and sign their requests: verified, read, and handled once. */
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'

@@ -1,4 +1,4 @@
-/** Runs the calls to other services of a route (SPEC "Behaviour of route configuration" 4). */
+/** Runs the calls to other services of a route. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Once } from './once.js'
 import type { ReceivedForm } from '../files/declared.js'

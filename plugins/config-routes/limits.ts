@@ -1,4 +1,4 @@
-/** What a request of a route uses of a limited resource: taken before its work, given back where that fails (DESIGN 7). */
+/** The use of a limited resource by a request: taken before its work, given back where that fails. */
 import type { FastifyRequest } from 'fastify'
 import type { CompiledResourceLimit } from '../../lib/compiler/resource-limit.js'
 import type { Scope } from '../../lib/compiler/types.js'

@@ -1,6 +1,6 @@
 /**
- * Which deliveries of webhooks were handled (DESIGN 9): each is, once, on whichever server it comes. Whoever handles one
- * holds it, and says so again and again; where its process dies others take it over.
+ * Receipts of webhook deliveries: each delivery is handled once, over all servers. The process that handles one holds its
+ * receipt and renews it; if the process ends, another one takes over.
  */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'

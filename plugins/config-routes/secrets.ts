@@ -1,4 +1,4 @@
-/** The secrets that a route reads, for its scope (SPEC "Template references"). */
+/** The secrets that a route reads, for its scope. */
 import type { FastifyRequest } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Secrets, SecretValues } from '../secrets/service.js'

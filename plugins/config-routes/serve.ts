@@ -1,4 +1,4 @@
-/** Serves one request on a compiled route: validation, permissions, limits, cache, statements, calls, body (DESIGN, "The way of a request"). */
+/** Serves one request on a compiled route: validation, permissions, limits, cache, statements, calls, body. */
 import type {} from '../idempotency/index.js'
 import type {} from '../resource-limits/index.js'
 import type {} from '../realtime/types.js'
@@ -254,7 +254,7 @@ function scopeOf (request: FastifyRequest, fullAccess: boolean, secrets: SecretV
   }
 }
 
-/** SPEC, "Behaviour of route configuration" 2: administrators, and a tenant's own callers that name their tenant by header. */
+/** Callers who see excluded fields: administrators, and a tenant's own callers that name their tenant by header. */
 function hasFullAccess (request: FastifyRequest, dashboardPermission: string | undefined): boolean | Promise<boolean> {
   const { auth, headers } = request
   if (auth === null || auth === undefined) return false

@@ -1,4 +1,4 @@
-/** Bodies of webhooks: kept as they came until their signature was judged, and read then. JSON, and forms (DESIGN 9). */
+/** Bodies of webhooks, JSON or forms: kept as bytes until their signature is verified, then parsed. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { WebhookProvider } from '../../lib/webhooks/index.js'
 import { failure } from '../../lib/errors.js'

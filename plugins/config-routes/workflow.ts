@@ -1,4 +1,4 @@
-/** Runs the workflow of a route: at once, or as a job that the answer tells where to ask for (DESIGN 9). */
+/** Runs the workflow of a route: at once, or as a job whose address the response has. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AnswerForm } from '../../lib/compiler/types.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'

@@ -1,4 +1,4 @@
-/** When a call is tried again (DESIGN 9). */
+/** The retries of a call. */
 import { isFailure } from '../../lib/errors.js'
 
 export const maxTries = 3

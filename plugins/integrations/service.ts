@@ -1,4 +1,4 @@
-/** Runs calls to other services: tokens, tries, and the result of the answer (DESIGN 9). */
+/** Runs calls to other services: tokens, tries, and the result of the answer. */
 import type { CompiledCall } from '../../lib/connectors/types.js'
 import type { Outbound, OutboundAnswer } from '../outbound/outbound.js'
 import type { Integrations } from './integrations.js'

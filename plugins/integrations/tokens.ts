@@ -1,5 +1,5 @@
 /**
- * Tokens of OAuth 2.0 (DESIGN 9): renewed before they are due and when a service refuses one, by one process at a time. Those
+ * Tokens of OAuth 2.0: renewed before they are due and when a service refuses one, by one process at a time. Those
  * of a tenant are its secrets; those of the platform stay in memory.
  */
 import type { FastifyBaseLogger } from 'fastify'

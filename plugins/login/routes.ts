@@ -1,4 +1,4 @@
-/** The endpoints of logins and their schemas (SPEC "Multi-factor authentication", DESIGN 5 "Login"). */
+/** The endpoints of logins and their schemas. */
 import type {} from '../rate-limit/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Login } from './service.js'

@@ -1,4 +1,4 @@
-/** Logins and registrations (DESIGN 5 "Login"): from credentials to a token. */
+/** Logins and registrations: from credentials to a token. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Actor, AuditAction } from '../../lib/audit.js'

@@ -1,7 +1,7 @@
 /** What users type: one-time passwords, and backup codes, which are used once each where the phone is not at hand. */
 import { createHash, randomBytes } from 'node:crypto'
 
-/** How many a user has (SPEC "Limits" 4). */
+/** How many a user has. */
 export const backupCodeCount = 10
 const groups = 3
 const groupLength = 4 // characters of 5 bits: 60 bits a code

@@ -1,4 +1,4 @@
-/** The keys that secrets of second factors are encrypted under, and whether there are any (DESIGN 6). */
+/** The keys that secrets of second factors are encrypted under, and whether there are any. */
 import type { FastifyInstance } from 'fastify'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import type { MfaStore } from './store.js'

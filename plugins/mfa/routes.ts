@@ -1,4 +1,4 @@
-/** The endpoints of second factors and their schemas (SPEC "Multi-factor authentication", DESIGN 5). */
+/** The endpoints of second factors and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Mfa, User } from './service.js'
 import { Type, type Static } from 'typebox'

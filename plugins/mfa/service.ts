@@ -1,4 +1,4 @@
-/** What `app.mfa` offers (SPEC "Multi-factor authentication", DESIGN 5). */
+/** `app.mfa`: the second factors of users. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptRule } from '../../lib/attempts.js'

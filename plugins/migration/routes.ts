@@ -1,4 +1,4 @@
-/** The migration endpoints and their schemas (SPEC "Migration and publishing"). */
+/** The migration endpoints and their schemas. */
 import type { FastifyInstance } from 'fastify'
 import type { MigrationService } from './service.js'
 import { Type } from 'typebox'

@@ -1,4 +1,4 @@
-/** What the migration endpoints answer (SPEC "Migration and publishing"). */
+/** The answers of the migration endpoints. */
 import type { Actor } from '../../lib/audit.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'

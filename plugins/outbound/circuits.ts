@@ -1,6 +1,6 @@
 /**
- * Circuit breakers: a host that kept failing for a tenant is left alone for a while, and calls of it fail at once
- * (DESIGN 9). One for each tenant and host, so that what fails for one tenant is open to the others.
+ * Circuit breakers: calls of a host that kept failing for a tenant fail at once for a while. There is one for each tenant and
+ * host: a host that fails for one tenant stays open to the others.
  */
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'

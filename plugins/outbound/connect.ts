@@ -1,5 +1,5 @@
 /**
- * Connections to where the egress rule lets calls go (DESIGN 9). It is asked when a connection is made, of the address
+ * Connections to where the egress rule lets calls go. It is asked when a connection is made, of the address
  * that is then connected to: what a name resolves to a moment later changes nothing.
  */
 import type { EgressRule } from '../../lib/egress.js'

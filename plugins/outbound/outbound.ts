@@ -1,4 +1,4 @@
-/** What `app.outbound` is: every call that leaves the server (DESIGN 9). */
+/** `app.outbound`: every call that leaves the server. */
 
 export interface OutboundRequest {
   /** Whose call it is; empty for the platform. Places and circuits are per tenant. */

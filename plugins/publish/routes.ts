@@ -1,4 +1,4 @@
-/** The publishing endpoints and their schemas (SPEC "Migration and publishing", DESIGN 11). */
+/** The publishing endpoints and their schemas. */
 import type { FastifyInstance } from 'fastify'
 import type { Readiness } from './readiness.js'
 import type { Publishing } from './service.js'

@@ -1,4 +1,4 @@
-/** What addresses are held to that send webhooks with wrong signatures (DESIGN 8): one count for all endpoints that verify some. */
+/** The limit of addresses that send webhooks with wrong signatures: one count for all endpoints that verify some. */
 import type {} from './index.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createLimit } from './rules.js'

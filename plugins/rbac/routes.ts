@@ -1,4 +1,4 @@
-/** The endpoints of the platform's roles and their schemas (SPEC "Platform RBAC"). */
+/** The endpoints of the platform's roles and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { PermissionRow, RoleRow, UserKey } from './store.js'
 import { Type, type Static } from 'typebox'

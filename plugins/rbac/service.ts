@@ -1,4 +1,4 @@
-/** What the endpoints of the platform's roles do (SPEC "Platform RBAC"). */
+/** The handlers of the endpoints of the platform's roles. */
 import type { Kysely, Transaction } from 'kysely'
 import type { Actor, AuditAction, AuditEntry } from '../../lib/audit.js'
 import type { Events } from '../../lib/database/events.js'

@@ -1,4 +1,4 @@
-/** The endpoints of limits of users and their schemas (SPEC "Resource limits", DESIGN 7). */
+/** The endpoints of limits of users and their schemas. */
 import type {} from '../idempotency/index.js'
 import type {} from '../users/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'

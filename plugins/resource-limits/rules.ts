@@ -1,4 +1,4 @@
-/** The limits that a tenant sets for its users (SPEC "Resource limit rule", DESIGN 7). */
+/** The limits that a tenant sets for its users. */
 import { Type, type Static } from 'typebox'
 import { limitedName } from '../../lib/config/schema/resource-limit.js'
 import { failure } from '../../lib/errors.js'

@@ -1,4 +1,4 @@
-/** What `app.resourceLimits` offers (SPEC "Resource limit rule", DESIGN 7). */
+/** `app.resourceLimits`: the limits of users of a tenant, and their usage. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'
@@ -36,7 +36,7 @@ export interface Taken {
   settle (amount: number): Promise<void>
 }
 
-/** SPEC's resource usage entry. */
+/** The usage of one resource by one user. */
 export interface UsageEntry {
   readonly resource: string
   readonly metric: string

@@ -1,4 +1,4 @@
-/** What a plan includes of secrets (SPEC "Secrets by plan"), and the refusals beyond it. */
+/** The secrets that a plan includes, and the refusals beyond it. */
 import { maxSecretsOfAny } from '../../lib/config/schema/plans.js'
 import { failure } from '../../lib/errors.js'
 import { planLimit, unlimited, type Plan, type Plans } from '../../lib/plans.js'

@@ -1,4 +1,4 @@
-/** The secrets endpoints and their schemas (SPEC "Tenant configuration, secrets, usage, info", DESIGN 6). */
+/** The secrets endpoints and their schemas. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ListedRow } from './store.js'
 import { Type, type Static } from 'typebox'

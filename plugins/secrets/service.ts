@@ -1,4 +1,4 @@
-/** What `app.secrets` offers (SPEC "Secret", DESIGN 6). */
+/** `app.secrets`: the secrets of tenants, encrypted, with their versions and their audit. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'

@@ -5,7 +5,7 @@ import type { EarlierRow, SealedRow, SecretStore } from './store.js'
 import { createLoadCache } from '../../lib/load-cache.js'
 import { SecretUnreadable } from '../../lib/secrets/cipher.js'
 
-const maxAgeMs = 60_000 // DESIGN 6
+const maxAgeMs = 60_000
 const maxCharacters = 67_108_864 // of all values that are kept: 64 MB, or twice that where they are no Latin text
 const pageBytes = 524_288 // of ciphertexts that are read and decrypted at once: the event loop gets its turn after each
 

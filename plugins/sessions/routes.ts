@@ -1,4 +1,4 @@
-/** The endpoints that end sessions, and their schemas (DESIGN 5). */
+/** The endpoints that end sessions, and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Sessions } from './service.js'

@@ -1,7 +1,6 @@
 /**
- * The session sequence (DESIGN 5): what tells a token of before a logout of everywhere from one of afterwards, of the same
- * second and on servers whose clocks differ too. It is the time of the last such logout, and stands in every token that
- * `app.sessions` opens; the tokens of one sequence are exactly those that were opened between two of them.
+ * The session sequence: it distinguishes tokens from before and after a logout of all sessions, also within one second and on
+ * servers whose clocks differ. It is the time of the last such logout, and part of every token that `app.sessions` opens.
  */
 import type { Claims } from '../../lib/compiler/types.js'
 import { hash } from 'node:crypto'

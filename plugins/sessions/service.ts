@@ -1,4 +1,4 @@
-/** What `app.sessions` offers (DESIGN 5): tokens that begin a session, and the end of sessions before their time. */
+/** `app.sessions`: tokens that begin a session, and the end of sessions before their time. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
 import type { Actor } from '../../lib/audit.js'

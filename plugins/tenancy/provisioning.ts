@@ -1,4 +1,4 @@
-/** Tenants that a verified caller names: those that are there, and those that are made when they are named first (DESIGN 5). */
+/** Tenants that a verified caller names: existing ones, and those that are created by their first request. */
 import type { Events } from '../../lib/database/events.js'
 import type { Erasure } from './erasure.js'
 import type { TenantMemory } from './memory.js'

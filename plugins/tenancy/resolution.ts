@@ -1,4 +1,4 @@
-/** Which tenant a request belongs to (DESIGN 5, "Which tenant"): the two steps that fill `request.tenant`. */
+/** The tenant of a request: the two steps that fill `request.tenant`. */
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Provision } from './provisioning.js'

@@ -1,5 +1,5 @@
 /**
- * The records of tenants' billing (SPEC "Tenant billing records"): their schemas, and how they are read from what payprov
+ * The records of tenants' billing: their schemas, and how they are read from what payprov
  * answers, which throws a ProviderFault for what payprov does not document.
  */
 import { Type, type Static, type TSchema } from 'typebox'

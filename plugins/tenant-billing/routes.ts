@@ -1,4 +1,4 @@
-/** The endpoints of tenants' billing and their schemas (SPEC "Tenant billing"). */
+/** The endpoints of tenants' billing and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Request, TenantBilling } from './service.js'
 import { Type, type Static, type TSchema } from 'typebox'

@@ -1,4 +1,4 @@
-/** What the endpoints of tenants' billing do (SPEC "Tenant billing", DESIGN 8). Nothing that payprov answers is kept. */
+/** The handlers of the endpoints of tenants' billing. Nothing that payprov answers is kept. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'

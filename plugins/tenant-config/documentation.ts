@@ -1,4 +1,4 @@
-/** A tenant's routes in `/doc` (DESIGN 11): all of them for its own callers, those that need no token for everybody else. */
+/** A tenant's routes in `/doc`: all of them for its own callers, the public ones for others. */
 import type { FastifyRequest } from 'fastify'
 import type { DocumentedRoute } from '../openapi/documentation.js'
 import type { FurtherRoutes } from '../openapi/index.js'

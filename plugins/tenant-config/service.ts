@@ -1,4 +1,4 @@
-/** What the endpoints of tenants' documents do (SPEC "Tenant configuration"). */
+/** The handlers of the endpoints of tenants' documents. */
 import type { Actor } from '../../lib/audit.js'
 import type { TenantDocumentContext } from '../../lib/tenant-document/index.js'
 import type { ConfigStore, SavedDocument, Version } from './store.js'

@@ -1,4 +1,4 @@
-/** Roles that a tenant gives to its users (SPEC "Tenant RBAC", DESIGN 5 "Roles"): what they are, and what each holds. */
+/** The roles of a tenant and their permissions. */
 import { failure } from '../../lib/errors.js'
 import { noPermissions, type PermissionSet } from '../auth/permissions.js'
 

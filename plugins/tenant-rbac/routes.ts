@@ -1,4 +1,4 @@
-/** The endpoints of tenants' roles and their schemas (SPEC "Tenant RBAC", DESIGN 5 "Roles"). */
+/** The endpoints of tenants' roles and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { rbacTag, type Author, type TenantRbac } from './service.js'
 import { Type, type Static } from 'typebox'

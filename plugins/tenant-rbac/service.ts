@@ -1,4 +1,4 @@
-/** What the endpoints of tenants' roles do (SPEC "Tenant RBAC"). */
+/** The handlers of the endpoints of tenants' roles. */
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'

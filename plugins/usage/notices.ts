@@ -1,6 +1,6 @@
 /**
- * Tells outbound webhooks that a tenant has reached a limit of its plan (`usage.limit_reached`, DESIGN 9): once for each metric and
- * period, over all servers, and beside the request that was refused, which waits for nothing.
+ * The event `usage.limit_reached` for outbound webhooks: a tenant has reached a limit of its plan. It is sent once for each
+ * metric and period, over all servers. The refused request does not wait for it.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'

@@ -1,4 +1,4 @@
-/** What `GET /billing/usage` tells (SPEC "Usage report"). */
+/** The answer of `GET /billing/usage`. */
 import type { Plan } from '../../lib/plans.js'
 import type { Standing } from './store.js'
 import { Type, type Static } from 'typebox'

@@ -1,4 +1,4 @@
-/** What `app.usage` offers (SPEC "Usage report", "Usage summary and history", DESIGN 7): the one source of every figure. */
+/** `app.usage`: the one source of every figure. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -17,7 +17,7 @@ import { reportOf, type Report } from './report.js'
 import { createReservations, type Amounts, type JointReservation, type Reservation } from './reservations.js'
 import { createUsageStore, type Instance, type UsageStore } from './store.js'
 
-/** SPEC "Usage summary"; the period is a month, in UTC. */
+/** The usage of a month, in UTC. */
 export interface Summary {
   readonly tenant_id: string
   /** `YYYY-MM`. */

@@ -1,4 +1,4 @@
-/** What `app.users` offers: users with passwords, of tenants and of the platform (DESIGN 5). */
+/** `app.users`: users with passwords, of tenants and of the platform. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Transaction } from 'kysely'
 import type { Actor } from '../../lib/audit.js'

@@ -12,7 +12,7 @@ import { webhookSecretPlace } from '../../lib/secrets/webhook-places.js'
 
 const bytes = 32
 const maxKept = 1000
-const maxAgeMs = 60_000 // DESIGN 6
+const maxAgeMs = 60_000
 
 export interface SigningSecrets {
   /** `whsec_<base64>`; made where the owner has none. Throws `tenantUnknown`, and SecretUnreadable where the master key is missing. */

@@ -1,4 +1,4 @@
-/** The end of a run: its result, the event and the callback are written in one transaction (DESIGN 9). */
+/** The end of a run: its result, the event and the callback are written in one transaction. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Scope } from '../../lib/compiler/types.js'

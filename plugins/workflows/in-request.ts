@@ -1,4 +1,4 @@
-/** Runs a workflow within the request that asks for it: nothing of it is stored (DESIGN 9). */
+/** Runs a workflow within its request: nothing is stored. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'

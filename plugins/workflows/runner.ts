@@ -1,5 +1,5 @@
 /**
- * Runs the steps of a workflow (DESIGN 9): in order, with conditions, tries, switches and parallel groups. What is kept of
+ * Runs the steps of a workflow: in order, with conditions, tries, switches and parallel groups. What is kept of
  * them is the journal's to say, so that a run within a request and a durable one go the same way.
  */
 import type { CompiledWorkflow, CompiledStep, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'

@@ -1,4 +1,4 @@
-/** What `app.workflows` is: asynchronous runs of workflows (DESIGN 9). */
+/** `app.workflows`: asynchronous runs of workflows. */
 import type { Actor } from '../../lib/audit.js'
 import type { Scope } from '../../lib/compiler/types.js'
 import type { Engine } from '../../lib/database/engine.js'

@@ -93,7 +93,7 @@ const leaks: readonly RegExp[] = [
   /postgres(?:ql)?:\/\/|ECONNREFUSED|127\.0\.0\.1|FST_ERR|TypeError|undefined is not/
 ]
 
-/** Looks at an answer; every error has SPEC's body and nothing in it that the caller did not send. */
+/** Looks at an answer; every error has the documented body, and nothing in it that the caller did not send. */
 export function checked (t: Test, what: string, answer: Answer): Answer {
   const { status, headers, text, body } = answer
   const shown = what.length > 120 ? `${what.slice(0, 120)}...` : what

@@ -4,7 +4,7 @@ import { builtInPlans, createPlans, planLimit, type Plan } from '../../lib/plans
 const secretsOf = ({ limits }: Plan) => limits.tenantConfig.maxSecrets
 const storageOf = ({ limits }: Plan) => limits.fileStorage.maxStorageMB
 
-t.test("the built-in plans have SPEC's figures, and DESIGN's where it shows none", async (t) => {
+t.test('the built-in plans have the documented figures', async (t) => {
   const figures = builtInPlans.all.map(({ tier, price, limits: { websocket, fileStorage, api, ai, tenantConfig } }) => [
     tier, price.monthly, price.yearly, websocket.maxConnections, websocket.maxEntitiesWatched, websocket.maxRooms, fileStorage.maxStorageMB, fileStorage.maxFileSizeMB,
     api.requestsPerMinute, ai.llmTokensPerMonth, ai.maxCostPerMonth, tenantConfig.maxSecrets, tenantConfig.rotation, tenantConfig.auditRetentionDays

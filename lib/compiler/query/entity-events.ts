@@ -1,5 +1,5 @@
 /**
- * Events of written rows, for outbound webhooks (DESIGN 9): the statement that writes the rows writes the events too, so
+ * Events of written rows, for outbound webhooks: the statement that writes the rows writes the events too, so
  * that neither is there without the other. `w` is the part of the statement that has the written rows.
  */
 import type { Catalogue, Table } from '../../database/catalogue.js'

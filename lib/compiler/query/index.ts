@@ -1,5 +1,5 @@
 /**
- * Compiles the queries of a route to SQL (DESIGN 3). PostgreSQL makes the JSON: each statement answers at most one row
+ * Compiles the queries of a route to SQL. PostgreSQL makes the JSON: each statement answers at most one row
  * with one text, the whole body of its kind of answer.
  */
 import type { Query, TableOperation } from '../../config/schema/query.js'

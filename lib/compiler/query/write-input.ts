@@ -129,7 +129,7 @@ function configuredInput (data: Readonly<Record<string, unknown>>, table: Table,
   }
 }
 
-/** Excluded fields are taken out of the body before `data` reads it (SPEC, "Behaviour of route configuration" 1). */
+/** Excluded fields are taken out of the body before `data` reads it. */
 export function isExcludedInput (name: string, { references }: CompiledValue, excluded: ReadonlySet<string>): boolean {
   return references.some(({ source, path }) => source === 'body' && (excluded.has(name) || excluded.has(String(path[0]))))
 }

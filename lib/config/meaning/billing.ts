@@ -1,4 +1,4 @@
-/** The payment providers' settings (SPEC "Settings", DESIGN 8): read from the environment, and judged. No fault shows what a secret setting holds. */
+/** The payment providers' settings: read from the environment, and judged. No fault shows what a secret setting holds. */
 import type { Plans as Changes } from '../schema/plans.js'
 import type { Fault, FaultList } from '../faults.js'
 import { isRecord } from '../../plain-value.js'

@@ -1,4 +1,4 @@
-/** Language models, embeddings and MCP (SPEC "agent", DESIGN 10). */
+/** Language models, embeddings and MCP. */
 import { Type, type Static } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 

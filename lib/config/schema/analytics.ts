@@ -1,4 +1,4 @@
-/** Figures of requests (SPEC "analytics", DESIGN 11). */
+/** Figures of requests. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

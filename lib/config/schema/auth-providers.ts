@@ -1,4 +1,4 @@
-/** External identity providers: whose tokens are accepted besides those of the own key (DESIGN 5). */
+/** External identity providers, whose tokens are accepted besides the own ones. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

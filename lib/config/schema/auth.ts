@@ -1,4 +1,4 @@
-/** Users with passwords (DESIGN 5 "Login"). */
+/** Users with passwords. */
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** Credentials of the built-in connectors (SPEC "credentials", DESIGN 9). */
+/** Credentials of the built-in connectors. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

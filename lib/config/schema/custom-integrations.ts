@@ -1,4 +1,4 @@
-/** Connectors to services of the document's own choice (DESIGN 9). */
+/** Connectors to services of the document's own choice. */
 import { Type, type Static } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** Where the data is (DESIGN 3, "Engines"). */
+/** The database. */
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** Where calls go that tenants aim (DESIGN 9). */
+/** The addresses that tenants may call. */
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 

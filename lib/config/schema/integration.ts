@@ -1,4 +1,4 @@
-/** Calls to other services, as routes and webhooks declare them (SPEC "Integration members", DESIGN 9). */
+/** Calls to other services, as routes and webhooks declare them. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

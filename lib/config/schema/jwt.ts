@@ -1,4 +1,4 @@
-/** Tokens of callers (SPEC "Authentication", DESIGN 5). */
+/** Tokens of callers. */
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** Second factors of users (SPEC "Multi-factor authentication", DESIGN 5). */
+/** Second factors of users. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

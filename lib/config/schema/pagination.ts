@@ -1,4 +1,4 @@
-/** Sizes of pages (SPEC "pagination"). */
+/** Sizes of pages. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** What the document says of plans (SPEC "Plan", DESIGN 7). */
+/** Plans in the document. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** Groups of built-in endpoints, on or off (DESIGN 2). */
+/** Groups of built-in endpoints, on or off. */
 import { Type, type Static, type TSchema } from 'typebox'
 import { Section } from './annotations.js'
 import { auditOptions } from './audit.js'

@@ -1,4 +1,4 @@
-/** A database operation of a route (SPEC "Query members", DESIGN 3). */
+/** A database operation of a route. */
 import { Type, type Static } from 'typebox'
 import { MapOf } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** Background jobs (DESIGN 9). */
+/** Background jobs. */
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 

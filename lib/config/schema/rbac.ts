@@ -1,4 +1,4 @@
-/** Roles that the platform gives to users, kept in the database (SPEC "Platform RBAC"). */
+/** Roles of the platform, kept in the database. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** What a route uses of a limited resource (SPEC "Resource limit rule", DESIGN 7). */
+/** The use of a limited resource by a route. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

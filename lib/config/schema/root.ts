@@ -1,4 +1,4 @@
-/** The document (SPEC "Tenant configuration", DESIGN). */
+/** The document. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 import { Analytics } from './analytics.js'

@@ -1,4 +1,4 @@
-/** What a signed webhook is verified by (SPEC "Route configuration", DESIGN 9). */
+/** The verification of a signed webhook. */
 import { Type, type Static } from 'typebox'
 import { algorithms, encodings, webhookProviders } from '../../webhooks/index.js'
 import { Section } from './annotations.js'

@@ -1,4 +1,4 @@
-/** A declared route (SPEC "Route configuration", DESIGN 3 and 4). */
+/** A declared route. */
 import { Type, type Static } from 'typebox'
 import { RouteFile } from './files.js'
 import { DocumentQuery, Query } from './query.js'
@@ -9,7 +9,7 @@ import { RouteResourceLimit } from './resource-limit.js'
 import { RouteWebhook } from './route-webhook.js'
 import { RouteWorkflow } from './workflow.js'
 
-/** The rules of one field of a body, of the path parameters or of the query string (SPEC "Validation field schema"). */
+/** The rules of one field of a body, of the path parameters or of the query string. */
 export const Field = Type.Cyclic({
   Field: Type.Object({
     type: Type.Optional(Type.Enum(['string', 'number', 'integer', 'boolean', 'array', 'object'], { description: 'The type. Default: any.' })),

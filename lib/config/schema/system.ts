@@ -1,4 +1,4 @@
-/** Options of the group `system` (DESIGN 11). */
+/** Options of the group `system`. */
 import { Type } from 'typebox'
 import { Section } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** A declared application table (DESIGN 3, "Declared tables"). */
+/** A declared application table. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

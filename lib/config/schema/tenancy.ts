@@ -1,4 +1,4 @@
-/** Tenants (DESIGN 3, 4 and 5). */
+/** Tenants. */
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** Webhooks of a document: those that send, and those that receive (DESIGN 9). */
+/** Webhooks of a document: those that send, and those that receive. */
 import { Type, type Static } from 'typebox'
 import { eventPatterns } from '../../webhook-events.js'
 import { Section } from './annotations.js'

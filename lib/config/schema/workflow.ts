@@ -1,4 +1,4 @@
-/** Workflows: named ones of a document, and those of routes (SPEC "Workflow members", DESIGN 9). */
+/** Workflows: named ones of a document, and those of routes. */
 import { Type, type Static } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 import { Embed, Filter, Order } from './query.js'

@@ -1,4 +1,4 @@
-/** What is taken of an external token: who it is, and no more than the document lets the provider say (DESIGN 5). */
+/** The claims that are taken from an external token, as the document allows. */
 import type { Claims } from '../../../lib/compiler/types.js'
 import type { CompleteAuthProvider } from '../../../lib/config/meaning/auth-providers.js'
 import { isRecord } from '../../../lib/plain-value.js'

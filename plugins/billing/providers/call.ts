@@ -1,7 +1,6 @@
 /**
- * A call of a payment provider: its time-out, its bounded retries, and what its failures are called (DESIGN 8). Shared
- * by both adapters and by tenants' billing. An adapter throws a `ProviderFault` for what the provider refuses; whatever
- * else is thrown means that no answer came.
+ * A call of a payment provider: its time-out, its bounded retries, and the names of its failures. Both adapters and tenants'
+ * billing use it. An adapter throws a `ProviderFault` if the provider refuses; any other error means that no answer came.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { failure, isFailure, TenantryError } from '../../../lib/errors.js'

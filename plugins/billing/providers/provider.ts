@@ -1,7 +1,6 @@
 /**
- * What the platform needs of a payment provider (DESIGN 8): the one interface of `payprov` (Polar's API) and `altprov`
- * (Stripe's). An adapter speaks the provider's protocol and knows nothing of tenants' plans; what it answers is in these
- * terms, whatever the provider calls it.
+ * The interface of payment providers: `payprov` (Polar's API) and `altprov` (Stripe's). An adapter speaks the provider's
+ * protocol and does not know the plans of tenants. Its results are in the terms of this file.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Cycle, ProviderName } from '../../../lib/config/meaning/billing.js'

@@ -1,5 +1,5 @@
 /**
- * Who may call each built-in endpoint (DESIGN 5), those of later versions too. An endpoint that is served and stands
+ * Who may call each built-in endpoint, those of later versions too. An endpoint that is served and stands
  * nowhere here fails a test: whoever adds one says here who may call it.
  */
 export const endpoints = {

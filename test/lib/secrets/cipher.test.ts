@@ -6,7 +6,7 @@ import { makeMasterKey, masterKeyOf, masterKeys, parseMasterKey, parseMasterKeys
 const place = { tenant: 'acme', key: 'stripe', version: 3 }
 const value = 'sk_live_ü€😀'
 
-test('a value is encrypted under the key that SPEC derives for the tenant, and once more', (t) => {
+test('a value is encrypted under the derived key of the tenant, and once more', (t) => {
   const master = randomBytes(32)
   const cipher = createSecretCipher(masterKeys(masterKeyOf(master)))
   const sealed = cipher.encrypt(place, value)
@@ -15,7 +15,7 @@ test('a value is encrypted under the key that SPEC derives for the tenant, and o
   t.notOk(sealed.includes(Buffer.from(value)))
   t.notSame(cipher.encrypt(place, value), sealed, 'a nonce of its own each time')
 
-  // By hand, as DESIGN 6 has it.
+  // By hand, as docs/guides/secrets.md describes it.
   const open = (key: ArrayBuffer, data: Buffer, text: Buffer) => {
     const decipher = createDecipheriv('aes-256-gcm', Buffer.from(key), text.subarray(0, 12)).setAAD(data).setAuthTag(text.subarray(-16))
     return Buffer.concat([decipher.update(text.subarray(12, -16)), decipher.final()])

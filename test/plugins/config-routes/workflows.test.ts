@@ -1,4 +1,4 @@
-/** Workflows on routes over HTTP: what they do in which order, and what of callers and documents never changes that (DESIGN 9). */
+/** Workflows on routes over HTTP: what they do in which order, and what of callers and documents never changes that. */
 import type { FastifyInstance } from 'fastify'
 import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'

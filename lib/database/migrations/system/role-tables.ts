@@ -1,5 +1,5 @@
 /**
- * The tables of the platform's roles (SPEC "Platform RBAC tables"). The document gives their names, so each table has a
+ * The tables of the platform's roles. The document gives their names, so each table has a
  * migration of its own, which its name is a part of: a document that names another table gets that one beside those that
  * are there, and a server knows the migrations of documents that are not its own.
  *

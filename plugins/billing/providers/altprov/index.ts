@@ -1,4 +1,4 @@
-/** The payment provider `altprov`: Stripe's API, on its SDK, which is an optional peer (DESIGN 8). */
+/** The payment provider `altprov`: Stripe's API, on its SDK, which is an optional peer. */
 import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { CallTime, orNone } from '../call.js'
 import { cancel, changeAtPeriodEnd, changeNow, expanded, resume, type Change } from './changes.js'

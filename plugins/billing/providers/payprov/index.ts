@@ -1,4 +1,4 @@
-/** The payment provider `payprov`: Polar's API, version 2026-04 (DESIGN 8). */
+/** The payment provider `payprov`: Polar's API, version 2026-04. */
 import type { models } from '@polar-sh/sdk/2026-04'
 import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { Type } from 'typebox'

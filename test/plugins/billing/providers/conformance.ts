@@ -1,4 +1,4 @@
-/** What every payment provider's adapter does (DESIGN 8), run against a local server that speaks the provider's protocol. */
+/** What every payment provider's adapter does, run against a local server that speaks the provider's protocol. */
 import type { Test } from 'tap'
 import type { Snapshot } from '../../../../plugins/billing/providers/provider.js'
 import type { Misfortune, World } from '../../../helpers/payment-world.js'
