@@ -1,0 +1,97 @@
+/** Bounds of tenants and connections: a plan over two processes, a caller without a token, a reader that stalls. */
+import { once } from 'node:events'
+import { mock } from 'node:test'
+import { test } from 'tap'
+import { startInstance } from '../../helpers/instances.js'
+import { postgresSection } from '../../helpers/postgres.js'
+import { connect, document, open, ready, tokenOf, when, type Client } from './app.js'
+
+test('a plan limits connections, watches and rooms of two processes together', async (t) => {
+  const engine = await postgresSection(t)
+  const plans = { small: { price: { monthly: 1 }, limits: { websocket: { maxConnections: 3, maxRooms: 1, maxEntitiesWatched: 2 } } } }
+  const { origin, ask } = await open(t, { plans }, { engine, tenants: [{ id: 'acme', plan: 'small' }, { id: 'globex', plan: 'small' }] })
+  const there = await startInstance(t, { ...document, plans }, engine)
+  const [here, far, farther] = [await ready(t, origin, tokenOf('acme')), await ready(t, there.address, tokenOf('acme')), await ready(t, there.address, tokenOf('acme'))]
+  for (const server of [origin, there.address]) {
+    const refused = connect(t, server, { headers: { authorization: `Bearer ${tokenOf('acme')}` } })
+    t.match(await refused.next(), { type: 'error', status: 402, upgrade: { plan: String } })
+    t.equal((await refused.closed).code, 4402)
+  }
+  t.match(await ready(t, there.address, tokenOf('globex')), { socket: {} }, 'another tenant has its own')
+
+  const watch = async (client: Client) => await client.ask({ type: 'watch', table: 'notes' })
+  const first = await watch(here)
+  t.match([first, await watch(far)], [{ type: 'ack' }, { type: 'ack' }])
+  for (const client of [here, farther]) t.match(await watch(client), { type: 'error', status: 402, upgrade: { plan: String } })
+  t.match(await here.ask({ type: 'unwatch', watch: first['watch'] }), { type: 'ack' })
+  await when('one is free for the other process', async () => (await watch(farther))['type'] === 'ack')
+  t.match(await watch(here), { type: 'error', status: 402 })
+
+  t.match(await here.ask({ type: 'join', room: 'a' }), { type: 'ack' })
+  t.match(await far.ask({ type: 'join', room: 'b' }), { type: 'error', status: 402, upgrade: { plan: String } })
+  t.match(await far.ask({ type: 'join', room: 'a' }), { type: 'ack' }, 'the room that there is')
+
+  t.match((await ask('acme')('GET /billing/usage')).body, { usage: { websocket: { connections: { current: 3 }, rooms: { current: 1 }, entitiesWatched: { current: 2 } } } })
+  far.socket.close()
+  await far.closed
+  await when('its place is free', async () => {
+    const { body } = await ask('acme')('GET /billing/usage')
+    return Object(body).usage.websocket.connections.current === 2
+  })
+  t.match(await ready(t, origin, tokenOf('acme')), { socket: {} })
+})
+
+test('a connection without a token ends after ten seconds', async (t) => {
+  // Before the server starts: a timer that began earlier could not be cleared.
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const { origin } = await open(t)
+  const [silent, late] = [connect(t, origin), connect(t, origin)]
+  const isServed = async ({ socket }: Client) => {
+    socket.ping()
+    await once(socket, 'pong')
+  }
+  await Promise.all([silent, late].map(({ socket }) => once(socket, 'open')))
+  await Promise.all([silent, late].map(isServed))
+  mock.timers.tick(9999)
+  await isServed(silent)
+  late.send({ type: 'auth', token: tokenOf('acme') })
+  const [text] = await once(late.socket, 'message')
+  t.match(JSON.parse(String(text)), { type: 'ready' })
+  t.equal(silent.socket.readyState, 1)
+  mock.timers.tick(1)
+  const [code, reason] = await once(silent.socket, 'close')
+  t.match([code, String(reason)], [4401, /No token/])
+  mock.timers.tick(60_000)
+  await isServed(late)
+  t.equal(late.socket.readyState, 1, 'one that has a token stays')
+})
+
+test('a reader that stalls changes nothing for the others', async (t) => {
+  const { app, connect: join, ask } = await open(t)
+  const [stalled, ...others] = [await join('acme'), await join('acme'), await join('acme')]
+  for (const client of [stalled, ...others]) {
+    await client.ask({ type: 'join', room: 'a' })
+    await client.ask({ type: 'watch', table: 'notes' })
+  }
+  stalled.socket.pause()
+  const data = 'x'.repeat(60_000)
+  const titles: string[] = []
+  let published = 0
+  // The kernel takes some MB before the process holds any, and drops the reader.
+  while (app.realtime.connections > others.length) {
+    app.realtime.publish('acme', { room: 'a', data: { number: published++, data } })
+    if (published % 20 === 0) {
+      const title = `after ${published}`
+      t.equal((await ask('acme')('POST /notes', { body: { title } })).status, 201)
+      titles.push(title)
+    } else await new Promise((resolve) => setImmediate(resolve))
+  }
+  t.ok(titles.length > 0)
+  for (const client of others) {
+    const of = (type: string) => client.messages.filter((message) => message['type'] === type)
+    await when('all have arrived', () => of('message').length >= published && of('change').length >= titles.length)
+    t.strictSame(of('message').map((message) => Object(message['data']).number), Array.from({ length: published }, (_, index) => index), 'each message once, in order')
+    t.strictSame(of('change').map(({ record }) => Object(record).title), titles, 'each change once, in order')
+  }
+})
