@@ -1,4 +1,4 @@
-/** What a command of `tenantry` is. */
+/** A command of `tenantry`. */
 import type { ParseArgsConfig } from 'node:util'
 import type { Env } from '../lib/config/index.js'
 

@@ -1,4 +1,4 @@
-/** Where a server listens, and why it cannot. */
+/** The address of a server, and the reasons for which it cannot listen. */
 import type { ServerOptions } from '../lib/server.js'
 import type { Env } from '../lib/config/index.js'
 import type { Call } from './command.js'

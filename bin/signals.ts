@@ -1,4 +1,4 @@
-/** How a signal ends a command that runs until one comes. */
+/** Ends a command that runs until a signal comes. */
 import type {} from '../plugins/stop/index.js'
 import type { FastifyInstance } from 'fastify'
 

@@ -1,4 +1,4 @@
-/** How much of a limit is used. */
+/** The used share of a limit, in percent. */
 import { Type } from 'typebox'
 import { unlimited } from './plans.js'
 

@@ -1,4 +1,4 @@
-/** How answers of built-in endpoints and of an app's own routes are serialised: by Fastify's own compiler, once a schema. */
+/** The serializer of built-in endpoints and of an app's own routes: Fastify's own compiler, once for each schema. */
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import { SerializerSelector } from '@fastify/fast-json-stringify-compiler'
 import { sharedByText } from './shared-by-text.js'

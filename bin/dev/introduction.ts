@@ -1,4 +1,4 @@
-/** What `tenantry dev` prints when it first listens: where, tokens to try it with, and a first call. */
+/** The first lines of `tenantry dev`: the address, tokens to try it with, and a first call. */
 import type {} from '../../plugins/auth/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../../lib/config/index.js'

@@ -1,4 +1,4 @@
-/** How many rows each table has: in a database, and in a dump. */
+/** The number of rows of each table, in a database and in a dump. */
 import type { ClientBase } from 'pg'
 import { accessPolicy, isolationPolicy } from '../database/migrations/policies.js'
 import { everyTenant, tenantSetting } from '../database/connections.js'

@@ -1,4 +1,4 @@
-/** Which fields of a request its rules admit. */
+/** The fields of a request that its rules admit. */
 import type { Field, RequestRules } from '../config/schema/route.js'
 import type { Reference } from './types.js'
 

@@ -1,4 +1,4 @@
-/** Which declared writes honour the header If-Match, and how their transaction is isolated. */
+/** Declared writes that honour the header If-Match, and the isolation of their transactions. */
 import type { Route } from '../config/schema/route.js'
 import type { Isolation } from '../database/engine.js'
 import type { Precondition } from '../http/entity-tags.js'

@@ -1,4 +1,4 @@
-/** What a path in a template may name, and the closures that read it from a request's scope. */
+/** The paths that templates may name, and closures that read them from the scope of a request. */
 import type { RequestRules } from '../config/schema/route.js'
 import type { Env } from '../config/environment.js'
 import type { FaultList } from '../config/faults.js'

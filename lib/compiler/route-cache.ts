@@ -1,4 +1,4 @@
-/** How long and under which key a route's answers are kept. */
+/** The lifetime and the key of a route's cached responses. */
 import type { Route } from '../config/schema/route.js'
 import type { CacheTarget } from './cache-key.js'
 import type { TemplateContext } from './reference.js'

@@ -1,4 +1,4 @@
-/** What a declared route says of itself without the tables of a database; shared by its check and its compilation. */
+/** The parts of a declared route that need no tables; its check and its compilation share them. */
 import type { Route } from '../config/schema/route.js'
 import type { Method, TemplateSource } from './types.js'
 

@@ -1,4 +1,4 @@
-/** What is wrong with a route whatever its tables are, and in none of its values. */
+/** Faults of a route that do not depend on its tables or on single values. */
 import type { FaultList } from '../config/faults.js'
 import type { Route } from '../config/schema/route.js'
 import { refuseSecrets } from './response.js'

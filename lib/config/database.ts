@@ -1,4 +1,4 @@
-/** Which database a document means, and where its address comes from. */
+/** The database of a document, and the source of its address. */
 import type { DatabaseConfig, FirebaseConfig } from './config.js'
 import type { Env } from './environment.js'
 import type { Sections } from './sections.js'

@@ -1,4 +1,4 @@
-/** What a schema asks for, in words. */
+/** The requirement of a schema, in words. */
 import type { SchemaNode } from './schema/annotations.js'
 import { ExactNumber } from '../json/exact-number.js'
 

@@ -1,4 +1,4 @@
-/** What `credentials.<name>` of a document gives to a built-in connector. */
+/** The credentials of a built-in connector, from `credentials.<name>` of a document. */
 import type { TemplateContext } from '../compiler/reference.js'
 import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
 import { noScope } from '../compiler/no-scope.js'

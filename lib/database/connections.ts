@@ -1,4 +1,4 @@
-/** What both engines give to the one implementation above them: a pool of pg clients, and how sessions on it are set up. */
+/** The common parts of both engines: a pool of pg clients, and the settings of its sessions. */
 import type { ClientConfig, Pool } from 'pg'
 
 export interface Connections {

@@ -1,4 +1,4 @@
-/** How JavaScript values become parameters of a statement, in PostgreSQL's text format. */
+/** JavaScript values as parameters of a statement, in PostgreSQL's text format. */
 import { stringifyJson } from '../json/stringify.js'
 
 /** A parameter as it goes over the wire. */

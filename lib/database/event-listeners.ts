@@ -1,4 +1,4 @@
-/** Who listens for changes on this server. One listener's failure touches no other. */
+/** The listeners for changes on this server. The failure of one does not affect the others. */
 import { topics, type Events, type Notice, type Topic } from './events.js'
 
 export interface EventListeners extends Pick<Events, 'on' | 'onGap'> {

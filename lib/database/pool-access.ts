@@ -1,4 +1,4 @@
-/** Who gets a connection of the pool, for how long it waits, and what happens to it while the database hangs. */
+/** Access to the connections of the pool: turns, waiting times, and the end of waiting while the database hangs. */
 import type { PoolClient } from 'pg'
 import { Socket } from 'node:net'
 import pg from 'pg'

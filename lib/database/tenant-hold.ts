@@ -1,4 +1,4 @@
-/** What a tenant owns is written while the tenant is there, and is not being deleted: a write that is late must not outlive it. */
+/** Data of a tenant is written only while the tenant exists and is not being deleted: a late write must not outlive it. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 

@@ -1,4 +1,4 @@
-/** What routes and workflows need to know of a document's files before they run. */
+/** The rules of a document's files that routes and workflows need before they run. */
 import type { Files } from '../config/schema/files.js'
 
 export interface FileRules {

@@ -1,4 +1,4 @@
-/** What a workflow step of the kind `storage` may say, as far as it is known before it runs. */
+/** The declaration of a workflow step of the kind `storage`, as far as it is known before it runs. */
 import type { MemberFault, StepKind } from '../workflows/types.js'
 import { nearest } from '../config/faults.js'
 import { isRecord } from '../plain-value.js'

@@ -1,4 +1,4 @@
-/** What goes wrong in Firestore, as errors of the catalogue. Its texts name the project and documents: they are the `cause`, for the log. */
+/** Failures of Firestore as errors of the catalogue. Its texts name the project and documents: they are the `cause`, for the log. */
 import { failure, TenantryError } from '../errors.js'
 
 const retryAfter = { 'retry-after': '1' }

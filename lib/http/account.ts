@@ -1,4 +1,4 @@
-/** Whose share of the process a request uses. */
+/** The account whose share of the process a request uses. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { tenantAccount } from '../pace.js'
 import { addressKey } from './address-key.js'

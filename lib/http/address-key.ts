@@ -1,4 +1,4 @@
-/** Whose budget a request draws on: its tenant's, or that of the address it comes from. */
+/** The account whose budget a request draws on: its tenant, or its address. */
 import { isIPv6 } from 'node:net'
 
 const mappedIPv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i // the form of an IPv4 address on a server that listens on ::

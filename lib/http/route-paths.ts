@@ -1,4 +1,4 @@
-/** Which methods a path has, from the routes of an app. Only requests that no route takes are looked up here. */
+/** The methods of a path, from the routes of an app. They are looked up only for requests without a route. */
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { Server } from 'node:http'
 import { METHODS } from 'node:http'

@@ -1,4 +1,4 @@
-/** Where a text stops being JSON, which `JSON.parse` does not always say. */
+/** The place at which a text stops being JSON, which `JSON.parse` does not always name. */
 import * as jsonc from 'jsonc-parser'
 
 /** Both from 1. */

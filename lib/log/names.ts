@@ -1,4 +1,4 @@
-/** What members, headers and parameters are called that hold secrets. */
+/** Names of members, headers and parameters that hold secrets. */
 
 /** How such a name ends, in small letters and without what stands between its words: `X-Api-Key` is `xapikey`. */
 const secretEnd = /(?:password|passwd|passphrase|passcode|pwd|secret|token|jwt|cookie|authorization|credential|otp|(?:api|access|private|secret|signing|master|encryption)key|(?:backup|recovery|mfa|verification)code)(s?)$/

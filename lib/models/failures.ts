@@ -1,4 +1,4 @@
-/** What callers learn of a provider's failure. No error holds text of the provider: it may repeat the key or the prompt. */
+/** Failures of a provider for callers. No error has text of the provider: it may repeat the key or the prompt. */
 import { failure, TenantryError } from '../errors.js'
 
 const defaultRetryAfter = 5 // s

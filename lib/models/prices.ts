@@ -1,4 +1,4 @@
-/** What calls of models cost, in millionths of a USD: the unit of the ledger. */
+/** The cost of calls of models, in millionths of a USD: the unit of the ledger. */
 import type { ModelInfo, ModelUsage } from './types.js'
 
 const microPerUSD = 1_000_000

@@ -1,4 +1,4 @@
-/** Which rooms there may be, and what they ask of callers. */
+/** The rooms that the document allows, and their requirements of callers. */
 import type { RealtimeRoom } from '../config/schema/realtime.js'
 
 const name = /^[\w.:@/-]{1,128}$/

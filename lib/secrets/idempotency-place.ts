@@ -1,4 +1,4 @@
-/** Where kept answers of requests stand among the values of a tenant (lib/secrets/cipher.ts); no key of a tenant's own has a slash in it. */
+/** The place of kept responses among the values of a tenant (lib/secrets/cipher.ts); no key of a tenant's own has a slash in it. */
 import type { SecretPlace } from './cipher.js'
 
 export function idempotencyPlace (tenant: string, id: Buffer): SecretPlace {

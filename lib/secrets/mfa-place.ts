@@ -1,4 +1,4 @@
-/** Where the secrets of second factors stand among the values of a tenant (lib/secrets/cipher.ts). */
+/** The place of second factors among the values of a tenant (lib/secrets/cipher.ts). */
 import type { SecretPlace } from './cipher.js'
 
 /** Of a user; no key of a tenant's secret has a slash in it. */

@@ -1,4 +1,7 @@
-/** Where the secrets of outbound webhooks stand among the values of a tenant (lib/secrets/cipher.ts); no key of a tenant's own has a slash in it. */
+/**
+ * The places of outbound webhooks' secrets among the values of a tenant (lib/secrets/cipher.ts); no key of a tenant's own has a
+ * slash in it.
+ */
 import type { SecretPlace } from './cipher.js'
 
 /** The generated secret that signs where no other is named. */

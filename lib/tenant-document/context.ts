@@ -1,4 +1,4 @@
-/** What a tenant's document is checked and compiled against. */
+/** The context that a tenant's document is checked and compiled in. */
 import type { RouteContext } from '../compiler/route.js'
 import type { SecretUses } from '../compiler/secret-uses.js'
 import type { Env } from '../config/environment.js'

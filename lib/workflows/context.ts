@@ -1,4 +1,4 @@
-/** What workflows are compiled against, and what their templates read. */
+/** The context that workflows are compiled in, and the values that their templates read. */
 import type { FaultList } from '../config/faults.js'
 import type { Env } from '../config/environment.js'
 import type { Pagination } from '../config/schema/pagination.js'

@@ -1,4 +1,4 @@
-/** Which members each kind of step knows: one that would do nothing is never ignored in silence. */
+/** The members of each kind of step: one without effect is a fault. */
 import type { FaultList } from '../config/faults.js'
 import type { Step } from '../config/schema/workflow.js'
 import type { CompiledStep } from './types.js'

@@ -1,4 +1,4 @@
-/** What `app.analytics` is. */
+/** `app.analytics`: the figures of requests. */
 import type { RequestBuffer } from './buffer.js'
 import type { Range } from './range.js'
 import type { Figures, StatsStore } from './store.js'

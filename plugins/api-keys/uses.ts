@@ -1,4 +1,4 @@
-/** When keys were used last: noted in memory, and written off the way of requests. */
+/** The last use of each key: noted in memory, and written apart from requests. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Use } from './store.js'
 

@@ -1,4 +1,4 @@
-/** Who acts, as the audit log tells it of a request. */
+/** The actor of a request, for the audit log. */
 import type { Claims } from '../../lib/compiler/types.js'
 import type { IdempotencyClaim } from '../../lib/idempotency-claim.js'
 import type { Actor } from '../../lib/audit.js'

@@ -1,4 +1,4 @@
-/** What `app.audit` is. */
+/** `app.audit`: the audit log. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { auditActions, writeAudit, type AuditEntry } from '../../lib/audit.js'

@@ -1,4 +1,4 @@
-/** What a token that does not hold is answered with: 401, with the challenge of RFC 6750, 3.1. */
+/** The error of an invalid token: 401, with the challenge of RFC 6750, 3.1. */
 import { failure, type TenantryError } from '../../lib/errors.js'
 
 const invalidToken = { 'www-authenticate': 'Bearer error="invalid_token"' }

@@ -1,4 +1,4 @@
-/** What is heard of a provider counts as of now at the latest: a time that is yet to come would be the last word for ever. */
+/** Times of a provider count as the present at the latest: a future time would win over all later events. */
 import type { ProviderEvent, Snapshot } from './providers/provider.js'
 
 /** How far a provider's clock may be ahead, as with signatures. */

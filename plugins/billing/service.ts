@@ -1,4 +1,4 @@
-/** What `app.billing` is. */
+/** `app.billing`: the subscriptions of tenants. */
 import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { Events } from '../../lib/database/events.js'

@@ -1,4 +1,4 @@
-/** What the queries of a route answer, and the body that is made of it. */
+/** The results of a route's queries, and the body that is made of them. */
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Answer, AnswerForm, CompiledQuery, FirestoreQuery, RouteQuery, Scope } from '../../lib/compiler/types.js'
 import type { LastCall } from './integrations.js'

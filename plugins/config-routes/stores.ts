@@ -1,4 +1,4 @@
-/** Where the queries of one request run. */
+/** The stores that the queries of one request run on. */
 import type { BoundQuery } from '../../lib/compiler/types.js'
 import type { DocumentSession } from '../../lib/firestore/types.js'
 

@@ -1,4 +1,4 @@
-/** What `app.embeddings` is. */
+/** `app.embeddings`: documents and search. */
 import type { Actor, AuditAction, AuditEntry } from '../../lib/audit.js'
 import type { Models, ModelUsage } from '../../lib/models/types.js'
 import type { AlsoWrite, Chunk, VectorSpace, VectorStore } from '../../lib/vectors/types.js'

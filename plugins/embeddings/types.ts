@@ -1,4 +1,4 @@
-/** What `app.embeddings` is. The tenant is the first argument of every method, and never empty. */
+/** The types of `app.embeddings`. The tenant is the first argument of every method, and never empty. */
 import type { Actor } from '../../lib/audit.js'
 import type { Embedded, ModelUsage, ModelUser } from '../../lib/models/types.js'
 import type { Page } from '../../lib/http/page.js'

@@ -1,4 +1,4 @@
-/** What declared routes and workflows use of files: `app.routeFiles`, and the forms of requests. */
+/** The files of declared routes and workflows: `app.routeFiles`, and the forms of requests. */
 import type { FastifyRequest } from 'fastify'
 import type { CompiledFile } from '../../lib/compiler/files.js'
 import type { Session } from '../../lib/database/engine.js'

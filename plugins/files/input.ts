@@ -1,4 +1,4 @@
-/** What uploaders write beside the bytes: names, entities and metadata. */
+/** The fields of an upload besides its bytes: name, entity and metadata. */
 import type { Buckets } from './buckets.js'
 import type { Described } from './uploads.js'
 import { jsonExcess } from '../../lib/json-bounds.js'

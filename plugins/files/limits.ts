@@ -1,4 +1,4 @@
-/** How large a file may be. Of several limits the smallest holds. */
+/** The size limits of a file. The smallest one holds. */
 import type { TenantryError } from '../../lib/errors.js'
 import type { Bucket } from './buckets.js'
 import { failure } from '../../lib/errors.js'

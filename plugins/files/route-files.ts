@@ -1,4 +1,4 @@
-/** What `app.routeFiles` is: the forms of declared routes, and the steps of workflows. */
+/** `app.routeFiles`: the forms of declared routes, and the steps of workflows. */
 import type { FastifyRequest } from 'fastify'
 import type { FileRules } from '../../lib/files/rules.js'
 import type { RouteFiles } from './declared.js'

@@ -1,4 +1,4 @@
-/** What `app.files` offers, and what its endpoints use. */
+/** `app.files`, and the methods that its endpoints use. */
 import type { Readable } from 'node:stream'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Page } from '../../lib/http/page.js'

@@ -1,4 +1,4 @@
-/** What is written with a file: its entry in the audit log, and its event for webhooks. */
+/** The audit entry and the webhook event of a file. */
 import type { StoredFile, Uploader } from './types.js'
 import type { Writer } from './store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'

@@ -1,4 +1,4 @@
-/** Who uploads, by the request. */
+/** The uploader of a request. */
 import type { FastifyRequest } from 'fastify'
 import type { Uploader } from './types.js'
 import type { UploadTenant } from './uploads.js'

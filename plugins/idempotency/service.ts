@@ -1,4 +1,4 @@
-/** What `app.idempotency` is: requests that are sent twice under one key are done once. */
+/** `app.idempotency`: requests that are sent twice under one key run once. */
 import type {} from '../files/declared.js'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { IdempotencyClaim } from '../../lib/idempotency-claim.js'

@@ -1,4 +1,4 @@
-/** What `app.mcpServers` offers. */
+/** `app.mcpServers`: tools of other MCP servers. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { McpServer } from '../../lib/config/schema/agent.js'
 import type { AuditEntry } from '../../lib/audit.js'

@@ -1,4 +1,4 @@
-/** What a request to the MCP endpoint must be before it is read: for this host, and from a page that may call. */
+/** The checks of a request to the MCP endpoint before its body is read: its host, and its origin. */
 import type { FastifyRequest, onRequestHookHandler, onSendHookHandler, preHandlerAsyncHookHandler } from 'fastify'
 import type { AllowedOrigins } from '../cors/index.js'
 import { failure } from '../../lib/errors.js'

@@ -1,4 +1,4 @@
-/** What users type: one-time passwords, and backup codes, which are used once each where the phone is not at hand. */
+/** The codes that users type: one-time passwords, and backup codes, each of which works once. */
 import { createHash, randomBytes } from 'node:crypto'
 
 /** How many a user has. */

@@ -1,4 +1,4 @@
-/** What calls of every model need. */
+/** The common parts of calls of all models. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Connections } from '../../lib/models/exchange.js'
 import type { ProviderModels } from '../../lib/models/providers.js'

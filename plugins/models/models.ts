@@ -1,4 +1,4 @@
-/** What the plugin adds to an app. */
+/** The decorators of the plugin. */
 import type { Models } from '../../lib/models/types.js'
 
 declare module 'fastify' {

@@ -1,4 +1,4 @@
-/** What `app.models` offers. */
+/** `app.models`: language models. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { AgentSettings } from '../../lib/config/meaning/agent.js'
 import type { Model } from '../../lib/config/schema/agent.js'

@@ -1,4 +1,4 @@
-/** What `app.outbound` offers: bounded calls over two pools of connections, one of them behind the egress rule. */
+/** `app.outbound`: bounded calls over two pools of connections, one of them behind the egress rule. */
 import type { EgressRule } from '../../lib/egress.js'
 import type { Lookup } from './lookup.js'
 import type { Outbound, OutboundAnswer } from './outbound.js'

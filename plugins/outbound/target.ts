@@ -1,4 +1,4 @@
-/** What of a request can be seen to be wrong before a name is resolved or a connection opened. */
+/** Faults of a request that are visible before a name is resolved or a connection opened. */
 import { failure } from '../../lib/errors.js'
 import { version } from '../../lib/version.js'
 

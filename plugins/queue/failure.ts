@@ -1,4 +1,4 @@
-/** What of a handler's error is kept. Its text may hold what the job is about: it goes to the job's row, and to no log. */
+/** The part of a handler's error that is kept. Its text may hold data of the job: it goes to the job's row, and to no log. */
 
 import { storable } from '../../lib/json/storable.js'
 

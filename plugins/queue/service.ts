@@ -1,4 +1,4 @@
-/** What `app.queue` is. */
+/** `app.queue`: background jobs. */
 import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'

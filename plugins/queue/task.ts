@@ -1,4 +1,4 @@
-/** What jobs are, and how they are handled: the contract of `app.queue`. */
+/** Jobs and their handlers: the contract of `app.queue`. */
 import type { Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 

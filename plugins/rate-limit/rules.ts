@@ -1,4 +1,4 @@
-/** Which rule counts a route's requests: its own, else the one that `perEndpoint` names, else the default. */
+/** The rule that counts a route's requests: its own, else that of `perEndpoint`, else the default. */
 import { createHash } from 'node:crypto'
 
 /** How many requests a client may send in a window. */

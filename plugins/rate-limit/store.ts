@@ -1,4 +1,4 @@
-/** Where requests are counted: the contract that memory and Redis keep. */
+/** The counts of requests: the contract that memory and Redis keep. */
 import type { Limit } from './rules.js'
 
 /** What a client is: a tenant, or an address where no tenant is known. */

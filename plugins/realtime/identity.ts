@@ -1,4 +1,4 @@
-/** Who a connection belongs to: by header, by subprotocol, or by its first message. */
+/** The identity of a connection: by header, by subprotocol, or by its first message. */
 import type {} from '../auth/index.js'
 import type {} from '../cors/index.js'
 import type {} from '../rate-limit/index.js'

@@ -1,4 +1,4 @@
-/** Who is in which room, over all processes. A process that has not been heard of for 30 seconds is dead, and so are its members. */
+/** The members of rooms, over all processes. A process without a sign of life for 30 seconds is dead, and so are its members. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'

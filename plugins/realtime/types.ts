@@ -1,4 +1,4 @@
-/** What the parts of realtime share. */
+/** Types that the parts of realtime share. */
 import type { Claims } from '../../lib/compiler/types.js'
 import type { Condition } from '../../lib/realtime/changes.js'
 import type { Ref } from '../../lib/realtime/messages.js'

@@ -1,4 +1,4 @@
-/** What a user has used of a resource, and what the limits say of using more. */
+/** A user's usage of a resource, and the limits of it. */
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { unlimited } from '../../lib/plans.js'
 import { periods, startOf, type Period } from './periods.js'

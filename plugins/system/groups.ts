@@ -1,4 +1,4 @@
-/** Which groups of built-in endpoints an app has. */
+/** The groups of built-in endpoints of an app. */
 import type { FastifyInstance } from 'fastify'
 import { builtInGroups, reservedPaths } from '../../lib/config/reserved.js'
 

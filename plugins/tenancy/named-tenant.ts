@@ -1,4 +1,4 @@
-/** Which tenant a login, or another call without a token, is for: the one that `X-Tenant-ID` names, or the platform. */
+/** The tenant of a login, or of another call without a token: the one that `X-Tenant-ID` names, or the platform. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'

@@ -1,4 +1,4 @@
-/** What endpoints of a tenant take from their request. */
+/** The tenant and the caller that endpoints of a tenant need. */
 import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 

@@ -1,4 +1,4 @@
-/** What a tenant is to the server. */
+/** A tenant. */
 import type { ScopeTenant } from '../../lib/compiler/types.js'
 import { failure } from '../../lib/errors.js'
 

@@ -1,4 +1,4 @@
-/** What callers send of products and checkouts, checked beyond its schema. */
+/** Products and checkouts of callers, checked beyond their schemas. */
 import { Type, type Static } from 'typebox'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { currencies } from './currencies.js'

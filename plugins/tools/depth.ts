@@ -1,4 +1,4 @@
-/** How deep a message of the Model Context Protocol is within calls of tools: its sender says so in `_meta`. */
+/** The depth of a message of the Model Context Protocol within calls of tools: its sender names it in `_meta`. */
 import { isRecord } from '../../lib/plain-value.js'
 
 export const depthMember = 'tenantry/toolDepth'

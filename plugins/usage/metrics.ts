@@ -1,4 +1,4 @@
-/** What is counted, and what a plan allows of it. */
+/** The counted metrics, and the limits of a plan. */
 import type { TenantryError } from '../../lib/errors.js'
 import { bytesPerMB, planLimit, unlimited, type Plan, type Plans } from '../../lib/plans.js'
 import { bytesText } from './bytes-text.js'

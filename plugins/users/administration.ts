@@ -1,4 +1,4 @@
-/** What administrators of a tenant do with its users, and invitations. */
+/** The administration of a tenant's users, and invitations. */
 import type { Kysely, Transaction } from 'kysely'
 import type { Actor, AuditEntry } from '../../lib/audit.js'
 import type { Attempts, AttemptRule } from '../../lib/attempts.js'

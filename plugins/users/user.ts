@@ -1,4 +1,4 @@
-/** What a user is to the server, and what is accepted of a new one. */
+/** A user, and the checks of a new one. */
 import { Type, type Static } from 'typebox'
 import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/passwords.js'
 import { lazyValidator, errorDetails, type ErrorDetail } from '../../lib/validation.js'

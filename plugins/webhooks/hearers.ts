@@ -1,4 +1,4 @@
-/** Which webhooks there are: the platform's, and those of the tenants that this process has at hand. */
+/** The webhooks that may want an event: the platform's, and those of the tenants that this process has loaded. */
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'

@@ -1,4 +1,4 @@
-/** When a delivery that failed is tried again. */
+/** The retries of a failed delivery. */
 
 /** How long it is tried. */
 export const retryForMs = 86_400_000

@@ -1,4 +1,4 @@
-/** What `app.webhooks` offers. */
+/** `app.webhooks`: outbound webhooks. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'

@@ -1,4 +1,4 @@
-/** What a run of a workflow needs of the app around it. */
+/** The parts of the app that a run of a workflow needs. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { PlaceOf } from '../../lib/log/expression-faults.js'
 import type { CacheStore } from '../cache/store.js'

@@ -1,4 +1,4 @@
-/** What a run remembers of its steps: the seam between running steps (runner.ts) and keeping how they ended. */
+/** The journal of a run: the seam between running steps (runner.ts) and keeping their results. */
 import type { AnswerForm } from '../../lib/compiler/types.js'
 import type { BoundQuery } from '../../lib/compiler/types.js'
 

@@ -1,4 +1,4 @@
-/** What is done is not to be done again: it is written for as long as that takes. */
+/** Writes the results of finished work until it succeeds: it must not be done again. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isOutage } from '../../lib/database/failures.js'
 

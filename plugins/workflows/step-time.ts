@@ -1,4 +1,4 @@
-/** How long one try of a step may take. */
+/** The time limit of one try of a step. */
 import type { TenantryError } from '../../lib/errors.js'
 import type { Clock } from './clock.js'
 import { failure } from '../../lib/errors.js'

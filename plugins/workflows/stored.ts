@@ -1,4 +1,4 @@
-/** What of a workflow and of the request that starts it is stored, and how both are read again. */
+/** The stored parts of a workflow and of the request that starts it, and how both are read again. */
 import type { Claims, Scope, ScopeTenant } from '../../lib/compiler/types.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/types.js'
 import type { TraceContext } from '../../lib/trace-context.js'

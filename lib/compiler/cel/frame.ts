@@ -1,4 +1,4 @@
-/** What the closures of an expression run on. */
+/** The frame that the closures of an expression run on. */
 import type { Scope } from '../types.js'
 import type { Budget } from './budget.js'
 

@@ -1,4 +1,4 @@
-/** What a function raises, for its caller. */
+/** Errors that a function raises, for its caller. */
 import { failure, isFailure } from '../../errors.js'
 import { DatabaseRefusal } from '../../database/failures.js'
 

@@ -1,4 +1,4 @@
-/** How JSON values become values of a column, and which do not fit. */
+/** Converts JSON values to values of a column, or finds that they do not fit. */
 import type { Column } from '../../database/catalogue.js'
 import { ExactNumber, fitsInt64, isExact, isNumber, maxNumberLength } from '../../json/exact-number.js'
 import { isStorable, isStorableJson } from '../../json/storable.js'

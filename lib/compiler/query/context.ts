@@ -1,4 +1,4 @@
-/** What queries are compiled against, and which tables they may name. */
+/** The context that queries are compiled in, and the tables that they may name. */
 import type { Catalogue, Column, Table } from '../../database/catalogue.js'
 import type { Functions } from '../../config/schema/function.js'
 import type { TableOperation } from '../../config/schema/query.js'

@@ -1,4 +1,4 @@
-/** What a write of documents takes from the request. */
+/** The values that a write of documents takes from the request. */
 import type { CompiledValue, Reference, Scope } from '../types.js'
 import type { QueryContext } from './context.js'
 import type { TenantryError } from '../../errors.js'

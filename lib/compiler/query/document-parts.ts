@@ -1,4 +1,4 @@
-/** What queries of documents have in common on both stores: members, ids, fields, and what a write takes from the request. */
+/** The common parts of queries of documents on both stores: members, ids, fields, and values from the request. */
 import type { DocumentQuery } from '../../config/schema/query.js'
 import type { Answer, Scope } from '../types.js'
 import type { QueryContext } from './context.js'

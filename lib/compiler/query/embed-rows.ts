@@ -1,4 +1,4 @@
-/** Which rows an embed has besides those of its tenant: the filters, order and limit that a query gives under `embeds`. */
+/** The filters, order and limit that a query gives an embed under `embeds`. */
 import type { Embed } from '../../config/schema/query.js'
 import type { Reference } from '../types.js'
 import type { Selection } from './field.js'

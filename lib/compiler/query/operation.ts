@@ -1,4 +1,4 @@
-/** What the compilation of one operation gives, and which members of a query an operation knows. */
+/** The result of compiling one operation, and the members that each operation knows. */
 import type { Query, TableOperation } from '../../config/schema/query.js'
 import type { Answer, CompiledQuery, Missing, Reference } from '../types.js'
 import type { QueryContext } from './context.js'

@@ -1,4 +1,4 @@
-/** Which part of a list is answered: limit and offset. */
+/** The part of a list that is answered: limit and offset, or a cursor. */
 import type { Query } from '../../config/schema/query.js'
 import type { Reference, Scope } from '../types.js'
 import { pointerTo } from '../../config/faults.js'

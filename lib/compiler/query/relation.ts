@@ -1,4 +1,4 @@
-/** How an embedded table hangs together with the one that embeds it: along a foreign key of either, or of a junction table. */
+/** The relation of an embedded table: a foreign key of either table, or a junction table. */
 import type { Catalogue, ForeignKey, Table } from '../../database/catalogue.js'
 import type { SelectItem } from './select-parser.js'
 import { tenantColumn } from '../../database/catalogue.js'

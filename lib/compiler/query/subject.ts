@@ -1,4 +1,4 @@
-/** What every operation on a table starts from: its table, filters, and the members of its records. */
+/** The start of every operation on a table: its table, filters, and the members of its records. */
 import type { Query } from '../../config/schema/query.js'
 import type { Table } from '../../database/catalogue.js'
 import type { QueryContext } from './context.js'

@@ -1,4 +1,4 @@
-/** Which tables a query reads and writes: an answer that is kept is old as soon as one of those that it was read from is written to. */
+/** The tables that a query reads and writes: a cached response is stale after a write to one that it was read from. */
 import type { Catalogue, Table } from '../../database/catalogue.js'
 import type { TableUse } from '../types.js'
 import { tablesOf, type Selection } from './field.js'

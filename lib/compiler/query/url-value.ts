@@ -1,4 +1,4 @@
-/** What the texts of a URL stand for where no column and no rule of the route gives them a type. */
+/** The values of texts in a URL that no column and no rule of the route gives a type. */
 import type { CompiledValue } from '../types.js'
 
 /** Whether the value is one template that reads the path, the query string or a header. */

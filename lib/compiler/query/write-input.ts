@@ -1,4 +1,4 @@
-/** What a write takes from the request: the configured `data`, or the body. */
+/** The values that a write takes from the request: the configured `data`, or the body. */
 import type { Column, Table } from '../../database/catalogue.js'
 import type { CompiledValue, Reference, Scope } from '../types.js'
 import type { QueryContext } from './context.js'

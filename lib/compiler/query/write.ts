@@ -1,4 +1,4 @@
-/** What every write has in common: how the written rows become the answer. */
+/** The common part of all writes: the response made of the written rows. */
 import type { Catalogue, ForeignKey, Table } from '../../database/catalogue.js'
 import type { Selection } from './field.js'
 import { boundedRowText, boundedText } from './answer-size.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of the section `agent`: keys, addresses, and which models there are. */
+/** Checks of the section `agent` beyond its schema: keys, addresses, and the declared models. */
 import type { Env } from '../environment.js'
 import type { FaultList } from '../faults.js'
 import type { VectorTable } from '../../database/document-tables.js'

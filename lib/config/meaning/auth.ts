@@ -1,4 +1,4 @@
-/** What schemas cannot say of the section `auth`: what registration needs. */
+/** Checks of the section `auth` beyond its schema: the needs of registration. */
 import type { FaultList } from '../faults.js'
 import type { Auth } from '../schema/auth.js'
 import type { Jwt } from '../schema/jwt.js'

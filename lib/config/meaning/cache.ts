@@ -1,4 +1,4 @@
-/** What schemas cannot say of the section `cache`: which of its sections go with the provider. */
+/** Checks of the section `cache` beyond its schema: the sections that go with the provider. */
 import type { Static } from 'typebox'
 import type { FaultList } from '../faults.js'
 import type { CacheStore } from '../schema/cache.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of the sections `cors`: which texts are origins. */
+/** Checks of the sections `cors` beyond their schema: texts that are origins. */
 import type { FaultList } from '../faults.js'
 import type { Cors, TenantCors } from '../schema/cors.js'
 import { faultOfOrigin } from '../../origins.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of the section `egress`. */
+/** Checks of the section `egress` beyond its schema. */
 import type { FaultList } from '../faults.js'
 import type { Egress } from '../schema/egress.js'
 import { faultOfException } from '../../egress.js'

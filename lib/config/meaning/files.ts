@@ -1,4 +1,4 @@
-/** What schemas cannot say of the section `files`: the names of buckets, and what `public` and `private` always are. */
+/** Checks of the section `files` beyond its schema: the names of buckets, and the fixed rules of `public` and `private`. */
 import type { FaultList } from '../faults.js'
 import type { Files, StorageProvider } from '../schema/files.js'
 import { pointerTo } from '../faults.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of the keys of tokens: which of them go together. */
+/** Checks of the keys of tokens beyond their schema: the members that go together. */
 import type { FaultList } from '../faults.js'
 import type { Settable } from '../schema/annotations.js'
 import type { Jwt } from '../schema/jwt.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of `auth.mail` and `auth.links`: the connector can send, links have an address, templates can be filled. */
+/** Checks of `auth.mail` and `auth.links` beyond their schema: the connector can send, links have an address, templates can be filled. */
 import type { ConnectorSet } from '../../connectors/types.js'
 import type { Env } from '../environment.js'
 import type { FaultList } from '../faults.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of `agent.mcpServers`: each is a program, or an address. */
+/** Checks of `agent.mcpServers` beyond its schema: each is a program, or an address. */
 import type { FaultList } from '../faults.js'
 import type { McpServer } from '../schema/agent.js'
 

@@ -1,4 +1,4 @@
-/** What schemas cannot say of the section `mcp`: its address, and the arguments of its prompts. */
+/** Checks of the section `mcp` beyond its schema: its address, and the arguments of its prompts. */
 import type { FaultList } from '../faults.js'
 import type { Mcp } from '../schema/mcp.js'
 import { nearest } from '../faults.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of the section `mfa`: what it needs where it is to be on. */
+/** Checks of the section `mfa` beyond its schema: the needs of `enabled: true`. */
 import type { FaultList } from '../faults.js'
 import type { Mfa } from '../schema/mfa.js'
 

@@ -1,4 +1,4 @@
-/** What schemas cannot say of rate limits: that the rule for all is whole, and that each rule of an endpoint names one. */
+/** Checks of rate limits beyond their schema: the default rule is complete, and each rule of an endpoint names one. */
 import type { FaultList } from '../faults.js'
 import type { DefaultRateLimit, RateLimit, WithDefaultRule } from '../schema/rate-limit.js'
 import type { Route } from '../schema/route.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of the section `rbac`: which names its tables may have. */
+/** Checks of the section `rbac` beyond its schema: the names of its tables. */
 import type { FaultList } from '../faults.js'
 import type { Rbac } from '../schema/rbac.js'
 import { systemMigrations } from '../../database/migrations/system/index.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of the section `realtime`: its patterns of rooms, its tables, and the address of Redis. */
+/** Checks of the section `realtime` beyond its schema: its patterns of rooms, its tables, and the address of Redis. */
 import type { FaultList } from '../faults.js'
 import type { Realtime } from '../schema/realtime.js'
 import { pointerTo } from '../faults.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of the address of a Redis: that it can be read. The fault does not show it. */
+/** Checks of the address of a Redis beyond its schema: it can be parsed. The fault does not show it. */
 import type { FaultList } from '../faults.js'
 import { readRedisUrl } from '../../redis-url.js'
 

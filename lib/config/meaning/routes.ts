@@ -1,4 +1,4 @@
-/** What schemas cannot say of routes. */
+/** Checks of routes beyond their schema. */
 import type { FaultList } from '../faults.js'
 import type { Route } from '../schema/route.js'
 import type { Entry } from '../sections.js'

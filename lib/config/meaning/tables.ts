@@ -1,4 +1,4 @@
-/** What schemas cannot say of declared tables. */
+/** Checks of declared tables beyond their schema. */
 import type { FaultList } from '../faults.js'
 import type { ColumnDefinition, TableDefinition } from '../schema/table.js'
 import type { Entry } from '../sections.js'

@@ -1,4 +1,4 @@
-/** What schemas cannot say of the section `tenancy`. */
+/** Checks of the section `tenancy` beyond its schema. */
 import type { FaultList } from '../faults.js'
 import type { TableDefinition } from '../schema/table.js'
 import type { Tenancy } from '../schema/tenancy.js'

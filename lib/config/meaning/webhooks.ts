@@ -1,4 +1,7 @@
-/** What webhooks mean: names; of those that send addresses and the templates in them; what those that receive do. Their routes are judged as routes. */
+/**
+ * Checks of webhooks beyond their schema: names, the addresses and templates of outbound ones, the work of inbound ones. Their
+ * routes are checked as routes.
+ */
 import type { FaultList } from '../faults.js'
 import type { TemplateContext } from '../../compiler/reference.js'
 import type { SecretUses } from '../../compiler/secret-uses.js'

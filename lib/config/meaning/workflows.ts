@@ -1,4 +1,4 @@
-/** What schemas cannot say of the workflows of a document. */
+/** Checks of the workflows of a document beyond their schema. */
 import type { FaultList } from '../faults.js'
 import type { Workflow } from '../schema/workflow.js'
 import type { Entry } from '../sections.js'

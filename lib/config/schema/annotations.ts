@@ -1,4 +1,4 @@
-/** What the schemas of the document say beyond JSON Schema; the check, schema.json and the reference read it. */
+/** The members of the document's schemas beyond JSON Schema; the check, schema.json and the reference read them. */
 import { Type, type TSchema } from 'typebox'
 
 /**

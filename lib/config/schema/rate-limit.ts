@@ -1,4 +1,4 @@
-/** How often callers may call. */
+/** Rate limits of callers. */
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 import { RedisServer } from './redis.js'

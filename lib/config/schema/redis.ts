@@ -1,4 +1,4 @@
-/** Where Redis is, for whatever is kept in it. */
+/** The address of Redis. */
 import { Type } from 'typebox'
 import { Section } from './annotations.js'
 

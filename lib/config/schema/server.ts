@@ -1,4 +1,4 @@
-/** How the server listens. */
+/** The server: its port, its limits and its stop. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 

@@ -1,4 +1,4 @@
-/** What a database holds at one moment, as far as a migration must know. */
+/** The contents of a database, as far as a migration needs to know. */
 import type { Catalogue } from '../catalogue.js'
 import type { Session } from '../engine.js'
 import { outdatedSql, type Security } from './policies.js'

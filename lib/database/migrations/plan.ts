@@ -1,4 +1,4 @@
-/** What a database lacks: the migrations that are to be applied, in order. */
+/** The plan of a migration: the missing migrations, in order. */
 import type { Session } from '../engine.js'
 import type { WantedTable } from '../declared-tables.js'
 import type { VectorTable } from '../document-tables.js'

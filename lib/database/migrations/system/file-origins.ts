@@ -1,4 +1,4 @@
-/** What made a file, for steps of workflows: one that runs again finds the file that it made. */
+/** The origin of a file that a workflow step made: a step that runs again finds its file. */
 import type { SystemMigration } from './system-migration.js'
 
 export const fileOrigins: SystemMigration = {

@@ -1,4 +1,4 @@
-/** Who renews a tenant's tokens of OAuth 2.0, and when they are due; the tokens themselves are secrets. */
+/** The renewal of a tenant's tokens of OAuth 2.0: its holder and its time. The tokens themselves are secrets. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

@@ -1,4 +1,4 @@
-/** What tenants have used, and who counts it. */
+/** The usage of tenants, and the instances that count it. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

@@ -1,4 +1,4 @@
-/** When users proved that they receive mail at their address. */
+/** The time at which users proved that they receive mail at their address. */
 import type { SystemMigration } from './system-migration.js'
 
 export const usersEmailVerified: SystemMigration = {
