@@ -109,7 +109,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
   let pause = retryTime
   let memory = ''
   let isUp = false
-  let isToldAway = false
+  let isReportedAway = false
   let isClosed = false
   let reason = 'it did not answer'
   let lastRefusal = -Infinity
@@ -121,20 +121,20 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
 
   function away (why: string): void {
     isUp = false
-    if (isToldAway || isClosed) return
-    isToldAway = true
+    if (isReportedAway || isClosed) return
+    isReportedAway = true
     log.warn({ redis, reason: why }, 'Redis cannot be used: until it is back each instance limits and caches by itself')
   }
 
   /** The works' commands are the first ones of the connection. */
   function returned (stream: Redis['stream']): void {
-    if (!isToldAway) return
+    if (!isReportedAway) return
     pending++
     watchOn()
     Promise.allSettled(returns.map((work) => work(client))).then(() => {
       pending--
       if (!isUp || client.stream !== stream) return
-      isToldAway = false
+      isReportedAway = false
       log.info({ redis }, 'Redis is back: instances share their counts and caches again')
     }, () => {})
   }

@@ -57,8 +57,8 @@ const without: Pick<QueryContext, 'catalogue' | 'pagination' | 'sharedTables' | 
 }
 
 /** Adds the faults that compileRoute would find whatever the tables are. */
-export function checkRouteTexts (route: Route, pointer: string, { faults: told, env, workflows, stepKinds, connectors, fileRules, messages, firestore }: RouteCheck): void {
-  const faults = faultsOfRoute(pointer, told)
+export function checkRouteTexts (route: Route, pointer: string, { faults: list, env, workflows, stepKinds, connectors, fileRules, messages, firestore }: RouteCheck): void {
+  const faults = faultsOfRoute(pointer, list)
   const params = pathParameters(route.path)
   const context = { faults, env, sources: sourcesOf(route), params: new Set(params), files: fileNamesOf(route), rules: route.request, bounded: false }
   compileFiles(route, pointer, fileRules, faults)

@@ -110,15 +110,15 @@ export class DatabaseRefusal extends Error {
   }
 }
 
-/** What of a refused value may be logged: where it was refused and by which rule. The driver's texts quote the value, which may be a secret. */
+/** The loggable part of a refusal: its place and its rule. The driver's texts quote the value, which may be a secret. */
 function withoutValue (error: unknown, state: string): Error {
   const place = (['table', 'column', 'constraint', 'routine'] as const).flatMap((field) => {
     const value = fieldOf(error, field)
     return value === undefined ? [] : [`${field} ${value}`]
   })
-  const told = new DatabaseRefusal(`PostgreSQL answered ${state}${place.length === 0 ? '' : `: ${place.join(', ')}`}`, state)
-  if (error instanceof Error) fullTexts.set(told, error.message)
-  return told
+  const refusal = new DatabaseRefusal(`PostgreSQL answered ${state}${place.length === 0 ? '' : `: ${place.join(', ')}`}`, state)
+  if (error instanceof Error) fullTexts.set(refusal, error.message)
+  return refusal
 }
 
 /** Classes of errors that are about a value: data exceptions, broken rules, limits, and what triggers raise. */

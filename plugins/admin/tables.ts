@@ -61,7 +61,7 @@ export function refused (error: unknown, { tables }: Catalogue, reach: Reach): u
 }
 
 function columnsOf ({ extras: { details } }: TenantryError): string[] {
-  const told: unknown[] = Array.isArray(details) ? details : []
+  const found: unknown[] = Array.isArray(details) ? details : []
   // A column has its name if the caller gave it nowhere.
-  return told.flatMap((detail) => isRecord(detail) && typeof detail['path'] === 'string' ? [detail['path'].slice(1)] : [])
+  return found.flatMap((detail) => isRecord(detail) && typeof detail['path'] === 'string' ? [detail['path'].slice(1)] : [])
 }

@@ -87,10 +87,10 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
     }
 
     /** Whether it tells anything new. */
-    function take (provider: ProviderName, id: string, told: Known, how: typeof merged): boolean {
+    function take (provider: ProviderName, id: string, reported: Known, how: typeof merged): boolean {
       const key = keyOf({ provider, id })
       const known = held.get(key)
-      const next = known === undefined ? told : how(known, told)
+      const next = known === undefined ? reported : how(known, reported)
       if (known !== undefined && same(stateOf(known), stateOf(next))) return false
       const isSameProduct = same(known?.snapshot?.productIds, next.snapshot?.productIds)
       const found: Held = mapped({ provider, id, plan: isSameProduct ? known?.plan ?? null : null, cycle: isSameProduct ? known?.cycle ?? null : null, ...stateOf(next) })
@@ -107,9 +107,9 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
       const { snapshot, payment, subscriptionId } = event
       if (!await noteEvent(transaction, tenant, provider, event.id, new Date(at))) return 'duplicate'
       if (isOfDeleted(deletedAt, timeOf(event))) {
-        const told = unclaimedOf(provider, event)
-        entry('billing.event_unclaimed', tenant, told, '')
-        warnings.push([{ tenant, ...told }, 'a payment provider tells of a tenant that was deleted: what it pays for may have to be cancelled there'])
+        const reported = unclaimedOf(provider, event)
+        entry('billing.event_unclaimed', tenant, reported, '')
+        warnings.push([{ tenant, ...reported }, 'a payment provider tells of a tenant that was deleted: what it pays for may have to be cancelled there'])
         return 'unclaimed'
       }
       if (payment !== null) entry('billing.payment', payment.id, { provider, ...payment, ...subscriptionId !== null && { subscription: subscriptionId } })

@@ -19,7 +19,7 @@ export interface Held extends Known {
 }
 
 /** A subscription with a known state. */
-export interface Told extends Held {
+export interface Reported extends Held {
   readonly snapshot: NonNullable<Known['snapshot']>
 }
 
@@ -37,9 +37,9 @@ export interface Memory {
 
 export interface Judgement {
   /** The subscription that entitles to the highest plan; of one plan that which began last. null where none entitles to any. */
-  readonly current: Told | null
+  readonly current: Reported | null
   /** The one to show: that, or else the one that was there last. */
-  readonly shown: Told | null
+  readonly shown: Reported | null
   /** What the subscriptions give; null where none ever gave anything. */
   readonly given: string | null
   /** The provider knows more than is known here. */
@@ -53,11 +53,11 @@ export interface Judgement {
  * @param canAsk whether the provider of a subscription can be asked
  */
 export function judge (held: readonly Held[], { given, pulledAt, triedAt, since }: Memory, tiers: readonly string[], canAsk: (provider: ProviderName) => boolean, now: number): Judgement {
-  const told = held.filter(isTold).sort((one, other) => byStart(one, other, tiers))
+  const reported = held.filter(isReported).sort((one, other) => byStart(one, other, tiers))
   let [dueAt, asks, left] = [Infinity, false, false]
-  const entitling: Told[] = []
+  const entitling: Reported[] = []
   for (const one of held) {
-    if (!isTold(one)) {
+    if (!isReported(one)) {
       asks ||= canAsk(one.provider) && one.askedAt !== null
       continue
     }
@@ -75,29 +75,29 @@ export function judge (held: readonly Held[], { given, pulledAt, triedAt, since 
   if (asks) dueAt = Math.min(dueAt, nextAsk(now, pulledAt, triedAt))
   return {
     current,
-    shown: current ?? told.find(({ snapshot }) => snapshot.status !== 'incomplete') ?? told[0] ?? null,
+    shown: current ?? reported.find(({ snapshot }) => snapshot.status !== 'incomplete') ?? reported[0] ?? null,
     given: current?.plan ?? (left || given !== null ? lowestPlan : null),
     asks,
     dueAt
   }
 }
 
-function isTold (held: Held): held is Told {
+function isReported (held: Held): held is Reported {
   return held.snapshot !== null
 }
 
 /** The latest first; never by the order in which they came. */
-function byStart (one: Told, other: Told, tiers: readonly string[]): number {
+function byStart (one: Reported, other: Reported, tiers: readonly string[]): number {
   return other.snapshot.startedAt.getTime() - one.snapshot.startedAt.getTime() || other.snapshot.periodEnd.getTime() - one.snapshot.periodEnd.getTime() ||
     tierOf(other, tiers) - tierOf(one, tiers) || (`${one.provider} ${one.id}` < `${other.provider} ${other.id}` ? -1 : 1)
 }
 
-function tierOf ({ plan }: Told, tiers: readonly string[]): number {
+function tierOf ({ plan }: Reported, tiers: readonly string[]): number {
   return plan === null ? -1 : tiers.indexOf(plan)
 }
 
 /** When one that entitles to nothing any more ended. */
-function endOf ({ snapshot: { endedAt, periodEnd } }: Told): number {
+function endOf ({ snapshot: { endedAt, periodEnd } }: Reported): number {
   return (endedAt ?? periodEnd).getTime()
 }
 

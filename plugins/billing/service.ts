@@ -145,14 +145,14 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
 
   async function unclaimed (name: ProviderName, event: ProviderEvent, tenant: string | null): Promise<Outcome> {
     const at = new Date(now())
-    const told = unclaimedOf(name, event)
+    const reported = unclaimedOf(name, event)
     const isNew = await db.transaction().execute(async (transaction) => {
       if (!await keepUnclaimed(transaction, name, event, tenant, at)) return false
-      await writeAudit(transaction, { tenant: '', action: 'billing.event_unclaimed', actor: noActor, target: tenant, details: told, at })
+      await writeAudit(transaction, { tenant: '', action: 'billing.event_unclaimed', actor: noActor, target: tenant, details: reported, at })
       return true
     })
     if (!isNew) return 'duplicate'
-    log.warn({ tenant, ...told }, 'a payment provider tells of a tenant that is not there; the event is kept, and counts when such a tenant is made')
+    log.warn({ tenant, ...reported }, 'a payment provider tells of a tenant that is not there; the event is kept, and counts when such a tenant is made')
     return 'unclaimed'
   }
 
@@ -170,8 +170,8 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
   }
 
   return {
-    async receive (name, told) {
-      const event = heardEvent(told, now())
+    async receive (name, reported) {
+      const event = heardEvent(reported, now())
       const named = event.snapshot?.tenant ?? event.tenant ?? await ownerOf(db, name, event.subscriptionId ?? event.snapshot?.id ?? null, customerOf(event))
       const changed = named !== null && isTenantId(named) ? await change(named, ({ receive }) => receive(name, event)) : null
       if (named === null || changed === null) return await unclaimed(name, event, named)

@@ -39,8 +39,8 @@ export function merged (one: Known, other: Known): Known {
 }
 
 /**
- * The same where the provider was asked for the snapshot. Of one moment that is right where nothing tells which state came
- * last; where only one event told of that moment, and something else, it may have happened right after the answer.
+ * The same for a snapshot that was asked of the provider. Of two states of one moment it is taken, unless only one event has
+ * another state of that moment: that event may have happened right after the answer.
  */
 export function confirmed (known: Known, asked: Known): Known {
   const [before, answer] = [known.snapshot, asked.snapshot]
@@ -56,8 +56,8 @@ function pick ({ snapshot, unsure }: Known): { snapshot: Snapshot | null, unsure
 }
 
 /**
- * Of two states of one moment: one that ended stays so, and an `incomplete` one was before any other. Which of the others
- * came last cannot be told; then the same one of them is taken whatever came first.
+ * Of two states of one moment: an ended one stays ended, and an `incomplete` one came before all others. The order of the
+ * others is unknown; the same one of them is taken in any order of arrival.
  */
 function sureOf (one: Snapshot, oneUnsure: boolean, other: Snapshot, otherUnsure: boolean): { snapshot: Snapshot, unsure: boolean } {
   const step = stageOf(one) - stageOf(other)
@@ -82,8 +82,8 @@ function contentOf ({ customerId, productIds, status, startedAt, periodStart, pe
 function withMethod (snapshot: Snapshot | null, one: Known, other: Known): Pick<Known, 'snapshot' | 'methodAsOf'> {
   const [first, second] = [one.methodAsOf?.getTime() ?? -Infinity, other.methodAsOf?.getTime() ?? -Infinity]
   const isFirst = first === second ? (one.snapshot?.paymentMethod ?? '') >= (other.snapshot?.paymentMethod ?? '') : first > second
-  const { snapshot: told, methodAsOf } = isFirst ? one : other
-  return { snapshot: snapshot === null ? null : { ...snapshot, paymentMethod: told?.paymentMethod ?? null }, methodAsOf }
+  const { snapshot: reported, methodAsOf } = isFirst ? one : other
+  return { snapshot: snapshot === null ? null : { ...snapshot, paymentMethod: reported?.paymentMethod ?? null }, methodAsOf }
 }
 
 function later (one: Date | null, other: Date | null): Date | null {

@@ -126,7 +126,7 @@ export async function movedOf (db: Db, held: readonly Pick<Held, 'provider' | 'i
   const { rows } = await sql<Moved>`select tenant_id as tenant, provider, id, since from (
       select tenant_id, provider, id, status, as_of, max(as_of) over (partition by provider, id) as since from tenantry.billing_subscriptions
       where (provider, id) in (select * from unnest(${held.map(({ provider }) => provider)}::text[], ${held.map(({ id }) => id)}::text[]))
-    ) told where as_of < since and status <> 'canceled'`.execute(db)
+    ) reported where as_of < since and status <> 'canceled'`.execute(db)
   return rows
 }
 

@@ -74,8 +74,8 @@ class FormReading {
     }
     validate(this.#fields)
     const received = [...this.#received.values()]
-    const told = Object.fromEntries([...this.#received].map(([name, { file }]) => [name, shown(file)]))
-    return createReceivedForm({ uploads, removal, wake: () => wake(this.#tenant.id), log }, this.#tenant, this.#by, received, { fields: this.#fields, files: told })
+    const shownFiles = Object.fromEntries([...this.#received].map(([name, { file }]) => [name, shown(file)]))
+    return createReceivedForm({ uploads, removal, wake: () => wake(this.#tenant.id), log }, this.#tenant, this.#by, received, { fields: this.#fields, files: shownFiles })
   }
 
   async discard (): Promise<void> {

@@ -121,27 +121,27 @@ function createCeilings (plans: Plans | null): Ceilings {
 function settle (request: FastifyRequest, reply: FastifyReply, kind: ClientKind, client: string, first: Limit, second: Limit | null, taken: Taken): void {
   const { admitted, now } = taken
   if (admitted && first.isConditional) giveBackLater(reply, kind, client, first, taken)
-  const told = writeHeaders(request, reply, first, second, taken)
+  const shown = writeHeaders(request, reply, first, second, taken)
   if (admitted) return
   request.rateLimited = true
-  throw refusal(told.rule, (told === first ? taken.resetAt : taken.secondResetAt) - now)
+  throw refusal(shown.rule, (shown === first ? taken.resetAt : taken.secondResetAt) - now)
 }
 
 /** Shows the limit with fewer requests left, of equal ones the one that ends later, and returns it. */
 function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limit, second: Limit | null, taken: Taken): Limit {
-  let told = first
+  let shown = first
   let left = Math.max(0, first.rule.max - taken.count)
   let resetAt = taken.resetAt
   if (second !== null) {
     const leftOfSecond = Math.max(0, second.rule.max - taken.secondCount)
     if (leftOfSecond < left || (leftOfSecond === left && taken.secondResetAt > resetAt)) {
-      told = second
+      shown = second
       left = leftOfSecond
       resetAt = taken.secondResetAt
     }
   }
-  showLimit(request, reply, taken.admitted, told.rule.max, left, resetAt)
-  return told
+  showLimit(request, reply, taken.admitted, shown.rule.max, left, resetAt)
+  return shown
 }
 
 function refusal ({ message, statusCode }: RateLimitRule, waitMs: number): TenantryError {

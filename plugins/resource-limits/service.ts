@@ -50,8 +50,8 @@ export interface UsageEntry {
 }
 
 /**
- * What `app.resourceLimits` is. Of several rules that are for a user all are judged, and the one with the least left is
- * told. All throw `validationFailed` for an amount that is no whole number from 1, and where a sum would be past 2^53 - 1.
+ * The type of `app.resourceLimits`. All rules for a user are checked, and the one with the least left is reported. All methods
+ * throw `validationFailed` for an amount that is no whole number from 1, and where a sum would be past 2^53 - 1.
  */
 export interface ResourceLimits {
   /**

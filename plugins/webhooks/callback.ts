@@ -23,11 +23,11 @@ export async function writeCallback (transaction: Kysely<SystemTables>, { id, ev
   // Nothing waits for it: a subject has one callback.
   await sql`
     with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share),
-    told as (
+    added as (
       insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
       select ${tenant}::text, ${type}::text, ${subject}::text, ${eventText(data)}::json, ${at}::timestamptz, true where ${tenant}::text = '' or exists (select from live)
       returning place
     )
     insert into tenantry.webhook_deliveries (id, tenant_id, event, type, subject, endpoint, url, sealed, next_attempt_at, give_up_at, created_at)
-    select ${id}::uuid, ${tenant}, place, ${type}, ${chainOf(subject)}, '', ${url}, ${sealed}, ${now}::timestamptz, ${giveUpAt}::timestamptz, ${now}::timestamptz from told`.execute(transaction)
+    select ${id}::uuid, ${tenant}, place, ${type}, ${chainOf(subject)}, '', ${url}, ${sealed}, ${now}::timestamptz, ${giveUpAt}::timestamptz, ${now}::timestamptz from added`.execute(transaction)
 }

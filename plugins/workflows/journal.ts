@@ -23,7 +23,7 @@ export interface StepError {
 export type RunText = (bound: BoundQuery) => Promise<string | null>
 
 /**
- * Told in this order: `outcome`, and where there is none `started`, then for each try of a database step `database`, and
+ * Reported in this order: `outcome`, and where there is none `started`, then for each try of a database step `database`, and
  * for every step `finished` once, but for a database step that `database` resolved for: that has kept its outcome.
  */
 export interface Journal {

@@ -1,6 +1,6 @@
 /**
- * The form of texts that stand for something else. What PostgreSQL takes always passes; of what it does not, enough is
- * told here for the answer to name the field, which the database's own refusal cannot.
+ * The form of texts that stand for values of other types. Texts that PostgreSQL accepts always pass. Most others are refused
+ * here, so that the response can name the field, which the database's own refusal cannot.
  */
 
 /** What a text of a type must be. */

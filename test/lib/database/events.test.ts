@@ -72,7 +72,7 @@ test('on PostgreSQL', (t) => atOnce(t, {
   'a connection that the database ends is made again, and a gap is told': isMadeAgain,
   'a connection that falls silent is noticed, and what was missed meanwhile is a gap': isNoticed,
   'a server starts without notices where they cannot be had, and hears them once they can': startsWithout,
-  'an address on which notices do not arrive is told once, and all that is remembered is dropped again and again': isToldOnce,
+  'an address on which notices do not arrive is told once, and all that is remembered is dropped again and again': isReportedOnce,
   'a change whose commit had no answer is told to its own server too': tellsItself,
   'a change that is committed after all, when notices were lost meanwhile, is told to its own server': tellsItselfLater,
   'close ends the connection, and an open one keeps no process alive': closes
@@ -161,7 +161,7 @@ async function startsWithout (t: Test): Promise<void> {
   t.equal(left.warnings.length, 1)
 }
 
-async function isToldOnce (t: Test): Promise<void> {
+async function isReportedOnce (t: Test): Promise<void> {
   const [database, other] = [await postgresDatabase(t), await postgresDatabase(t)]
   const left = await openListening(t, { connectionString: database.connectionString, notifyConnectionString: other.connectionString })
   await left.until('gap')

@@ -1,4 +1,4 @@
-/** One request to Polar: bounded, without redirects, and its failures told apart as Polar documents them. */
+/** One request to Polar: bounded, without redirects, with the failures that Polar documents. */
 import { createHash } from 'node:crypto'
 import { parseBounded } from '../../../../lib/json-bounds.js'
 import { answerText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
