@@ -1,6 +1,6 @@
 /**
- * How much JSON others may send. The text is scanned before it is parsed: `JSON.parse` takes up to 1.7 µs for each key that
- * an object has not had in that place before, so that a body of 1 MB could hold the event loop for 0.2 s.
+ * Bounds of JSON from others. The text is scanned before it is parsed: `JSON.parse` takes up to 1.7 µs for each new key of an
+ * object, so that a body of 1 MB could hold the event loop for 0.2 s.
  */
 import { randomBytes } from 'node:crypto'
 

@@ -1,6 +1,6 @@
 /**
- * How many requests wait for other services at a time. One that is slow for a tenant holds that tenant's places and no
- * others: neither connections nor memory run out for the rest.
+ * Limits how many requests wait for other services at a time. A service that is slow for a tenant holds only the places of that
+ * tenant: connections and memory do not run out for the others.
  */
 import { FairGate } from './fair-gate.js'
 

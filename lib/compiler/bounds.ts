@@ -1,6 +1,6 @@
 /**
- * How much of each kind one route of a tenant's document may hold, so that compiling and serving it costs others nothing.
- * How large the route is, and how long its lists are that the schema bounds, is lib/tenant-document's to say.
+ * Bounds of one route of a tenant's document, so that compiling and serving it costs other tenants nothing. lib/tenant-document
+ * bounds the size of the route and the lists that the schema limits.
  */
 import type { Embed, Filter, Query } from '../config/schema/query.js'
 import type { Step } from '../config/schema/workflow.js'

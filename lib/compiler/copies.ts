@@ -1,6 +1,6 @@
 /**
- * What templates copy: `{{body.text}}` a hundred times makes a hundred times of what a caller sends. A part of a route with
- * many templates is measured before it is evaluated; the others, which are nearly all, never are.
+ * Bounds of copies by templates: a hundred times `{{body.text}}` makes a hundred copies of the caller's text. A part of a route
+ * with many templates is measured before it is evaluated. Nearly all parts have few and are not measured.
  */
 import type { Scope, TemplateSource } from './types.js'
 import { FaultList } from '../config/faults.js'

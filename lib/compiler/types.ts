@@ -1,6 +1,6 @@
 /**
- * What the compiler makes: plain frozen data with functions in it, free of I/O and of Fastify, so that one compiled
- * route can be mounted on a Fastify instance and in a tenant's router alike.
+ * The results of the compiler: plain frozen data with functions in it, free of I/O and of Fastify. One compiled route can be
+ * mounted on a Fastify instance and in the router of a tenant.
  */
 import type { Field } from '../config/schema/route.js'
 import type { Statement } from '../database/engine.js'

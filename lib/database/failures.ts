@@ -1,6 +1,6 @@
 /**
- * What goes wrong in a database, as errors of the catalogue. Nothing of SQL, of values or of other rows is in them: the
- * driver's error is their `cause`, for the log.
+ * Database failures as errors of the catalogue. They hold nothing of SQL, of values or of other rows. The driver's error is
+ * their `cause`, for the log.
  */
 import { catalogue, failure, isFailure, TenantryError, type CatalogueEntry } from '../errors.js'
 import { tenantColumn } from './catalogue.js'

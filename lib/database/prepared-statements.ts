@@ -1,8 +1,8 @@
 /**
- * Which statements one connection keeps prepared. A prepared statement saves its parsing and most of its planning, and
- * holds memory in the server for as long as it is there; tenants who write their own routes bring more texts than any
- * server has room for. So a statement is prepared only when it comes back, the least recently used one makes room, and
- * what tenants wrote has other room than what the platform wrote.
+ * The statements that one connection keeps prepared. A prepared statement saves its parsing and most of its planning, and holds
+ * memory in the server. Tenants who write their own routes bring more texts than a server has room for. So a statement is
+ * prepared when it comes a second time, the least recently used one makes room, and statements of tenants have room apart from
+ * those of the platform.
  */
 
 /** Statements that each of the two rooms of a connection holds at most. docs/operations/engines.md tells their memory. */

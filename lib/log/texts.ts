@@ -1,6 +1,6 @@
 /**
- * What looks like a secret within a text. The texts are those of JSON: quotes and backslashes have a backslash before them,
- * and no pattern takes a character away that ends a string. Each is bounded, so that none takes more than a few steps for a character.
+ * Finds text that looks like a secret. The texts are those of JSON: quotes and backslashes have a backslash before them, and no
+ * pattern removes a character that ends a string. Each pattern is bounded to a few steps for a character.
  */
 import { redactMembers } from './members.js'
 import { kindOfName } from './names.js'

@@ -1,6 +1,6 @@
 /**
- * How what billing knows of a tenant is changed: in one transaction that holds the tenant alone, after which the tenant's
- * plan is judged anew. Two servers that hear of one tenant at the same time do one after the other.
+ * Changes the billing state of a tenant: in one transaction that locks the tenant, which then evaluates the tenant's plan anew.
+ * Two servers that receive events of one tenant at the same time change it one after the other.
  */
 import type { Kysely, Transaction } from 'kysely'
 import type { Events } from '../../lib/database/events.js'

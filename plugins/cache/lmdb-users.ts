@@ -1,7 +1,7 @@
 /**
- * Which processes use a folder of the cache, and which ended before they had it open for long: LMDB ends a process on a
- * damaged file. Each has a small file there while it runs. Nothing that is right depends on it: who loses its folder
- * notices (lmdb-file.ts).
+ * The processes that use a folder of the cache, and those that ended shortly after they opened it: LMDB ends a process on a
+ * damaged file. Each process has a small file there while it runs. Correctness does not depend on it: a process that loses its
+ * folder notices (lmdb-file.ts).
  */
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
 /**
- * What the cache runs in Redis. Each script does a bounded amount of work, and all of what it does at once.
+ * The scripts of the cache in Redis. Each does a bounded amount of work, atomically.
  *
  * Keys, `<p>` being `tenantry:cache:` (no tenant id holds a colon or is `*`):
  * - `<p><tenant>:item:<key>` the stamp, a line break, the value; it ends with its time. The stamp begins with the name of

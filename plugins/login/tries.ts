@@ -1,6 +1,6 @@
 /**
- * How often a password may be tried. A try is counted before the password is checked, for unknown addresses too, so that a
- * refusal does not show whether a user has the address.
+ * Limits the tries of a password. A try is counted before the password is checked, for unknown addresses too, so that a refusal
+ * does not show whether a user has the address.
  */
 import type { Attempts, AttemptRule } from '../../lib/attempts.js'
 import { addressKey } from '../../lib/http/address-key.js'

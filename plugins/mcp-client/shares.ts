@@ -1,6 +1,6 @@
 /**
- * How tenants share connections of which there are only so many. A tenant that holds busy connections gets another one only
- * while some stay free for other tenants. If a tenant waits without any, a tenant with the most gives one up.
+ * Shares a limited number of connections among tenants. A tenant that holds busy connections gets another one only while some
+ * stay free for other tenants. If a tenant waits without any, a tenant with the most gives one up.
  */
 import type { Entry } from './entries.js'
 

@@ -1,6 +1,6 @@
 /**
- * What a table lacks for a record, and SQL that would add it. What is proposed is what the document could declare: names
- * are those that declared tables may have, types go by the values, and the statements are those of migrations.
+ * The columns and tables that a record lacks, and SQL that would add them. Proposals are limited to what a document could
+ * declare: names of declared tables, types by the values, and statements of migrations.
  */
 import type { Table } from '../../lib/database/catalogue.js'
 import type { ColumnDefinition } from '../../lib/config/schema/table.js'

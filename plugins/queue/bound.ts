@@ -1,6 +1,6 @@
 /**
- * How many jobs of a tenant may wait. They are not counted at each send: a look tells a process how many more there may
- * be, and of these it gives a part away before it looks again, so that several processes stay near the bound together.
+ * Limits the waiting jobs of a tenant. They are not counted at each send: a count gives a process an allowance, of which it uses
+ * a part before it counts again, so that several processes stay near the bound together.
  */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'

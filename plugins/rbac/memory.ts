@@ -1,6 +1,6 @@
 /**
- * What the platform's roles give, remembered: all roles, which are few, and what each user holds. Only platform
- * administrators change any of it, so that a change makes this process forget all.
+ * A memory of the platform's roles: all roles, which are few, and those of each user. Only platform administrators change them,
+ * so each change clears the memory of this process.
  */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'

@@ -1,6 +1,6 @@
 /**
- * Which tokens were ended, as this process knows it: the lists of those tenants whose tokens it was shown, read whole when
- * one is wanted and forgotten with each change. A list that left the memory and is read again lacks nothing.
+ * The ended tokens that this process knows: lists of the tenants whose tokens it has seen. A list is read whole when it is needed
+ * and dropped with each change. A list that was dropped and is read again is complete.
  */
 import type { Claims } from '../../lib/compiler/types.js'
 import type { RevocationList } from '../auth/revocations.js'

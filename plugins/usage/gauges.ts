@@ -1,6 +1,6 @@
 /**
- * What of each tenant this instance has open. The database knows what every instance has, and each is admitted there; what is
- * given back is noted here and written with the next batch.
+ * The open resources of each tenant on this instance. The database knows those of all instances and admits each one. Released
+ * ones are noted here and written with the next batch.
  */
 import type { Plans } from '../../lib/plans.js'
 import type { GaugeValue, UsageStore } from './store.js'

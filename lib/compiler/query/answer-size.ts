@@ -1,7 +1,7 @@
 /**
- * How large the text of one statement may be. PostgreSQL decides before it sends anything: a text above 512 MB is more
- * than a string of JavaScript holds, and far smaller ones take memory and time that all requests share. A statement whose
- * text is larger fails, so that a write is undone.
+ * The bound of the text of one statement. PostgreSQL applies it before it sends anything: a JavaScript string cannot hold a text
+ * above 512 MB, and far smaller ones take memory and time that all requests share. A larger text fails the statement, which
+ * undoes a write.
  */
 import { maxAnswerBytes } from '../answer.js'
 

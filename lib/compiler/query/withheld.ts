@@ -1,6 +1,6 @@
 /**
- * What a route writes from secrets, which it then never answers: not in the answer of the write itself, nor in those of
- * its other queries, nor in the `results` that they read.
+ * Values that a route writes from secrets, and never answers: not in the response of the write, nor in those of its other
+ * queries, nor in the `results` that they read.
  */
 import type { DocumentQuery, Filter, Query } from '../../config/schema/query.js'
 import type { Catalogue } from '../../database/catalogue.js'

@@ -1,7 +1,7 @@
 /**
- * Whose a customer of Stripe is stands in its metadata, as `tenant_id`, by which it is searched for. The search lags: in
- * a minute, in an outage an hour, it finds what was made. So a customer is made under one idempotency key of its tenant,
- * which makes no second one for a day, and subscriptions are read by customers, never out of a search.
+ * The tenant of a Stripe customer is in its metadata, as `tenant_id`, and is found by search. The search lags by a minute, in an
+ * outage by an hour. So a customer is created under one idempotency key of its tenant, which creates no second one for a day,
+ * and subscriptions are read by customer, never by search.
  */
 import type { CallTime } from '../call.js'
 import type { CheckoutInput } from '../provider.js'
