@@ -32,7 +32,7 @@ if (problems.length > 0) process.exitCode = 1
 
 /** Built files have a source or are shared chunks. The package also has the data of the embedded engine, and the pages that README links to. */
 function checkFiles (paths: readonly string[]): void {
-  const single = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json', 'schema.json', `lib/database/embedded-data-${pgliteVersion}.tar.br`]
+  const single = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'README.md', 'package.json', 'schema.json', `lib/database/embedded-data-${pgliteVersion}.tar.br`]
   for (const path of single.filter(path => !paths.includes(path))) problems.push(`the package lacks ${path}`)
   for (const path of paths.filter(path => !single.includes(path) && !/^docs\/.+\.md$|^deploy\/(?:Dockerfile|\w+\.(?:json|yaml))$|^examples\/(?:README\.md|\w+\/\w+\.(?:json|ts))$|^dist\/chunks\/(?:[\w-]+\.js|LICENSE-\w+)$/.test(path))) {
     const source = path.match(/^dist\/((?:lib|plugins|bin)\/.+?)(?:\.d\.ts|\.js)$/)?.[1]

@@ -32,8 +32,11 @@ const Metadata = closed({ name: Text, labels: Labels })
 const Selector = closed({ matchLabels: Labels })
 const Port = Type.Union([Type.Integer({ minimum: 1, maximum: 65_535 }), Text])
 const Probe = closed(optional({
-  httpGet: closed({ path: Text, port: Port }), tcpSocket: closed({ port: Port }),
-  periodSeconds: Count, timeoutSeconds: Count, failureThreshold: Count
+  httpGet: closed({ path: Text, port: Port }),
+  tcpSocket: closed({ port: Port }),
+  periodSeconds: Count,
+  timeoutSeconds: Count,
+  failureThreshold: Count
 }))
 const Amounts = closed(optional({ cpu: Type.String({ pattern: '^\\d+m?$' }), memory: Type.String({ pattern: '^\\d+(Mi|Gi)$' }) }))
 const Container = closed({

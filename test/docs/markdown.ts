@@ -26,7 +26,7 @@ export function pages (): Page[] {
   const files = readdirSync(join(root, 'docs'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.md'))
     .map((entry) => relative(root, join(entry.parentPath, entry.name)))
-  return ['README.md', 'examples/README.md', ...files.sort()].map(page)
+  return ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'examples/README.md', ...files.sort()].map(page)
 }
 
 export function page (path: string): Page {

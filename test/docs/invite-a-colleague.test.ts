@@ -1,0 +1,3 @@
+import { testCommands } from './console.js'
+
+testCommands('docs/recipes/invite-a-colleague.md')

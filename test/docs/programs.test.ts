@@ -1,0 +1,31 @@
+/** The TypeScript programs of the documentation compile: blocks with an import. `app` is a Fastify instance where a block makes none. */
+import { join } from 'node:path'
+import t from 'tap'
+import ts from 'typescript'
+import tsconfig from '../../tsconfig.json' with { type: 'json' }
+import { root } from '../helpers/typescript.js'
+import { blocksOf, pages } from './markdown.js'
+
+const programs = pages().flatMap(blocksOf).filter(({ language, text }) => language === 'ts' && /^import /m.test(text))
+
+const anApp = "declare const app: import('fastify').FastifyInstance\n"
+
+t.test('programs compile', async (t) => {
+  t.ok(programs.length > 5)
+  const texts = new Map(programs.map(({ text }, index) => [join(root, `documented-${index}.ts`), /^const app\b/m.test(text) ? text : `${text}\n${anApp}`]))
+  const { options } = ts.convertCompilerOptionsFromJson({ ...tsconfig.compilerOptions, noUnusedLocals: false, noUnusedParameters: false, declaration: false, baseUrl: root }, root)
+  const host = ts.createCompilerHost(options)
+  const { readFile, fileExists, getSourceFile } = host
+  host.readFile = (name) => texts.get(name) ?? readFile.call(host, name)
+  host.fileExists = (name) => texts.has(name) || fileExists.call(host, name)
+  host.getSourceFile = (name, languageVersion, ...rest) => {
+    const text = texts.get(name)
+    return text === undefined ? getSourceFile.call(host, name, languageVersion, ...rest) : ts.createSourceFile(name, text, languageVersion)
+  }
+  const program = ts.createProgram([...texts.keys()], options, host)
+  for (const [index, { place }] of programs.entries()) {
+    const source = program.getSourceFile(join(root, `documented-${index}.ts`))
+    const faults = [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)]
+    t.strictSame(faults.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n')), [], place)
+  }
+})

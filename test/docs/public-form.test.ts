@@ -1,0 +1,3 @@
+import { testCommands } from './console.js'
+
+testCommands('docs/recipes/public-form.md')
